@@ -1,0 +1,1 @@
+"""Interlock: hold an Airflow task until a condition over events on Kafka is met."""
