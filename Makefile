@@ -1,0 +1,105 @@
+# Everything a checkout needs, with git, make, Python >= 3.10 and (for demo and test) Java >= 17.
+# All paths are relative to this folder, whose name may hold spaces.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+# Seen by the recipes below; tools that are looked up by name are the environment's.
+PYTEST := $(PY) -m pytest --import-mode=importlib --rootdir=tests -c pyproject.toml
+# --system-certs: uv's own certificates refuse a company's or a sandbox's proxy.
+UV := $(VENV)/bin/uv --system-certs --no-python-downloads
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# ---------------------------------------------------------------------------------------------
+# Environment. Each step leaves a stamp file, so that a repeat does nothing.
+
+.PHONY: venv
+venv: $(VENV)/.interlock ## Make .venv from constraints.txt (PYTHON=/path/to/python3 chooses another)
+
+$(VENV)/.python:
+	@command -v "$(PYTHON)" >/dev/null || { echo "make: no $(PYTHON) found; Interlock needs Python 3.10 to 3.14: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; v = sys.version_info[:2]; v >= (3, 10) and v < (3, 15) or sys.exit("make: Interlock needs Python 3.10 to 3.14 and %s is %d.%d; say make PYTHON=/path/to/python3" % (sys.executable, v[0], v[1]))'
+	@echo "== environment in $(VENV) with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv --clear $(VENV) || { echo "make: $(PYTHON) -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@awk '/^[a-z0-9]/ {uv = /^uv==/} uv' constraints.txt > $(VENV)/uv.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $(VENV)/uv.txt
+	@touch $@
+
+$(VENV)/.packages: constraints.txt $(VENV)/.python
+	@echo "== packages of constraints.txt (about half a minute when none is cached)"
+	@$(UV) pip install --quiet --python $(PY) --require-hashes --requirement constraints.txt
+	@touch $@
+
+# --no-build-isolation: the build backend is the pinned one, and nothing is fetched.
+$(VENV)/.interlock: pyproject.toml $(VENV)/.packages
+	@$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Brought up to date only on demand: newer versions are a decision, and a commit of their own.
+.PHONY: constraints
+constraints: $(VENV)/.interlock ## Resolve the ranges of pyproject.toml anew into constraints.txt (UPGRADE=1: to the newest)
+	$(UV) pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+	  $(if $(UPGRADE),--upgrade) --custom-compile-command "make constraints" \
+	  --extra dev pyproject.toml constraints.in --output-file constraints.txt
+
+.PHONY: java
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	command -v "$$java" >/dev/null || { echo "make: no $$java found; the broker and Spark need Java 17: install it (Debian: apt install openjdk-17-jre-headless) or set JAVA_HOME" >&2; exit 1; }; \
+	version="$$("$$java" -version 2>&1 | sed -n 's/.* version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1)"; \
+	[ "$${version:-0}" -ge 17 ] || { echo "make: $$java is version $${version:-unknown}; the broker and Spark need Java 17: set JAVA_HOME to it" >&2; exit 1; }
+
+# ---------------------------------------------------------------------------------------------
+# Checks and tests
+
+# mypy finds the package `interlock` through a link to this folder: editable installs are an import
+# hook, which static tools cannot follow, or a farm of links, which misses new files.
+.PHONY: check
+check: $(VENV)/.interlock ## Lint, format, types, and the imports between the rooms
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	@mkdir -p .build/typed && ln -sfn ../.. .build/typed/interlock
+	MYPYPATH=.build/typed $(PY) -m mypy -p interlock
+	@$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+
+.PHONY: format
+format: $(VENV)/.interlock ## Format and fix what ruff can fix
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+.PHONY: test
+test: java check ## Check, then unit and integration tests (starts a real broker and Spark by itself)
+	$(PYTEST) tests/unit tests/integration
+
+.PHONY: test-unit
+test-unit: $(VENV)/.interlock ## Unit tests: no broker, no Java
+	$(PYTEST) tests/unit
+
+# ---------------------------------------------------------------------------------------------
+# Running
+
+.PHONY: demo
+demo: java $(VENV)/.interlock ## The main job end to end (KEEP=1 leaves it up; FAULT=drop-rates|wrong-date|duplicate-orders)
+	@KEEP='$(KEEP)' FAULT='$(FAULT)' $(PY) -m demo
+
+.PHONY: broker
+broker: java $(VENV)/.interlock ## A Kafka broker for development until Ctrl-C (BROKER="--port 9092 --directory DIR")
+	@$(PY) -m airflow interlock broker $(BROKER)
+
+.PHONY: dist
+dist: $(VENV)/.interlock ## Build wheel and sdist into dist/
+	@rm -rf dist build
+	$(PY) -m build --no-isolation --outdir dist .
+
+.PHONY: clean
+clean: ## Remove all that make made here, .venv too (the broker's jars stay in the user's cache)
+	rm -rf .venv .build build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

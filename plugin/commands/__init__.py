@@ -1,0 +1,27 @@
+"""The commands under `airflow interlock`.
+
+Airflow builds its parser from these for every `airflow ...` call: a module here declares arguments
+and names its function as a string; the work, and its imports, wait until the command runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow.cli.cli_config import CLICommand
+
+
+def get_cli_commands() -> list[CLICommand]:
+    """The group `interlock`; Airflow finds this function through the provider info."""
+    from airflow.cli.cli_config import GroupCommand
+
+    from . import broker
+
+    return [
+        GroupCommand(
+            name="interlock",
+            help="Event conditions on Kafka",
+            subcommands=(broker.command(),),
+        )
+    ]
