@@ -1,0 +1,275 @@
+"""A real Airflow on this machine: one folder, SQLite, LocalExecutor, everything on 127.0.0.1.
+
+For demonstrations and integration tests; nothing of it is tuned or protected for more. Each home has secrets of its
+own, kept in its airflow.cfg and passwords file (mode 600) and never printed.
+
+The log servers of scheduler and triggerer stay off: Airflow binds them to all interfaces, and the API server reads
+the logs from the files as it is on the same machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import configparser
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .processes import Processes, ServiceError
+from .rest import AirflowRest
+
+USER = "admin"
+# Intervals that make a local Airflow answer quickly; each costs a poll more often.
+QUICK = {
+    ("scheduler", "scheduler_idle_sleep_time"): "0.2",
+    ("scheduler", "job_heartbeat_sec"): "2",
+    ("scheduler", "scheduler_heartbeat_sec"): "2",
+    ("scheduler", "use_job_schedule"): "True",
+    ("triggerer", "job_heartbeat_sec"): "2",
+    ("dag_processor", "min_file_process_interval"): "300",
+    ("dag_processor", "refresh_interval"): "300",
+    ("dag_processor", "parsing_processes"): "1",
+    ("core", "min_serialized_dag_update_interval"): "5",
+}
+
+
+@dataclass(frozen=True)
+class Login:
+    url: str
+    user: str
+    password: str = field(repr=False)
+
+
+class LocalAirflow:
+    """An Airflow in `home`, which runs the DAGs of `dags_folder` and stops with the `with` block.
+
+    connections: by id, as dictionaries in Airflow's JSON form (conn_type, host, extra, ...).
+    variables: Airflow variables by name. settings: {(section, option): value} over the defaults of this harness.
+    environment: more variables for its processes. port: of the UI and REST API, 0 takes a free one.
+    Raises ServiceError from `start` and `wait_ready` with the reason when a part does not come up.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        dags_folder: Path,
+        *,
+        connections: Mapping[str, Mapping[str, Any]] | None = None,
+        variables: Mapping[str, str] | None = None,
+        settings: Mapping[tuple[str, str], str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        port: int = 0,
+        triggerers: int = 1,
+    ) -> None:
+        self.home = home.resolve()
+        self.dags_folder = dags_folder.resolve()
+        self.port = port or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.login = Login(self.url, USER, secrets.token_urlsafe(12))
+        self.api = AirflowRest(self.url, USER, self.login.password)
+        self.processes = Processes(
+            self.home / "logs" / "components", self._environment(connections, variables, environment)
+        )
+        self._settings = dict(settings or {})
+        self._wanted_triggerers = triggerers
+        self._triggerers: list[str] = []
+        self._triggerers_started = 0
+
+    def __enter__(self) -> LocalAirflow:
+        try:
+            self.prepare()
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def prepare(self, timeout_s: float = 120.0) -> None:
+        """Writes the configuration and creates the database. A home that was used before is refused."""
+        if (self.home / "airflow.cfg").exists():
+            raise ServiceError(f"{self.home} was used already; give LocalAirflow an empty folder")
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._write_private(self.home / "airflow.cfg", self._configuration())
+        self._write_private(self.home / "passwords.json", json.dumps({USER: self.login.password}) + "\n")
+        done = self.cli("db", "migrate", timeout_s=timeout_s)
+        if done.returncode:
+            raise ServiceError(f"airflow db migrate ended with {done.returncode}:\n{done.stdout[-2000:]}")
+
+    def start(self) -> None:
+        """Starts all components at once; they are not ready yet."""
+        if not port_is_free(self.port):
+            raise ServiceError(f"port {self.port} of 127.0.0.1 is in use; free it or choose another one")
+        self._component("api-server", "--workers", "1")
+        self._component("scheduler", "--skip-serve-logs")
+        self._component("dag-processor")
+        for _ in range(self._wanted_triggerers):
+            self._start_triggerer()
+
+    def wait_ready(self, timeout_s: float = 120.0) -> None:
+        """Returns when the REST API answers and database, scheduler, DAG processor and all triggerers are alive."""
+        deadline = time.monotonic() + timeout_s
+        missing = ["api-server"]
+        while missing:
+            self.processes.check()
+            if time.monotonic() > deadline:
+                raise ServiceError(
+                    f"not ready after {timeout_s:.0f} s: {', '.join(missing)}; logs are in {self.processes.log_folder}"
+                )
+            time.sleep(0.1)
+            missing = self._not_ready()
+
+    def cli(self, *arguments: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """Runs an `airflow` command in this Airflow's environment; output and errors are in `.stdout`."""
+        return subprocess.run(
+            [sys.executable, "-m", "airflow", *arguments],
+            env=self.processes.environment,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=timeout_s,
+        )
+
+    def kill_triggerer(self) -> None:
+        """SIGKILL to the oldest triggerer and its whole process tree."""
+        self.processes.kill(self._triggerers.pop(0))
+
+    def start_triggerer(self, timeout_s: float = 60.0) -> None:
+        """Starts one more triggerer and returns when it is alive."""
+        before = datetime.now(timezone.utc)
+        self._start_triggerer()
+        deadline = time.monotonic() + timeout_s
+        while not any(job["start_date"] >= before for job in self.api.jobs("TriggererJob")):
+            self.processes.check()
+            if time.monotonic() > deadline:
+                raise ServiceError(f"{self._triggerers[-1]} is not alive after {timeout_s:.0f} s")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Stops all that was started, tasks in flight too. The folder stays."""
+        self.processes.stop()
+        self.api.close()
+
+    def _component(self, name: str, *options: str, command: str | None = None) -> None:
+        self.processes.start(name, [sys.executable, "-m", "airflow", command or name, *options])
+
+    def _start_triggerer(self) -> None:
+        self._triggerers_started += 1
+        name = f"triggerer-{self._triggerers_started}"
+        self._component(name, "--skip-serve-logs", command="triggerer")
+        self._triggerers.append(name)
+
+    def _not_ready(self) -> list[str]:
+        health = self.api.health()
+        if health is None:
+            return ["api-server"]
+        missing = [
+            part
+            for part in ("metadatabase", "scheduler", "dag_processor")
+            if (health.get(part) or {}).get("status") != "healthy"
+        ]
+        if not missing and len(self.api.jobs("TriggererJob")) < len(self._triggerers):
+            missing = ["triggerer"]
+        return missing
+
+    def _environment(
+        self,
+        connections: Mapping[str, Mapping[str, Any]] | None,
+        variables: Mapping[str, str] | None,
+        environment: Mapping[str, str] | None,
+    ) -> dict[str, str]:
+        # The caller's own Airflow settings must not reach this one.
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+        scripts = str(Path(sys.executable).parent)
+        loopback = "127.0.0.1,localhost"
+        return {
+            **inherited,
+            "PATH": scripts + os.pathsep + inherited.get("PATH", os.defpath),
+            "AIRFLOW_HOME": str(self.home),
+            "PYTHONUNBUFFERED": "1",
+            # A proxy in the caller's environment would else be asked for the API server on this machine.
+            "NO_PROXY": ",".join(filter(None, [inherited.get("NO_PROXY"), loopback])),
+            "no_proxy": ",".join(filter(None, [inherited.get("no_proxy"), loopback])),
+            **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(dict(value)) for name, value in (connections or {}).items()},
+            **{f"AIRFLOW_VAR_{name.upper()}": value for name, value in (variables or {}).items()},
+            **(environment or {}),
+        }
+
+    def _configuration(self) -> str:
+        values = {
+            ("core", "dags_folder"): str(self.dags_folder),
+            ("core", "plugins_folder"): str(self.home / "plugins"),
+            ("core", "executor"): "LocalExecutor",
+            ("core", "parallelism"): "8",
+            ("core", "load_examples"): "False",
+            ("core", "hostname_callable"): "airflow.utils.net.get_host_ip_address",
+            ("core", "fernet_key"): base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            ("core", "execution_api_server_url"): f"{self.url}/execution/",
+            ("core", "simple_auth_manager_users"): f"{USER}:admin",
+            ("core", "simple_auth_manager_passwords_file"): str(self.home / "passwords.json"),
+            ("database", "sql_alchemy_conn"): f"sqlite:///{self.home / 'airflow.db'}",
+            ("logging", "base_log_folder"): str(self.home / "logs"),
+            ("logging", "dag_processor_child_process_log_directory"): str(self.home / "logs" / "dag_processor"),
+            ("logging", "colored_console_log"): "False",
+            ("logging", "worker_log_server_port"): str(free_port()),
+            ("logging", "trigger_log_server_port"): str(free_port()),
+            ("api", "host"): "127.0.0.1",
+            ("api", "port"): str(self.port),
+            ("api", "base_url"): self.url,
+            ("api", "workers"): "1",
+            ("api", "secret_key"): secrets.token_urlsafe(32),
+            ("api_auth", "jwt_secret"): secrets.token_urlsafe(32),
+            ("scheduler", "enable_health_check"): "False",
+            **QUICK,
+            **self._settings,
+        }
+        parser = configparser.ConfigParser(interpolation=None)
+        for (section, option), value in values.items():
+            if not parser.has_section(section):
+                parser.add_section(section)
+            # Airflow reads the file with interpolation.
+            parser.set(section, option, value.replace("%", "%%"))
+        lines = []
+        for section in parser.sections():
+            lines.append(f"[{section}]")
+            lines.extend(f"{option} = {value}" for option, value in parser.items(section))
+        return "\n".join(lines) + "\n"
+
+    @staticmethod
+    def _write_private(path: Path, text: str) -> None:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(text)
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def port_is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

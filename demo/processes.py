@@ -1,0 +1,113 @@
+"""Processes of a local service: started in sessions of their own, stopped to the last descendant.
+
+Every process started here carries a marker in its environment. It names descendants that left their session or
+lost their parent (Airflow's task processes and spark-submit's JVM do both), which a process tree no longer shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+MARKER = "INTERLOCK_LOCAL_SERVICE"
+
+
+class ServiceError(RuntimeError):
+    """A local service did not start, or stopped by itself; the message says which, why and where its log is."""
+
+
+class Processes:
+    """The processes of one service. `stop` may be called at any time, any number of times."""
+
+    def __init__(self, log_folder: Path, environment: Mapping[str, str]) -> None:
+        self.log_folder = log_folder
+        self.marker = uuid.uuid4().hex
+        # setproctitle, which Airflow uses, would else write the title over the environment that carries the marker.
+        self.environment = {**environment, MARKER: self.marker, "SPT_NOENV": "1"}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Starts `command` in a session of its own, its output appended to `<log_folder>/<name>.log`."""
+        if name in self._running:
+            raise ValueError(f"{name} is running already")
+        self.log_folder.mkdir(parents=True, exist_ok=True)
+        with self.log_path(name).open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self.environment,
+                cwd=self.log_folder,
+                start_new_session=True,
+            )
+        self._running[name] = process
+        return process
+
+    def log_path(self, name: str) -> Path:
+        return self.log_folder / f"{name}.log"
+
+    def log_tail(self, name: str, lines: int = 15) -> str:
+        with contextlib.suppress(OSError):
+            text = self.log_path(name).read_text(errors="replace")
+            return "\n".join(text.splitlines()[-lines:])
+        return ""
+
+    def check(self) -> None:
+        """Raises ServiceError when a process that should be running has ended."""
+        for name, process in self._running.items():
+            code = process.poll()
+            if code is not None:
+                raise ServiceError(
+                    f"{name} ended by itself with code {code}; its log is {self.log_path(name)} and ends with:\n"
+                    f"{self.log_tail(name)}"
+                )
+
+    def kill(self, name: str) -> None:
+        """SIGKILL to the process and all its descendants at once: nothing of it runs a handler."""
+        process = self._running.pop(name)
+        for victim in self._family(process.pid):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                victim.kill()
+        process.wait()
+
+    def stop(self, grace_s: float = 8.0) -> None:
+        """SIGTERM, and after `grace_s` seconds SIGKILL, to everything started here and its descendants."""
+        leaders = list(self._running.values())
+        everything = {process for leader in leaders for process in self._family(leader.pid)} | set(self._marked())
+        for leader in leaders:
+            with contextlib.suppress(ProcessLookupError):
+                leader.terminate()
+        deadline = time.monotonic() + grace_s
+        while time.monotonic() < deadline and any(leader.poll() is None for leader in leaders):
+            time.sleep(0.05)
+        for process in everything | set(self._marked()):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        for leader in leaders:
+            leader.wait()
+        self._running.clear()
+
+    def _family(self, pid: int) -> Iterator[psutil.Process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            leader = psutil.Process(pid)
+            yield from leader.children(recursive=True)
+            yield leader
+
+    def _marked(self) -> Iterator[psutil.Process]:
+        return marked(self.marker)
+
+
+def marked(marker: str) -> Iterator[psutil.Process]:
+    """The processes of this user whose environment carries `marker`; never the calling process."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.environ().get(MARKER) == marker:
+                yield process

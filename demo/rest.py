@@ -1,0 +1,159 @@
+"""A small client of Airflow's REST API (v2): what the demo and the integration tests ask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+
+class RestError(RuntimeError):
+    """Airflow refused a request; the message has method, path, status and Airflow's own text."""
+
+
+class AirflowRest:
+    """Asks the Airflow at `url` as `user`; gets a token by itself. Not for several threads at once."""
+
+    def __init__(self, url: str, user: str, password: str) -> None:
+        self._user, self._password = user, password
+        # trust_env: a proxy or .netrc of the caller has no say about this machine.
+        self._http = httpx.Client(base_url=url, timeout=30.0, trust_env=False)
+        self._token: str | None = None
+
+    def close(self) -> None:
+        self._http.close()
+
+    def health(self) -> dict[str, Any] | None:
+        """State of each component by its name; None while nothing answers."""
+        try:
+            answer = self._http.get("/api/v2/monitor/health", timeout=5.0)
+        except httpx.TransportError:
+            return None
+        return answer.json() if answer.status_code == 200 else None
+
+    def jobs(self, job_type: str) -> list[dict[str, Any]]:
+        """Jobs of a type ("SchedulerJob", "TriggererJob") that are alive; start_date as datetime."""
+        found = self._get("/api/v2/jobs", job_type=job_type, job_state="running", is_alive="true")["jobs"]
+        return [{**job, "start_date": instant(job["start_date"])} for job in found]
+
+    def import_errors(self) -> dict[str, str]:
+        """{file name: traceback} of DAG files that do not load."""
+        found = self._get("/api/v2/importErrors")["import_errors"]
+        return {error["filename"]: error["stack_trace"] for error in found}
+
+    def dag_ids(self) -> set[str]:
+        return {dag["dag_id"] for dag in self._get("/api/v2/dags", limit="100")["dags"]}
+
+    def wait_for_dags(self, *dag_ids: str, timeout_s: float = 60.0) -> None:
+        """Returns when the DAG processor has stored these DAGs; raises RestError with the reason when it can't."""
+        deadline = time.monotonic() + timeout_s
+        while missing := set(dag_ids) - self.dag_ids():
+            if errors := self.import_errors():
+                raise RestError("DAG files do not load:\n" + "\n".join(f"{k}\n{v}" for k, v in errors.items()))
+            if time.monotonic() > deadline:
+                raise RestError(f"no DAG {', '.join(sorted(missing))} after {timeout_s:.0f} s")
+            time.sleep(0.2)
+
+    def unpause(self, dag_id: str) -> None:
+        self._send("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": False})
+
+    def trigger(
+        self,
+        dag_id: str,
+        *,
+        run_id: str | None = None,
+        logical_date: datetime | None = None,
+        conf: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Creates a run and gives its id."""
+        body: dict[str, Any] = {"logical_date": logical_date.isoformat() if logical_date else None}
+        if run_id:
+            body["dag_run_id"] = run_id
+        if conf:
+            body["conf"] = dict(conf)
+        return str(self._send("POST", f"/api/v2/dags/{quote(dag_id)}/dagRuns", body)["dag_run_id"])
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        return list(self._get(f"/api/v2/dags/{quote(dag_id)}/dagRuns", limit="100")["dag_runs"])
+
+    def run(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        return self._get(f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}")
+
+    def tasks(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """The task instances of a run: task_id, state, try_number, map_index, start_date, ..."""
+        return list(self._get(f"{self._run_path(dag_id, run_id)}/taskInstances")["task_instances"])
+
+    def task(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+        return self._get(f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}")
+
+    def tries(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
+        """Every try of a task instance, the present one included."""
+        path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/tries"
+        return list(self._get(path)["task_instances"])
+
+    def log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> list[dict[str, Any]]:
+        """Lines of a task's log as dictionaries: event, timestamp where the line has one, level, logger, ..."""
+        path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/logs/{try_number}"
+        content = self._get(path, full_content="true")["content"]
+        return [line if isinstance(line, dict) else {"event": line} for line in content]
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+        path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/xcomEntries/{quote(key)}"
+        return self._get(path, deserialize="true")["value"]
+
+    def wait_for_run(self, dag_id: str, run_id: str, timeout_s: float = 120.0) -> str:
+        """The state a run ended in ("success" or "failed"); RestError when it has not ended in time."""
+        deadline = time.monotonic() + timeout_s
+        while (state := self.run(dag_id, run_id)["state"]) not in ("success", "failed"):
+            if time.monotonic() > deadline:
+                raise RestError(f"{dag_id} {run_id} is still {state} after {timeout_s:.0f} s")
+            time.sleep(0.2)
+        return str(state)
+
+    def wait_for_task(self, dag_id: str, run_id: str, task_id: str, *states: str, timeout_s: float = 60.0) -> str:
+        """The first of `states` in which the task is seen; RestError when it is in none of them in time."""
+        deadline = time.monotonic() + timeout_s
+        while (state := self.task(dag_id, run_id, task_id)["state"]) not in states:
+            if time.monotonic() > deadline:
+                raise RestError(f"{dag_id} {run_id} {task_id} is {state} after {timeout_s:.0f} s, not {states}")
+            time.sleep(0.1)
+        return str(state)
+
+    @staticmethod
+    def _run_path(dag_id: str, run_id: str) -> str:
+        return f"/api/v2/dags/{quote(dag_id)}/dagRuns/{quote(run_id, safe='')}"
+
+    def _get(self, path: str, **query: str) -> dict[str, Any]:
+        return self._request("GET", path, params=query)
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return self._request(method, path, json=dict(body))
+
+    def _request(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        for attempt in (1, 2):
+            if self._token is None:
+                self._token = self._new_token()
+            headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+            answer = self._http.request(method, path, headers=headers, **arguments)
+            if answer.status_code == 401 and attempt == 1:
+                self._token = None
+                continue
+            break
+        if answer.is_error:
+            raise RestError(f"{method} {path}: {answer.status_code} {answer.text[:1000]}")
+        return dict(answer.json())
+
+    def _new_token(self) -> str:
+        answer = self._http.post("/auth/token", json={"username": self._user, "password": self._password})
+        if answer.is_error:
+            raise RestError(f"POST /auth/token as {self._user}: {answer.status_code} {answer.text[:200]}")
+        return str(answer.json()["access_token"])
+
+
+def instant(text: str) -> datetime:
+    """Airflow's time text as an aware datetime."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
