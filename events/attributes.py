@@ -1,0 +1,149 @@
+"""Context attributes of CloudEvents 1.0: names, canonical strings, and what is wrong with a set of them.
+
+Rules: CloudEvents 1.0.2, sections "Naming Conventions", "Type System" and "Required Attributes".
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta, timezone
+
+SPECVERSION = "1.0"
+REQUIRED = ("specversion", "id", "source", "type")
+CORE = frozenset({*REQUIRED, "subject", "time", "datacontenttype", "dataschema"})
+
+# Names met on nearly every record; known to follow the rule, so the pattern is not run on them.
+_USUAL_NAMES = CORE | {"partitionkey", "sequence", "traceparent", "tracestate", "correlationid"}
+_NAME = re.compile(r"[a-z0-9]+")
+_NAME_HINT = "lower-case letters a-z and digits only, and not 'data'"
+
+# "String" of the type system: no control characters, no surrogates, no Unicode noncharacters.
+_FORBIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
+    + "".join(chr(plane * 0x10000 + low) for plane in range(1, 17) for low in (0xFFFE, 0xFFFF))
+    + "]"
+)
+_RFC3339 = re.compile(
+    r"(?P<year>[0-9]{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12][0-9]|3[01])"
+    r"[Tt](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9]):(?P<second>[0-5][0-9]|60)(?:\.(?P<fraction>[0-9]+))?"
+    r"(?P<zone>[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+)
+_DAY_IN_EVERY_MONTH = "28"
+_INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
+
+
+def is_name(name: str) -> bool:
+    """True if `name` may name an attribute: lower-case letters a-z and digits, at least one, not "data"."""
+    return _NAME.fullmatch(name) is not None and name != "data"
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """`value` for an error message: its repr (line breaks escaped), cut to `limit` characters."""
+    text = repr(value[: limit + 1]) if isinstance(value, (str, bytes)) else repr(value)
+    return text if len(text) <= limit else text[:limit] + "..."
+
+
+def is_timestamp(text: str) -> bool:
+    """True if `text` is an RFC 3339 timestamp that names a day of the calendar; a leap second is allowed."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return False
+    return text[8:10] <= _DAY_IN_EVERY_MONTH or _is_day(match)
+
+
+def _is_day(match: re.Match[str]) -> bool:
+    try:
+        date(int(match["year"]) or 4, int(match["month"]), int(match["day"]))  # year 0 is a leap year
+    except ValueError:
+        return False
+    return True
+
+
+def parse_timestamp(text: str) -> datetime:
+    """The aware UTC datetime of an RFC 3339 text, to the microsecond (further digits are cut).
+
+    A leap second counts as the last microsecond before it. Raises ValueError where is_timestamp says no,
+    and for instants before the year 1 or after 9999 in UTC, which datetime cannot hold.
+    """
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{shown(text)} is no RFC 3339 timestamp with a zone")
+    second, fraction = int(match["second"]), (match["fraction"] or "")[:6].ljust(6, "0")
+    micro = int(fraction)
+    if second == 60:
+        second, micro = 59, 999_999
+    zone = match["zone"]
+    offset = timedelta(0)
+    if zone not in "Zz":
+        offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
+        offset = -offset if zone[0] == "-" else offset
+    local = datetime(
+        int(match["year"]), int(match["month"]), int(match["day"]),
+        int(match["hour"]), int(match["minute"]), second, micro, timezone.utc,
+    )  # fmt: skip
+    try:
+        return local - offset
+    except OverflowError as error:
+        raise ValueError(f"{shown(text)} lies outside the years 1 to 9999 in UTC") from error
+
+
+def format_timestamp(value: datetime) -> str:
+    """RFC 3339 text in UTC with "Z"; whole seconds carry no fraction. A datetime without zone: ValueError."""
+    if value.utcoffset() is None:
+        raise ValueError("it has no time zone; give an aware datetime, e.g. datetime.now(timezone.utc)")
+    try:
+        utc = value.astimezone(timezone.utc)
+    except OverflowError as error:
+        raise ValueError("it lies outside the years 1 to 9999 in UTC") from error
+    return utc.replace(tzinfo=None).isoformat() + "Z"
+
+
+def canonical(name: str, value: object) -> str:
+    """The canonical string of an attribute value given as Python object; ValueError tells what is wrong.
+
+    str as it is; bool "true"/"false"; int in 32 bits; aware datetime as RFC 3339 in UTC; bytes as base64.
+    """
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        if not _INTEGER_MIN <= value <= _INTEGER_MAX:
+            raise ValueError(f"{name} does not fit CloudEvents' 32-bit Integer: give it as a string")
+        return str(int(value))
+    if isinstance(value, datetime):
+        try:
+            return format_timestamp(value)
+        except ValueError as error:
+            raise ValueError(f"{name} is no Timestamp: {error}") from error
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    raise ValueError(
+        f"{name} is a {type(value).__name__}: an attribute is a string, bool, 32-bit int, aware datetime or"
+        " bytes; put other values in the data"
+    )
+
+
+def find_problems(attributes: Mapping[str, str]) -> list[str]:
+    """What keeps `attributes` from being those of a CloudEvent 1.0, one sentence each; empty: nothing."""
+    problems: list[str] = []
+    for name in REQUIRED:
+        if name not in attributes:
+            problems.append(f"attribute {name} is missing")
+    version = attributes.get("specversion", SPECVERSION)
+    if version != SPECVERSION:
+        problems.append(f"attribute specversion is {shown(version)}: only '{SPECVERSION}' is supported")
+    for name, value in attributes.items():
+        if name not in _USUAL_NAMES and not is_name(name):
+            problems.append(f"attribute name {shown(name)} is not allowed: {_NAME_HINT}")
+        if not value:
+            if name in CORE:
+                problems.append(f"attribute {name} is empty: leave it out or give it a value")
+        elif not value.isprintable() and _FORBIDDEN.search(value):
+            problems.append(f"attribute {name[:40]} holds a control or non-Unicode character: {shown(value)}")
+    time = attributes.get("time")
+    if time and not is_timestamp(time):
+        problems.append(f"attribute time is {shown(time)}: RFC 3339 with a zone, as 2026-11-20T06:00:00Z")
+    return problems

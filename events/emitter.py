@@ -1,0 +1,191 @@
+"""Sends events to one Kafka topic and returns when the broker has acknowledged them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .errors import EmitError
+from .event import Event
+from .kafka import encode
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
+log = logging.getLogger(__name__)
+
+_BOOTSTRAP = "bootstrap.servers"
+# Not the caller's to choose: an event is emitted when all in-sync replicas have it, once, on the partition
+# that every other Kafka client would choose for its key.
+_FIXED: dict[str, Any] = {"acks": "all", "enable.idempotence": True, "partitioner": "murmur2_random"}
+_ALIASES_OF_FIXED = frozenset({"request.required.acks", "message.timeout.ms", "delivery.timeout.ms"})
+# How long a topic may be unknown before its records fail; librdkafka's default of 30 s hides the answer.
+_TOPIC_UNKNOWN_MS = 5_000
+# The client reports a timeout itself; this much later it is taken to hang.
+_REPORT_GRACE_S = 5.0
+# Shorter texts than this are not blotted out of messages unless their key says secret: "1" is everywhere.
+_REDACT_FROM = 4
+_SECRET_WORDS = ("password", "secret", "token", "key", "username", "jaas", "oauth", "credential")
+
+
+class Delivery(NamedTuple):
+    """Where an acknowledged event lies."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Emitter:
+    """Emits events to one topic; an event counts as emitted when all in-sync replicas have it.
+
+    client: settings of the Kafka client (`bootstrap.servers`, security, ...). acks=all, enable.idempotence,
+        the murmur2_random partitioner and the delivery timeout are set here, whatever `client` says.
+    Nothing connects before the first emit. Threads may share an emitter; processes may not (fork first).
+    Values of `client` other than bootstrap.servers appear in no message and no log.
+    """
+
+    def __init__(self, client: Mapping[str, str], topic: str) -> None:
+        if not topic:
+            raise EmitError("no topic to emit to: name one")
+        if not client.get(_BOOTSTRAP):
+            raise EmitError(f"cannot emit to topic {topic}: the client settings lack {_BOOTSTRAP}")
+        self._client = dict(client)
+        self._topic = topic
+        self._lock = threading.Lock()
+        self._producer: Producer | None = None
+        self._producer_timeout_ms = 0
+        self._last_error: str | None = None
+
+    def emit(self, event: Event, timeout_s: float = 30.0) -> Delivery:
+        """Send one event and wait for its acknowledgement; EmitError after at most `timeout_s` + 5 seconds."""
+        return self.emit_all((event,), timeout_s)[0]
+
+    def emit_all(self, events: Iterable[Event], timeout_s: float = 30.0) -> list[Delivery]:
+        """Send events in their order and wait for all acknowledgements; deliveries come in the same order.
+
+        EmitError tells in `undelivered` which events have none; the others are in the topic.
+        """
+        batch = list(events)
+        with self._lock:
+            producer = self._ready_producer(max(1, int(timeout_s * 1000)))
+            answers: list[Delivery | str | None] = [None] * len(batch)
+            deadline = time.monotonic() + timeout_s + _REPORT_GRACE_S
+            for number, event in enumerate(batch):
+                self._send(producer, event, number, answers, deadline)
+            while any(answer is None for answer in answers) and time.monotonic() < deadline:
+                producer.poll(0.1)
+            delivered = [answer for answer in answers if isinstance(answer, Delivery)]
+            if len(delivered) == len(batch):
+                return delivered
+            if any(answer is None for answer in answers):
+                self._producer = None  # it hangs: what it still holds must not come out of the next emit
+            raise self._failure(batch, answers, timeout_s)
+
+    def close(self) -> None:
+        """Let the client go; everything emitted is already acknowledged. May be called again."""
+        with self._lock:
+            self._producer = None
+
+    def __enter__(self) -> Emitter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ready_producer(self, timeout_ms: int) -> Producer:
+        # The timeout is a setting of the client as a whole: another timeout takes another client.
+        if self._producer is not None and self._producer_timeout_ms == timeout_ms:
+            return self._producer
+        from confluent_kafka import KafkaException, Producer
+
+        self._last_error = None
+        settings: dict[str, Any] = {
+            name: value for name, value in self._client.items() if name not in _ALIASES_OF_FIXED
+        }
+        settings.update(_FIXED)
+        settings["delivery.timeout.ms"] = timeout_ms
+        settings.setdefault("topic.metadata.propagation.max.ms", min(_TOPIC_UNKNOWN_MS, timeout_ms))
+        settings["error_cb"] = self._note_error
+        settings["logger"] = log
+        try:
+            self._producer = Producer(settings)
+        except (KafkaException, ValueError, TypeError) as error:
+            raise EmitError(
+                f"cannot emit to topic {self._topic} at {self._client[_BOOTSTRAP]}: the client refuses its settings"
+                f" ({self._redacted(_text_of(error))}); correct the connection"
+            ) from None  # the cause may show a secret
+        self._producer_timeout_ms = timeout_ms
+        return self._producer
+
+    def _send(
+        self,
+        producer: Producer,
+        event: Event,
+        number: int,
+        answers: list[Delivery | str | None],
+        deadline: float,
+    ) -> None:
+        from confluent_kafka import KafkaException
+
+        def on_delivery(error: Any, message: Any) -> None:
+            if error is not None:
+                answers[number] = error.str()
+            else:
+                answers[number] = Delivery(message.topic(), message.partition(), message.offset())
+
+        key, value, headers = encode(event)
+        while True:
+            try:
+                producer.produce(self._topic, value, key, headers=list(headers), on_delivery=on_delivery)
+                return
+            except BufferError:  # the client's queue is full: acknowledgements make room
+                if time.monotonic() >= deadline:
+                    answers[number] = "the client's send queue stayed full"
+                    return
+                producer.poll(0.1)
+            except KafkaException as error:
+                answers[number] = _text_of(error)
+                return
+
+    def _note_error(self, error: Any) -> None:
+        self._last_error = error.str()
+
+    def _failure(
+        self, batch: list[Event], answers: list[Delivery | str | None], timeout_s: float
+    ) -> EmitError:
+        lost = [event.identity for event, answer in zip(batch, answers) if not isinstance(answer, Delivery)]
+        reasons = [answer for answer in answers if isinstance(answer, str)]
+        cause = reasons[0] if reasons else "the client gave no answer"
+        text = f"{len(lost)} of {len(batch)} events were not acknowledged" if len(batch) > 1 else "the event"
+        text += f" {lost[0][1]!r} of {lost[0][0]!r} was not acknowledged" if len(batch) == 1 else ""
+        text += (
+            f" within {timeout_s:g} s by topic {self._topic} at {self._client[_BOOTSTRAP]}:"
+            f" {self._redacted(cause)}."
+        )
+        if self._last_error and self._last_error != cause:
+            text += f" The client last said: {self._redacted(self._last_error)}."
+        text += (
+            " Check that the broker can be reached and the topic exists, then emit again with the same id."
+        )
+        return EmitError(text, lost)
+
+    def _redacted(self, text: str) -> str:
+        for name, value in self._client.items():
+            secret = str(value)
+            if name == _BOOTSTRAP or not secret:
+                continue
+            if len(secret) >= _REDACT_FROM or any(word in name for word in _SECRET_WORDS):
+                text = text.replace(secret, "***")
+        return text
+
+
+def _text_of(error: Exception) -> str:
+    inner = error.args[0] if error.args else error
+    return str(inner.str()) if hasattr(inner, "str") else str(inner)

@@ -1,0 +1,97 @@
+"""Kafka protocol binding of CloudEvents 1.0: records to events and back, on plain bytes and headers.
+
+This is the hot path: one pass over the headers, the value handed on untouched. The SDK is not used here; it
+costs several times as much and changes what it carries (docs/events.md lists how).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .attributes import find_problems, shown
+from .errors import EventError
+from .event import Event
+
+CONTENT_TYPE = "content-type"
+_PREFIX = "ce_"
+_CLOUDEVENTS = b"application/cloudevents"
+_STRUCTURED = ("application/cloudevents+json",)
+
+
+def decode(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | None
+) -> Event:
+    """The event in a Kafka record, binary or structured; EventError if it is no CloudEvent 1.0, and nothing else.
+
+    The content type alone decides the mode: one that begins with application/cloudevents (in any case) means
+    structured, and ce_ headers beside it are ignored. The record key adds nothing to the event: a key mapper
+    must not change an event (Kafka binding, section 3.1), so neither does reading one.
+    """
+    attributes: dict[str, str] = {}
+    problems: list[str] = []
+    for name, raw in headers or ():
+        if raw is None:  # a null header is an unset attribute, as null is in JSON
+            continue
+        if name[:3] == _PREFIX:
+            attribute = name[3:]
+            if attribute == "datacontenttype":
+                problems.append(f"header ce_datacontenttype: the data's type belongs in {CONTENT_TYPE}")
+                continue
+        elif name == CONTENT_TYPE:
+            if raw[:23].lower() == _CLOUDEVENTS:
+                return _decode_structured(raw, value)
+            attribute = "datacontenttype"
+        else:
+            continue
+        if attribute in attributes:
+            problems.append(f"header {shown(name)} is there twice")
+        try:
+            attributes[attribute] = raw.decode()
+        except UnicodeDecodeError:
+            problems.append(f"header {shown(name)} is not UTF-8: {shown(raw, 40)}")
+            attributes[attribute] = "-"
+    found = find_problems(attributes)
+    if found or problems:
+        raise EventError(_explained(attributes, problems, found))
+    return Event(attributes, value)
+
+
+def encode(event: Event) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
+    """(key, value, headers) of the record for an event, in binary mode.
+
+    key: partitionkey, else subject, else source, so that one subject's events keep their order. value: the
+    data as it is, null without data.
+    """
+    attributes = event.attributes
+    key = attributes.get("partitionkey") or attributes.get("subject") or attributes["source"]
+    headers = [
+        (CONTENT_TYPE if name == "datacontenttype" else _PREFIX + name, text.encode())
+        for name, text in attributes.items()
+    ]
+    return key.encode(), event.data, headers
+
+
+def _decode_structured(content_type: bytes, value: bytes | None) -> Event:
+    media_type = content_type.partition(b";")[0].strip().lower().decode("utf-8", "replace")
+    if media_type.startswith("application/cloudevents-batch"):
+        raise EventError(
+            "the record is a batch of CloudEvents, which the Kafka binding does not have: send one record for"
+            " each event"
+        )
+    if media_type not in _STRUCTURED:
+        raise EventError(
+            f"content-type {shown(media_type)} is a CloudEvents format that is not supported: use"
+            f" {_STRUCTURED[0]}, or the binary mode"
+        )
+    if value is None:
+        raise EventError(f"the record has no value, although its content-type is {media_type}")
+    return Event.from_json_bytes(value)
+
+
+def _explained(attributes: dict[str, str], problems: list[str], found: list[str]) -> list[str]:
+    if not attributes and not problems:
+        return [
+            "the record is no CloudEvent: it has neither ce_ headers nor a content-type of"
+            f" {_STRUCTURED[0]} ({'; '.join(found)})"
+        ]
+    return problems + found
