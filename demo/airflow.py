@@ -1,10 +1,10 @@
 """A real Airflow on this machine: one folder, SQLite, LocalExecutor, everything on 127.0.0.1.
 
-For demonstrations and integration tests; nothing of it is tuned or protected for more. Each home has secrets of its
-own, kept in its airflow.cfg and passwords file (mode 600) and never printed.
+For demonstrations and integration tests; nothing of it is tuned or protected for more. Each home has
+secrets of its own, kept in its airflow.cfg and passwords file (mode 600) and never printed.
 
-The log servers of scheduler and triggerer stay off: Airflow binds them to all interfaces, and the API server reads
-the logs from the files as it is on the same machine.
+The log servers of scheduler and triggerer stay off: Airflow binds them to all interfaces, and the API
+server, being on the same machine, reads the logs from the files.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class LocalAirflow:
     """An Airflow in `home`, which runs the DAGs of `dags_folder` and stops with the `with` block.
 
     connections: by id, as dictionaries in Airflow's JSON form (conn_type, host, extra, ...).
-    variables: Airflow variables by name. settings: {(section, option): value} over the defaults of this harness.
+    variables: Airflow variables by name.
+    settings: {(section, option): value} of airflow.cfg, over those this class chooses.
     environment: more variables for its processes. port: of the UI and REST API, 0 takes a free one.
     Raises ServiceError from `start` and `wait_ready` with the reason when a part does not come up.
     """
@@ -122,14 +123,15 @@ class LocalAirflow:
             self._start_triggerer()
 
     def wait_ready(self, timeout_s: float = 120.0) -> None:
-        """Returns when the REST API answers and database, scheduler, DAG processor and all triggerers are alive."""
+        """Returns when the REST API answers and every component says that it is alive."""
         deadline = time.monotonic() + timeout_s
         missing = ["api-server"]
         while missing:
             self.processes.check()
             if time.monotonic() > deadline:
                 raise ServiceError(
-                    f"not ready after {timeout_s:.0f} s: {', '.join(missing)}; logs are in {self.processes.log_folder}"
+                    f"not ready after {timeout_s:.0f} s: {', '.join(missing)}; "
+                    f"logs are in {self.processes.log_folder}"
                 )
             time.sleep(0.1)
             missing = self._not_ready()
@@ -196,21 +198,18 @@ class LocalAirflow:
         environment: Mapping[str, str] | None,
     ) -> dict[str, str]:
         # The caller's own Airflow settings must not reach this one.
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-        scripts = str(Path(sys.executable).parent)
-        loopback = "127.0.0.1,localhost"
-        return {
-            **inherited,
-            "PATH": scripts + os.pathsep + inherited.get("PATH", os.defpath),
-            "AIRFLOW_HOME": str(self.home),
-            "PYTHONUNBUFFERED": "1",
+        result = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+        result["PATH"] = str(Path(sys.executable).parent) + os.pathsep + result.get("PATH", os.defpath)
+        result["AIRFLOW_HOME"] = str(self.home)
+        result["PYTHONUNBUFFERED"] = "1"
+        for name in ("NO_PROXY", "no_proxy"):
             # A proxy in the caller's environment would else be asked for the API server on this machine.
-            "NO_PROXY": ",".join(filter(None, [inherited.get("NO_PROXY"), loopback])),
-            "no_proxy": ",".join(filter(None, [inherited.get("no_proxy"), loopback])),
-            **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(dict(value)) for name, value in (connections or {}).items()},
-            **{f"AIRFLOW_VAR_{name.upper()}": value for name, value in (variables or {}).items()},
-            **(environment or {}),
-        }
+            result[name] = ",".join(filter(None, [result.get(name), "127.0.0.1,localhost"]))
+        for name, connection in (connections or {}).items():
+            result[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps(dict(connection))
+        for name, value in (variables or {}).items():
+            result[f"AIRFLOW_VAR_{name.upper()}"] = value
+        return {**result, **(environment or {})}
 
     def _configuration(self) -> str:
         values = {
@@ -226,7 +225,9 @@ class LocalAirflow:
             ("core", "simple_auth_manager_passwords_file"): str(self.home / "passwords.json"),
             ("database", "sql_alchemy_conn"): f"sqlite:///{self.home / 'airflow.db'}",
             ("logging", "base_log_folder"): str(self.home / "logs"),
-            ("logging", "dag_processor_child_process_log_directory"): str(self.home / "logs" / "dag_processor"),
+            ("logging", "dag_processor_child_process_log_directory"): str(
+                self.home / "logs" / "dag_processor"
+            ),
             ("logging", "colored_console_log"): "False",
             ("logging", "worker_log_server_port"): str(free_port()),
             ("logging", "trigger_log_server_port"): str(free_port()),

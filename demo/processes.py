@@ -1,7 +1,7 @@
 """Processes of a local service: started in sessions of their own, stopped to the last descendant.
 
-Every process started here carries a marker in its environment. It names descendants that left their session or
-lost their parent (Airflow's task processes and spark-submit's JVM do both), which a process tree no longer shows.
+Every process started here carries a marker in its environment. It finds descendants that lost their
+parent (Airflow's tasks and spark-submit's JVM do), which a process tree no longer shows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MARKER = "INTERLOCK_LOCAL_SERVICE"
 
 
 class ServiceError(RuntimeError):
-    """A local service did not start, or stopped by itself; the message says which, why and where its log is."""
+    """A local service did not start, or stopped by itself; the message has the reason and the log's path."""
 
 
 class Processes:
@@ -29,7 +29,7 @@ class Processes:
     def __init__(self, log_folder: Path, environment: Mapping[str, str]) -> None:
         self.log_folder = log_folder
         self.marker = uuid.uuid4().hex
-        # setproctitle, which Airflow uses, would else write the title over the environment that carries the marker.
+        # SPT_NOENV: setproctitle, which Airflow uses, would else overwrite the environment in memory.
         self.environment = {**environment, MARKER: self.marker, "SPT_NOENV": "1"}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -66,8 +66,8 @@ class Processes:
             code = process.poll()
             if code is not None:
                 raise ServiceError(
-                    f"{name} ended by itself with code {code}; its log is {self.log_path(name)} and ends with:\n"
-                    f"{self.log_tail(name)}"
+                    f"{name} ended by itself with code {code}; "
+                    f"its log is {self.log_path(name)} and ends with:\n{self.log_tail(name)}"
                 )
 
     def kill(self, name: str) -> None:
@@ -78,10 +78,12 @@ class Processes:
                 victim.kill()
         process.wait()
 
-    def stop(self, grace_s: float = 8.0) -> None:
+    def stop(self, grace_s: float = 3.0) -> None:
         """SIGTERM, and after `grace_s` seconds SIGKILL, to everything started here and its descendants."""
         leaders = list(self._running.values())
-        everything = {process for leader in leaders for process in self._family(leader.pid)} | set(self._marked())
+        everything = {process for leader in leaders for process in self._family(leader.pid)} | set(
+            self._marked()
+        )
         for leader in leaders:
             with contextlib.suppress(ProcessLookupError):
                 leader.terminate()

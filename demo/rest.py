@@ -49,11 +49,13 @@ class AirflowRest:
         return {dag["dag_id"] for dag in self._get("/api/v2/dags", limit="100")["dags"]}
 
     def wait_for_dags(self, *dag_ids: str, timeout_s: float = 60.0) -> None:
-        """Returns when the DAG processor has stored these DAGs; raises RestError with the reason when it can't."""
+        """Returns when these DAGs are stored; RestError with the reason when their files do not load."""
         deadline = time.monotonic() + timeout_s
         while missing := set(dag_ids) - self.dag_ids():
             if errors := self.import_errors():
-                raise RestError("DAG files do not load:\n" + "\n".join(f"{k}\n{v}" for k, v in errors.items()))
+                raise RestError(
+                    "DAG files do not load:\n" + "\n".join(f"{k}\n{v}" for k, v in errors.items())
+                )
             if time.monotonic() > deadline:
                 raise RestError(f"no DAG {', '.join(sorted(missing))} after {timeout_s:.0f} s")
             time.sleep(0.2)
@@ -96,7 +98,7 @@ class AirflowRest:
         return list(self._get(path)["task_instances"])
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> list[dict[str, Any]]:
-        """Lines of a task's log as dictionaries: event, timestamp where the line has one, level, logger, ..."""
+        """Lines of a task's log: event, and where the line has them timestamp, level, logger, ..."""
         path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/logs/{try_number}"
         content = self._get(path, full_content="true")["content"]
         return [line if isinstance(line, dict) else {"event": line} for line in content]
@@ -114,12 +116,16 @@ class AirflowRest:
             time.sleep(0.2)
         return str(state)
 
-    def wait_for_task(self, dag_id: str, run_id: str, task_id: str, *states: str, timeout_s: float = 60.0) -> str:
+    def wait_for_task(
+        self, dag_id: str, run_id: str, task_id: str, *states: str, timeout_s: float = 60.0
+    ) -> str:
         """The first of `states` in which the task is seen; RestError when it is in none of them in time."""
         deadline = time.monotonic() + timeout_s
         while (state := self.task(dag_id, run_id, task_id)["state"]) not in states:
             if time.monotonic() > deadline:
-                raise RestError(f"{dag_id} {run_id} {task_id} is {state} after {timeout_s:.0f} s, not {states}")
+                raise RestError(
+                    f"{dag_id} {run_id} {task_id} is {state} after {timeout_s:.0f} s, not {states}"
+                )
             time.sleep(0.1)
         return str(state)
 
