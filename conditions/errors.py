@@ -1,0 +1,9 @@
+"""The error of the conditions room."""
+
+from __future__ import annotations
+
+from ..events.errors import InterlockError
+
+
+class ConditionError(InterlockError, ValueError):
+    """A condition, a key or a stored state is not one; the message names the argument or the path in it."""
