@@ -1,4 +1,8 @@
-"""What Airflow reads about this distribution: its name, settings and commands."""
+"""What Airflow reads about this distribution: its name, settings and commands.
+
+Airflow checks this against its schema in every process; what breaks the schema stops the whole
+`airflow` command. Nothing may be imported here that costs time.
+"""
 
 from __future__ import annotations
 
@@ -10,4 +14,5 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "airflow-interlock",
         "name": "Interlock",
         "description": "Event conditions on Kafka for Airflow.",
+        "cli": ["interlock.plugin.commands.get_cli_commands"],
     }

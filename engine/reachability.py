@@ -1,0 +1,17 @@
+"""Whether a cluster answers, for those who must not hold a Kafka client themselves."""
+
+from __future__ import annotations
+
+from .clients import ANSWER_TIMEOUT_S, ClientErrors, settings
+from .config import BusConfig
+
+
+def require_answer(config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    """Return when the cluster has answered a metadata request.
+
+    Raises UnreachableError, with the client's own reason, when it has not within `timeout_s`.
+    """
+    from confluent_kafka.admin import AdminClient
+
+    errors = ClientErrors()
+    errors.require_answer(AdminClient(settings(config, errors)), config, timeout_s)

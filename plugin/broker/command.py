@@ -1,0 +1,63 @@
+"""What `airflow interlock broker` does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+
+from .errors import BrokerError
+from .node import LocalBroker
+
+
+def run(args: Namespace) -> None:
+    """Run a broker until SIGINT or SIGTERM; exit 1 with one sentence when it cannot be."""
+    # SIGTERM as Ctrl-C: also while jars are fetched or the node starts, nothing is left behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    directory = _temporary() if args.ephemeral else _directory(args.directory)
+    broker = LocalBroker(directory, port=args.port, report=_say)
+    try:
+        _say(f"Starting a Kafka broker, data in {directory}.")
+        broker.start()
+        for line in _introduction(broker):
+            _say(line)
+        broker.wait()
+        raise BrokerError(f"The broker has ended by itself. Log: {broker.log}")
+    except BrokerError as e:
+        sys.exit(str(e))
+    except KeyboardInterrupt:
+        _say("Stopping the broker.")
+    finally:
+        broker.stop()
+        if args.ephemeral:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _temporary() -> Path:
+    return Path(tempfile.mkdtemp(prefix="interlock-broker-"))
+
+
+def _directory(given: str | None) -> Path:
+    if given:
+        return Path(given).expanduser().absolute()
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "interlock" / "broker"
+
+
+def _introduction(broker: LocalBroker) -> list[str]:
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
+    return [
+        f"bootstrap.servers={broker.bootstrap_servers}",
+        "Airflow's connection to it:",
+        f"  export AIRFLOW_CONN_KAFKA_DEFAULT='{json.dumps(connection)}'",
+        f"Log: {broker.log}",
+        "Ctrl-C stops it.",
+    ]
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - this command's output

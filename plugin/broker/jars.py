@@ -1,0 +1,190 @@
+"""The broker's jars: fetched once into the user's cache, verified before every start.
+
+kafka-4.3.0.sha512 names each jar by Maven coordinates and checksum. It is the whole truth: Ivy, which
+ships inside PySpark, fetches exactly these, and the class path holds exactly these.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from .errors import BrokerError
+
+KAFKA_VERSION = "4.3.0"
+CHECKSUMS = Path(__file__).with_name(f"kafka-{KAFKA_VERSION}.sha512")
+NEEDED_BYTES = 150 * 2**20  # twice the jars (Ivy keeps a copy while it works), and room to spare
+FETCH_TIMEOUT_S = 900.0
+
+# No address here: Ivy knows Maven Central by itself. Without POMs nothing but the listed jars is asked
+# for, which takes a third of the time.
+_SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
+</ivysettings>
+"""
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Jar:
+    """One jar by its Maven coordinates, with the SHA-512 (hex) it must have."""
+
+    group: str
+    artifact: str
+    version: str
+    sha512: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def read_checksums(path: Path) -> tuple[Jar, ...]:
+    """The jars of a checksum file: lines of `<sha512>  <group>:<artifact>:<version>`."""
+    jars = []
+    for line in path.read_text(encoding="ascii").splitlines():
+        if line and not line.startswith("#"):
+            sha512, coordinates = line.split()
+            group, artifact, version = coordinates.split(":")
+            jars.append(Jar(group, artifact, version, sha512))
+    return tuple(jars)
+
+
+def cache_directory() -> Path:
+    """Where the jars are kept: `interlock/kafka-4.3.0` under XDG_CACHE_HOME, or under ~/.cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "interlock" / f"kafka-{KAFKA_VERSION}"
+
+
+def class_path(java: str, report: Report, directory: Path | None = None, checksums: Path = CHECKSUMS) -> str:
+    """The broker's class path, of verified jars; fetches them first when `directory` does not exist.
+
+    report: gets a line now and then while jars are fetched (about 45 MB, 15 s on a good line).
+    Raises BrokerError when a jar is wrong or missing, or cannot be fetched.
+    """
+    directory = cache_directory() if directory is None else directory
+    jars = read_checksums(checksums)
+    if not directory.is_dir():
+        _fetch(java, jars, directory, report)
+    _verify(jars, directory)
+    return os.pathsep.join(str(directory / jar.name) for jar in jars)
+
+
+def _verify(jars: tuple[Jar, ...], directory: Path) -> None:
+    wrong, missing = [], []
+    for jar in jars:
+        try:
+            found = hashlib.sha512((directory / jar.name).read_bytes()).hexdigest()
+        except FileNotFoundError:
+            missing.append(jar.name)
+        except OSError as e:
+            raise BrokerError(f"The broker's jars cannot be read: {e}.") from e
+        else:
+            if found != jar.sha512:
+                wrong.append(jar.name)
+    problems = [f"do not have their SHA-512: {', '.join(wrong)}"] if wrong else []
+    problems += [f"are missing: {', '.join(missing)}"] if missing else []
+    if problems:
+        raise BrokerError(
+            f"The broker is not started: of its jars in {directory} some {' and some '.join(problems)}. "
+            "Remove that folder, and they are fetched anew."
+        )
+
+
+def _fetch(java: str, jars: tuple[Jar, ...], directory: Path, report: Report) -> None:
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with Path(f"{directory}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                report("Another process is fetching the broker's jars; waiting for it.")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if directory.is_dir():
+                return
+            free = shutil.disk_usage(directory.parent).free
+            if free < NEEDED_BYTES:
+                raise BrokerError(
+                    f"No room for the broker's jars: {directory.parent} has {free // 2**20} MiB free and "
+                    f"{NEEDED_BYTES // 2**20} MiB are needed. Make room, or set XDG_CACHE_HOME."
+                )
+            with tempfile.TemporaryDirectory(prefix="fetch-", dir=directory.parent) as work:
+                _run_ivy(java, jars, Path(work), report)
+                _verify(jars, Path(work) / "jars")
+                # appears whole or not at all
+                (Path(work) / "jars").rename(directory)
+    except OSError as e:
+        raise BrokerError(f"The broker's jars cannot be kept in {directory}: {e}.") from e
+    report(f"Verified {len(jars)} jars; they are kept in {directory}.")
+
+
+def _run_ivy(java: str, jars: tuple[Jar, ...], work: Path, report: Report) -> None:
+    (work / "settings.xml").write_text(_SETTINGS, encoding="utf-8")
+    (work / "ivy.xml").write_text(_ivy_module(jars), encoding="utf-8")
+    report(
+        f"Fetching Apache Kafka {KAFKA_VERSION} and what it needs from Maven Central "
+        f"({len(jars)} jars, about 45 MB, once)."
+    )
+    command = [
+        java, f"-Duser.home={work}", "-jar", str(_ivy_jar()),
+        "-settings", str(work / "settings.xml"), "-cache", str(work / "cache"),
+        "-ivy", str(work / "ivy.xml"), "-confs", "default",
+        "-retrieve", f"{work}/jars/[artifact]-[revision].[ext]",
+    ]  # fmt: skip
+    tail: list[str] = []
+    done = 0
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as ivy:
+        assert ivy.stdout is not None  # noqa: S101 - asked for above
+        try:
+            for line in ivy.stdout:
+                tail = [*tail[-40:], line.strip()]
+                if "SUCCESSFUL" in line:
+                    done += 1
+                    if done % 10 == 0 or done == len(jars):
+                        report(f"  {done} of {len(jars)} jars")
+            code = ivy.wait(FETCH_TIMEOUT_S)
+        except BaseException:
+            ivy.kill()
+            raise
+    if code != 0:
+        said = [x for x in tail if "UNRESOLVED" in x or "FAILED" in x or "ERROR" in x or "Exception" in x]
+        raise BrokerError(
+            f"The broker's jars cannot be fetched from Maven Central: {(said or tail or ['no output'])[-1]}. "
+            "Check the network, and Java's proxy settings (JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=...)."
+        )
+
+
+def _ivy_module(jars: tuple[Jar, ...]) -> str:
+    lines = "".join(
+        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)} "
+        'transitive="false" conf="default-&gt;*"/>\n'
+        for jar in jars
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="interlock" module="broker"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{lines}</dependencies></ivy-module>"
+    )
+
+
+def _ivy_jar() -> Path:
+    # Located, not imported: pyspark takes a second to import.
+    spec = importlib.util.find_spec("pyspark")
+    places = (spec.submodule_search_locations or []) if spec else []
+    found = [jar for place in places for jar in sorted(Path(place).glob("jars/ivy-*.jar"))]
+    if not found:
+        raise BrokerError("PySpark, whose Ivy fetches the broker's jars, is missing: pip install pyspark.")
+    return found[0]

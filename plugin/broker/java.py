@@ -1,0 +1,45 @@
+"""Finding a Java that can run Kafka."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from .errors import BrokerError
+
+LEAST_VERSION = 17  # Kafka 4's broker is compiled for it
+_INSTALL = "Install Java 17 (Debian and Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME to one."
+
+
+def find_java() -> str:
+    """The path of a `java` of version 17 or newer: JAVA_HOME's if that is set, else PATH's.
+
+    Raises BrokerError, naming what was found, when there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if java is None:
+        raise BrokerError(
+            f"JAVA_HOME is {home!r} and has no bin/java. {_INSTALL}"
+            if home
+            else f"No java found on PATH. {_INSTALL}"
+        )
+    version = _version(java)
+    if version < LEAST_VERSION:
+        raise BrokerError(f"{java} is Java {version}, the broker needs {LEAST_VERSION} or newer. {_INSTALL}")
+    return java
+
+
+def _version(java: str) -> int:
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise BrokerError(f"{java} cannot be run: {e}. {_INSTALL}") from e
+    # openjdk version "17.0.15" 2025-04-15; up to Java 8: java version "1.8.0_292"
+    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    if found is None:
+        raise BrokerError(f"{java} -version tells no version: {told.stderr.strip()[:200]!r}. {_INSTALL}")
+    return int(found.group(1))
