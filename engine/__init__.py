@@ -1,1 +1,1 @@
-"""TODO room."""
+"""The Kafka runtime: matches events against registrations, keeps what is half met, delivers firings."""

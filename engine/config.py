@@ -1,0 +1,118 @@
+"""What an engine or a waiter needs to know of its bus: names, and how to reach the cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .errors import ConfigError
+
+# Client properties that run a program or load a library, or that switch verification off.
+# https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
+_REFUSED = frozenset(
+    {
+        "enable.ssl.certificate.verification",
+        "plugin.library.paths",
+        "sasl.kerberos.kinit.cmd",
+        "ssl.engine.location",
+        "ssl.providers",
+    }
+)
+# Properties the protocols depend on: whatever the connection says of them is left out.
+_OURS = frozenset(
+    {
+        "acks",
+        "auto.offset.reset",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "isolation.level",
+        "partition.assignment.strategy",
+        "partitioner",
+        "transactional.id",
+        "transaction.timeout.ms",
+    }
+)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+DEFAULT_PARTITIONS = 16
+
+
+@dataclass(frozen=True)
+class BusConfig:
+    """A bus: its name, the Airflow installation that uses it, and the client properties of its cluster.
+
+    `client` holds librdkafka properties, `bootstrap.servers` at least. Properties that run programs or
+    switch certificate checks off raise ConfigError; properties the protocols set themselves are ignored.
+    `repr` and `describe()` never show any property but `bootstrap.servers`.
+    """
+
+    name: str = "interlock"
+    deployment: str = "airflow"
+    client: Mapping[str, str] = field(default_factory=dict, repr=False)
+    connection: str = "kafka_default"  # where `client` came from, for messages only
+
+    def __post_init__(self) -> None:
+        for what, value in (("bus", self.name), ("deployment", self.deployment)):
+            if not _NAME.match(value):
+                raise ConfigError(
+                    f"[interlock] {what} = {value!r}: use letters, digits, '.', '_' and '-', at most 100."
+                )
+        if not self.client.get("bootstrap.servers"):
+            raise ConfigError(
+                f"Connection {self.connection!r} names no 'bootstrap.servers'; "
+                'add it to the connection\'s extra, e.g. {"bootstrap.servers": "broker:9092"}.'
+            )
+        refused = sorted(_REFUSED & self.client.keys())
+        if refused:
+            raise ConfigError(
+                f"Connection {self.connection!r} sets {', '.join(refused)}: a client property that runs a "
+                "program or switches verification off is refused. Take it out of the connection's extra."
+            )
+
+    @classmethod
+    def from_extra(
+        cls, extra: Mapping[str, object], *, name: str, deployment: str, connection: str
+    ) -> BusConfig:
+        """The bus behind an Airflow kafka connection, whose `extra` holds client properties."""
+        client: dict[str, str] = {}
+        for key, value in extra.items():
+            if key in _OURS:
+                continue
+            if isinstance(value, bool):
+                client[key] = "true" if value else "false"
+            elif isinstance(value, (str, int, float)):
+                client[key] = str(value)
+            else:
+                raise ConfigError(
+                    f"Connection {connection!r}, property {key!r}: expected a string or a number, "
+                    f"got {type(value).__name__}."
+                )
+        return cls(name=name, deployment=deployment, client=client, connection=connection)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.client["bootstrap.servers"]
+
+    @property
+    def group(self) -> str:
+        """The consumer group of the bus's engines."""
+        return f"{self.name}-engine"
+
+    @cached_property
+    def identity(self) -> str:
+        """Equal for equal buses reached in the same way; holds secrets, never to be shown."""
+        return json.dumps([self.name, self.deployment, sorted(self.client.items())])
+
+    def topic(self, kind: str) -> str:
+        """The name of the topic of one kind: event, trigger, state, action, subscription, dead-letter."""
+        return f"{self.name}-{kind}"
+
+    def describe(self) -> str:
+        return f"bus {self.name!r} at {self.bootstrap_servers} (connection {self.connection!r})"

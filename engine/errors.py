@@ -1,0 +1,42 @@
+"""Errors of the engine, grouped by what the caller does next.
+
+InterlockError
+└── EngineError
+    ├── ConfigError        mend the connection or the setting named in the text
+    ├── TopicsError        create or mend the topics named in the text; the engine tries again
+    ├── UnreachableError   nothing to do but look at the broker; the engine tries again
+    ├── TransactionAborted the batch had no effect; open the partitions again
+    └── RecordError        an internal topic holds what this version cannot read
+"""
+
+from __future__ import annotations
+
+from ..events.errors import InterlockError
+
+
+class EngineError(InterlockError):
+    """Root of what the engine raises."""
+
+
+class ConfigError(EngineError, ValueError):
+    """A bus cannot be set up from what was given; the text names the property."""
+
+
+class TopicsError(EngineError):
+    """Topics of the bus are missing or made differently; `.problems` has one sentence for each."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__(" ".join(problems))
+        self.problems = problems
+
+
+class UnreachableError(EngineError):
+    """The cluster does not answer, or does not let this client in."""
+
+
+class TransactionAborted(EngineError):
+    """The transaction was aborted and nothing of it is visible; drop what was derived from the batch."""
+
+
+class RecordError(EngineError):
+    """A record of an internal topic cannot be read; the text names topic[partition]@offset."""

@@ -1,0 +1,60 @@
+"""What an administrator must know, told to every waiting task: one text per part of the runtime."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+from .clients import log
+
+
+class Notice(NamedTuple):
+    """Something is wrong (`text`), or well again (`text` None); the wait goes on in any case."""
+
+    text: str | None
+
+
+class NoticeBoard:
+    """Holds the current text of each part, and tells listeners when what they would read changes.
+
+    Thread safe. Listeners are called in the thread that posts, and must not block.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._texts: dict[str, str] = {}
+        self._listeners: dict[Hashable, Callable[[Notice], None]] = {}
+
+    def post(self, part: str, text: str | None) -> None:
+        """Say what is wrong with one part, or None when it is well."""
+        with self._lock:
+            if self._texts.get(part) == text:
+                return
+            before = self._current()
+            if text is None:
+                self._texts.pop(part, None)
+                log.info("%s is well again.", part)
+            else:
+                self._texts[part] = text
+                log.warning("%s: %s", part, text)
+            now = self._current()
+            listeners = list(self._listeners.values()) if now != before else []
+        for listener in listeners:
+            listener(now)
+
+    def listen(self, handle: Hashable, listener: Callable[[Notice], None]) -> None:
+        """Tell `listener` of changes, and at once what is wrong now."""
+        with self._lock:
+            self._listeners[handle] = listener
+            now = self._current()
+        if now.text is not None:
+            listener(now)
+
+    def ignore(self, handle: Hashable) -> None:
+        with self._lock:
+            self._listeners.pop(handle, None)
+
+    def _current(self) -> Notice:
+        # Parts fail together and for one reason: each different sentence is said once.
+        return Notice(" ".join(dict.fromkeys(self._texts.values())) or None)

@@ -1,0 +1,166 @@
+"""The topics of a bus: how each must be made, making them, and telling what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from .config import DEFAULT_PARTITIONS, BusConfig
+from .errors import TopicsError, UnreachableError
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_DAY_MS = 24 * 3600 * 1000
+# Small segments: the cleaner never touches the active one, and a recovery reads all that is not cleaned.
+_COMPACT = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(64 * 1024 * 1024),
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+MAX_EVENT_BYTES = 1024 * 1024
+# A state holds the events of all parts of a condition, and a dead letter gets headers on top.
+MAX_INTERNAL_BYTES = 8 * 1024 * 1024
+TIMEOUT_S = 15.0
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """One topic of a bus. `required` settings are compared by `check`, the others only used by `create`."""
+
+    name: str
+    partitions: int
+    settings: Mapping[str, str]
+    required: frozenset[str]
+
+
+def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[TopicSpec, ...]:
+    """The topics of the bus, in the order they are made."""
+    internal = {"max.message.bytes": str(MAX_INTERNAL_BYTES)}
+
+    def spec(kind: str, count: int, required: dict[str, str], **other: str) -> TopicSpec:
+        settings = {**required, **{key.replace("_", "."): value for key, value in other.items()}}
+        return TopicSpec(config.topic(kind), count, settings, frozenset(required))
+
+    retention = {"cleanup.policy": "delete"}
+    month = str(30 * _DAY_MS)
+    return (
+        # LogAppendTime: whether an event counts is decided by the time the log took it.
+        spec(
+            "event",
+            partitions,
+            {**retention, "message.timestamp.type": "LogAppendTime"},
+            retention_ms=month,
+            max_message_bytes=str(MAX_EVENT_BYTES),
+        ),
+        # Never removed by time: the engine deletes below its committed offset.
+        spec("trigger", partitions, {**retention, "retention.ms": "-1", "retention.bytes": "-1", **internal}),
+        spec("state", partitions, {**_COMPACT, **internal}),
+        spec("action", partitions, {**_COMPACT, **internal}),
+        # A reader that lags less than this never misses a registration that was removed again.
+        spec("subscription", 1, {**_COMPACT, "min.compaction.lag.ms": str(_DAY_MS)}),
+        spec("dead-letter", partitions, retention, retention_ms=month, **{"max_message_bytes": str(MAX_INTERNAL_BYTES)}),
+    )
+
+
+def create(
+    config: BusConfig, *, partitions: int = DEFAULT_PARTITIONS, replication_factor: int = -1
+) -> tuple[list[str], list[str]]:
+    """Make what is missing: the names created and the names that were there already.
+
+    `replication_factor` -1 takes the broker's default. Raises TopicsError when the cluster refuses one,
+    UnreachableError when it does not answer. Safe to repeat.
+    """
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import NewTopic
+
+    if not 1 <= partitions <= 1000:
+        raise TopicsError((f"A bus has 1 to 1000 partitions, not {partitions}.",))
+    admin = _admin(config)
+    wanted = specs(config, partitions)
+    futures = admin.create_topics(
+        [
+            NewTopic(s.name, s.partitions, replication_factor=replication_factor, config=dict(s.settings))
+            for s in wanted
+        ],
+        operation_timeout=TIMEOUT_S,
+    )
+    created: list[str] = []
+    existing: list[str] = []
+    problems: list[str] = []
+    for name, future in futures.items():
+        try:
+            future.result(TIMEOUT_S + 5)
+            created.append(name)
+        except KafkaException as e:
+            error: KafkaError = e.args[0]
+            if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                existing.append(name)
+            else:
+                problems.append(f"Topic {name!r} cannot be created: {error.str()}.")
+    if problems:
+        raise TopicsError(tuple(problems))
+    return created, existing
+
+
+def check(config: BusConfig) -> dict[str, int]:
+    """The partition count of each topic, when all are there and made as the protocols need.
+
+    Raises TopicsError naming each topic that is missing or differs, and what to do; UnreachableError
+    when the cluster does not answer.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    admin = _admin(config)
+    try:
+        metadata = admin.list_topics(timeout=TIMEOUT_S)
+    except KafkaException as e:
+        raise UnreachableError(f"{config.describe()} does not answer: {e.args[0].str()}.") from e
+    found = {name: len(t.partitions) for name, t in metadata.topics.items() if t.error is None}
+    wanted = specs(config)
+    missing = [s.name for s in wanted if s.name not in found]
+    if missing:
+        raise TopicsError(
+            tuple(f"Topic {name!r} is missing." for name in missing)
+            + (f"Run: airflow interlock topics create (bus {config.name!r}).",)
+        )
+    counts = {s.name: found[s.name] for s in wanted}
+    problems = []
+    # A trigger partition, its states and the firings it writes have the same number.
+    same = [config.topic(kind) for kind in ("trigger", "state", "action")]
+    if len({counts[name] for name in same}) != 1:
+        told = ", ".join(f"{name!r} has {counts[name]}" for name in same)
+        problems.append(f"These topics must have the same number of partitions: {told}.")
+    if counts[config.topic("subscription")] != 1:
+        problems.append(f"Topic {config.topic('subscription')!r} must have exactly one partition.")
+    resources = {s.name: ConfigResource(ResourceType.TOPIC, s.name) for s in wanted}
+    futures = admin.describe_configs(list(resources.values()), request_timeout=TIMEOUT_S)
+    for s in wanted:
+        try:
+            actual = futures[resources[s.name]].result(TIMEOUT_S + 5)
+        except KafkaException as e:
+            raise UnreachableError(f"The settings of topic {s.name!r} cannot be read: {e.args[0].str()}.") from e
+        for key in sorted(s.required):
+            value = actual[key].value if key in actual else None
+            if value != s.settings[key] and key != "max.message.bytes":
+                problems.append(
+                    f"Topic {s.name!r} has {key}={value}, the engine needs {key}={s.settings[key]}."
+                )
+    if problems:
+        raise TopicsError((*problems, "Mend the topics' settings, or make a bus of another name."))
+    return counts
+
+
+def _admin(config: BusConfig) -> AdminClient:
+    from confluent_kafka.admin import AdminClient
+
+    from .clients import ClientErrors
+
+    errors = ClientErrors()
+    admin = AdminClient({**config.client, "error_cb": errors, "logger": errors.logger})
+    # A client that cannot connect only says so by waiting; ask once, with its own words for why.
+    errors.require_answer(admin, config)
+    return admin

@@ -1,0 +1,270 @@
+"""The waiters' side: registers what tasks wait for, and follows the action topic for their firings.
+
+It meets the engine only in topics, so it works the same wherever the engine that decides runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from .bus import End, Record, TopicPartition
+from .clients import ClientErrors, settings
+from .config import BusConfig
+from .errors import RecordError
+from .kafka import KafkaReader
+from .notices import Notice, NoticeBoard
+from .records import ActionRecord, Registration, RegistrationKey, decode_json, encode_json
+from .registry import Registry
+from .topics import check
+
+TAKE = 2000
+TAKE_TIMEOUT_S = 0.05  # how long a new wait may stand in the queue before it is registered
+REGISTER_AGAIN_S = 30.0
+PROBE_S = 5.0
+PART = "The waits' connection"
+
+
+class Delivery(NamedTuple):
+    """The firing of a wait, and the registry keys to null when it is acknowledged."""
+
+    action: ActionRecord
+    registration_keys: tuple[str, ...]
+
+
+Deliver: TypeAlias = Callable[[Delivery | Notice], None]
+
+
+@dataclass(eq=False)
+class Wait:
+    """One open wait; `deliver` is called in the waits' thread and must not block."""
+
+    registration: Registration
+    deliver: Deliver
+    registered_at: float | None = None
+
+
+class _ActionHead(msgspec.Struct):
+    """The part of an action record that tells whose it is."""
+
+    incarnation: str
+
+
+@dataclass
+class _Followed:
+    """What was read so far; made anew with each connection."""
+
+    registry: Registry = field(default_factory=Registry)
+    actions: dict[str, tuple[str, bytes]] = field(default_factory=dict)  # subscription: incarnation, value
+    unread: set[TopicPartition] = field(default_factory=set)
+
+
+class Waits:
+    """The open waits of this process. `open` and `close` may be called from any thread.
+
+    `run` is the thread's life: it connects, follows the topics, and raises an EngineError when the
+    connection is no good; the caller runs it again. Open waits stay open through that.
+    """
+
+    def __init__(self, config: BusConfig, board: NoticeBoard) -> None:
+        self._config, self._board = config, board
+        self._lock = threading.Lock()
+        self._opened: deque[Wait] = deque()
+        self._waits: dict[str, list[Wait]] = {}  # by incarnation
+        self._followed = _Followed()
+
+    def open(self, registration: Registration, deliver: Deliver) -> Wait:
+        """Register, unless that is done already, and deliver the firing once it is there.
+
+        A firing that was there before is delivered at once: whoever waits again gets the same one.
+        """
+        wait = Wait(registration, deliver)
+        with self._lock:
+            self._waits.setdefault(registration.incarnation, []).append(wait)
+            self._opened.append(wait)
+        self._board.listen(wait, deliver)
+        return wait
+
+    def close(self, wait: Wait) -> None:
+        """Stop delivering. The registration stays: another triggerer may be waiting on it by now."""
+        self._board.ignore(wait)
+        with self._lock:
+            together = self._waits.get(wait.registration.incarnation, [])
+            if wait in together:
+                together.remove(wait)
+            if not together:
+                self._waits.pop(wait.registration.incarnation, None)
+
+    def run(self, stop: threading.Event) -> None:
+        """Follow the topics until told to stop; EngineError when the bus cannot be used."""
+        from confluent_kafka import Producer
+
+        counts = check(self._config)
+        errors = ClientErrors()
+        followed = _Followed()
+        partitions = [TopicPartition(self._config.topic("subscription"), 0)]
+        action = self._config.topic("action")
+        partitions += [TopicPartition(action, p) for p in range(counts[action])]
+        followed.unread.update(partitions)
+        reader = KafkaReader(self._config, errors)
+        try:
+            producer = Producer(
+                settings(
+                    self._config,
+                    errors,
+                    enable_idempotence=True,
+                    acks="all",
+                    linger_ms=5,
+                    compression_type="lz4",
+                )
+            )
+            reader.read({tp: 0 for tp in partitions})
+            with self._lock:
+                self._followed = followed
+                self._opened.extend(w for together in self._waits.values() for w in together)
+                for together in self._waits.values():
+                    for wait in together:
+                        wait.registered_at = None
+            self._board.post(PART, None)
+            probed = time.monotonic()
+            while not stop.is_set():
+                for item in reader.take(TAKE, TAKE_TIMEOUT_S):
+                    self._follow(item)
+                if not followed.unread:
+                    self._serve_opened(producer)
+                producer.poll(0)
+                if time.monotonic() - probed > PROBE_S:
+                    probed = time.monotonic()
+                    self._probe(errors, producer)
+                    self._register_again()
+        finally:
+            reader.close()
+
+    def _follow(self, item: Record | End) -> None:
+        followed = self._followed
+        if isinstance(item, End):
+            followed.unread.discard(item.source)
+        if item.source.topic == self._config.topic("subscription"):
+            followed.registry.apply(item)
+        elif isinstance(item, Record):
+            self._follow_action(item)
+
+    def _follow_action(self, record: Record) -> None:
+        subscription = (record.key or b"").decode("utf-8", "replace")
+        if record.value is None:
+            self._followed.actions.pop(subscription, None)
+            return
+        try:
+            head = msgspec.json.decode(record.value, type=_ActionHead)
+        except msgspec.MsgspecError as e:
+            raise RecordError(f"{record} holds no valid ActionRecord: {e}.") from e
+        self._followed.actions[subscription] = (head.incarnation, record.value)
+        with self._lock:
+            waits = list(self._waits.get(head.incarnation, ()))
+        for wait in waits:
+            self._deliver(wait, record.value)
+
+    def _serve_opened(self, producer: object) -> None:
+        """Deliver or register the waits that were opened since the last pass."""
+        while True:
+            with self._lock:
+                if not self._opened:
+                    return
+                wait = self._opened.popleft()
+                if wait not in self._waits.get(wait.registration.incarnation, ()):
+                    continue
+            registration = wait.registration
+            incarnation, value = self._followed.actions.get(registration.subscription, ("", b""))
+            if incarnation == registration.incarnation:
+                self._deliver(wait, value)
+            elif self._followed.registry.get(registration.incarnation) is None:
+                self._register(wait, producer)
+
+    def _register(self, wait: Wait, producer: object) -> None:
+        registration = wait.registration
+        key = RegistrationKey(registration.incarnation, uuid.uuid4().hex[:12])
+        producer.produce(  # type: ignore[attr-defined]  # a confluent_kafka.Producer, imported lazily
+            self._config.topic("subscription"), encode_json(registration), key.encode(), partition=0
+        )
+        wait.registered_at = time.monotonic()
+
+    def _register_again(self) -> None:
+        """A registration that the registry does not show after a while was not delivered: once more."""
+        now = time.monotonic()
+        with self._lock:
+            for together in self._waits.values():
+                for wait in together:
+                    sent = wait.registered_at
+                    known = self._followed.registry.get(wait.registration.incarnation) is not None
+                    if not known and sent is not None and now - sent > REGISTER_AGAIN_S:
+                        wait.registered_at = None
+                        self._opened.append(wait)
+
+    def _deliver(self, wait: Wait, value: bytes) -> None:
+        action = decode_json(ActionRecord, value, f"The firing of {wait.registration.subscription!r}")
+        keys = self._followed.registry.keys(wait.registration.subscription)
+        wait.deliver(Delivery(action, tuple(sorted(key.decode() for key in keys))))
+
+    def _probe(self, errors: ClientErrors, producer: object) -> None:
+        """A client that lost its broker says so only in passing: ask, and tell the waiting tasks."""
+        if errors.last is None:
+            return
+        from confluent_kafka import KafkaException
+
+        try:
+            producer.list_topics(timeout=2.0)  # type: ignore[attr-defined]
+        except KafkaException as e:
+            self._board.post(PART, str(errors.unreachable(self._config, e.args[0].str())))
+        else:
+            errors.clear()
+            self._board.post(PART, None)
+
+
+def acknowledge(
+    config: BusConfig,
+    action: ActionRecord,
+    registration_keys: tuple[str, ...],
+    timeout_s: float = 10.0,
+) -> None:
+    """Tell the bus that the task has its firing, and remove its registration. Safe to repeat.
+
+    For the process of the resumed task. Raises UnreachableError when the broker has not acknowledged within
+    the timeout; the firing then stays as it is, and a later wait of the same incarnation finds it.
+    """
+    from confluent_kafka import KafkaException, Producer
+
+    from .records import partition_of
+
+    errors = ClientErrors()
+    failed: list[str] = []
+
+    def told(error: object, _: object) -> None:
+        if error is not None:
+            failed.append(str(error))
+
+    acked: Literal["acked"] = "acked"
+    record = msgspec.structs.replace(action, state=acked)
+    topic = config.topic("action")
+    producer = Producer(settings(config, errors, enable_idempotence=True, acks="all", delivery_timeout_ms=10_000))
+    try:
+        metadata = producer.list_topics(topic, timeout=timeout_s)
+        count = len(metadata.topics[topic].partitions)
+        key = action.subscription.encode()
+        partition = partition_of(action.subscription, count)
+        producer.produce(topic, encode_json(record), key, partition=partition, on_delivery=told)
+        for registration_key in registration_keys:
+            producer.produce(
+                config.topic("subscription"), None, registration_key.encode(), partition=0, on_delivery=told
+            )
+        left = producer.flush(timeout_s)
+    except KafkaException as e:
+        raise errors.unreachable(config, e.args[0].str()) from e
+    if left or failed:
+        raise errors.unreachable(config, failed[0] if failed else f"{left} records not acknowledged")
