@@ -76,11 +76,11 @@ class Condition:
         return _shape(self, numbers)
 
     def check_key(self, key_given: bool) -> None:
-        """Raise ConditionError if a wait on this condition, with or without a key of its own, has no meaning."""
+        """Raise ConditionError if waiting on this condition with, or without, a given key has no meaning."""
         if key_given and not self.keyed:  # K21
             raise ConditionError(
-                f"a key is given, but no matcher reads one: add by= to a matcher of {_shortened(self)}, or drop"
-                " the key"
+                f"a key is given, but no matcher reads one: add by= to a matcher of {_shortened(self)}, or"
+                " drop the key"
             )
         unkeyed = [matcher for matcher in self.matchers if matcher.by is None]
         if self.keyed and unkeyed and not key_given:  # K22
@@ -116,14 +116,14 @@ class Condition:
 
     def __invert__(self) -> NoReturn:
         raise ConditionError(
-            f"~ cannot be applied to {_shortened(self)}: an event that never comes is never known not to come."
-            " Conditions join with & (all) and | (any)"
+            f"~ cannot be applied to {_shortened(self)}: without an end to the wait, an event is never known"
+            " not to come. Conditions join with & (all) and | (any)"
         )
 
     def __bool__(self) -> NoReturn:
         raise ConditionError(
-            "a condition is neither true nor false while a DAG is parsed: join conditions with & and |, not with"
-            " `and`, `or` and `not`; to ask whether there is one, write `condition is not None`"
+            "a condition is neither true nor false while a DAG is parsed: join conditions with & and |, not"
+            " with `and`, `or` and `not`; to ask whether there is one, write `condition is not None`"
         )
 
     def __repr__(self) -> str:

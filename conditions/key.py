@@ -16,7 +16,8 @@ MAX_KEY_BYTES: Final = 512
 _COMPACT_DATE = re.compile(r"[0-9]{8}")
 # Only what could be a timestamp with a zone is parsed; str(datetime) has a space where RFC 3339 has T.
 _TIMESTAMP = re.compile(
-    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?"
+    r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
 
 
@@ -41,8 +42,8 @@ def canonical_key(value: str | int | float | Decimal | bool | date | datetime) -
         text = value.isoformat()
     else:
         raise ConditionError(
-            f"a key is a str, number, bool, date or datetime, not a {type(value).__name__}: name the one value"
-            " in it that is to be compared"
+            f"a key is a str, number, bool, date or datetime, not a {type(value).__name__}: name the one"
+            " value in it that is to be compared"
         )
     return _limited(text)
 

@@ -28,8 +28,8 @@ _TYPE_PARTS_IN_LABEL = 2
 class Matcher(Condition):
     """A leaf: accepts the events whose attributes equal all of `exact`; made by `event()`.
 
-    exact: ((attribute, value), ...), sorted by attribute, compared as the canonical strings of attributes.
-    by: path of the correlation key: an attribute's name, or "data." and the members of JSON objects on the way.
+    exact: ((attribute, value), ...), sorted by attribute; values are attributes' canonical strings.
+    by: path of the correlation key: an attribute's name, or "data." and the members of JSON objects.
     label: the name of this matcher's part in firings; None: one is made (`Condition.labels`).
     """
 
@@ -89,7 +89,8 @@ class Matcher(Condition):
 
     def __str__(self) -> str:
         wanted = dict(self.exact)
-        ordered = [name for name in ("type", "source", "subject") if name in wanted]
+        first: tuple[str, ...] = ("type", "source", "subject")
+        ordered = [name for name in first if name in wanted]
         ordered += [name for name in wanted if name not in ordered]
         parts = [f"{name}={_quoted(wanted[name])}" for name in ordered]
         parts += [f"by={_quoted(self.by)}"] if self.by is not None else []
@@ -98,7 +99,7 @@ class Matcher(Condition):
 
 
 def event(
-    type: str | None = None,
+    type: str | None = None,  # noqa: A002  # CloudEvents' word
     *,
     source: str | None = None,
     subject: str | None = None,
@@ -108,8 +109,8 @@ def event(
 ) -> Matcher:
     """A matcher for the events whose attributes are exactly these; ConditionError names a wrong argument.
 
-    extensions: any other attribute by its name, e.g. tenant="bank". by: "subject", "time", any attribute, or a
-    path into JSON data such as "data.order.date". label: its part's name in firings.
+    extensions: any other attribute by its name, e.g. tenant="bank". by: "subject", "time", any attribute,
+    or a path into JSON data such as "data.order.date". label: its part's name in firings.
     """
     given: dict[str, object] = {"type": type, "source": source, "subject": subject}
     exact = [(name, value) for name, value in given.items() if value is not None]

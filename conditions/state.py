@@ -62,7 +62,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
     @staticmethod
     def decode(data: bytes) -> State:
-        """The state in a serial form; ConditionError if it is none, or of a version this release cannot read."""
+        """The state in a serial form; ConditionError if it is none, or of an unknown version."""
         try:
             version = _header_decoder.decode(data).version
             if version != VERSION:

@@ -32,7 +32,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Firing(msgspec.Struct, frozen=True, array_like=True):
-    """The decision that a condition is met for one key: the parts that took part, by number of their matcher."""
+    """The decision that a condition is met for one key: parts that took part, in their matchers' order."""
 
     outcome: str
     taking_part: tuple[Part, ...]

@@ -61,7 +61,7 @@ def parse_json(text: bytes) -> object:
 
 
 def serialize(data: object, content_type: str | None) -> bytes:
-    """The bytes of `data` for a content type: bytes as they are, str for text, else JSON; EventError if not."""
+    """The bytes of `data` for a content type; bytes stay as they are. EventError if it cannot be written."""
     if isinstance(data, bytes):
         return data
     if is_json(content_type):

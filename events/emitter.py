@@ -62,7 +62,7 @@ class Emitter:
         self._last_error: str | None = None
 
     def emit(self, event: Event, timeout_s: float = 30.0) -> Delivery:
-        """Send one event and wait for its acknowledgement; EmitError after at most `timeout_s` + 5 seconds."""
+        """Send one event, wait for its acknowledgement; EmitError after `timeout_s` + 5 s at the latest."""
         return self.emit_all((event,), timeout_s)[0]
 
     def emit_all(self, events: Iterable[Event], timeout_s: float = 30.0) -> list[Delivery]:
@@ -118,8 +118,8 @@ class Emitter:
             self._producer = Producer(settings)
         except (KafkaException, ValueError, TypeError) as error:
             raise EmitError(
-                f"cannot emit to topic {self._topic} at {self._client[_BOOTSTRAP]}: the client refuses its settings"
-                f" ({self._redacted(_text_of(error))}); correct the connection"
+                f"cannot emit to topic {self._topic} at {self._client[_BOOTSTRAP]}: the client refuses its"
+                f" settings ({self._redacted(_text_of(error))}); correct the connection"
             ) from None  # the cause may show a secret
         self._producer_timeout_ms = timeout_ms
         return self._producer
@@ -160,7 +160,8 @@ class Emitter:
     def _failure(
         self, batch: list[Event], answers: list[Delivery | str | None], timeout_s: float
     ) -> EmitError:
-        lost = [event.identity for event, answer in zip(batch, answers) if not isinstance(answer, Delivery)]
+        pairs = zip(batch, answers, strict=True)
+        lost = [event.identity for event, answer in pairs if not isinstance(answer, Delivery)]
         reasons = [answer for answer in answers if isinstance(answer, str)]
         cause = reasons[0] if reasons else "the client gave no answer"
         text = f"{len(lost)} of {len(batch)} events were not acknowledged" if len(batch) > 1 else "the event"

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -87,10 +87,10 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
     @classmethod
     def of(
         cls,
-        type: str,
+        type: str,  # noqa: A002  # CloudEvents' words
         source: str,
         *,
-        id: str | None = None,
+        id: str | None = None,  # noqa: A002
         subject: str | None = None,
         time: datetime | str | None = None,
         data: object = None,
@@ -135,8 +135,8 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
     def to_json_dict(self) -> dict[str, object]:
         """The event in CloudEvents' JSON format, ready for json.dumps.
 
-        Attributes are strings. Data is the JSON value under `data` for JSON types (or none stated), a string for
-        UTF-8 text; data of another type, or that is not what its type says, is base64 under `data_base64`.
+        Attributes are strings. Data is the JSON value under `data` for JSON types (or none stated), a string
+        for UTF-8 text; data of another type, or that is not what its type says, is base64 in `data_base64`.
         """
         result: dict[str, object] = dict(self.attributes)
         if self.data is None:
@@ -214,7 +214,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return _validated(texts, bytes(raw), problems)
 
     def to_cloudevent(self) -> CloudEvent:
-        """The SDK's event with the same attributes; its data is the payload, or the bytes if that is no JSON."""
+        """The SDK's event with the same attributes; sdk.to_cloudevent says what its data is."""
         from . import sdk
 
         return sdk.to_cloudevent(self)
@@ -228,7 +228,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
 
 def _canonical_texts(
-    given: Mapping[str, object], json_types: bool = False
+    given: Mapping[Any, object], json_types: bool = False
 ) -> tuple[dict[str, str], list[str]]:
     texts: dict[str, str] = {}
     problems: list[str] = []
@@ -241,11 +241,12 @@ def _canonical_texts(
         try:
             if json_types and not isinstance(value, (str, bool, int)):
                 raise ValueError(
-                    f"attribute {name[:40]} is a {type(value).__name__}: a string, boolean or integer belongs here"
+                    f"attribute {name[:40]} is a {type(value).__name__}: a string, boolean or integer belongs"
+                    " here"
                 )
-            if name in _attributes.CORE and not isinstance(value, str):
-                if name != "time" or not isinstance(value, datetime):
-                    raise ValueError(f"attribute {name} is a {type(value).__name__}: a string belongs here")
+            is_time = name == "time" and isinstance(value, datetime)
+            if name in _attributes.CORE and not isinstance(value, str) and not is_time:
+                raise ValueError(f"attribute {name} is a {type(value).__name__}: a string belongs here")
             texts[name] = _attributes.canonical(f"attribute {name[:40]}", value)
         except ValueError as error:
             problems.append(str(error))

@@ -19,9 +19,11 @@ _STRUCTURED = ("application/cloudevents+json",)
 
 
 def decode(
-    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | None
+    key: bytes | None,  # noqa: ARG001  # part of a record, and no part of its event
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]] | None,
 ) -> Event:
-    """The event in a Kafka record, binary or structured; EventError if it is no CloudEvent 1.0, and nothing else.
+    """The event in a Kafka record, binary or structured; EventError, and nothing else, if it holds none.
 
     The content type alone decides the mode: one that begins with application/cloudevents (in any case) means
     structured, and ce_ headers beside it are ignored. The record key adds nothing to the event: a key mapper
@@ -90,8 +92,6 @@ def _decode_structured(content_type: bytes, value: bytes | None) -> Event:
 
 def _explained(attributes: dict[str, str], problems: list[str], found: list[str]) -> list[str]:
     if not attributes and not problems:
-        return [
-            "the record is no CloudEvent: it has neither ce_ headers nor a content-type of"
-            f" {_STRUCTURED[0]} ({'; '.join(found)})"
-        ]
+        head = f"the record is no CloudEvent: it has no ce_ headers and no content-type {_STRUCTURED[0]}"
+        return [head, *found]
     return problems + found

@@ -18,9 +18,9 @@ _SOME_TIME = datetime(1970, 1, 1, tzinfo=timezone.utc)
 def to_cloudevent(event: Event) -> CloudEvent:
     """The SDK's event. Data: the payload for JSON objects and for text, the bytes for all else.
 
-    The SDK writes JSON data other than objects wrongly (a list with Python's quotes, null as nothing), so such
-    data stays bytes, which it passes through. `time` is cut to microseconds; one beyond datetime's years is an
-    EventError.
+    The SDK writes JSON data other than objects wrongly (a list with Python's quotes, null as nothing), so
+    such data stays bytes, which it passes through. `time` is cut to microseconds; one beyond datetime's years
+    is an EventError.
     """
     attributes: dict[str, Any] = dict(event.attributes)
     # The SDK puts the present moment in where there is no time: give it one and take it out again.
