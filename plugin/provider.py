@@ -15,4 +15,38 @@ def get_provider_info() -> dict[str, Any]:
         "name": "Interlock",
         "description": "Event conditions on Kafka for Airflow.",
         "cli": ["interlock.plugin.commands.get_cli_commands"],
+        "config": {
+            "interlock": {
+                "description": "Event conditions on Kafka.",
+                "options": {
+                    "bus": {
+                        "description": "Name of the bus: the prefix of its topics and of its consumer group.",
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": None,
+                        "default": "interlock",
+                    },
+                    "deployment": {
+                        "description": (
+                            "Name of this Airflow installation, part of the names of waits and of event "
+                            "sources. Set it where several installations share a bus."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "finance",
+                        "default": "airflow",
+                    },
+                    "lookback_hours": {
+                        "description": (
+                            "How long before its logical date a wait with a key counts events. At most as "
+                            "long as the event topic keeps them."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": None,
+                        "default": "24",
+                    },
+                },
+            }
+        },
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import os
 import shutil
 import socket
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -112,6 +113,11 @@ class LocalBroker:
         java = find_java()
         jars = class_path(java, self._report)
         self._prepare_directory()
+        with self._locked_directory() as lock:
+            self._start(java, jars, lock)
+        return self
+
+    def _start(self, java: str, jars: str, lock: IO[str]) -> None:
         if self.port:
             _require_free(self.host, self.port)
         else:
@@ -124,13 +130,12 @@ class LocalBroker:
         settings = self._write_settings()
         if not (self.directory / "data" / "meta.properties").exists():
             self._format([*command, "kafka.tools.StorageTool"], settings)
-        self._launch([*command, "kafka.Kafka", str(settings)])
+        self._launch([*command, "kafka.Kafka", str(settings)], lock)
         try:
             self._wait_until_ready(time.monotonic() + START_TIMEOUT_S)
         except BaseException:
             self.kill()
             raise
-        return self
 
     def stop(self) -> None:
         """Stop the node in good order (SIGTERM; SIGKILL after 15 s). Nothing to do when none runs."""
@@ -188,6 +193,20 @@ class LocalBroker:
                 f"{LEAST_FREE_BYTES // 2**20} MiB. Make room, or give a directory on another disk."
             )
 
+    @contextlib.contextmanager
+    def _locked_directory(self) -> Iterator[IO[str]]:
+        # The node inherits the locked file, so the lock lasts as long as the node, whoever started it.
+        with (self.directory / "node.pid").open("a+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.seek(0)
+                raise BrokerError(
+                    f"{self.directory} is in use by the broker with process id {lock.read().strip() or '?'}. "
+                    "End that one, or give another directory."
+                ) from None
+            yield lock
+
     def _write_settings(self) -> Path:
         controller = _free_port(self.host, besides=self.port)
         settings = {
@@ -216,12 +235,20 @@ class LocalBroker:
             said = (made.stderr + made.stdout).strip().splitlines() or ["no reason given"]
             raise BrokerError(f"{self.directory} cannot be made a Kafka log directory: {said[0][:400]}")
 
-    def _launch(self, command: list[str]) -> None:
+    def _launch(self, command: list[str], lock: IO[str]) -> None:
         # A session of its own: Ctrl-C reaches the parent alone, which then stops the node in good order.
         with self._console.open("wb") as console:
             self._node = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+                pass_fds=[lock.fileno()],
             )
+        lock.truncate(0)
+        lock.write(str(self._node.pid))
+        lock.flush()
         self._guard = subprocess.Popen(
             [sys.executable, "-I", str(_HERE / "guard.py"), str(self._node.pid)],
             stdin=subprocess.PIPE,

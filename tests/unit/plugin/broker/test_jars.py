@@ -1,0 +1,91 @@
+"""The jars are exactly the listed ones, or nothing is started."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from interlock.plugin.broker import BrokerError
+from interlock.plugin.broker.jars import CHECKSUMS, cache_directory, class_path, read_checksums
+
+NO_JAVA = "no java is run here"
+
+
+@pytest.fixture
+def checksums(tmp_path: Path) -> Path:
+    """A list of two jars, a-1.jar (b"a") and b-2.jar (b"b")."""
+    lines = [f"{hashlib.sha512(n.encode()).hexdigest()}  g.{n}:{n}:{v}" for n, v in (("a", 1), ("b", 2))]
+    file = tmp_path / "list.sha512"
+    file.write_text("# a list\n" + "\n".join(lines) + "\n")
+    return file
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / "a-1.jar").write_bytes(b"a")
+    (folder / "b-2.jar").write_bytes(b"b")
+    return folder
+
+
+def test_verified_jars_make_the_class_path_and_others_in_the_folder_do_not(
+    checksums: Path, cache: Path
+) -> None:
+    (cache / "another.jar").write_bytes(b"not listed")
+    path = class_path(NO_JAVA, print, cache, checksums)
+    assert path.split(os.pathsep) == [str(cache / "a-1.jar"), str(cache / "b-2.jar")]
+
+
+def test_a_tampered_jar_is_refused_by_name(checksums: Path, cache: Path) -> None:
+    (cache / "b-2.jar").write_bytes(b"B")
+    with pytest.raises(BrokerError, match=r"do not have their SHA-512: b-2\.jar\. Remove that folder"):
+        class_path(NO_JAVA, print, cache, checksums)
+
+
+def test_a_missing_jar_is_refused_by_name(checksums: Path, cache: Path) -> None:
+    (cache / "a-1.jar").unlink()
+    with pytest.raises(BrokerError, match=r"are missing: a-1\.jar\. Remove that folder"):
+        class_path(NO_JAVA, print, cache, checksums)
+
+
+def test_a_fetch_that_fails_leaves_no_cache_and_says_why(checksums: Path, tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho ':: UNRESOLVED DEPENDENCY: g.a#a;1: not found'\nexit 1\n")
+    java.chmod(0o755)
+    cache = tmp_path / "not there" / "kafka"
+    with pytest.raises(BrokerError, match=r"cannot be fetched from Maven Central: .*not found.*network"):
+        class_path(str(java), print, cache, checksums)
+    assert [f.name for f in cache.parent.iterdir()] == ["kafka.lock"]
+
+
+def test_a_fetched_jar_with_another_checksum_is_not_kept(checksums: Path, tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    # $1 is -Duser.home=<the working folder of the fetch>
+    java.write_text(
+        '#!/bin/sh\nd="${1#*=}/jars"; mkdir "$d"; printf a >"$d/a-1.jar"; printf x >"$d/b-2.jar"\n'
+    )
+    java.chmod(0o755)
+    cache = tmp_path / "not there" / "kafka"
+    with pytest.raises(BrokerError, match=r"do not have their SHA-512: b-2\.jar"):
+        class_path(str(java), print, cache, checksums)
+    assert not cache.exists()
+
+
+def test_the_list_in_the_package_names_each_jar_once_with_a_whole_checksum() -> None:
+    jars = read_checksums(CHECKSUMS)
+    assert len({jar.name for jar in jars}) == len(jars)
+    assert all(len(bytes.fromhex(jar.sha512)) == 64 for jar in jars)
+    assert {"kafka_2.13-4.3.0.jar", "log4j-slf4j-impl-2.25.4.jar"} <= {jar.name for jar in jars}
+
+
+def test_the_cache_is_under_xdg_cache_home_else_under_the_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / "interlock" / "kafka-4.3.0"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_directory() == tmp_path / "home" / ".cache" / "interlock" / "kafka-4.3.0"
