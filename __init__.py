@@ -1,1 +1,39 @@
-"""Interlock: hold an Airflow task until a condition over events on Kafka is met."""
+"""Interlock: hold an Airflow task until a condition over events on Kafka is met.
+
+The public names. Operators are in `interlock.operators`, the Spark hook in `interlock.spark`. Nothing is
+imported before it is asked for: DAG files are parsed often, and Spark executors have no Airflow.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .conditions import Condition, ConditionError, event
+    from .events.errors import EventError, InterlockError
+    from .events.event import Event
+
+__all__ = ["Condition", "ConditionError", "Event", "EventError", "InterlockError", "event"]
+
+_HOME = {
+    "Condition": ".conditions",
+    "ConditionError": ".conditions",
+    "Event": ".events.event",
+    "EventError": ".events.errors",
+    "InterlockError": ".events.errors",
+    "event": ".conditions",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'interlock' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOME[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -103,7 +103,9 @@ class Bus(Protocol):
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Fetch these partitions from these offsets."""
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed | None] | None:
+    def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Committed | None] | None:
         """Stable committed offsets; None for one without; None in all while a transaction is open on one."""
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

@@ -42,7 +42,9 @@ class ClientErrors:
             "connection's bootstrap.servers and security settings."
         )
 
-    def require_answer(self, admin: AdminClient, config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    def require_answer(
+        self, admin: AdminClient, config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> None:
         """Return when the cluster answers; raise UnreachableError after the timeout."""
         from confluent_kafka import KafkaException
 

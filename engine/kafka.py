@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
@@ -25,11 +25,17 @@ TRANSACTION_TIMEOUT_MS = 15_000
 SESSION_TIMEOUT_MS = 10_000
 
 
+def _place(message: Message) -> tuple[TopicPartition, int]:
+    """Where a consumed message stands; the stubs also serve messages that were never sent."""
+    return TopicPartition(cast(str, message.topic()), cast(int, message.partition())), cast(
+        int, message.offset()
+    )
+
+
 def _record(message: Message) -> Record:
-    topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None and partition is not None and offset is not None
+    place, offset = _place(message)
     return Record(
-        TopicPartition(topic, partition),
+        place,
         offset,
         message.timestamp()[1],
         message.key(),
@@ -70,9 +76,7 @@ class KafkaReader:
             if error is None:
                 taken.append(_record(message))
             elif error.code() == error._PARTITION_EOF:
-                topic, partition, offset = message.topic(), message.partition(), message.offset()
-                assert topic is not None and partition is not None and offset is not None
-                taken.append(End(TopicPartition(topic, partition), offset))
+                taken.append(End(*_place(message)))
             elif not error.retriable() and error.code() not in _transient():
                 raise UnreachableError(f"Reading {message.topic()}[{message.partition()}]: {error.str()}.")
         return taken
@@ -143,7 +147,7 @@ class KafkaBus:
         # Nothing is fetched before the state of these partitions is there: see `start`.
         consumer.assign([])
 
-    def _on_gone(self, consumer: Consumer, partitions: list[Any]) -> None:
+    def _on_gone(self, _consumer: Consumer, _partitions: list[Any]) -> None:
         self._lost = True
         self._assigned = None
 
@@ -164,7 +168,7 @@ class KafkaBus:
             elif error.code() == error._AUTO_OFFSET_RESET:
                 raise EngineError(
                     f"{message.topic()}[{message.partition()}]: the committed offset is out of range "
-                    f"({error.str()}): records were removed before they were read, or the topic was recreated."
+                    f"({error.str()}): records were removed before they were read, or the topic is a new one."
                 )
             elif not error.retriable() and error.code() not in _transient():
                 raise UnreachableError(f"{message.topic()}[{message.partition()}]: {error.str()}.")
@@ -177,7 +181,9 @@ class KafkaBus:
 
     # -- offsets: through the admin client, which does not fetch (a fetching client takes 500 ms for each)
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed | None] | None:
+    def committed(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Committed | None] | None:
         from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
         from confluent_kafka import TopicPartition as Asked
 
@@ -235,7 +241,8 @@ class KafkaBus:
                 for p, future in futures.items()
             }
 
-        return self._call(result)
+        found: dict[TopicPartition, int] = self._call(result)
+        return found
 
     def reader(self) -> KafkaReader:
         return KafkaReader(self._config, self._errors)

@@ -74,7 +74,7 @@ class Engine:
         if batch.assigned is not None:
             self._waiting = batch.assigned
         if self._waiting is not None:
-            self._open()
+            self._open(self._waiting)
             return 0
         # 2. Read the registry, and apply it to the partitions that are ours.
         self._read_registry(self._registry_reader.take(MOST_RECORDS, 0))
@@ -220,12 +220,11 @@ class Engine:
         if not keep_waiting:
             self._waiting = None
 
-    def _open(self) -> None:
+    def _open(self, partitions: tuple[TopicPartition, ...]) -> None:
         """Take over the assigned partitions, a bit in each pass: docs/engine.md "Taking over a partition"."""
-        assert self._waiting is not None
         if self._recovery is None:
             # 1. The stable offsets, before 2. the ends of the state partitions.
-            committed = self._bus.committed(self._waiting)
+            committed = self._bus.committed(partitions)
             if committed is None:
                 return  # a transaction of the old owner is open; it ends or times out
             self._recovery = self._begin_recovery(committed)
@@ -241,7 +240,9 @@ class Engine:
         # 5. Start.
         self._recovery.close()
         self._recovery = None
-        self._bus.start({task.tp: task.position for task in (*self._sources.values(), *self._triggers.values())})
+        positions = {source.tp: source.position for source in self._sources.values()}
+        positions.update((trigger.tp, trigger.position) for trigger in self._triggers.values())
+        self._bus.start(positions)
         log.info(
             "Engine %s owns %d event and %d trigger partitions of bus %r.",
             self._bus.transactional_id,
@@ -291,7 +292,7 @@ class Recovery:
     ) -> None:
         self._reader, self._tasks = reader, tasks
         self._left = {tp: end for tp, end in ends.items() if end > 0}
-        self._reader.read({tp: 0 for tp in self._left})
+        self._reader.read(dict.fromkeys(self._left, 0))
 
     def advance(self) -> bool:
         """Read what has arrived; True when all are read to their ends."""

@@ -88,7 +88,7 @@ class Runtime:
             )
             try:
                 again(life)
-            except Exception:  # stopped while it failed
+            except Exception:  # noqa: BLE001  # told before; only a stop gets here
                 log.debug("%s stopped", part, exc_info=True)
 
     def _run_engine(self) -> None:

@@ -18,7 +18,15 @@ from ..events.kafka import decode
 from .bus import Committed, Record, TopicPartition
 from .clients import log
 from .outputs import Outputs
-from .records import MatchRecord, OffsetMetadata, Target, decode_json, encode_json, encode_msgpack, partition_of
+from .records import (
+    MatchRecord,
+    OffsetMetadata,
+    Target,
+    decode_json,
+    encode_json,
+    encode_msgpack,
+    partition_of,
+)
 from .registry import Registered, Registry
 
 # Offset metadata holds 4,096 bytes; a scan takes at most 40 of them.
@@ -47,7 +55,11 @@ class SourceTask:
     """
 
     def __init__(
-        self, tp: TopicPartition, committed: Committed, index: MatcherIndex[Registered], trigger_partitions: int
+        self,
+        tp: TopicPartition,
+        committed: Committed,
+        index: MatcherIndex[Registered],
+        trigger_partitions: int,
     ) -> None:
         self.tp = tp
         self.position = committed.offset

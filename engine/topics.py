@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from .config import DEFAULT_PARTITIONS, BusConfig
 from .errors import TopicsError, UnreachableError
@@ -61,7 +61,13 @@ def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[Topi
         spec("action", partitions, {**_COMPACT, **internal}),
         # A reader that lags less than this never misses a registration that was removed again.
         spec("subscription", 1, {**_COMPACT, "min.compaction.lag.ms": str(_DAY_MS)}),
-        spec("dead-letter", partitions, retention, retention_ms=month, **{"max_message_bytes": str(MAX_INTERNAL_BYTES)}),
+        spec(
+            "dead-letter",
+            partitions,
+            retention,
+            retention_ms=month,
+            max_message_bytes=str(MAX_INTERNAL_BYTES),
+        ),
     )
 
 
@@ -142,7 +148,9 @@ def check(config: BusConfig) -> dict[str, int]:
         try:
             actual = futures[resources[s.name]].result(TIMEOUT_S + 5)
         except KafkaException as e:
-            raise UnreachableError(f"The settings of topic {s.name!r} cannot be read: {e.args[0].str()}.") from e
+            raise UnreachableError(
+                f"The settings of topic {s.name!r} cannot be read: {e.args[0].str()}."
+            ) from e
         for key in sorted(s.required):
             value = actual[key].value if key in actual else None
             if value != s.settings[key] and key != "max.message.bytes":
@@ -157,10 +165,10 @@ def check(config: BusConfig) -> dict[str, int]:
 def _admin(config: BusConfig) -> AdminClient:
     from confluent_kafka.admin import AdminClient
 
-    from .clients import ClientErrors
+    from .clients import ClientErrors, settings
 
     errors = ClientErrors()
-    admin = AdminClient({**config.client, "error_cb": errors, "logger": errors.logger})
+    admin = AdminClient(settings(config, errors))
     # A client that cannot connect only says so by waiting; ask once, with its own words for why.
     errors.require_answer(admin, config)
     return admin

@@ -80,7 +80,11 @@ class TriggerTask:
         if key is None:
             meta = decode_msgpack(MetaRecord, record.value, str(record))
             kept = self._kept.setdefault(incarnation, Kept(meta.registry_offset))
-            kept.registry_offset, kept.marks, kept.closed = meta.registry_offset, dict(meta.marks), meta.closed
+            kept.registry_offset, kept.marks, kept.closed = (
+                meta.registry_offset,
+                dict(meta.marks),
+                meta.closed,
+            )
         else:
             # The meta record follows in the same transaction, or stands before it.
             self._kept.setdefault(incarnation, Kept(-1)).keys[key] = State.decode(record.value)
@@ -177,7 +181,7 @@ class TriggerTask:
             )
         firing = Firing(
             id=firing_id(registered.incarnation, key, fired.outcome, fired.taking_part),
-            outcome=fired.outcome,
+            outcome="met",
             key=key or None,
             fired_at=datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds"),
             events=events,

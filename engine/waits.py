@@ -11,7 +11,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -102,6 +102,11 @@ class Waits:
             if not together:
                 self._waits.pop(wait.registration.incarnation, None)
 
+    def registration_keys(self, subscription: str) -> tuple[str, ...]:
+        """The registry keys to null so that nothing is registered for this subscription any more."""
+        keys = self._followed.registry.keys(subscription)
+        return tuple(sorted(key.decode() for key in keys))
+
     def run(self, stop: threading.Event) -> None:
         """Follow the topics until told to stop; EngineError when the bus cannot be used."""
         from confluent_kafka import Producer
@@ -125,7 +130,7 @@ class Waits:
                     compression_type="lz4",
                 )
             )
-            reader.read({tp: 0 for tp in partitions})
+            reader.read(dict.fromkeys(partitions, 0))
             with self._lock:
                 self._followed = followed
                 self._opened.extend(w for together in self._waits.values() for w in together)
@@ -209,8 +214,7 @@ class Waits:
 
     def _deliver(self, wait: Wait, value: bytes) -> None:
         action = decode_json(ActionRecord, value, f"The firing of {wait.registration.subscription!r}")
-        keys = self._followed.registry.keys(wait.registration.subscription)
-        wait.deliver(Delivery(action, tuple(sorted(key.decode() for key in keys))))
+        wait.deliver(Delivery(action, self.registration_keys(wait.registration.subscription)))
 
     def _probe(self, errors: ClientErrors, producer: object) -> None:
         """A client that lost its broker says so only in passing: ask, and tell the waiting tasks."""
@@ -225,46 +229,3 @@ class Waits:
         else:
             errors.clear()
             self._board.post(PART, None)
-
-
-def acknowledge(
-    config: BusConfig,
-    action: ActionRecord,
-    registration_keys: tuple[str, ...],
-    timeout_s: float = 10.0,
-) -> None:
-    """Tell the bus that the task has its firing, and remove its registration. Safe to repeat.
-
-    For the process of the resumed task. Raises UnreachableError when the broker has not acknowledged within
-    the timeout; the firing then stays as it is, and a later wait of the same incarnation finds it.
-    """
-    from confluent_kafka import KafkaException, Producer
-
-    from .records import partition_of
-
-    errors = ClientErrors()
-    failed: list[str] = []
-
-    def told(error: object, _: object) -> None:
-        if error is not None:
-            failed.append(str(error))
-
-    acked: Literal["acked"] = "acked"
-    record = msgspec.structs.replace(action, state=acked)
-    topic = config.topic("action")
-    producer = Producer(settings(config, errors, enable_idempotence=True, acks="all", delivery_timeout_ms=10_000))
-    try:
-        metadata = producer.list_topics(topic, timeout=timeout_s)
-        count = len(metadata.topics[topic].partitions)
-        key = action.subscription.encode()
-        partition = partition_of(action.subscription, count)
-        producer.produce(topic, encode_json(record), key, partition=partition, on_delivery=told)
-        for registration_key in registration_keys:
-            producer.produce(
-                config.topic("subscription"), None, registration_key.encode(), partition=0, on_delivery=told
-            )
-        left = producer.flush(timeout_s)
-    except KafkaException as e:
-        raise errors.unreachable(config, e.args[0].str()) from e
-    if left or failed:
-        raise errors.unreachable(config, failed[0] if failed else f"{left} records not acknowledged")

@@ -1,1 +1,1 @@
-"""TODO room."""
+"""Deferrable triggers: thin, they ask the process-wide runtime."""

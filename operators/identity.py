@@ -1,0 +1,38 @@
+"""Names of a task instance, the same in every try of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+def task_identity(context: Context, deployment: str) -> str:
+    """`deployment/dag/run/task`, and `/map_index` where the task is mapped. The same for every try."""
+    ti = context["ti"]
+    parts = [deployment, ti.dag_id, ti.run_id, ti.task_id]
+    if ti.map_index is not None and ti.map_index >= 0:
+        parts.append(str(ti.map_index))
+    return "/".join(parts)
+
+
+def event_source(context: Context, deployment: str) -> str:
+    """The CloudEvents source of a task: a URI reference, `/deployment/dag/task`."""
+    ti = context["ti"]
+    return "/" + "/".join(quote(part, safe="") for part in (deployment, ti.dag_id, ti.task_id))
+
+
+def event_id(context: Context, deployment: str, ordinal: int = 0) -> str:
+    """The id of the event a task emits: the same when the task is retried, another one when it is cleared.
+
+    Airflow counts tries on when a task is cleared and raises `max_tries` with them, so that max_tries less
+    the task's retries is the number of tries that were over at the last clear.
+    """
+    ti = context["ti"]
+    cleared_after = max(0, (ti.max_tries or 0) - (ti.task.retries or 0))
+    parts = [deployment, ti.dag_id, ti.run_id, ti.task_id, ti.map_index, cleared_after, ordinal]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,167 @@
+"""`EventSensor`: a task that waits until a condition over events is met."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.sdk import BaseHook, BaseSensorOperator
+from airflow.sdk.exceptions import AirflowSensorTimeout
+
+from ..conditions import Condition, ConditionError, canonical_key, from_json
+from ..engine.acknowledge import acknowledge, remove_registration
+from ..engine.errors import EngineError
+from ..engine.records import ActionRecord
+from ..triggers.event import EventTrigger
+from ..triggers.payload import Payload
+from ..triggers.settings import DEFAULT_CONNECTION, bus_config, settings
+from .identity import task_identity
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from ..engine.config import BusConfig
+
+
+class EventSensor(BaseSensorOperator):
+    """Waits, deferred, until `condition` is met, and returns the firing.
+
+    condition: made with `interlock.event`, `&` and `|`. A condition that makes no sense is an error when
+        the DAG file is parsed.
+    key: where matchers have `by`: the value that their events must have, e.g. `"{{ ds }}"`. Templated.
+        Compared in its canonical form. Without it, the first value for which the condition is met counts.
+    since: events count whose record timestamp is at or after it. Default: the earlier of logical date and
+        run_after, less `[interlock] lookback_hours`, where a key is given; else run_after. The same for
+        every try, so that a retry, a cleared task and a backfill find their past events.
+    timeout: as of any sensor, counted from the start of each try; then the task fails, or is skipped with
+        `soft_fail`.
+
+    Returns (as XCom, at most 48 KiB) `{"firing_id", "outcome", "key", "fired_at", "events": {label:
+    [CloudEvent JSON]}, "missing": []}`; data of events that do not fit are replaced by a `dataref`.
+
+    A broker that cannot be reached, or a topic that is missing, does not fail the task: its log says what
+    is wrong, and the wait goes on. Each firing resumes its task once.
+    """
+
+    template_fields: Sequence[str] = ("key",)
+    ui_color = "#d7e3f4"
+
+    def __init__(
+        self,
+        *,
+        condition: Condition,
+        key: str | None = None,
+        since: datetime | None = None,
+        kafka_conn_id: str = DEFAULT_CONNECTION,
+        bus: str | None = None,
+        deferrable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(condition, Condition):
+            raise ConditionError(
+                f"EventSensor {self.task_id!r}: condition must be made with interlock.event(), & and |; "
+                f"got {type(condition).__name__}."
+            )
+        # A condition travels to the engine as JSON: what would not come back equal is an error here.
+        if from_json(condition.to_json()) != condition:
+            raise ConditionError(
+                f"EventSensor {self.task_id!r}: the condition does not survive being written as JSON. "
+                "Build it with interlock.event(), & and | only."
+            )
+        condition.check_key(key is not None)
+        if not deferrable:
+            raise ValueError(
+                f"EventSensor {self.task_id!r}: deferrable=False is not supported; it waits in the triggerer "
+                "and holds no worker slot."
+            )
+        if since is not None and since.tzinfo is None:
+            raise ValueError(f"EventSensor {self.task_id!r}: since={since} has no time zone; give one.")
+        self.condition = condition
+        self.key = key
+        self.since = since
+        self.kafka_conn_id = kafka_conn_id
+        self.bus = bus
+
+    def execute(self, context: Context) -> NoReturn:
+        config = self._config()
+        key = None if self.key is None else canonical_key(self.key)
+        since = self._since(context)
+        subscription = task_identity(context, config.deployment)
+        now = datetime.now(timezone.utc)
+        trigger = EventTrigger(
+            subscription=subscription,
+            condition=self.condition.to_json(),
+            key=key,
+            since_ms=int(since.timestamp() * 1000),
+            kafka_conn_id=self.kafka_conn_id,
+            bus=config.name,
+            deployment=config.deployment,
+            timeout_at=(now + timedelta(seconds=self.timeout)).isoformat(),
+        )
+        self.log.info(
+            "Waiting for %s%s, events since %s. Subscription %s on %s.",
+            self.condition,
+            "" if key is None else f" with key {key!r}",
+            since.isoformat(timespec="seconds"),
+            subscription,
+            config.describe(),
+        )
+        # No timeout for Airflow's own clock: the trigger keeps the time, and removes what it registered.
+        self.defer(trigger=trigger, method_name="execute_complete")
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        """Resumed: acknowledge the firing and return it. AirflowSensorTimeout when the time is over."""
+        payload = Payload.from_json(event)
+        if payload.outcome == "timeout":
+            self._give_up(payload.registration_keys)
+        action = payload.action_record()
+        firing = action.firing
+        for label, events in firing.events.items():
+            for taking_part in events:
+                self.log.info(
+                    "%s: %s from %s, id %s",
+                    label,
+                    taking_part["type"],
+                    taking_part["source"],
+                    taking_part["id"],
+                )
+        self._acknowledge(action, payload.registration_keys)
+        return {
+            "firing_id": firing.id,
+            "outcome": firing.outcome,
+            "key": firing.key,
+            "fired_at": firing.fired_at,
+            "events": firing.events,
+            "missing": firing.missing,
+        }
+
+    def _since(self, context: Context) -> datetime:
+        if self.since is not None:
+            return self.since
+        run = context["dag_run"]
+        run_after: datetime = run.run_after
+        if self.key is None:
+            return run_after
+        # Manual and asset-triggered runs have no logical date in Airflow 3.
+        return min(run.logical_date or run_after, run_after) - settings().lookback
+
+    def _config(self) -> BusConfig:
+        return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
+
+    def _acknowledge(self, action: ActionRecord, registration_keys: tuple[str, ...]) -> None:
+        """The firing is this task's by now: a broker that is away must not take it back."""
+        try:
+            acknowledge(self._config(), action, registration_keys)
+        except EngineError as e:
+            self.log.warning(
+                "The firing %s is not acknowledged, which delays nothing: %s", action.firing.id, e
+            )
+
+    def _give_up(self, registration_keys: tuple[str, ...]) -> NoReturn:
+        try:
+            remove_registration(self._config(), registration_keys)
+        except EngineError as e:
+            self.log.warning("The registration stays, and may still fire unheard: %s", e)
+        raise AirflowSensorTimeout(f"{self.condition} was not met within {self.timeout:.0f} s.")

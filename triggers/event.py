@@ -1,0 +1,111 @@
+"""The trigger behind `EventSensor`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime, timezone
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from ..conditions import from_json
+from ..engine.errors import ConfigError
+from ..engine.notices import Notice
+from ..engine.records import Registration
+from ..engine.runtime import Runtime
+from ..engine.waits import Delivery
+from .payload import Payload
+from .settings import bus_config
+
+
+class EventTrigger(BaseTrigger):
+    """Waits until the condition is met, and yields one event: the firing, or that the time is over.
+
+    Thin: it opens a wait in the process's runtime and sleeps. It never fails because Kafka cannot be
+    reached; it writes what is wrong to the task's log, once per change, and goes on waiting.
+
+    subscription: names the waiting task instance. condition: `Condition.to_json()`. key: the correlation
+    key, if one is given. since_ms: events count from this record timestamp on. timeout_at: ISO 8601.
+    """
+
+    def __init__(
+        self,
+        subscription: str,
+        condition: dict[str, Any],
+        key: str | None,
+        since_ms: int,
+        kafka_conn_id: str,
+        bus: str,
+        deployment: str,
+        timeout_at: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.subscription = subscription
+        self.condition = condition
+        self.key = key
+        self.since_ms = since_ms
+        self.kafka_conn_id = kafka_conn_id
+        self.bus = bus
+        self.deployment = deployment
+        self.timeout_at = timeout_at
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            "interlock.triggers.event.EventTrigger",
+            {
+                "subscription": self.subscription,
+                "condition": self.condition,
+                "key": self.key,
+                "since_ms": self.since_ms,
+                "kafka_conn_id": self.kafka_conn_id,
+                "bus": self.bus,
+                "deployment": self.deployment,
+                "timeout_at": self.timeout_at,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        runtime = Runtime.of(bus_config(await self._connection(), bus=self.bus, deployment=self.deployment))
+        registration = Registration.of(self.subscription, from_json(self.condition), self.key, self.since_ms)
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[Delivery | Notice] = asyncio.Queue()
+
+        def deliver(item: Delivery | Notice) -> None:  # called in the waits' thread
+            loop.call_soon_threadsafe(arrived.put_nowait, item)
+
+        wait = runtime.waits.open(registration, deliver)
+        try:
+            while True:
+                try:
+                    item = await asyncio.wait_for(arrived.get(), self._seconds_left())
+                except asyncio.TimeoutError:
+                    keys = runtime.waits.registration_keys(self.subscription)
+                    yield TriggerEvent(Payload(outcome="timeout", registration_keys=keys).to_json())
+                    return
+                if isinstance(item, Delivery):
+                    payload = Payload.of_firing(item.action, item.registration_keys)
+                    yield TriggerEvent(payload.to_json())
+                    return
+                if item.text is None:
+                    self.log.info("The bus works again.")
+                else:
+                    self.log.warning("%s The wait goes on.", item.text)
+        finally:
+            runtime.waits.close(wait)
+
+    async def _connection(self) -> Any:
+        try:
+            return await BaseHook.aget_connection(self.kafka_conn_id)
+        except Exception as e:
+            raise ConfigError(
+                f"Connection {self.kafka_conn_id!r} cannot be read: {e}. Create it (type kafka), or name "
+                "another one with kafka_conn_id."
+            ) from e
+
+    def _seconds_left(self) -> float | None:
+        if self.timeout_at is None:
+            return None
+        left = datetime.fromisoformat(self.timeout_at) - datetime.now(timezone.utc)
+        return max(0.0, left.total_seconds())

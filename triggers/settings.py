@@ -1,0 +1,63 @@
+"""The `[interlock]` section of Airflow's configuration, and the bus behind an Airflow connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ..engine.config import BusConfig
+from ..engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+DEFAULT_CONNECTION = "kafka_default"
+SECTION = "interlock"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the section says, with the defaults that the provider info declares."""
+
+    bus: str = "interlock"
+    deployment: str = "airflow"
+    lookback: timedelta = timedelta(hours=24)
+
+
+def settings() -> Settings:
+    """Read the section; ConfigError names a value that does not fit."""
+    from airflow.sdk.configuration import conf
+
+    text = conf.get(SECTION, "lookback_hours", fallback="24")
+    try:
+        lookback = timedelta(hours=float(text))
+        if lookback < timedelta(0):
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise ConfigError(
+            f"[interlock] lookback_hours = {text!r}: give a number of hours, 0 or more."
+        ) from None
+    return Settings(
+        bus=conf.get(SECTION, "bus", fallback=Settings.bus),
+        deployment=conf.get(SECTION, "deployment", fallback=Settings.deployment),
+        lookback=lookback,
+    )
+
+
+def bus_config(connection: Connection, bus: str | None = None, deployment: str | None = None) -> BusConfig:
+    """The bus behind a kafka connection; ConfigError tells what the connection lacks.
+
+    `bus` and `deployment` None: as the section says.
+    """
+    if connection.conn_type and connection.conn_type != "kafka":
+        raise ConfigError(
+            f"Connection {connection.conn_id!r} is of type {connection.conn_type!r}; a bus needs 'kafka'."
+        )
+    default = settings()
+    return BusConfig.from_extra(
+        connection.extra_dejson,
+        name=bus or default.bus,
+        deployment=deployment or default.deployment,
+        connection=connection.conn_id,
+    )
