@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -122,8 +122,11 @@ class LocalAirflow:
         for _ in range(self._wanted_triggerers):
             self._start_triggerer()
 
-    def wait_ready(self, timeout_s: float = 120.0) -> None:
-        """Returns when the REST API answers and every component says that it is alive."""
+    def wait_ready(self, timeout_s: float = 120.0, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Returns when the REST API answers and every component says that it is alive.
+
+        meanwhile: called at every poll, several times a second; may raise.
+        """
         deadline = time.monotonic() + timeout_s
         missing = ["api-server"]
         while missing:
@@ -133,6 +136,7 @@ class LocalAirflow:
                     f"not ready after {timeout_s:.0f} s: {', '.join(missing)}; "
                     f"logs are in {self.processes.log_folder}"
                 )
+            meanwhile()
             time.sleep(0.1)
             missing = self._not_ready()
 

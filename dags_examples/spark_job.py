@@ -1,0 +1,34 @@
+"""How the example DAGs submit a PySpark job: small, local, and with the bus its completion event goes to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+JOBS = Path(__file__).parent / "jobs"
+# The Airflow variable with the folder that jobs read and write.
+DATA = "{{ var.value.interlock_examples_data }}"
+BROKERS = "{{ conn.kafka_default.extra_dejson['bootstrap.servers'] }}"
+
+
+def spark_job(job: str, arguments: list[str], **operator: Any) -> SparkSubmitOperator:
+    """Submits `jobs/<job>.py` through the connection spark_default."""
+    return SparkSubmitOperator(
+        task_id=job,
+        name=job,
+        application=str(JOBS / f"{job}.py"),
+        application_args=arguments,
+        conf={
+            # The brokers of the connection that the sensors use. Passwords never go here, where a command
+            # line shows them: spark.interlock.client.config.file names a file with them.
+            "spark.interlock.bootstrap.servers": BROKERS,
+            "spark.sql.shuffle.partitions": "1",
+            "spark.ui.enabled": "false",
+        },
+        # The job needs this environment's packages, whatever `python3` means to Spark.
+        env_vars={"PYSPARK_PYTHON": sys.executable},
+        **operator,
+    )

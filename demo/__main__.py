@@ -1,0 +1,217 @@
+"""`make demo`: the main job on real parts, told and checked. Its last line is one JSON object.
+
+Set in the environment: KEEP=1 leaves everything up afterwards until Ctrl-C; FAULT=<name> lets something go
+wrong; DEMO_DIR is the folder for topics, logs, data and reports (.build/demo); DEMO_PORT is the UI's port
+(a free one). Ends with 0 when the check finds nothing wrong, 1 with the reason when it does or a part does
+not come up, and 130 on Ctrl-C. Everything that was started is stopped in each case.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from interlock.events.errors import InterlockError
+from interlock.plugin.broker import LocalBroker
+
+from . import check, timeline
+from .airflow import LocalAirflow, free_port
+from .evidence import ACTION_TOPIC, gather
+from .processes import ServiceError
+from .progress import Progress, complain
+from .rest import RestError
+from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError
+
+ROOT = Path(__file__).resolve().parent.parent
+# Airflow's database, the broker's segments, Spark's scratch files and the logs of all.
+LEAST_FREE_BYTES = 1 << 30
+# An acknowledgement follows the resumed task; it is looked for this long.
+ACKNOWLEDGED_S = 10.0
+# The JVM of a short Spark job spends most of its time on compiling for a long one.
+SHORT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+
+
+class DemoError(RuntimeError):
+    """The demo cannot run as asked; the message is one sentence for the user."""
+
+
+def main() -> int:
+    # SIGTERM as Ctrl-C: both go through every `finally`.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    progress = Progress()
+    try:
+        fault = _chosen_fault(os.environ.get("FAULT", ""))
+        folder = Path(os.environ.get("DEMO_DIR") or ROOT / ".build" / "demo").resolve()
+        with _own_folder(folder):
+            return _run(folder, fault, os.environ.get("KEEP", "") not in ("", "0"), progress)
+    except KeyboardInterrupt:
+        complain("stopped by Ctrl-C; nothing is left running")
+        return 130
+    except (DemoError, StoryError, ServiceError, RestError, InterlockError, TimeoutError, OSError) as error:
+        complain(f"demo: {error}")
+        return 1
+
+
+def _run(folder: Path, fault: Fault, keep: bool, progress: Progress) -> int:
+    if fault is not NONE:
+        progress.plain(f"FAULT={fault.name}: {fault.tells}")
+    broker = LocalBroker(folder / "broker", port=free_port(), report=progress.say)
+    airflow = LocalAirflow(
+        folder / "airflow",
+        ROOT / "dags_examples",
+        connections={
+            "kafka_default": {
+                "conn_type": "kafka",
+                "extra": {"bootstrap.servers": f"127.0.0.1:{broker.port}"},
+            },
+            "spark_default": {"conn_type": "spark", "host": "local[1]"},
+        },
+        variables={"interlock_examples_data": str(folder / "data")},
+        environment={
+            "JDK_JAVA_OPTIONS": SHORT_JVM,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_DIRS": str(folder / "spark"),
+        },
+        port=int(os.environ.get("DEMO_PORT") or 0),
+    )
+    try:
+        _start(broker, airflow, progress)
+        story = Story(airflow.api, broker.bootstrap_servers, fault, progress, airflow.processes.check)
+        story.tell()
+        verdict = _judge(broker, airflow, folder / "data", story, progress)
+        _print(verdict, progress)
+        if keep:
+            _keep_up(airflow, broker, progress)
+    finally:
+        _stop(broker, airflow, progress)
+    summary = _summary(verdict, progress)
+    for problem in verdict.problems:
+        complain(f"demo: {problem}")
+    progress.plain(json.dumps(summary))
+    return 1 if verdict.problems else 0
+
+
+def _start(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> None:
+    progress.say("starting a Kafka broker, and making Airflow's database meanwhile")
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        database = pool.submit(airflow.prepare)
+        broker.start()
+        progress.say(f"broker up at {broker.bootstrap_servers}")
+        _until_done(database, "for Airflow's database", progress)
+        airflow.start()
+        progress.say("starting Airflow: API server, scheduler, DAG processor, triggerer")
+        topics = pool.submit(airflow.cli, "interlock", "topics", "create")
+        ready = time.monotonic()
+        _until_done(topics, "for the topics", progress)
+        created = topics.result()
+        if created.returncode:
+            raise DemoError(f"airflow interlock topics create failed:\n{created.stdout.strip()[-2000:]}")
+        progress.say("topics of the bus `interlock` made")
+    airflow.wait_ready(meanwhile=lambda: progress.waiting("for Airflow"))
+    airflow.api.wait_for_dags(*DAGS)
+    progress.say(f"Airflow up at {airflow.url} ({time.monotonic() - ready:.0f} s)")
+
+
+def _until_done(future: Any, what: str, progress: Progress) -> None:
+    while not future.done():
+        progress.waiting(what)
+        time.sleep(0.1)
+    future.result()
+
+
+def _judge(
+    broker: LocalBroker, airflow: LocalAirflow, data: Path, story: Story, progress: Progress
+) -> check.Verdict:
+    progress.say(f"checking topics, runs and reports ({ACTION_TOPIC}, REST API, {data})")
+    deadline = time.monotonic() + ACKNOWLEDGED_S
+    while True:
+        evidence = gather(airflow.api, broker.bootstrap_servers, data, story.dates)
+        verdict = check.judge(evidence)
+        # What is written last may be on its way; anything else wrong stays wrong.
+        if not verdict.problems or verdict.missing or time.monotonic() > deadline:
+            return verdict
+        time.sleep(0.5)
+
+
+def _print(verdict: check.Verdict, progress: Progress) -> None:
+    progress.plain()
+    for line in timeline.lines(verdict.steps):
+        progress.plain(line)
+    progress.plain()
+
+
+def _summary(verdict: check.Verdict, progress: Progress) -> dict[str, Any]:
+    return {
+        "reports": verdict.reports,
+        "duplicates": verdict.duplicates,
+        "missing": verdict.missing,
+        "resume_ms": verdict.resume_ms,
+        "seconds": round(progress.elapsed_s, 1),
+    }
+
+
+def _keep_up(airflow: LocalAirflow, broker: LocalBroker, progress: Progress) -> None:
+    progress.plain(f"Everything is left up.  UI: {airflow.url}")
+    progress.plain(f"  login: {airflow.login.user}  password: {airflow.login.password}")
+    progress.plain(f"  broker: {broker.bootstrap_servers}   files and logs: {airflow.home.parent}")
+    progress.plain("  Ctrl-C stops it all.")
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            airflow.processes.check()
+            time.sleep(1.0)
+
+
+def _stop(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> None:
+    # A second Ctrl-C must not leave half of it running; stopping is bounded by itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    progress.say("stopping everything")
+    try:
+        airflow.stop()
+    finally:
+        broker.stop()
+    progress.say("everything is stopped")
+
+
+def _chosen_fault(name: str) -> Fault:
+    if not name:
+        return NONE
+    if name not in FAULTS:
+        raise DemoError(f"no FAULT={name}; there are {', '.join(FAULTS)}")
+    return FAULTS[name]
+
+
+@contextlib.contextmanager
+def _own_folder(folder: Path) -> Iterator[None]:
+    """An empty folder that no other demo uses. What the last run left there is removed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DemoError(
+                f"another demo runs in {folder}; stop it, or set DEMO_DIR to another folder"
+            ) from None
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        free = shutil.disk_usage(folder).free
+        if free < LEAST_FREE_BYTES:
+            raise DemoError(
+                f"{folder} has {free >> 20} MiB free and the demo needs {LEAST_FREE_BYTES >> 20} MiB; "
+                "make room, or set DEMO_DIR to a folder on another disk"
+            )
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

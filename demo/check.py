@@ -1,0 +1,205 @@
+"""The verdict on a story: each report ran once, with the right inputs, by one firing; and if not, why not.
+
+Judges nothing but the evidence, which comes from the topics, Airflow's REST API and the files on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from . import expected
+from .evidence import WAITED_FOR, Action, Evidence, ReportRun, StoredEvent
+
+
+@dataclass(frozen=True)
+class Step:
+    """The last step of a wait: the event that completed it, the firing, the resumed task (ms since epoch)."""
+
+    date: str
+    parts: tuple[tuple[str, StoredEvent], ...]  # (label, event), in the order of the log's append times
+    fired_ms: int
+    resumed_ms: int
+
+    @property
+    def completed_ms(self) -> int:
+        return self.parts[-1][1].at_ms
+
+    @property
+    def resume_ms(self) -> int:
+        return self.resumed_ms - self.completed_ms
+
+
+@dataclass(frozen=True)
+class Verdict:
+    reports: int
+    duplicates: int
+    missing: int
+    problems: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    @property
+    def resume_ms(self) -> list[int]:
+        return [step.resume_ms for step in self.steps]
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """Problems are sentences that say which date, what was found and what should have been."""
+    found = [_Date(evidence, name) for name in evidence.dates]
+    problems = [problem for day in found for problem in day.problems]
+    problems += _strangers(evidence)
+    return Verdict(
+        reports=sum(1 for day in found if day.reported),
+        duplicates=sum(day.duplicates for day in found),
+        missing=sum(1 for day in found if not day.reported),
+        problems=tuple(problems),
+        steps=tuple(day.step for day in found if day.step is not None),
+    )
+
+
+def absent(events: Sequence[StoredEvent], name: str) -> list[str]:
+    """The labels of the events that the wait of a date lacks in the event topic."""
+    return [label for label in WAITED_FOR if not _of(events, label, name)]
+
+
+class _Date:
+    """All that is known of one business date; `problems` is empty when everything is as it should be."""
+
+    def __init__(self, evidence: Evidence, name: str) -> None:
+        self.name = name
+        self.problems: list[str] = []
+        self.duplicates = 0
+        self.step: Step | None = None
+        self._evidence = evidence
+        self._parts = self._find_parts()
+        self._firing = self._find_firing()
+        self._run = self._find_run()
+        self.reported = self._find_report()
+        if self._firing and self._run:
+            self._find_step(self._firing, self._run)
+
+    def _problem(self, text: str) -> None:
+        self.problems.append(f"{self.name}: {text}")
+
+    def _once(self, what: str, found: int) -> None:
+        if found > 1:
+            self.duplicates += found - 1
+            self._problem(f"{found} {what} instead of one")
+
+    def _find_parts(self) -> dict[str, StoredEvent]:
+        """The first copy of each event the wait needs; a copy with the same identity is the same event."""
+        parts = {}
+        for label in WAITED_FOR:
+            copies = _of(self._evidence.events, label, self.name)
+            if not copies:
+                self._problem(f"no {label} event in the topic{_instead(self._evidence, label)}")
+                continue
+            if len({event.identity for event in copies}) > 1:
+                self._problem(
+                    f"several different {label} events: {', '.join(e.record.place for e in copies)}"
+                )
+            parts[label] = copies[0]
+        return parts
+
+    def _find_firing(self) -> Action | None:
+        actions = [action for action in self._evidence.actions if action.key == self.name]
+        fired = [action for action in actions if action.state == "fired"]
+        self._once("firings", len(fired))
+        if not fired:
+            if len(self._parts) == len(WAITED_FOR):
+                self._problem("all its events are in the topic and its wait did not fire")
+            return None
+        firing = fired[0]
+        for label, part in self._parts.items():
+            taken = [(e["source"], e["id"]) for e in firing.firing["events"].get(label, [])]
+            if taken != [part.identity]:
+                self._problem(f"its firing took {taken} as {label}, the topic has {part.identity}")
+        missing_parts = [label for label in WAITED_FOR if label not in self._parts]
+        if missing_parts:
+            self._problem(f"its wait fired although {' and '.join(missing_parts)} are missing")
+        acknowledged = [action for action in actions if action.state == "acked"]
+        if [action.firing["id"] for action in acknowledged] != [firing.firing["id"]]:
+            self._problem(
+                f"its firing {firing.firing['id']} has {len(acknowledged)} acknowledgements, not one"
+            )
+        return firing
+
+    def _find_run(self) -> ReportRun | None:
+        runs = [run for run in self._evidence.runs if run.date == self.name]
+        self._once("runs of daily_report", len(runs))
+        if not runs:
+            self._problem("daily_report did not run")
+            return None
+        run = runs[0]
+        if run.state != "success":
+            tasks = ", ".join(f"{task} {state}" for task, state in sorted(run.task_states.items()))
+            self._problem(f"its daily_report is {run.state} ({tasks})")
+        for task, tries in sorted(run.tries.items()):
+            self._once(f"tries of {task}", tries)
+        self._once("resumptions of its wait", len(run.resumed_ms))
+        return run
+
+    def _find_report(self) -> bool:
+        """Whether there is a report with the right content."""
+        reports = self._evidence.reports.get(self.name, [])
+        ended = {
+            event.identity
+            for event in self._evidence.events
+            if event.subject == "daily_report" and event.date == self.name
+        }
+        self._once("report files", len(reports))
+        self._once("Spark applications that reported", len(ended))
+        if not reports:
+            self._problem("no report was written")
+            return False
+        report = reports[0]
+        inputs = {label: part.output for label, part in self._parts.items()}
+        right = True
+        for what, got, wanted in (
+            ("date", report.get("date"), self.name),
+            ("inputs", report.get("inputs"), inputs),
+            ("rates' dates", report.get("rates_of"), [self.name]),
+            ("turnover", report.get("turnover"), expected.turnover(date.fromisoformat(self.name))),
+            ("firing", report.get("firing"), self._firing.firing["id"] if self._firing else None),
+        ):
+            if got != wanted:
+                right = False
+                self._problem(f"the report's {what} should be {wanted} and is {got}")
+        if not ended:
+            self._problem("there is a report and no event of the Spark application that made it")
+        return right
+
+    def _find_step(self, firing: Action, run: ReportRun) -> None:
+        if not run.resumed_ms or len(self._parts) < len(WAITED_FOR):
+            return
+        parts = tuple(sorted(self._parts.items(), key=lambda part: part[1].at_ms))
+        self.step = Step(self.name, parts, firing.record.timestamp_ms, run.resumed_ms[0])
+        if self.step.resume_ms < 0:
+            self._problem(f"its wait was resumed {-self.step.resume_ms} ms before the last event was stored")
+
+
+def _of(events: Sequence[StoredEvent], label: str, name: str) -> list[StoredEvent]:
+    return [e for e in events if (e.type, e.subject) == WAITED_FOR[label] and e.date == name]
+
+
+def _instead(evidence: Evidence, label: str) -> str:
+    """Names events of the right kind whose date nobody waits for: most likely those that were meant."""
+    strays = [
+        f"{event.record.place} has the date {event.date or 'none'} instead"
+        for event in evidence.events
+        if (event.type, event.subject) == WAITED_FOR[label] and event.date not in evidence.dates
+    ]
+    return f"; {', '.join(strays)}" if strays else ""
+
+
+def _strangers(evidence: Evidence) -> list[str]:
+    return [
+        f"a firing for {action.key!r}, which nobody waits for: {action.record.place}"
+        for action in evidence.actions
+        if action.key not in evidence.dates
+    ] + [
+        f"a run of daily_report for {run.date}, which nobody asked for: {run.run_id}"
+        for run in evidence.runs
+        if run.date not in evidence.dates
+    ]

@@ -1,0 +1,25 @@
+"""What the report of a date must say, computed without Spark and without the jobs' code."""
+
+from __future__ import annotations
+
+from datetime import date
+
+CURRENCIES = ("EUR", "JPY", "USD")
+
+
+def rates(day: date) -> dict[str, int]:
+    """Millionths of a euro for one cent of each currency."""
+    number = day.toordinal()
+    return {"EUR": 1_000_000, "JPY": 5_500 + number * 31 % 700, "USD": 850_000 + number * 37 % 90_000}
+
+
+def turnover(day: date) -> list[dict[str, object]]:
+    """The lines of the report: per currency the orders and their sum, cents times millionths."""
+    number = day.toordinal()
+    counts = dict.fromkeys(CURRENCIES, 0)
+    totals = dict.fromkeys(CURRENCIES, 0)
+    for order in range(1000 + number % 97):
+        currency = CURRENCIES[(order * 7 + number) % len(CURRENCIES)]
+        counts[currency] += 1
+        totals[currency] += ((order * 7919 + number * 104729) % 50000 + 100) * rates(day)[currency]
+    return [{"currency": name, "orders": counts[name], "total": totals[name]} for name in CURRENCIES]

@@ -1,0 +1,181 @@
+"""The story: two business dates, interleaved, so that the halves of each report come out of order.
+
+orders D1 is there before anybody waits for it; D2 is waited for before anything of it is there;
+rates D2 come before rates D1; rates D1 complete report D1 while the orders of D2 are still made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+
+from .check import absent
+from .evidence import EVENT_TOPIC, WAITED_FOR, StoredEvent, read_events
+from .progress import Progress
+from .rest import AirflowRest
+from .topics import Record, send_again, wait_for
+
+DAGS = ("orders_spark", "rates_ingest", "daily_report")
+# Spark needs 8 to 15 s for a job on two busy cores; a deadline is for what went wrong.
+PATIENCE_S = 120.0
+# How long a wait that lacks an event may still surprise us before it is judged.
+GRACE_S = 10.0
+
+
+class StoryError(RuntimeError):
+    """The story could not be told to its end; the message says which part failed and where to look."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong on purpose.
+
+    rates: the conf that rates_ingest gets for the second date. twice: whether orders events are sent twice.
+    """
+
+    name: str
+    tells: str
+    rates: Callable[[date], dict[str, object]] | None = None
+    twice: bool = False
+
+
+NONE = Fault("", "")
+FAULTS = {
+    fault.name: fault
+    for fault in (
+        Fault(
+            "drop-rates",
+            "the rates of the second date are written and never announced",
+            rates=lambda _: {"dry_run": True},
+        ),
+        Fault(
+            "wrong-date",
+            "the rates of the second date are announced with the next day's date",
+            rates=lambda day: {"business_date": (day + timedelta(days=1)).isoformat()},
+        ),
+        Fault("duplicate-orders", "every orders event is sent twice", twice=True),
+    )
+}
+
+
+class Story:
+    """Tells the story on a running Airflow and broker; `tell` returns when every run has ended or is stuck.
+
+    check_services: raises when a part of Airflow or the broker is gone; called at every wait.
+    """
+
+    def __init__(
+        self,
+        api: AirflowRest,
+        bootstrap_servers: str,
+        fault: Fault,
+        progress: Progress,
+        check_services: Callable[[], None],
+    ) -> None:
+        today = datetime.now(timezone.utc).date()
+        self.dates: Sequence[date] = (today - timedelta(days=2), today - timedelta(days=1))
+        self._api, self._servers, self._fault, self._progress = api, bootstrap_servers, fault, progress
+        self._check_services = check_services
+        self._runs: dict[tuple[str, date], str] = {}
+
+    def tell(self) -> None:
+        first, second = self.dates
+        for dag_id in DAGS:
+            self._api.unpause(dag_id)
+        self._run("orders_spark", first, "a Spark job makes its orders")
+        self._run("daily_report", second, "waits for orders and rates, nothing is there yet")
+        self._stored("orders", first)
+        self._run("daily_report", first, "its orders came before it began to wait")
+        if self._fault.rates:
+            self._run("rates_ingest", second, self._fault.tells, self._fault.rates(second))
+            self._ended("rates_ingest", second)
+        else:
+            self._run("rates_ingest", second, "the first half of that date's report")
+            self._stored("rates", second)
+        for day in self.dates:
+            self._deferred(day)
+        self._run("rates_ingest", first, "the second half of that date's report")
+        self._run("orders_spark", second, "a Spark job makes its orders")
+        self._stored("rates", first)
+        self._stored("orders", second)
+        for dag_id in ("orders_spark", "rates_ingest"):
+            for day in self.dates:
+                self._ended(dag_id, day)
+        self._await_reports()
+
+    def _run(self, dag_id: str, day: date, remark: str, conf: dict[str, object] | None = None) -> None:
+        logical_date = datetime(day.year, day.month, day.day, tzinfo=timezone.utc)
+        self._runs[dag_id, day] = self._api.trigger(dag_id, logical_date=logical_date, conf=conf)
+        self._progress.say(f"{day}  {dag_id} started: {remark}")
+
+    def _stored(self, label: str, day: date) -> None:
+        dag_id = {"orders": "orders_spark", "rates": "rates_ingest"}[label]
+
+        def wanted(record: Record) -> bool:
+            event = StoredEvent.of(record)
+            return (event.type, event.subject) == WAITED_FOR[label] and event.date == day.isoformat()
+
+        def meanwhile() -> None:
+            self._progress.waiting(f"for the {label} of {day}")
+            self._check_services()
+            if self._state(dag_id, day) == "failed":
+                raise StoryError(f"{dag_id} of {day} failed; its log is in the UI and under logs/")
+
+        record = wait_for(self._servers, EVENT_TOPIC, wanted, timeout_s=PATIENCE_S, meanwhile=meanwhile)
+        self._progress.say(f"{day}  {label} event stored: {record.place}")
+        if label == "orders" and self._fault.twice:
+            send_again(self._servers, record)
+            self._progress.say(f"{day}  the same {label} event is sent again")
+
+    def _deferred(self, day: date) -> None:
+        run = self._runs["daily_report", day]
+
+        def is_deferred() -> bool:
+            state = self._api.task("daily_report", run, "ready")["state"]
+            if state in ("failed", "success", "upstream_failed", "skipped"):
+                raise StoryError(f"the wait of daily_report for {day} is {state} before its events are there")
+            return bool(state == "deferred")
+
+        self._until(is_deferred, f"for daily_report of {day} to be deferred")
+        self._progress.say(f"{day}  daily_report is deferred and waits")
+
+    def _ended(self, dag_id: str, day: date) -> None:
+        self._until(
+            lambda: self._state(dag_id, day) in ("success", "failed"), f"for {dag_id} of {day} to end"
+        )
+        if self._state(dag_id, day) == "failed":
+            raise StoryError(f"{dag_id} of {day} failed; its log is in the UI and under logs/")
+
+    def _await_reports(self) -> None:
+        """Ends when the reports whose events are there have ended, and the others had a while to do so."""
+        events = read_events(self._servers)
+        complete = [day for day in self.dates if not absent(events, day.isoformat())]
+        for day in self.dates:
+            if day not in complete:
+                lacking = " and ".join(absent(events, day.isoformat()))
+                self._progress.say(f"{day}  its {lacking} event is not in the topic; nothing more will come")
+        for day in complete:
+            self._until(lambda day=day: self._has_ended(day), f"for the report of {day}")  # type: ignore[misc]
+            self._progress.say(f"{day}  daily_report ended: {self._state('daily_report', day)}")
+        if len(complete) < len(self.dates):
+            grace_ends = time.monotonic() + GRACE_S
+            self._progress.say(f"the others get {GRACE_S:.0f} s more")
+            while time.monotonic() < grace_ends and not all(map(self._has_ended, self.dates)):
+                time.sleep(0.5)
+
+    def _has_ended(self, day: date) -> bool:
+        return self._state("daily_report", day) in ("success", "failed")
+
+    def _state(self, dag_id: str, day: date) -> str:
+        return str(self._api.run(dag_id, self._runs[dag_id, day])["state"])
+
+    def _until(self, done: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not done():
+            self._check_services()
+            self._progress.waiting(what)
+            if time.monotonic() > deadline:
+                raise StoryError(f"waited {PATIENCE_S:.0f} s in vain {what}")
+            time.sleep(0.2)

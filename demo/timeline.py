@@ -1,0 +1,25 @@
+"""The timeline of the waits: event stored, condition met, task resumed, and the milliseconds between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+
+from .check import Step
+
+
+def lines(steps: Sequence[Step]) -> Iterator[str]:
+    """Stored: the broker's append time. Met: the firing's record time. Resumed: the task's own log."""
+    for step in steps:
+        yield f"{step.date}"
+        for label, event in step.parts:
+            last = event is step.parts[-1][1]
+            yield _line(event.at_ms, f"{label} stored in {event.record.place}", "completes" if last else "")
+        yield _line(step.fired_ms, "condition met", f"+{step.fired_ms - step.completed_ms} ms")
+        yield _line(step.resumed_ms, "task resumed", f"+{step.resumed_ms - step.fired_ms} ms")
+        yield f"    {'':12}  resume_ms {step.resume_ms}"
+
+
+def _line(at_ms: int, what: str, remark: str) -> str:
+    moment = datetime.fromtimestamp(at_ms / 1000, timezone.utc)
+    return f"    {moment:%H:%M:%S}.{moment.microsecond // 1000:03d}  {what:44} {remark}".rstrip()
