@@ -154,8 +154,10 @@ def _check_name(name: object) -> None:
 
 def _check_text(what: str, value: object, limit: int) -> None:
     if not isinstance(value, str):
-        hint = f", {what}={_quoted(str(value))}" if isinstance(value, int) else ""
-        raise ConditionError(f"event({what}=...) is a {type(value).__name__}: give a string{hint}")
+        raise ConditionError(
+            f"event({what}=...) is a {type(value).__name__}: give a string; booleans and integers of an event"
+            ' are compared as "true", "false" and decimal digits'
+        )
     if not value:
         raise ConditionError(f"event({what}='') is empty: leave it out or give a value")
     if len(value) > limit:
@@ -180,5 +182,5 @@ def _check_path(path: object) -> None:
 
 
 def _quoted(text: str) -> str:
-    # double quotes as ruff writes them; JSON's escapes are Python's for everything that occurs here
-    return json.dumps(text, ensure_ascii=not text.isprintable())
+    # JSON's escapes are Python's too, except for what cannot be printed
+    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)

@@ -27,7 +27,8 @@ _FORBIDDEN = re.compile(
 )
 _RFC3339 = re.compile(
     r"(?P<year>[0-9]{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12][0-9]|3[01])"
-    r"[Tt](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9]):(?P<second>[0-5][0-9]|60)(?:\.(?P<fraction>[0-9]+))?"
+    r"[Tt](?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9]):(?P<second>[0-5][0-9]|60)"
+    r"(?:\.(?P<fraction>[0-9]+))?"
     r"(?P<zone>[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
 _DAY_IN_EVERY_MONTH = "28"
@@ -40,8 +41,18 @@ def is_name(name: str) -> bool:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """`value` for an error message: its repr (line breaks escaped), cut to `limit` characters."""
-    text = repr(value[: limit + 1]) if isinstance(value, (str, bytes)) else repr(value)
+    """`value` for an error message: repr of a text (line breaks escaped) or number, cut to `limit` characters.
+
+    Anything else is named by its type alone: its repr may be long, costly or fail.
+    """
+    if isinstance(value, (str, bytes)):
+        text = repr(value[: limit + 1])
+    elif isinstance(value, int) and value.bit_length() > 64:
+        text = "a large int"  # repr refuses some
+    elif value is None or isinstance(value, (int, float)):
+        text = repr(value)
+    else:
+        text = f"a {type(value).__name__}"
     return text if len(text) <= limit else text[:limit] + "..."
 
 

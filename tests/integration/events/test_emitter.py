@@ -1,0 +1,90 @@
+"""Emitting to a real broker, read back by a consumer of the tests' own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from time import monotonic
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from interlock.events import Delivery, EmitError, Emitter, Event
+from interlock.events.kafka import decode
+
+
+@pytest.fixture
+def topic(bootstrap_servers: str) -> str:
+    name = f"emitter-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    for future in admin.create_topics([NewTopic(name, 3, 1, config={"max.message.bytes": "20000"})]).values():
+        future.result(30)
+    return name
+
+
+@pytest.fixture
+def emitter(bootstrap_servers: str, topic: str) -> Iterator[Emitter]:
+    with Emitter({"bootstrap.servers": bootstrap_servers}, topic) as running:
+        yield running
+
+
+def read(bootstrap_servers: str, delivery: Delivery) -> Event:
+    """The event at the place that a delivery names."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": f"reader-{uuid.uuid4().hex}"})
+    try:
+        consumer.assign([TopicPartition(delivery.topic, delivery.partition, delivery.offset)])
+        deadline = monotonic() + 20
+        while monotonic() < deadline:
+            record = consumer.poll(0.5)
+            if record is not None and record.error() is None:
+                assert record.offset() == delivery.offset
+                return decode(record.key(), record.value(), record.headers())
+        raise AssertionError(f"nothing at {delivery} within 20 s")
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize(
+    "data", [{"day": "2026-11-20", "ok": True}, None, b"\xff\x00"], ids=["json", "none", "bytes"]
+)
+def test_an_emitted_event_lies_where_the_delivery_says(
+    bootstrap_servers: str, emitter: Emitter, data: object
+) -> None:
+    event = Event.of("t", "/s", subject="é", time="2026-11-20T06:00:00Z", data=data)
+    assert read(bootstrap_servers, emitter.emit(event)) == event
+
+
+def test_events_of_one_subject_lie_in_one_partition_in_their_order(emitter: Emitter) -> None:
+    deliveries = emitter.emit_all(Event.of("t", "/s", subject="eur", data=n) for n in range(50))
+    assert len({delivery.partition for delivery in deliveries}) == 1
+    assert [delivery.offset for delivery in deliveries] == list(range(50))
+
+
+def test_the_partition_is_that_of_kafkas_java_client(emitter: Emitter) -> None:
+    """murmur2("21") = -973932308 (Kafka's own test of the hash), made positive, modulo 3."""
+    assert emitter.emit(Event.of("t", "/s", subject="21")).partition == (-973932308 & 0x7FFFFFFF) % 3
+
+
+def test_one_event_that_is_too_large_is_named_and_the_others_are_there(
+    bootstrap_servers: str, emitter: Emitter
+) -> None:
+    large = Event.of("t", "/s", id="large", data=b"x" * 30_000)
+    with pytest.raises(EmitError) as caught:
+        emitter.emit_all([large, Event.of("t", "/s", id="small")], timeout_s=10)
+    assert ("/s", "large") in caught.value.undelivered
+    assert "size" in str(caught.value).lower()
+    assert emitter.emit(Event.of("t", "/s", id="after")).offset >= 0
+
+
+def test_another_timeout_takes_effect_on_the_same_emitter(emitter: Emitter) -> None:
+    emitter.emit(Event.of("t", "/s"), timeout_s=10)
+    assert emitter.emit(Event.of("t", "/s"), timeout_s=20).offset >= 0
+
+
+def test_a_missing_topic_gives_an_error_that_names_it(bootstrap_servers: str) -> None:
+    name = f"missing-{uuid.uuid4().hex[:8]}"
+    with (
+        Emitter({"bootstrap.servers": bootstrap_servers}, name) as emitter,
+        pytest.raises(EmitError, match=f"topic {name} at {bootstrap_servers}.*[Uu]nknown topic"),
+    ):
+        emitter.emit(Event.of("t", "/s"), timeout_s=10)

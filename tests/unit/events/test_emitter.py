@@ -1,0 +1,60 @@
+"""What the emitter says when it cannot emit; emitting itself is tested on a real broker."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from interlock.events import EmitError, Emitter, Event
+
+SECRET = "hunter2-canary"
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_an_unreachable_broker_gives_an_error_with_topic_servers_cause_and_events(closed_port: int) -> None:
+    servers = f"127.0.0.1:{closed_port}"
+    with Emitter({"bootstrap.servers": servers, "client.id": SECRET}, "some-event") as emitter:
+        with pytest.raises(EmitError) as caught:
+            emitter.emit_all([Event.of("t", "/s", id="1"), Event.of("t", "/s", id="2")], timeout_s=1)
+    text = str(caught.value)
+    assert f"topic some-event at {servers}" in text
+    assert "2 of 2 events were not acknowledged within 1 s" in text
+    assert "Connection refused" in text
+    assert "emit again with the same id" in text
+    assert SECRET not in text
+    assert caught.value.undelivered == (("/s", "1"), ("/s", "2"))
+
+
+@pytest.mark.parametrize("setting", ["sasl.mechanism", "no.such.setting", "security.protocol", "acks"])
+def test_settings_that_the_client_refuses_give_an_error_without_their_values(setting: str) -> None:
+    client = {"bootstrap.servers": "127.0.0.1:1", setting: SECRET, "security.protocol": "sasl_plaintext"}
+    client[setting] = SECRET
+    with pytest.raises(EmitError) as caught:
+        Emitter(client, "some-event").emit(Event.of("t", "/s"), timeout_s=1)
+    assert "some-event" in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_client_without_servers_is_refused_at_once() -> None:
+    with pytest.raises(EmitError, match=r"lack bootstrap\.servers"):
+        Emitter({}, "some-event")
+
+
+def test_importing_events_loads_no_kafka_client_and_no_sdk() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, interlock.events.kafka, interlock.conditions\n"
+        "print([name for name in ('confluent_kafka', 'cloudevents', 'airflow') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
