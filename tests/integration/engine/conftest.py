@@ -1,0 +1,220 @@
+"""A bus of its own for each test, engines in threads and in processes, and the log as it really is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
+from interlock import Condition, Event
+from interlock.engine.config import BusConfig
+from interlock.engine.notices import Notice, NoticeBoard
+from interlock.engine.records import Registration
+from interlock.engine.runtime import run_engine
+from interlock.engine.topics import create
+from interlock.engine.waits import Delivery, Waits
+from interlock.events import Emitter
+
+DEADLINE_S = 40.0
+ENGINE_PROCESS = """
+import json, logging, sys, threading
+from interlock.engine.config import BusConfig
+from interlock.engine.runtime import run_engine
+logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+run_engine(BusConfig(**json.loads(sys.argv[1])), threading.Event())
+"""
+
+
+def eventually(what: str, fact: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
+    """The first true value of `fact`; the test fails when there is none before the deadline."""
+    deadline = time.monotonic() + deadline_s
+    pause = threading.Event()
+    while True:
+        value = fact()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {deadline_s:.0f} s: {what}")
+        pause.wait(0.05)
+
+
+@dataclass(eq=False)
+class OpenWait:
+    """A wait as a trigger has one; keeps what was delivered."""
+
+    registration: Registration
+    notices: list[str | None] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+
+    def __call__(self, item: Delivery | Notice) -> None:
+        if isinstance(item, Notice):
+            self.notices.append(item.text)
+        else:
+            self.deliveries.append(item)
+
+    def firing(self) -> Delivery:
+        return eventually(
+            f"{self.registration.subscription} fires", lambda: self.deliveries and self.deliveries[0]
+        )
+
+
+class Bench:
+    """One bus, and all that a test does with it."""
+
+    def __init__(self, config: BusConfig, partitions: int) -> None:
+        self.config, self.partitions = config, partitions
+        self.stack = ExitStack()
+        self._emitter: Emitter | None = None
+        self.admin = AdminClient(dict(config.client))
+
+    # -- producers
+
+    def emit(self, event_type: str, **arguments: Any) -> tuple[str, int, int]:
+        if self._emitter is None:
+            self._emitter = self.stack.enter_context(
+                Emitter(self.config.client, self.config.topic("event"))
+            )
+        arguments.setdefault("source", "/test")
+        return self._emitter.emit(Event.of(event_type, **arguments))
+
+    # -- waiters
+
+    @contextmanager
+    def waiting(self) -> Iterator[Callable[..., OpenWait]]:
+        """A process's waits; gives a function that opens one."""
+        board, stop = NoticeBoard(), threading.Event()
+        waits = Waits(self.config, board)
+
+        def life() -> None:
+            waits.run(stop)
+
+        thread = threading.Thread(target=life, name="waits")
+        thread.start()
+
+        def open_wait(
+            subscription: str, condition: Condition, key: str | None = None, since_ms: int = 0
+        ) -> OpenWait:
+            wait = OpenWait(Registration.of(subscription, condition, key, since_ms))
+            waits.open(wait.registration, wait)
+            return wait
+
+        try:
+            yield open_wait
+        finally:
+            stop.set()
+            thread.join(30)
+
+    # -- engines
+
+    @contextmanager
+    def engine(self) -> Iterator[None]:
+        """An engine in a thread."""
+        stop = threading.Event()
+        failures: list[BaseException] = []
+
+        def life() -> None:
+            try:
+                run_engine(self.config, stop)
+            except BaseException as e:  # reported in the test's thread
+                failures.append(e)
+
+        thread = threading.Thread(target=life, name="engine")
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(30)
+        assert not failures, failures
+
+    def engine_process(self) -> subprocess.Popen[bytes]:
+        """An engine in a process of its own, killed at the end of the test if it still runs."""
+        config = {
+            "name": self.config.name,
+            "deployment": self.config.deployment,
+            "client": dict(self.config.client),
+        }
+        process = subprocess.Popen([sys.executable, "-c", ENGINE_PROCESS, json.dumps(config)])
+        self.stack.callback(process.wait)
+        self.stack.callback(process.kill)
+        return process
+
+    @staticmethod
+    def sigkill(process: subprocess.Popen[bytes]) -> None:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+
+    # -- the log
+
+    def records(self, kind: str) -> list[Any]:
+        """All committed records of one of the bus's topics, read by a consumer that is not Interlock's."""
+        topic = self.config.topic(kind)
+        consumer = Consumer(
+            {
+                **self.config.client,
+                "group.id": "test",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+            }
+        )
+        partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+        found, open_ = [], set(partitions)
+        deadline = time.monotonic() + DEADLINE_S
+        while open_ and time.monotonic() < deadline:
+            for message in consumer.consume(1000, 0.2):
+                if message.error() is None:
+                    found.append(message)
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    open_.discard(message.partition())
+        consumer.close()
+        assert not open_, f"{topic}: partitions {open_} could not be read to their ends"
+        return sorted(found, key=lambda m: (m.partition(), m.offset()))
+
+    def firings(self) -> list[dict[str, Any]]:
+        """Every firing that was ever written, repeats included."""
+        values = [json.loads(m.value()) for m in self.records("action") if m.value()]
+        return [v for v in values if v["state"] == "fired"]
+
+    def committed(self, kind: str, partition: int) -> int:
+        """The committed offset of the engines' group, asked for by a client that is not in it."""
+        consumer = Consumer({**self.config.client, "group.id": self.config.group})
+        [found] = consumer.committed([TopicPartition(self.config.topic(kind), partition)], timeout=10)
+        consumer.close()
+        return found.offset
+
+    def delete_records(self, kind: str) -> None:
+        """Remove all there is in a topic, as retention would."""
+        topic = self.config.topic(kind)
+        futures = self.admin.delete_records([TopicPartition(topic, p, -1) for p in range(self.partitions)])
+        for future in futures.values():
+            future.result()
+
+
+@pytest.fixture
+def bench(bootstrap_servers: str, unique_name: Callable[[str], str]) -> Iterator[Bench]:
+    """A new bus with four partitions on the session's broker."""
+    config = BusConfig(name=unique_name("bus"), client={"bootstrap.servers": bootstrap_servers})
+    create(config, partitions=4)
+    made = Bench(config, 4)
+    with made.stack:
+        yield made
+
+
+@pytest.fixture(name="eventually")
+def eventually_fixture() -> Callable[..., Any]:
+    """`eventually(what, fact)`: see the function."""
+    return eventually

@@ -1,0 +1,200 @@
+"""What the engine promises, on a real broker: counted in the log, not in its memory."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+from interlock import event
+from interlock.engine.acknowledge import acknowledge
+
+PAIR = event("orders", by="data.day") & event("rates", by="data.day")
+
+
+def test_a_pair_fires_once_when_its_second_half_arrives(bench: Any, eventually: Any) -> None:
+    with bench.engine(), bench.waiting() as waiting:
+        wait = waiting("w", PAIR, "2026-11-20")
+        bench.emit("orders", data={"day": "2026-11-20", "rows": 7}, id="o1")
+        bench.emit("rates", data={"day": 20261120}, id="r1")
+        firing = wait.firing().action.firing
+        assert firing.key == "2026-11-20"
+        assert [e["id"] for e in firing.events["orders"]] == ["o1"]
+        assert firing.events["orders"][0]["data"]["rows"] == 7
+        assert [e["id"] for e in firing.events["rates"]] == ["r1"]
+        assert len(bench.firings()) == 1
+
+
+def test_a_pair_does_not_fire_when_the_keys_differ(bench: Any, eventually: Any) -> None:
+    with bench.engine(), bench.waiting() as waiting:
+        wait = waiting("w", PAIR, "2026-11-20")
+        bench.emit("orders", data={"day": "2026-11-20"})
+        bench.emit("rates", data={"day": "2026-11-21"})
+        # a later event of another wait shows that the two before were judged
+        other = waiting("other", event("marker"))
+        bench.emit("marker")
+        other.firing()
+        assert wait.deliveries == []
+        bench.emit("rates", data={"day": "2026-11-20"})
+        wait.firing()
+
+
+def test_without_a_key_each_value_has_its_own_state(bench: Any, eventually: Any) -> None:
+    with bench.engine(), bench.waiting() as waiting:
+        wait = waiting("any-day", PAIR)
+        bench.emit("orders", data={"day": "2026-11-19"})
+        bench.emit("rates", data={"day": "2026-11-20"})
+        bench.emit("orders", data={"day": "2026-11-20"})
+        assert wait.firing().action.firing.key == "2026-11-20"
+        bench.emit("rates", data={"day": "2026-11-19"})
+        other = waiting("other", event("marker"))
+        bench.emit("marker")
+        other.firing()
+        assert len([f for f in bench.firings() if f["subscription"] == "any-day"]) == 1
+
+
+def test_an_event_counts_by_its_record_timestamp_whether_before_or_after_the_registration(
+    bench: Any, eventually: Any
+) -> None:
+    bench.emit("orders", data={"day": "d"}, id="too-early")
+    [early] = bench.records("event")
+    since_ms = early.timestamp()[1] + 1
+    eventually("the clock moves on", lambda: time.time() * 1000 > since_ms + 1)
+    bench.emit("orders", data={"day": "d"}, id="in-time")
+    with bench.engine(), bench.waiting() as waiting:
+        wait = waiting("back", event("orders", by="data.day"), "d", since_ms)
+        assert [e["id"] for e in wait.firing().action.firing.events["orders"]] == ["in-time"]
+
+
+def test_a_wait_registered_while_no_engine_runs_is_served_by_the_next_one(
+    bench: Any, eventually: Any
+) -> None:
+    with bench.waiting() as waiting:
+        wait = waiting("w", PAIR, "d")
+        bench.emit("orders", data={"day": "d"})
+        bench.emit("rates", data={"day": "d"})
+        eventually("the registration is in the topic", lambda: bench.records("subscription"))
+        with bench.engine():
+            wait.firing()
+    assert len(bench.firings()) == 1
+
+
+def test_a_firing_is_found_again_by_whoever_waits_again_acknowledged_or_not(
+    bench: Any, eventually: Any
+) -> None:
+    with bench.engine(), bench.waiting() as waiting:
+        first = waiting("w", event("solo")).firing() if bench.emit("solo") else None
+        again = waiting("w", event("solo")).firing()
+        assert again.action.firing.id == first.action.firing.id
+        acknowledge(bench.config, again.action, again.registration_keys)
+
+        def states() -> list[Any]:
+            return [m for m in bench.records("state") if m.value() is None]
+
+        eventually("the state of the wait is nulled", states)
+        after = waiting("w", event("solo")).firing()
+        assert after.action.state == "acked"
+        assert after.action.firing.id == first.action.firing.id
+    assert len(bench.firings()) == 1
+
+
+def test_a_duplicate_event_changes_nothing(bench: Any, eventually: Any) -> None:
+    with bench.engine(), bench.waiting() as waiting:
+        wait = waiting("w", PAIR, "d")
+        for _ in range(3):
+            bench.emit("orders", id="same", data={"day": "d"})
+        bench.emit("rates", data={"day": "d"})
+        wait.firing()
+        bench.emit("rates", data={"day": "d"})
+        other = waiting("other", event("marker"))
+        bench.emit("marker")
+        other.firing()
+    assert Counter(f["subscription"] for f in bench.firings()) == {"w": 1, "other": 1}
+
+
+def test_a_half_met_condition_survives_retention_and_a_killed_engine(bench: Any, eventually: Any) -> None:
+    """Offsets advance past a pending half; its record may go; the state topic alone completes it."""
+    with bench.waiting() as waiting:
+        victim = bench.engine_process()
+        wait = waiting("w", PAIR, "d")
+        _, partition, offset = bench.emit("orders", data={"day": "d"}, id="first-half")
+        eventually("the half is in the state topic", lambda: len(bench.records("state")) >= 2)
+        eventually("the offset is past it", lambda: bench.committed("event", partition) > offset)
+        bench.delete_records("event")
+        bench.delete_records("trigger")
+        assert bench.records("event") == []
+        assert bench.records("trigger") == []
+        bench.sigkill(victim)
+        bench.engine_process()
+        bench.emit("rates", data={"day": "d"}, id="second-half")
+        firing = wait.firing().action.firing
+        assert firing.events["orders"][0]["id"] == "first-half"
+        assert firing.events["rates"][0]["id"] == "second-half"
+    assert len(bench.firings()) == 1
+
+
+def test_engines_that_come_and_go_under_load_lose_and_repeat_nothing(bench: Any, eventually: Any) -> None:
+    """Two hundred pairs while one engine joins, one is killed and another one takes over."""
+    days = [f"day-{n}" for n in range(200)]
+    with bench.waiting() as waiting:
+        victim = bench.engine_process()
+        waits = {}
+        for n, day in enumerate(days):
+            waits[day] = waiting(f"w-{day}", PAIR, day)
+            bench.emit("orders", data={"day": day}, subject=day)
+            if n == 60:
+                bench.engine_process()
+            if n == 120:
+                bench.sigkill(victim)
+            if n == 140:
+                bench.engine_process()
+        for day in reversed(days):
+            bench.emit("rates", data={"day": day}, subject=day)
+        for wait in waits.values():
+            wait.firing()
+    counts = Counter(f["firing"]["key"] for f in bench.firings())
+    assert counts == Counter(days)
+
+
+def test_a_record_that_is_no_cloudevent_goes_to_the_dead_letters_and_stops_nothing(
+    bench: Any, eventually: Any
+) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer(dict(bench.config.client))
+    producer.produce(
+        bench.config.topic("event"), b"payload", b"key", partition=0, headers=[("ce_type", b"orders")]
+    )
+    producer.flush(10)
+    with bench.engine(), bench.waiting() as waiting:
+        wait = waiting("w", event("orders"))
+        bench.emit("orders")
+        wait.firing()
+        [dead] = eventually("the dead letter", lambda: bench.records("dead-letter"))
+    headers = dict(dead.headers())
+    assert (dead.key(), dead.value(), headers["ce_type"]) == (b"key", b"payload", b"orders")
+    assert headers["interlock_stage"] == b"event"
+    assert headers["interlock_origin"].decode() == f"{bench.config.topic('event')}[0]@0"
+    assert "id" in headers["interlock_reason"].decode()
+
+
+def test_many_waits_on_one_event_all_fire(bench: Any, eventually: Any) -> None:
+    with bench.engine(), bench.waiting() as waiting:
+        waits = [waiting(f"w{n}", event("shared", by="data.day"), "d") for n in range(300)]
+        bench.emit("shared", data={"day": "d"})
+        assert len({wait.firing().action.firing.id for wait in waits}) == 300
+
+
+def test_what_lies_below_the_committed_offset_of_the_trigger_topic_is_removed(
+    bench: Any, eventually: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("interlock.engine.loop.PURGE_S", 0.2)
+    with bench.engine(), bench.waiting() as waiting:
+        wait = waiting("w", PAIR, "d")
+        bench.emit("orders", data={"day": "d"})
+        bench.emit("rates", data={"day": "d"})
+        wait.firing()
+        for n in range(3):  # the purge looks at the clock after a commit
+            waiting(f"more-{n}", event("more")) and bench.emit("more")
+            eventually("fired", lambda n=n: any(f["subscription"] == f"more-{n}" for f in bench.firings()))
+        eventually("the trigger topic is empty", lambda: len(bench.records("trigger")) <= 1)
