@@ -41,7 +41,7 @@ def is_name(name: str) -> bool:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """`value` for an error message: repr of a text (line breaks escaped) or number, cut to `limit` characters.
+    """`value` for an error message: repr of a text (line breaks escaped) or number, cut to `limit`.
 
     Anything else is named by its type alone: its repr may be long, costly or fail.
     """

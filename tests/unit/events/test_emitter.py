@@ -20,9 +20,9 @@ def closed_port() -> int:
 
 def test_an_unreachable_broker_gives_an_error_with_topic_servers_cause_and_events(closed_port: int) -> None:
     servers = f"127.0.0.1:{closed_port}"
-    with Emitter({"bootstrap.servers": servers, "client.id": SECRET}, "some-event") as emitter:
-        with pytest.raises(EmitError) as caught:
-            emitter.emit_all([Event.of("t", "/s", id="1"), Event.of("t", "/s", id="2")], timeout_s=1)
+    client = {"bootstrap.servers": servers, "client.id": SECRET}
+    with Emitter(client, "some-event") as emitter, pytest.raises(EmitError) as caught:
+        emitter.emit_all([Event.of("t", "/s", id="1"), Event.of("t", "/s", id="2")], timeout_s=1)
     text = str(caught.value)
     assert f"topic some-event at {servers}" in text
     assert "2 of 2 events were not acknowledged within 1 s" in text
