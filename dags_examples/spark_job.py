@@ -1,4 +1,4 @@
-"""How the example DAGs submit a PySpark job: small, local, and with the bus its completion event goes to."""
+"""How the example DAGs submit a PySpark job: with the brokers its completion event goes to."""
 
 from __future__ import annotations
 
@@ -25,8 +25,6 @@ def spark_job(job: str, arguments: list[str], **operator: Any) -> SparkSubmitOpe
             # The brokers of the connection that the sensors use. Passwords never go here, where a command
             # line shows them: spark.interlock.client.config.file names a file with them.
             "spark.interlock.bootstrap.servers": BROKERS,
-            "spark.sql.shuffle.partitions": "1",
-            "spark.ui.enabled": "false",
         },
         # The job needs this environment's packages, whatever `python3` means to Spark.
         env_vars={"PYSPARK_PYTHON": sys.executable},

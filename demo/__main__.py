@@ -24,7 +24,7 @@ from typing import Any
 from interlock.events.errors import InterlockError
 from interlock.plugin.broker import LocalBroker
 
-from . import check, timeline
+from . import check, spark_conf, timeline
 from .airflow import LocalAirflow, free_port
 from .evidence import ACTION_TOPIC, gather
 from .processes import ServiceError
@@ -37,8 +37,6 @@ ROOT = Path(__file__).resolve().parent.parent
 LEAST_FREE_BYTES = 1 << 30
 # An acknowledgement follows the resumed task; it is looked for this long.
 ACKNOWLEDGED_S = 10.0
-# The JVM of a short Spark job spends most of its time on compiling for a long one.
-SHORT_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
 
 
 class DemoError(RuntimeError):
@@ -65,6 +63,7 @@ def main() -> int:
 def _run(folder: Path, fault: Fault, keep: bool, progress: Progress) -> int:
     if fault is not NONE:
         progress.plain(f"FAULT={fault.name}: {fault.tells}")
+    os.environ["JDK_JAVA_OPTIONS"] = spark_conf.SHORT_LIVED_JVM  # the broker inherits it
     broker = LocalBroker(folder / "broker", port=free_port(), report=progress.say)
     airflow = LocalAirflow(
         folder / "airflow",
@@ -77,11 +76,7 @@ def _run(folder: Path, fault: Fault, keep: bool, progress: Progress) -> int:
             "spark_default": {"conn_type": "spark", "host": "local[1]"},
         },
         variables={"interlock_examples_data": str(folder / "data")},
-        environment={
-            "JDK_JAVA_OPTIONS": SHORT_JVM,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_LOCAL_DIRS": str(folder / "spark"),
-        },
+        environment=spark_conf.write(folder / "spark"),
         port=int(os.environ.get("DEMO_PORT") or 0),
     )
     try:

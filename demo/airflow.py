@@ -17,6 +17,7 @@ import secrets
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -85,6 +86,7 @@ class LocalAirflow:
         self._wanted_triggerers = triggerers
         self._triggerers: list[str] = []
         self._triggerers_started = 0
+        self._warm_up: threading.Thread | None = None
 
     def __enter__(self) -> LocalAirflow:
         try:
@@ -171,6 +173,8 @@ class LocalAirflow:
     def stop(self) -> None:
         """Stops all that was started, tasks in flight too. The folder stays."""
         self.processes.stop()
+        if self._warm_up is not None:
+            self._warm_up.join()
         self.api.close()
 
     def _component(self, name: str, *options: str, command: str | None = None) -> None:
@@ -186,6 +190,10 @@ class LocalAirflow:
         health = self.api.health()
         if health is None:
             return ["api-server"]
+        if self._warm_up is None:
+            # The first task to start would else wait 3 s for the execution API to build its routes.
+            self._warm_up = threading.Thread(target=self.api.warm_up, name="warm-up", daemon=True)
+            self._warm_up.start()
         missing = [
             part
             for part in ("metadatabase", "scheduler", "dag_processor")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -19,7 +20,7 @@ class AirflowRest:
     """Asks the Airflow at `url` as `user`; gets a token by itself. Not for several threads at once."""
 
     def __init__(self, url: str, user: str, password: str) -> None:
-        self._user, self._password = user, password
+        self._url, self._user, self._password = url, user, password
         # trust_env: a proxy or .netrc of the caller has no say about this machine.
         self._http = httpx.Client(base_url=url, timeout=30.0, trust_env=False)
         self._token: str | None = None
@@ -34,6 +35,11 @@ class AirflowRest:
         except httpx.TransportError:
             return None
         return answer.json() if answer.status_code == 200 else None
+
+    def warm_up(self) -> None:
+        """Asks the execution API, which tasks talk to, for a sign of life. From any thread."""
+        with contextlib.suppress(httpx.TransportError):
+            httpx.get(f"{self._url}/execution/health/ping", timeout=60.0, trust_env=False)
 
     def jobs(self, job_type: str) -> list[dict[str, Any]]:
         """Jobs of a type ("SchedulerJob", "TriggererJob") that are alive; start_date as datetime."""
