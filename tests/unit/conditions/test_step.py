@@ -25,6 +25,7 @@ from interlock.conditions import (
 )  # fmt: skip
 from interlock.conditions import step as step_function
 from interlock.conditions.state import SEEN_EVENTS
+from interlock.conditions.step import _is_seen
 from interlock.events import Event
 
 a, b, c = event("a", label="a"), event("b", label="b"), event("c", label="c")
@@ -346,3 +347,10 @@ def test_a_firing_id_depends_on_the_decision_alone() -> None:
         firing_id("inc", "k", "met", parts("12")),
     }) == 6  # fmt: skip
     assert first == "aca692d474042168e08a15223a0b4d8d"
+
+
+def test_a_digest_is_not_found_across_two_others() -> None:
+    """D1"""
+    seen = bytes(range(24))
+    assert _is_seen(seen, seen[8:16])
+    assert not _is_seen(seen, seen[4:12])
