@@ -60,14 +60,23 @@ java:
 # ---------------------------------------------------------------------------------------------
 # Checks and tests
 
+# `make -k check` tells all problems at once.
+.PHONY: check check-lint check-format check-types check-imports
+check: check-lint check-format check-types check-imports ## Lint, format, types, and the imports between the rooms
+
+check-lint: $(VENV)/.interlock
+	$(VENV)/bin/ruff check .
+
+check-format: $(VENV)/.interlock
+	$(VENV)/bin/ruff format --check .
+
 # mypy finds the package `interlock` through a link to this folder: editable installs are an import
 # hook, which static tools cannot follow, or a farm of links, which misses new files.
-.PHONY: check
-check: $(VENV)/.interlock ## Lint, format, types, and the imports between the rooms
-	$(VENV)/bin/ruff check .
-	$(VENV)/bin/ruff format --check .
+check-types: $(VENV)/.interlock
 	@mkdir -p .build/typed && ln -sfn ../.. .build/typed/interlock
 	MYPYPATH=.build/typed $(PY) -m mypy -p interlock
+
+check-imports: $(VENV)/.interlock
 	@$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 
 .PHONY: format
