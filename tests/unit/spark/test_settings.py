@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from interlock.spark.settings import CompletionError, read_settings
+
+SERVERS = "spark.interlock.bootstrap.servers"
+FILE = "spark.interlock.client.config.file"
+
+
+def test_defaults_are_the_bus_interlock_and_ten_seconds() -> None:
+    settings = read_settings({SERVERS: "a:9092"}.get)
+    assert (settings.client, settings.topic, settings.timeout_s) == (
+        {"bootstrap.servers": "a:9092"},
+        "interlock-event",
+        10.0,
+    )
+
+
+def test_the_client_file_brings_what_is_secret(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("# ours\n\nbootstrap.servers = a:9092\nsasl.password=p=w\n")
+    settings = read_settings({FILE: str(file)}.get)
+    assert settings.client == {"bootstrap.servers": "a:9092", "sasl.password": "p=w"}
+    assert "p=w" not in repr(settings)
+
+
+def test_servers_in_the_configuration_win_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=a:9092\n")
+    assert read_settings({FILE: str(file), SERVERS: "b:9092"}.get).client["bootstrap.servers"] == "b:9092"
+
+
+def test_a_line_that_is_no_property_is_told_by_its_number_and_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("bootstrap.servers=a:9092\nhunter2\n")
+    with pytest.raises(CompletionError, match="line 2 of") as caught:
+        read_settings({FILE: str(file)}.get)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_told_by_its_setting() -> None:
+    with pytest.raises(CompletionError, match=r"spark\.interlock\.client\.config\.file: /no/such"):
+        read_settings({FILE: "/no/such"}.get)
+
+
+@pytest.mark.parametrize("name", ["plugin.library.paths", "sasl.kerberos.kinit.cmd", "transactional.id"])
+def test_properties_that_run_code_are_refused(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"{name}=x\n")
+    with pytest.raises(CompletionError, match=f"sets {name}, which is not allowed"):
+        read_settings({FILE: str(file), SERVERS: "a:9092"}.get)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("10s", 10.0), ("1m", 60.0), ("7", 7.0)])
+def test_the_timeout_is_a_time_as_spark_writes_it(text: str, seconds: float) -> None:
+    conf = {SERVERS: "a:9092", "spark.interlock.delivery.timeout": text}
+    assert read_settings(conf.get).timeout_s == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["soon", "0s", "-1s", "10 parsecs"])
+def test_a_timeout_that_is_none_is_refused(text: str) -> None:
+    conf = {SERVERS: "a:9092", "spark.interlock.delivery.timeout": text}
+    with pytest.raises(CompletionError, match=r"delivery\.timeout"):
+        read_settings(conf.get)
