@@ -41,7 +41,7 @@ class EventTrigger(BaseTrigger):
         deployment: str,
         timeout_at: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.subscription = subscription
         self.condition = condition
         self.key = key
