@@ -86,13 +86,12 @@ def _run(folder: Path, fault: Fault, keep: bool, progress: Progress) -> int:
         verdict = _judge(broker, airflow, folder / "data", story, progress)
         _print(verdict, progress)
         if keep:
+            progress.plain(json.dumps(_summary(verdict, progress)))
             _keep_up(airflow, broker, progress)
     finally:
         _stop(broker, airflow, progress)
-    summary = _summary(verdict, progress)
-    for problem in verdict.problems:
-        complain(f"demo: {problem}")
-    progress.plain(json.dumps(summary))
+    if not keep:
+        progress.plain(json.dumps(_summary(verdict, progress)))
     return 1 if verdict.problems else 0
 
 
@@ -143,6 +142,8 @@ def _print(verdict: check.Verdict, progress: Progress) -> None:
     for line in timeline.lines(verdict.steps):
         progress.plain(line)
     progress.plain()
+    for problem in verdict.problems:
+        complain(f"demo: {problem}")
 
 
 def _summary(verdict: check.Verdict, progress: Progress) -> dict[str, Any]:

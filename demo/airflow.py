@@ -41,6 +41,9 @@ QUICK = {
     ("dag_processor", "refresh_interval"): "300",
     ("dag_processor", "parsing_processes"): "1",
     ("core", "min_serialized_dag_update_interval"): "5",
+    # Seconds between looks of a task's supervisor at its process, so how late the executor may hear of a
+    # deferral; Airflow 3.3 fails a task whose resumed execution runs by then (apache/airflow#72716).
+    ("workers", "min_heartbeat_interval"): "1",
 }
 
 
@@ -235,7 +238,7 @@ class LocalAirflow:
             ("core", "execution_api_server_url"): f"{self.url}/execution/",
             ("core", "simple_auth_manager_users"): f"{USER}:admin",
             ("core", "simple_auth_manager_passwords_file"): str(self.home / "passwords.json"),
-            ("database", "sql_alchemy_conn"): f"sqlite:///{self.home / 'airflow.db'}",
+            ("database", "sql_alchemy_conn"): f"sqlite:///{self.home / 'airflow.db'}?timeout=60",
             ("logging", "base_log_folder"): str(self.home / "logs"),
             ("logging", "dag_processor_child_process_log_directory"): str(
                 self.home / "logs" / "dag_processor"
