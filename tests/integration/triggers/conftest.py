@@ -1,0 +1,131 @@
+"""One real Airflow for the tests of this folder, and one broker that its waits reach."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import pytest
+from interlock.engine.config import BusConfig
+from interlock.engine.topics import create
+from interlock.plugin.broker import LocalBroker
+
+sys.path.append(str(Path(__file__).parents[3]))  # demo/ is no part of the package
+
+from demo.airflow import LocalAirflow, free_port  # noqa: E402
+
+DAGS = {
+    "waits.py": """
+        from __future__ import annotations
+
+        from airflow.sdk import DAG
+        from interlock import event
+        from interlock.operators import EmitEventOperator, EventSensor
+
+        pair = event("first.half", by="data.day") & event("second.half", by="data.day")
+
+        with DAG("pair", schedule=None):
+            EventSensor(task_id="wait", condition=pair, key="{{ ds }}")
+
+        with DAG("no_topics", schedule=None):
+            EventSensor(task_id="wait", condition=event("anything"), bus="elsewhere")
+
+        with DAG("no_broker", schedule=None):
+            EventSensor(task_id="wait", condition=event("anything"), kafka_conn_id="kafka_down")
+
+        with DAG("short", schedule=None):
+            EventSensor(task_id="wait", condition=event("never.sent"), timeout=3)
+
+        with DAG("emits", schedule=None):
+            EmitEventOperator(task_id="good", type="emitted", data={"run": "{{ run_id }}"})
+            EmitEventOperator(task_id="bad", type="emitted", extensions={"Not-A-Name": "x"})
+            EmitEventOperator(task_id="down", type="emitted", kafka_conn_id="kafka_down", delivery_timeout=2)
+        """,
+    "broken_condition.py": """
+        from __future__ import annotations
+
+        from airflow.sdk import DAG
+        from interlock.operators import EventSensor
+
+        with DAG("broken_condition", schedule=None):
+            EventSensor(task_id="wait", condition=lambda event: True)
+        """,
+    "broken_and.py": """
+        from __future__ import annotations
+
+        from airflow.sdk import DAG
+        from interlock import event
+        from interlock.operators import EventSensor
+
+        with DAG("broken_and", schedule=None):
+            EventSensor(task_id="wait", condition=event("a") and event("b"))
+        """,
+}
+
+
+class Site:
+    """The Airflow, its broker, and the port where a broker is missing at first."""
+
+    def __init__(self, airflow: LocalAirflow, broker: LocalBroker, port_down: int) -> None:
+        self.airflow, self.broker, self.port_down = airflow, broker, port_down
+        self.api = airflow.api
+        self.bus = BusConfig(client={"bootstrap.servers": broker.bootstrap_servers})
+
+    def deferred(self, dag_id: str, **arguments: Any) -> str:
+        """Start a run and return its id when its wait is deferred."""
+        self.api.unpause(dag_id)
+        run_id: str = self.api.trigger(dag_id, **arguments)
+        self.api.wait_for_task(dag_id, run_id, "wait", "deferred", timeout_s=90)
+        return run_id
+
+    def log(self, dag_id: str, run_id: str, task_id: str = "wait") -> str:
+        """The task's log as its author sees it, details of errors included, in one text."""
+        return "\n".join(str(line) for line in self.api.log(dag_id, run_id, task_id))
+
+
+def eventually(what: str, fact: Callable[[], Any], deadline_s: float = 90.0) -> Any:
+    deadline = time.monotonic() + deadline_s
+    while True:
+        value = fact()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            pytest.fail(f"not within {deadline_s:.0f} s: {what}")
+        Flag().wait(0.2)
+
+
+@pytest.fixture(name="eventually")
+def eventually_fixture() -> Callable[..., Any]:
+    return eventually
+
+
+@pytest.fixture(scope="package")
+def site(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Airflow with the DAGs above; the bus `interlock` is there, the bus `elsewhere` is not."""
+    folder = tmp_path_factory.mktemp("airflow")
+    dags = folder / "dags"
+    dags.mkdir()
+    for name, text in DAGS.items():
+        (dags / name).write_text(textwrap.dedent(text))
+    port_down = free_port()
+
+    def kafka(servers: str) -> dict[str, Any]:
+        return {"conn_type": "kafka", "extra": {"bootstrap.servers": servers}}
+
+    create(BusConfig(client={"bootstrap.servers": broker.bootstrap_servers}), partitions=4)
+    with LocalAirflow(
+        folder / "home",
+        dags,
+        connections={
+            "kafka_default": kafka(broker.bootstrap_servers),
+            "kafka_down": kafka(f"127.0.0.1:{port_down}"),
+        },
+        # a killed triggerer's waits move sooner than after Airflow's default of 30 s
+        settings={("triggerer", "triggerer_health_check_threshold"): "6"},
+    ) as airflow:
+        yield Site(airflow, broker, port_down)

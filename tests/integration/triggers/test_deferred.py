@@ -1,0 +1,169 @@
+"""Deferred tasks in a real triggerer: what they survive, and what their authors read."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
+from interlock import Event
+from interlock.engine.config import BusConfig
+from interlock.engine.topics import create
+from interlock.events import Emitter
+from interlock.plugin.broker import LocalBroker
+
+DAY = "2024-05-17"
+
+
+def emit(bus: BusConfig, event_type: str, **arguments: Any) -> tuple[str, int, int]:
+    with Emitter(bus.client, bus.topic("event")) as emitter:
+        return emitter.emit(Event.of(event_type, "/test", **arguments))
+
+
+def midnight(day: str) -> datetime:
+    return datetime.fromisoformat(day).replace(tzinfo=timezone.utc)
+
+
+def committed(bus: BusConfig, partition: int) -> int:
+    consumer = Consumer({**bus.client, "group.id": bus.group})
+    [found] = consumer.committed([TopicPartition(bus.topic("event"), partition)], timeout=10)
+    consumer.close()
+    return found.offset
+
+
+def records(bus: BusConfig, kind: str) -> list[Any]:
+    """All committed records of a topic, read by a consumer that is not Interlock's."""
+    consumer = Consumer(
+        {
+            **bus.client,
+            "group.id": "test",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+    )
+    topic = bus.topic(kind)
+    partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+    found, ends = [], 0
+    while ends < len(partitions):
+        for message in consumer.consume(100, 1.0):
+            if message.error() is None:
+                found.append(message)
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                ends += 1
+    consumer.close()
+    return found
+
+
+def firings_of(bus: BusConfig, run_id: str) -> list[dict[str, Any]]:
+    values = [json.loads(m.value()) for m in records(bus, "action") if m.value()]
+    return [v for v in values if v["state"] == "fired" and run_id in v["subscription"]]
+
+
+def test_a_wait_survives_its_triggerer_and_the_removal_of_its_first_half(site: Any, eventually: Any) -> None:
+    """Half an hour of a real pipeline in a minute: nothing but the state topic can complete the condition."""
+    run_id = site.deferred("pair", logical_date=midnight(DAY))
+    _, partition, offset = emit(site.bus, "first.half", data={"day": DAY}, id="one")
+    eventually("the committed offset is past the first half", lambda: committed(site.bus, partition) > offset)
+    eventually("its match has gone into the state topic", lambda: len(records(site.bus, "state")) >= 2)
+    admin = AdminClient(dict(site.bus.client))
+    for kind in ("event", "trigger"):
+        topic = site.bus.topic(kind)
+        futures = admin.delete_records([TopicPartition(topic, p, -1) for p in range(4)])
+        for future in futures.values():
+            future.result()
+        assert records(site.bus, kind) == []
+    site.airflow.kill_triggerer()
+    site.airflow.start_triggerer()
+    emit(site.bus, "second.half", data={"day": DAY}, id="two")
+    assert site.api.wait_for_run("pair", run_id, timeout_s=120) == "success"
+    output = site.api.xcom("pair", run_id, "wait")
+    assert output["key"] == DAY
+    assert sorted(e["id"] for together in output["events"].values() for e in together) == ["one", "two"]
+    assert len(firings_of(site.bus, run_id)) == 1
+    acked = [json.loads(m.value()) for m in records(site.bus, "action") if m.value()]
+    assert [a["state"] for a in acked if run_id in a["subscription"]] == ["fired", "acked"]
+
+
+def test_the_log_of_a_wait_tells_what_it_waits_for_and_what_came(site: Any, eventually: Any) -> None:
+    run_id = site.deferred("pair", logical_date=midnight("2024-05-21"))
+    emit(site.bus, "first.half", data={"day": "2024-05-21"}, id="log-one")
+    emit(site.bus, "second.half", data={"day": 20240521}, id="log-two")
+    assert site.api.wait_for_run("pair", run_id) == "success"
+    log = site.log("pair", run_id)
+    assert "2024-05-21" in log
+    assert f"airflow/pair/{run_id}/wait" in log
+    assert "id log-one" in log
+    assert "id log-two" in log
+
+
+def test_a_wait_on_missing_topics_says_what_to_do_and_goes_on_when_it_is_done(
+    site: Any, eventually: Any
+) -> None:
+    run_id = site.deferred("no_topics")
+    text = "Topic 'elsewhere-event' is missing."
+    eventually("the log names the topic", lambda: text in site.log("no_topics", run_id))
+    assert "airflow interlock topics create" in site.log("no_topics", run_id)
+    elsewhere = BusConfig(name="elsewhere", client=site.bus.client)
+    create(elsewhere, partitions=1)
+    emit(elsewhere, "anything")
+    assert site.api.wait_for_run("no_topics", run_id) == "success"
+
+
+def test_a_wait_on_an_unreachable_broker_says_so_goes_on_and_disturbs_no_other(
+    site: Any, eventually: Any, tmp_path: Path
+) -> None:
+    run_id = site.deferred("no_broker")
+    text = f"Cannot reach bus 'interlock' at 127.0.0.1:{site.port_down}"
+    eventually("the log names the broker", lambda: text in site.log("no_broker", run_id))
+    other = site.deferred("pair", logical_date=midnight("2024-05-22"))
+    for half in ("first.half", "second.half"):
+        emit(site.bus, half, data={"day": "2024-05-22"})
+    assert site.api.wait_for_run("pair", other) == "success"
+    with LocalBroker(tmp_path / "late", port=site.port_down):
+        late = BusConfig(client={"bootstrap.servers": f"127.0.0.1:{site.port_down}"})
+        create(late, partitions=1)
+        emit(late, "anything")
+        assert site.api.wait_for_run("no_broker", run_id) == "success"
+
+
+def test_a_condition_that_cannot_be_kept_is_an_import_error_that_says_why(site: Any, eventually: Any) -> None:
+    def errors() -> dict[str, str]:
+        found = site.api.import_errors()
+        return found if len(found) >= 2 else {}
+
+    found = eventually("both files are reported", errors)
+    [condition] = [text for name, text in found.items() if name.endswith("broken_condition.py")]
+    assert "condition must be made with interlock.event(), & and |; got function" in condition
+    [conjunction] = [text for name, text in found.items() if name.endswith("broken_and.py")]
+    assert "&" in conjunction
+
+
+def test_a_wait_whose_time_is_over_fails_and_leaves_no_registration(site: Any, eventually: Any) -> None:
+    site.api.unpause("short")
+    run_id = site.api.trigger("short")
+    assert site.api.wait_for_run("short", run_id) == "failed"
+    assert "was not met within 3 s" in site.log("short", run_id)
+
+    def removed() -> bool:
+        by_key = {m.key(): m.value() for m in records(site.bus, "subscription")}
+        return not any(value and run_id.encode() in value for value in by_key.values())
+
+    eventually("the registration is removed", removed)
+
+
+def test_an_emit_task_fails_with_the_reason_and_others_succeed(site: Any, eventually: Any) -> None:
+    site.api.unpause("emits")
+    run_id = site.api.trigger("emits")
+    assert site.api.wait_for_run("emits", run_id) == "failed"
+    states = {t["task_id"]: t["state"] for t in site.api.tasks("emits", run_id)}
+    assert states == {"good": "success", "bad": "failed", "down": "failed"}
+    [message] = [m for m in records(site.bus, "event") if run_id.encode() in (m.value() or b"")]
+    assert dict(message.headers())["ce_source"] == b"/airflow/emits/good"
+    assert "Not-A-Name" in site.log("emits", run_id, "bad")
+    assert f"127.0.0.1:{site.port_down}" in site.log("emits", run_id, "down")
