@@ -1,7 +1,7 @@
 """`make demo`: the main job on real parts, told and checked. Its last line is one JSON object.
 
 Set in the environment: KEEP=1 leaves everything up afterwards until Ctrl-C; FAULT=<name> lets something go
-wrong; DEMO_DIR is the folder for topics, logs, data and reports (.build/demo); DEMO_PORT is the UI's port
+wrong (several names, with commas between: a story for each, side by side); DEMO_DIR is the folder for topics, logs, data and reports (.build/demo); DEMO_PORT is the UI's port
 (a free one). Ends with 0 when the check finds nothing wrong, 1 with the reason when it does or a part does
 not come up, and 130 on Ctrl-C. Everything that was started is stopped in each case.
 """
@@ -15,9 +15,11 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ from .evidence import ACTION_TOPIC, gather
 from .processes import ServiceError
 from .progress import Progress, complain
 from .rest import RestError
-from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError
+from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates
 
 ROOT = Path(__file__).resolve().parent.parent
 # Airflow's database, the broker's segments, Spark's scratch files and the logs of all.
@@ -48,10 +50,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     progress = Progress()
     try:
-        fault = _chosen_fault(os.environ.get("FAULT", ""))
+        faults = _chosen_faults(os.environ.get("FAULT", ""))
         folder = Path(os.environ.get("DEMO_DIR") or ROOT / ".build" / "demo").resolve()
         with _own_folder(folder):
-            return _run(folder, fault, os.environ.get("KEEP", "") not in ("", "0"), progress)
+            return _run(folder, faults, os.environ.get("KEEP", "") not in ("", "0"), progress)
     except KeyboardInterrupt:
         complain("stopped by Ctrl-C; nothing is left running")
         return 130
@@ -60,9 +62,10 @@ def main() -> int:
         return 1
 
 
-def _run(folder: Path, fault: Fault, keep: bool, progress: Progress) -> int:
-    if fault is not NONE:
-        progress.plain(f"FAULT={fault.name}: {fault.tells}")
+def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) -> int:
+    for fault in faults:
+        if fault is not NONE:
+            progress.plain(f"FAULT={fault.name}: {fault.tells}")
     os.environ["JDK_JAVA_OPTIONS"] = spark_conf.SHORT_LIVED_JVM  # the broker inherits it
     broker = LocalBroker(folder / "broker", port=free_port(), report=progress.say)
     airflow = LocalAirflow(
@@ -81,18 +84,16 @@ def _run(folder: Path, fault: Fault, keep: bool, progress: Progress) -> int:
     )
     try:
         _start(broker, airflow, progress)
-        story = Story(airflow.api, broker.bootstrap_servers, fault, progress, airflow.processes.check)
-        story.tell()
-        verdict = _judge(broker, airflow, folder / "data", story, progress)
-        _print(verdict, progress)
+        verdicts = _tell(broker, airflow, faults, folder / "data", progress)
+        summary = json.dumps(_summary(verdicts, progress))
         if keep:
-            progress.plain(json.dumps(_summary(verdict, progress)))
+            progress.plain(summary)
             _keep_up(airflow, broker, progress)
     finally:
         _stop(broker, airflow, progress)
     if not keep:
-        progress.plain(json.dumps(_summary(verdict, progress)))
-    return 1 if verdict.problems else 0
+        progress.plain(summary)
+    return 1 if any(verdict.problems for verdict in verdicts.values()) else 0
 
 
 def _start(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> None:
@@ -123,13 +124,53 @@ def _until_done(future: Any, what: str, progress: Progress) -> None:
     future.result()
 
 
-def _judge(
-    broker: LocalBroker, airflow: LocalAirflow, data: Path, story: Story, progress: Progress
-) -> check.Verdict:
+def _tell(
+    broker: LocalBroker, airflow: LocalAirflow, faults: Sequence[Fault], data: Path, progress: Progress
+) -> dict[str, check.Verdict]:
+    """The verdict on each story, by its fault's name; several are told side by side, on dates of their own."""
+    ended = threading.Event()
+
+    def check_services() -> None:
+        airflow.processes.check()
+        if ended.is_set():
+            raise StoryError("stopped")
+
+    stories = [
+        Story(
+            airflow.new_client(),
+            broker.bootstrap_servers,
+            fault,
+            business_dates(number),
+            progress,
+            check_services,
+        )
+        for number, fault in enumerate(faults)
+    ]
+    with ThreadPoolExecutor(max_workers=len(stories)) as pool:
+        told = [pool.submit(story.tell) for story in stories]
+        try:
+            while not all(future.done() for future in told):
+                time.sleep(0.1)
+        finally:
+            ended.set()
+        for future in told:
+            future.result()
     progress.say(f"checking topics, runs and reports ({ACTION_TOPIC}, REST API, {data})")
+    known = [day for story in stories for day in story.dates]
+    verdicts = {}
+    for story in stories:
+        verdict = _judge(broker, airflow, data, story.dates, known)
+        verdicts[story.fault.name] = verdict
+        _print(verdict, progress)
+    return verdicts
+
+
+def _judge(
+    broker: LocalBroker, airflow: LocalAirflow, data: Path, dates: Sequence[date], known: Sequence[date]
+) -> check.Verdict:
     deadline = time.monotonic() + ACKNOWLEDGED_S
     while True:
-        evidence = gather(airflow.api, broker.bootstrap_servers, data, story.dates)
+        evidence = gather(airflow.api, broker.bootstrap_servers, data, dates, known)
         verdict = check.judge(evidence)
         # What is written last may be on its way; anything else wrong stays wrong.
         if not verdict.problems or verdict.missing or time.monotonic() > deadline:
@@ -146,14 +187,19 @@ def _print(verdict: check.Verdict, progress: Progress) -> None:
         complain(f"demo: {problem}")
 
 
-def _summary(verdict: check.Verdict, progress: Progress) -> dict[str, Any]:
-    return {
-        "reports": verdict.reports,
-        "duplicates": verdict.duplicates,
-        "missing": verdict.missing,
-        "resume_ms": verdict.resume_ms,
-        "seconds": round(progress.elapsed_s, 1),
-    }
+def _summary(verdicts: Mapping[str, check.Verdict], progress: Progress) -> dict[str, Any]:
+    """Of all stories together, and of each by the name of its fault where there are several."""
+    total: dict[str, Any] = {"reports": 0, "duplicates": 0, "missing": 0, "resume_ms": []}
+    for verdict in verdicts.values():
+        for name in total:
+            total[name] += getattr(verdict, name)
+    total["seconds"] = round(progress.elapsed_s, 1)
+    if len(verdicts) > 1:
+        total["stories"] = {
+            name or "none": {"reports": v.reports, "duplicates": v.duplicates, "missing": v.missing}
+            for name, v in verdicts.items()
+        }
+    return total
 
 
 def _keep_up(airflow: LocalAirflow, broker: LocalBroker, progress: Progress) -> None:
@@ -179,12 +225,13 @@ def _stop(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> Non
     progress.say("everything is stopped")
 
 
-def _chosen_fault(name: str) -> Fault:
-    if not name:
-        return NONE
-    if name not in FAULTS:
-        raise DemoError(f"no FAULT={name}; there are {', '.join(FAULTS)}")
-    return FAULTS[name]
+def _chosen_faults(names: str) -> list[Fault]:
+    faults = []
+    for name in names.split(","):
+        if name and name not in FAULTS:
+            raise DemoError(f"no FAULT={name}; there are {', '.join(FAULTS)}")
+        faults.append(FAULTS[name] if name else NONE)
+    return faults
 
 
 @contextlib.contextmanager

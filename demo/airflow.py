@@ -81,7 +81,7 @@ class LocalAirflow:
         self.port = port or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.login = Login(self.url, USER, secrets.token_urlsafe(12))
-        self.api = AirflowRest(self.url, USER, self.login.password)
+        self.api = self.new_client()
         self.processes = Processes(
             self.home / "logs" / "components", self._environment(connections, variables, environment)
         )
@@ -157,6 +157,10 @@ class LocalAirflow:
             text=True,
             timeout=timeout_s,
         )
+
+    def new_client(self) -> AirflowRest:
+        """A REST client of its own, for another thread; close it."""
+        return AirflowRest(self.url, USER, self.login.password)
 
     def kill_triggerer(self) -> None:
         """SIGKILL to the oldest triggerer and its whole process tree."""

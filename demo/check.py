@@ -188,7 +188,8 @@ def _instead(evidence: Evidence, label: str) -> str:
     strays = [
         f"{event.record.place} has the date {event.date or 'none'} instead"
         for event in evidence.events
-        if (event.type, event.subject) == WAITED_FOR[label] and event.date not in evidence.dates
+        if (event.type, event.subject) == WAITED_FOR[label]
+        and event.date not in {*evidence.dates, *evidence.known}
     ]
     return f"; {', '.join(strays)}" if strays else ""
 
@@ -197,9 +198,9 @@ def _strangers(evidence: Evidence) -> list[str]:
     return [
         f"a firing for {action.key!r}, which nobody waits for: {action.record.place}"
         for action in evidence.actions
-        if action.key not in evidence.dates
+        if action.key not in {*evidence.dates, *evidence.known}
     ] + [
         f"a run of daily_report for {run.date}, which nobody asked for: {run.run_id}"
         for run in evidence.runs
-        if run.date not in evidence.dates
+        if run.date not in {*evidence.dates, *evidence.known}
     ]

@@ -95,18 +95,24 @@ class ReportRun:
 
 @dataclass(frozen=True)
 class Evidence:
+    """dates: the business dates that are judged. known: all dates of the stories told beside each other."""
+
     dates: Sequence[str]
+    known: Sequence[str] = ()
     events: Sequence[StoredEvent] = ()
     actions: Sequence[Action] = ()
     runs: Sequence[ReportRun] = ()
     reports: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by date, the files' content
 
 
-def gather(api: AirflowRest, bootstrap_servers: str, data: Path, dates: Sequence[date]) -> Evidence:
+def gather(
+    api: AirflowRest, bootstrap_servers: str, data: Path, dates: Sequence[date], known: Sequence[date]
+) -> Evidence:
     names = [day.isoformat() for day in dates]
     actions = [Action.of(record) for record in read_all(bootstrap_servers, ACTION_TOPIC)]
     return Evidence(
         dates=names,
+        known=[day.isoformat() for day in known],
         events=read_events(bootstrap_servers),
         actions=[action for action in actions if action is not None],
         runs=[_run(api, run) for run in api.runs("daily_report")],

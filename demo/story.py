@@ -7,7 +7,7 @@ rates D2 come before rates D1; rates D1 complete report D1 while the orders of D
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 
@@ -60,6 +60,12 @@ FAULTS = {
 }
 
 
+def business_dates(number: int) -> tuple[date, date]:
+    """The two dates of the story with this number; the day after them belongs to no story."""
+    today = datetime.now(timezone.utc).date()
+    return today - timedelta(days=2 + 3 * number), today - timedelta(days=1 + 3 * number)
+
+
 class Story:
     """Tells the story on a running Airflow and broker; `tell` returns when every run has ended or is stuck.
 
@@ -71,12 +77,12 @@ class Story:
         api: AirflowRest,
         bootstrap_servers: str,
         fault: Fault,
+        dates: tuple[date, date],
         progress: Progress,
         check_services: Callable[[], None],
     ) -> None:
-        today = datetime.now(timezone.utc).date()
-        self.dates: Sequence[date] = (today - timedelta(days=2), today - timedelta(days=1))
-        self._api, self._servers, self._fault, self._progress = api, bootstrap_servers, fault, progress
+        self.dates, self.fault = dates, fault
+        self._api, self._servers, self._progress = api, bootstrap_servers, progress
         self._check_services = check_services
         self._runs: dict[tuple[str, date], str] = {}
 
@@ -88,8 +94,8 @@ class Story:
         self._run("daily_report", second, "waits for orders and rates, nothing is there yet")
         self._stored("orders", first)
         self._run("daily_report", first, "its orders came before it began to wait")
-        if self._fault.rates:
-            self._run("rates_ingest", second, self._fault.tells, self._fault.rates(second))
+        if self.fault.rates:
+            self._run("rates_ingest", second, self.fault.tells, self.fault.rates(second))
             self._ended("rates_ingest", second)
         else:
             self._run("rates_ingest", second, "the first half of that date's report")
@@ -125,7 +131,7 @@ class Story:
 
         record = wait_for(self._servers, EVENT_TOPIC, wanted, timeout_s=PATIENCE_S, meanwhile=meanwhile)
         self._progress.say(f"{day}  {label} event stored: {record.place}")
-        if label == "orders" and self._fault.twice:
+        if label == "orders" and self.fault.twice:
             send_again(self._servers, record)
             self._progress.say(f"{day}  the same {label} event is sent again")
 

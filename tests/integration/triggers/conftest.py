@@ -17,7 +17,7 @@ from interlock.plugin.broker import LocalBroker
 
 sys.path.append(str(Path(__file__).parents[3]))  # demo/ is no part of the package
 
-from demo.airflow import LocalAirflow, free_port  # noqa: E402
+from demo.airflow import LocalAirflow, free_port
 
 DAGS = {
     "waits.py": """
