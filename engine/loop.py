@@ -13,7 +13,7 @@ from ..conditions import MatcherIndex
 from .bus import Bus, Committed, End, Reader, Record, TopicPartition
 from .clients import log
 from .config import BusConfig
-from .errors import EngineError, TransactionAborted
+from .errors import EngineError, TopicsError, TransactionAborted
 from .outputs import Outputs
 from .registry import Registered, Registry
 from .source_task import Scan, SourceTask
@@ -122,6 +122,14 @@ class Engine:
         self._registry_reader.read({self._registry_topic: 0})
         end = self._bus.end_offsets([self._registry_topic])[self._registry_topic]
         self._catch_up(end)
+        made_with = self.registry.bus
+        if made_with is not None and made_with.partitions != self._trigger_partitions:
+            problem = (
+                f"Topic {self._config.topic('trigger')!r} has {self._trigger_partitions} partitions, and "
+                f"bus {self._config.name!r} was made with {made_with.partitions}: half-met conditions "
+                "would not be found. Make a bus of another name for another number of partitions."
+            )
+            raise TopicsError((problem,))
 
     def _catch_up(self, position: int) -> None:
         """Read the registry at least up to `position`, which is known to exist."""

@@ -67,9 +67,9 @@ class RegistrationKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, key: bytes) -> RegistrationKey | None:
-        """None for a record that is no registration (the bus record)."""
+        """None for a key of another form, such as the bus record's."""
         incarnation, found, nonce = key.decode("utf-8", "replace").partition(":")
-        return cls(incarnation, nonce) if found and incarnation != "bus" else None
+        return cls(incarnation, nonce) if found else None
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):
@@ -138,13 +138,17 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BusRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bus was made with (JSON in the subscription topic, key `bus:`)."""
+    """What a bus was made with (JSON in the subscription topic, key `bus`).
+
+    `partitions`: of the trigger topic. Subscriptions are spread by that number, so another one would look
+    for their states where they are not.
+    """
 
     v: int = VERSION
     partitions: int
 
 
-BUS_KEY = b"bus:"
+BUS_KEY = b"bus"
 _json = msgspec.json.Encoder(order="deterministic")
 _msgpack = msgspec.msgpack.Encoder()
 

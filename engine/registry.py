@@ -9,7 +9,7 @@ from ..events.errors import InterlockError
 from .bus import End, Record
 from .clients import log
 from .errors import RecordError
-from .records import Registration, RegistrationKey, decode_json
+from .records import BUS_KEY, BusRecord, Registration, RegistrationKey, decode_json
 
 
 @dataclass(frozen=True, eq=False)  # a handle: equal to itself only
@@ -43,6 +43,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.position = 0  # offset of the next registry record
+        self.bus: BusRecord | None = None
         self._by_incarnation: dict[str, Registered] = {}
         self._by_subscription: dict[str, Registered] = {}
         self._order: dict[int, Registered] = {}  # by first offset, in insertion = offset order
@@ -79,6 +80,8 @@ class Registry:
             self.position = max(self.position, item.offset)
             return change
         self.position = item.offset + 1
+        if item.key == BUS_KEY and item.value is not None:
+            self.bus = decode_json(BusRecord, item.value, str(item))
         key = RegistrationKey.decode(item.key or b"")
         if key is None:
             return change

@@ -108,7 +108,31 @@ def create(
                 problems.append(f"Topic {name!r} cannot be created: {error.str()}.")
     if problems:
         raise TopicsError(tuple(problems))
+    if config.topic("subscription") in created:
+        _write_bus_record(
+            config, len(admin.list_topics(timeout=TIMEOUT_S).topics[config.topic("trigger")].partitions)
+        )
     return created, existing
+
+
+def _write_bus_record(config: BusConfig, partitions: int) -> None:
+    from confluent_kafka import Producer
+
+    from .clients import ClientErrors, settings
+    from .records import BUS_KEY, BusRecord, encode_json
+
+    errors = ClientErrors()
+    refused: list[str] = []
+    producer = Producer(settings(config, errors, acks="all", enable_idempotence=True))
+    producer.produce(
+        config.topic("subscription"),
+        encode_json(BusRecord(partitions=partitions)),
+        BUS_KEY,
+        partition=0,
+        on_delivery=lambda error, _: refused.append(error.str()) if error is not None else None,
+    )
+    if producer.flush(TIMEOUT_S) or refused:
+        raise errors.unreachable(config, *refused[:1])
 
 
 def check(config: BusConfig) -> dict[str, int]:

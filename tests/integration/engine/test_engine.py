@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from typing import Any
 
+import pytest
+from confluent_kafka.admin import NewPartitions
 from interlock import event
 from interlock.engine.acknowledge import acknowledge
+from interlock.engine.errors import TopicsError
+from interlock.engine.runtime import run_engine
+from interlock.engine.topics import check
 
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
 
@@ -198,3 +204,15 @@ def test_what_lies_below_the_committed_offset_of_the_trigger_topic_is_removed(
             waiting(f"more-{n}", event("more")) and bench.emit("more")
             eventually("fired", lambda n=n: any(f["subscription"] == f"more-{n}" for f in bench.firings()))
         eventually("the trigger topic is empty", lambda: len(bench.records("trigger")) <= 1)
+
+
+def test_an_engine_refuses_a_bus_whose_trigger_topic_was_given_more_partitions(
+    bench: Any, eventually: Any
+) -> None:
+    """Its subscriptions would be looked for on other partitions than their states are."""
+    for kind in ("trigger", "state", "action"):
+        [future] = bench.admin.create_partitions([NewPartitions(bench.config.topic(kind), 5)]).values()
+        future.result()
+    eventually("all see it", lambda: set(check(bench.config).values()) == {1, 4, 5})
+    with pytest.raises(TopicsError, match=r"has 5 partitions, and bus .* was made with 4"):
+        run_engine(bench.config, threading.Event())
