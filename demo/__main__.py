@@ -1,9 +1,10 @@
 """`make demo`: the main job on real parts, told and checked. Its last line is one JSON object.
 
 Set in the environment: KEEP=1 leaves everything up afterwards until Ctrl-C; FAULT=<name> lets something go
-wrong (several names, with commas between: a story for each, side by side); DEMO_DIR is the folder for topics, logs, data and reports (.build/demo); DEMO_PORT is the UI's port
-(a free one). Ends with 0 when the check finds nothing wrong, 1 with the reason when it does or a part does
-not come up, and 130 on Ctrl-C. Everything that was started is stopped in each case.
+wrong (several names, with commas between: a story for each, side by side); DEMO_DIR is the folder for
+topics, logs, data and reports (.build/demo); DEMO_PORT is the UI's port (a free one). Ends with 0 when the
+check finds nothing wrong, 1 with the reason when it does or a part does not come up, and 130 on Ctrl-C.
+Everything that was started is stopped in each case.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import httpx
 from interlock.events.errors import InterlockError
 from interlock.plugin.broker import LocalBroker
 
@@ -57,7 +59,15 @@ def main() -> int:
     except KeyboardInterrupt:
         complain("stopped by Ctrl-C; nothing is left running")
         return 130
-    except (DemoError, StoryError, ServiceError, RestError, InterlockError, TimeoutError, OSError) as error:
+    except (
+        DemoError,
+        StoryError,
+        ServiceError,
+        RestError,
+        InterlockError,
+        httpx.HTTPError,
+        OSError,
+    ) as error:
         complain(f"demo: {error}")
         return 1
 
@@ -127,7 +137,7 @@ def _until_done(future: Any, what: str, progress: Progress) -> None:
 def _tell(
     broker: LocalBroker, airflow: LocalAirflow, faults: Sequence[Fault], data: Path, progress: Progress
 ) -> dict[str, check.Verdict]:
-    """The verdict on each story, by its fault's name; several are told side by side, on dates of their own."""
+    """The verdict on each story, by its fault's name. Several are told side by side, on their own dates."""
     ended = threading.Event()
 
     def check_services() -> None:
@@ -149,12 +159,10 @@ def _tell(
     with ThreadPoolExecutor(max_workers=len(stories)) as pool:
         told = [pool.submit(story.tell) for story in stories]
         try:
-            while not all(future.done() for future in told):
-                time.sleep(0.1)
+            for future in as_completed(told):
+                future.result()
         finally:
             ended.set()
-        for future in told:
-            future.result()
     progress.say(f"checking topics, runs and reports ({ACTION_TOPIC}, REST API, {data})")
     known = [day for story in stories for day in story.dates]
     verdicts = {}

@@ -185,7 +185,16 @@ class LocalAirflow:
         self.api.close()
 
     def _component(self, name: str, *options: str, command: str | None = None) -> None:
-        self.processes.start(name, [sys.executable, "-m", "airflow", command or name, *options])
+        # The API server can lock itself out of SQLite (see rest.py); only its patience ends that.
+        patience_s = 2 if name == "api-server" else 60
+        self.processes.start(
+            name,
+            [sys.executable, "-m", "airflow", command or name, *options],
+            {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self._database(patience_s)},
+        )
+
+    def _database(self, patience_s: int) -> str:
+        return f"sqlite:///{self.home / 'airflow.db'}?timeout={patience_s}"
 
     def _start_triggerer(self) -> None:
         self._triggerers_started += 1
@@ -242,7 +251,7 @@ class LocalAirflow:
             ("core", "execution_api_server_url"): f"{self.url}/execution/",
             ("core", "simple_auth_manager_users"): f"{USER}:admin",
             ("core", "simple_auth_manager_passwords_file"): str(self.home / "passwords.json"),
-            ("database", "sql_alchemy_conn"): f"sqlite:///{self.home / 'airflow.db'}?timeout=60",
+            ("database", "sql_alchemy_conn"): self._database(patience_s=60),
             ("logging", "base_log_folder"): str(self.home / "logs"),
             ("logging", "dag_processor_child_process_log_directory"): str(
                 self.home / "logs" / "dag_processor"

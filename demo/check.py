@@ -93,7 +93,7 @@ class _Date:
         for label in WAITED_FOR:
             copies = _of(self._evidence.events, label, self.name)
             if not copies:
-                self._problem(f"no {label} event in the topic{_instead(self._evidence, label)}")
+                self._problem(f"no {label} event in the topic{_instead(self._evidence, label, self.name)}")
                 continue
             if len({event.identity for event in copies}) > 1:
                 self._problem(
@@ -183,13 +183,12 @@ def _of(events: Sequence[StoredEvent], label: str, name: str) -> list[StoredEven
     return [e for e in events if (e.type, e.subject) == WAITED_FOR[label] and e.date == name]
 
 
-def _instead(evidence: Evidence, label: str) -> str:
-    """Names events of the right kind whose date nobody waits for: most likely those that were meant."""
+def _instead(evidence: Evidence, label: str, name: str) -> str:
+    """Names events that announce this date's output under another date."""
     strays = [
         f"{event.record.place} has the date {event.date or 'none'} instead"
         for event in evidence.events
-        if (event.type, event.subject) == WAITED_FOR[label]
-        and event.date not in {*evidence.dates, *evidence.known}
+        if (event.type, event.subject) == WAITED_FOR[label] and event.date != name and name in event.output
     ]
     return f"; {', '.join(strays)}" if strays else ""
 

@@ -33,8 +33,13 @@ class Processes:
         self.environment = {**environment, MARKER: self.marker, "SPT_NOENV": "1"}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Starts `command` in a session of its own, its output appended to `<log_folder>/<name>.log`."""
+    def start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Starts `command` in a session of its own, its output appended to `<log_folder>/<name>.log`.
+
+        environment: variables of this process alone, beside those of all.
+        """
         if name in self._running:
             raise ValueError(f"{name} is running already")
         self.log_folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +49,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self.environment,
+                env={**self.environment, **(environment or {})},
                 cwd=self.log_folder,
                 start_new_session=True,
             )

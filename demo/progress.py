@@ -29,7 +29,8 @@ class Progress:
         self._print(text)
 
     def _print(self, text: str) -> None:
-        print(text, flush=True)
+        sys.stdout.write(text + "\n")  # in one piece: several stories may be told at once
+        sys.stdout.flush()
         self._last_line = time.monotonic()
 
 

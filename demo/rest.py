@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import time
+import uuid
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+
+ATTEMPTS = 5
 
 
 class RestError(RuntimeError):
@@ -77,13 +80,14 @@ class AirflowRest:
         logical_date: datetime | None = None,
         conf: Mapping[str, Any] | None = None,
     ) -> str:
-        """Creates a run and gives its id."""
-        body: dict[str, Any] = {"logical_date": logical_date.isoformat() if logical_date else None}
-        if run_id:
-            body["dag_run_id"] = run_id
-        if conf:
-            body["conf"] = dict(conf)
-        return str(self._send("POST", f"/api/v2/dags/{quote(dag_id)}/dagRuns", body)["dag_run_id"])
+        """Creates a run and gives its id, which is made up unless given: a repeat creates no other."""
+        body: dict[str, Any] = {
+            "dag_run_id": run_id or f"manual__{uuid.uuid4().hex}",
+            "logical_date": logical_date.isoformat() if logical_date else None,
+            "conf": dict(conf or {}),
+        }
+        self._send("POST", f"/api/v2/dags/{quote(dag_id)}/dagRuns", body)
+        return str(body["dag_run_id"])
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         return list(self._get(f"/api/v2/dags/{quote(dag_id)}/dagRuns", limit="100")["dag_runs"])
@@ -146,15 +150,24 @@ class AirflowRest:
         return self._request(method, path, json=dict(body))
 
     def _request(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        for attempt in (1, 2):
+        """Every request here may be repeated, and is, for a token that ended or a database that was locked.
+
+        On SQLite Airflow's API server answers 500 for the latter: it writes its audit log on the event loop,
+        which then waits for a lock whose holder waits for the event loop.
+        """
+        for attempt in range(ATTEMPTS):
             if self._token is None:
                 self._token = self._new_token()
             headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
             answer = self._http.request(method, path, headers=headers, **arguments)
-            if answer.status_code == 401 and attempt == 1:
+            if answer.status_code == 409 and attempt > 0:
+                return {}  # what an attempt before this one created, although its answer was an error
+            if answer.status_code == 401:
                 self._token = None
-                continue
-            break
+            elif answer.status_code < 500:
+                break
+            else:
+                time.sleep(0.3 * (attempt + 1))
         if answer.is_error:
             raise RestError(f"{method} {path}: {answer.status_code} {answer.text[:1000]}")
         return dict(answer.json())
