@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -23,6 +23,11 @@ READS = frozenset({1})
 Origin = tuple[str, int]  # topic and partition of an event
 
 T = TypeVar("T")
+# What a Kafka client takes as a time; one registration beyond it would stop every engine.
+Milliseconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+# What msgspec raises for bytes that are not the form: beside its own errors, text that is not UTF-8, and
+# nesting beyond the interpreter's limit.
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +42,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     incarnation: str
     condition: dict[str, Any]
     key: str | None
-    since_ms: int
+    since_ms: Milliseconds
 
     @classmethod
     def of(cls, subscription: str, condition: Condition, key: str | None, since_ms: int) -> Registration:
@@ -167,9 +172,9 @@ def decode_json(form: type[T], value: bytes | str, where: str) -> T:
     """Read a JSON record; RecordError naming `where` for a damaged one or one of another version."""
     try:
         version = msgspec.json.decode(value, type=Mapping[str, Any]).get("v")
-        if version in READS:
+        if isinstance(version, int) and version in READS:
             return msgspec.json.decode(value, type=form)
-    except msgspec.MsgspecError as e:
+    except _UNREADABLE as e:
         raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
     raise RecordError(_unknown_version(form, version, where))
 
@@ -178,7 +183,7 @@ def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
     """Read a msgpack record; errors as `decode_json`."""
     try:
         record = msgspec.msgpack.decode(value, type=form)
-    except msgspec.MsgspecError as e:
+    except _UNREADABLE as e:
         raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
     version = record.v  # type: ignore[attr-defined]
     if version not in READS:
@@ -199,8 +204,11 @@ def state_key(incarnation: str, key: str | None) -> bytes:
 
 
 def parse_state_key(key: bytes) -> tuple[str, str | None]:
-    """The opposite of `state_key`; incarnations never contain a slash."""
-    incarnation, found, rest = key.decode().partition("/")
+    """The opposite of `state_key`; incarnations never contain a slash. RecordError for what is no text."""
+    try:
+        incarnation, found, rest = key.decode().partition("/")
+    except UnicodeDecodeError as e:
+        raise RecordError(f"{key[:80]!r} is no state key: {e}.") from e
     return incarnation, rest if found else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..conditions import Condition
+from ..conditions import Condition, canonical_key
 from ..events.errors import InterlockError
 from .bus import End, Record
 from .clients import log
@@ -92,8 +92,11 @@ class Registry:
         try:
             registration = decode_json(Registration, item.value, str(item))
             condition = registration.build_condition()
+            condition.check_key(registration.key is not None)
+            if registration.key is not None:
+                canonical_key(registration.key)
         except (RecordError, InterlockError) as e:
-            log.error("Registration left out: %s", e)
+            log.error("Registration at %s left out: %s", item, e)
             return change
         incarnation = registration.incarnation
         self._subscription_of[incarnation] = registration.subscription

@@ -1,0 +1,137 @@
+"""The forms of the internal topics: what is written is read back, and nothing else is taken for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from interlock import Event, event
+from interlock.engine.errors import RecordError
+from interlock.engine.records import (
+    BUS_KEY,
+    MatchRecord,
+    MetaRecord,
+    OffsetMetadata,
+    Registration,
+    RegistrationKey,
+    Target,
+    decode_json,
+    decode_msgpack,
+    encode_json,
+    encode_msgpack,
+    parse_state_key,
+    partition_of,
+    state_key,
+)
+
+FORMS = [Registration, OffsetMetadata]
+PAIR = event("orders", by="data.day") & event("rates", by="data.day")
+
+
+def test_a_registration_is_read_back_as_it_was_written() -> None:
+    registration = Registration.of("a/dag/run/task", PAIR, "2026-11-20", 17)
+    read = decode_json(Registration, encode_json(registration), "here")
+    assert read == registration
+    assert read.build_condition() == PAIR
+
+
+def test_the_incarnation_depends_on_subscription_condition_key_and_since_alone() -> None:
+    made = [
+        Registration.of("s", PAIR, "d", 1),
+        Registration.of("t", PAIR, "d", 1),
+        Registration.of("s", event("orders", by="data.day"), "d", 1),
+        Registration.of("s", PAIR, "e", 1),
+        Registration.of("s", PAIR, None, 1),
+        Registration.of("s", PAIR, "d", 2),
+    ]
+    assert len({r.incarnation for r in made}) == len(made)
+    assert Registration.of("s", PAIR, "d", 1) == made[0]
+
+
+@pytest.mark.parametrize("version", ["2", "0", "null", "true", "1.5", '"1"', "[1]", "{}"])
+def test_another_version_is_an_error_that_names_it_and_the_place(version: str) -> None:
+    text = encode_json(OffsetMetadata(R=1)).replace(b'"v":1', f'"v":{version}'.encode())
+    with pytest.raises(RecordError, match=r"topic\[0\]@7 .*OffsetMetadata"):
+        decode_json(OffsetMetadata, text, "topic[0]@7")
+    other = encode_msgpack(MetaRecord(2, 1, {}, False))
+    with pytest.raises(RecordError, match=r"here holds a MetaRecord of version 2"):
+        decode_msgpack(MetaRecord, other, "here")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"v":1,"R":"\xff"}',
+        b'{"v":1,"R":' + b"[" * 5000 + b"]" * 5000 + b"}",
+        b'{"v":1}',
+        b'{"v":1,"R":1e999}',
+    ],
+    ids=["empty", "list", "no text", "no UTF-8", "deep", "incomplete", "number"],
+)
+def test_a_damaged_json_record_is_an_error_that_names_the_place(value: bytes) -> None:
+    with pytest.raises(RecordError, match="^the place "):
+        decode_json(OffsetMetadata, value, "the place")
+
+
+@given(st.one_of(st.binary(max_size=60), st.recursive(st.none() | st.integers(-9, 9) | st.text(), st.lists)))
+def test_no_bytes_at_all_raise_anything_but_a_record_error(value: Any) -> None:
+    raw = value if isinstance(value, bytes) else msgspec.msgpack.encode(value)
+    text = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    for form in FORMS:
+        with pytest.raises(RecordError):
+            decode_json(form, text, "x")
+    for packed in (MatchRecord, MetaRecord):
+        with pytest.raises(RecordError):
+            decode_msgpack(packed, raw, "x")
+
+
+@pytest.mark.parametrize("since_ms", [10**20, -(10**20)])
+def test_a_time_that_no_kafka_client_takes_is_no_valid_registration(since_ms: int) -> None:
+    text = encode_json(Registration.of("s", PAIR, "d", 1)).replace(
+        b'"since_ms":1', f'"since_ms":{since_ms}'.encode()
+    )
+    with pytest.raises(RecordError, match="since_ms"):
+        decode_json(Registration, text, "x")
+
+
+def test_a_match_is_read_back_with_its_event() -> None:
+    made = Event.of("orders", "/s", id="1", data={"day": "ä"})
+    match = MatchRecord(1, "t", 3, 4031, 99, made, [Target(7, "inc", (0, 1), "k")])
+    assert decode_msgpack(MatchRecord, encode_msgpack(match), "x") == match
+
+
+@given(st.text(alphabet="0123456789abcdef", min_size=1), st.none() | st.text(min_size=1))
+def test_a_state_key_is_read_back_whatever_the_correlation_key_holds(
+    incarnation: str, key: str | None
+) -> None:
+    assert parse_state_key(state_key(incarnation, key)) == (incarnation, key)
+
+
+def test_a_state_key_that_is_no_text_is_an_error_that_names_it() -> None:
+    with pytest.raises(RecordError, match="state key"):
+        parse_state_key(b"\xff\xfe")
+
+
+def test_a_registration_key_is_told_from_the_bus_record_and_from_rubbish() -> None:
+    assert RegistrationKey.decode(RegistrationKey("abc", "n1").encode()) == RegistrationKey("abc", "n1")
+    for other in (BUS_KEY, b"", b"rubbish", b"\xff\xff"):
+        assert RegistrationKey.decode(other) is None
+
+
+def test_the_partition_of_a_subscription_never_changes() -> None:
+    """Part of the format: states of a running bus lie where this function put them."""
+    assert [partition_of(s, 16) for s in ("airflow/dag/run/task", "a", "ü")] == [13, 3, 5]
+
+
+def test_offset_metadata_with_all_scans_there_may_be_fits_what_kafka_takes() -> None:
+    from interlock.engine.source_task import MAX_SCANS
+
+    scans = [(10**9 + n, 10**9 + n + 1, 10**12) for n in range(MAX_SCANS)]
+    metadata = OffsetMetadata(R=10**10, g=scans, c=f"{'b' * 100}-engine-{'d' * 100}-{'0' * 12}")
+    assert len(encode_json(metadata)) <= 4096
