@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
 from .config import DEFAULT_PARTITIONS, BusConfig
 from .errors import TopicsError, UnreachableError
 
@@ -108,11 +110,28 @@ def create(
                 problems.append(f"Topic {name!r} cannot be created: {error.str()}.")
     if problems:
         raise TopicsError(tuple(problems))
+    _until_known(admin, created)
     if config.topic("subscription") in created:
-        _write_bus_record(
-            config, len(admin.list_topics(timeout=TIMEOUT_S).topics[config.topic("trigger")].partitions)
-        )
+        trigger = config.topic("trigger")
+        if trigger in existing:
+            partitions = len(admin.list_topics(timeout=TIMEOUT_S).topics[trigger].partitions)
+        _write_bus_record(config, partitions)
     return created, existing
+
+
+def _until_known(admin: AdminClient, names: list[str]) -> None:
+    """A created topic is in a broker's metadata a moment later: wait for that, ten seconds at most."""
+
+    def unknown() -> bool:
+        listed = admin.list_topics(timeout=TIMEOUT_S).topics
+        return any(name not in listed or not listed[name].partitions for name in names)
+
+    Retrying(
+        retry=retry_if_result(bool),
+        wait=wait_fixed(0.1),
+        stop=stop_after_delay(10),
+        retry_error_callback=lambda _: None,  # whoever uses the topics next says which one is missing
+    )(unknown)
 
 
 def _write_bus_record(config: BusConfig, partitions: int) -> None:

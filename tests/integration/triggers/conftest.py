@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from threading import Event as Flag
 from typing import Any
 
@@ -14,8 +12,6 @@ import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.topics import create
 from interlock.plugin.broker import LocalBroker
-
-sys.path.append(str(Path(__file__).parents[3]))  # demo/ is no part of the package
 
 from demo.airflow import LocalAirflow, free_port
 
