@@ -60,7 +60,8 @@ def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[Topi
         # Never removed by time: the engine deletes below its committed offset.
         spec("trigger", partitions, {**retention, "retention.ms": "-1", "retention.bytes": "-1", **internal}),
         spec("state", partitions, {**_COMPACT, **internal}),
-        spec("action", partitions, {**_COMPACT, **internal}),
+        # When a firing was written is told by the broker, as when its events were.
+        spec("action", partitions, {**_COMPACT, **internal}, message_timestamp_type="LogAppendTime"),
         # A reader that lags less than this never misses a registration that was removed again.
         spec("subscription", 1, {**_COMPACT, "min.compaction.lag.ms": str(_DAY_MS)}),
         spec(

@@ -15,7 +15,7 @@ from ..engine.errors import EngineError
 from ..engine.records import ActionRecord
 from ..triggers.event import EventTrigger
 from ..triggers.payload import Payload
-from ..triggers.settings import DEFAULT_CONNECTION, bus_config, settings
+from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
 from .identity import task_identity
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class EventSensor(BaseSensorOperator):
             bus=config.name,
             deployment=config.deployment,
             timeout_at=(now + timedelta(seconds=self.timeout)).isoformat(),
+            resume_not_before=(now + resume_floor()).isoformat(),
         )
         self.log.info(
             "Waiting for %s%s, events since %s. Subscription %s on %s.",

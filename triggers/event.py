@@ -27,7 +27,8 @@ class EventTrigger(BaseTrigger):
     reached; it writes what is wrong to the task's log, once per change, and goes on waiting.
 
     subscription: names the waiting task instance. condition: `Condition.to_json()`. key: the correlation
-    key, if one is given. since_ms: events count from this record timestamp on. timeout_at: ISO 8601.
+    key, if one is given. since_ms: events count from this record timestamp on. timeout_at and
+    resume_not_before: ISO 8601; a firing that is there earlier is kept until then (ADR 6).
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class EventTrigger(BaseTrigger):
         bus: str,
         deployment: str,
         timeout_at: str | None = None,
+        resume_not_before: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.subscription = subscription
@@ -50,6 +52,7 @@ class EventTrigger(BaseTrigger):
         self.bus = bus
         self.deployment = deployment
         self.timeout_at = timeout_at
+        self.resume_not_before = resume_not_before
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -63,6 +66,7 @@ class EventTrigger(BaseTrigger):
                 "bus": self.bus,
                 "deployment": self.deployment,
                 "timeout_at": self.timeout_at,
+                "resume_not_before": self.resume_not_before,
             },
         )
 
@@ -79,12 +83,14 @@ class EventTrigger(BaseTrigger):
         try:
             while True:
                 try:
-                    item = await asyncio.wait_for(arrived.get(), self._seconds_left())
+                    item = await asyncio.wait_for(arrived.get(), _seconds_until(self.timeout_at))
                 except asyncio.TimeoutError:
+                    await asyncio.sleep(_seconds_until(self.resume_not_before) or 0)
                     keys = runtime.waits.registration_keys(self.subscription)
                     yield TriggerEvent(Payload(outcome="timeout", registration_keys=keys).to_json())
                     return
                 if isinstance(item, Delivery):
+                    await asyncio.sleep(_seconds_until(self.resume_not_before) or 0)
                     payload = Payload.of_firing(item.action, item.registration_keys)
                     yield TriggerEvent(payload.to_json())
                     return
@@ -104,8 +110,10 @@ class EventTrigger(BaseTrigger):
                 "another one with kafka_conn_id."
             ) from e
 
-    def _seconds_left(self) -> float | None:
-        if self.timeout_at is None:
-            return None
-        left = datetime.fromisoformat(self.timeout_at) - datetime.now(timezone.utc)
-        return max(0.0, left.total_seconds())
+
+def _seconds_until(moment: str | None) -> float | None:
+    """Seconds from now, 0 for a moment that is over; None where there is none."""
+    if moment is None:
+        return None
+    left = datetime.fromisoformat(moment) - datetime.now(timezone.utc)
+    return max(0.0, left.total_seconds())

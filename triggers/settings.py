@@ -45,6 +45,17 @@ def settings() -> Settings:
     )
 
 
+def resume_floor() -> timedelta:
+    """How long after a deferral its task must not be resumed (ADR 6).
+
+    Airflow notices the end of the deferring process up to `[workers] min_heartbeat_interval` late, and fails
+    a task that is running again by then: apache/airflow#72716, #71580.
+    """
+    from airflow.sdk.configuration import conf
+
+    return timedelta(seconds=conf.getint("workers", "min_heartbeat_interval", fallback=5) + 2)
+
+
 def bus_config(connection: Connection, bus: str | None = None, deployment: str | None = None) -> BusConfig:
     """The bus behind a kafka connection; ConfigError tells what the connection lacks.
 
