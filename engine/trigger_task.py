@@ -6,11 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-from ..conditions import EMPTY, Match, State, firing_id, step
+import msgspec
+
+from ..conditions import EMPTY, ConditionError, Match, State, firing_id, step
 from ..conditions import Firing as ConditionFiring
 from ..events.kafka import encode
 from .bus import Committed, Record, TopicPartition
 from .clients import log
+from .errors import RecordError
+from .firing import fit, json_form
 from .outputs import Outputs
 from .records import (
     VERSION,
@@ -62,8 +66,8 @@ class TriggerTask:
             self.must_read_registry_to = metadata.R
         self._registry = registry
         self._kept: dict[str, Kept] = {}
+        # Incarnation and key (None: its meta record) to write with the next commit; null if not kept by then.
         self._dirty: set[tuple[str, str | None]] = set()
-        self._gone: set[str] = set()
 
     # -- recovery
 
@@ -87,27 +91,36 @@ class TriggerTask:
             )
         else:
             # The meta record follows in the same transaction, or stands before it.
-            self._kept.setdefault(incarnation, Kept(-1)).keys[key] = State.decode(record.value)
+            try:
+                state = State.decode(record.value)
+            except ConditionError as e:
+                raise RecordError(f"{record} holds no valid State: {e}.") from e
+            self._kept.setdefault(incarnation, Kept(-1)).keys[key] = state
 
     def recovered(self) -> None:
         """All of the state partition is loaded, and the registry is read: drop what is registered no more."""
-        self.forget(
-            incarnation
-            for incarnation, kept in self._kept.items()
-            if self._registry.get(incarnation) is None and kept.registry_offset < self._registry.position
-        )
+        gone = []
+        for incarnation, kept in self._kept.items():
+            registered = self._registry.get(incarnation)
+            place = None if registered is None else registered.offset
+            if place != kept.registry_offset < self._registry.position:
+                gone.append(incarnation)
+        self.forget(gone)
 
     # -- the registry
 
     def forget(self, incarnations: Iterable[str]) -> None:
         """These incarnations are gone: their state is nulled with the next commit."""
-        self._gone.update(incarnation for incarnation in incarnations if incarnation in self._kept)
+        for incarnation in incarnations:
+            kept = self._kept.pop(incarnation, None)
+            if kept is not None:
+                self._dirty.update((incarnation, key) for key in (None, *kept.keys))
 
     # -- matches
 
     def needs_registry(self, match: MatchRecord) -> int:
         """The registry position that must be reached before `process` may judge this match."""
-        return max(target.registry_offset for target in match.targets) + 1
+        return max((target.registry_offset for target in match.targets), default=-1) + 1
 
     @staticmethod
     def decode(record: Record) -> MatchRecord:
@@ -117,28 +130,45 @@ class TriggerTask:
     def process(self, record: Record, match: MatchRecord, outputs: Outputs, now: float) -> None:
         """Step every target of the next record."""
         self.position = record.offset + 1
+        source = f"{match.topic}/{match.partition}"
+        together: dict[str, list[Target]] = {}  # an event may reach one registration under several keys
         for target in match.targets:
-            registered = self._registry.get(target.incarnation)
-            # Gone or replaced by then: nobody waits for it any more.
-            if registered is not None:
-                self._step(registered, target, record, match, outputs, now)
+            together.setdefault(target.incarnation, []).append(target)
+        for incarnation, targets in together.items():
+            registered = self._registry.get(incarnation)
+            # Gone or replaced by then: nobody waits for it any more. Registered again, at another place: what
+            # it met is matched anew from its `since`.
+            if registered is None or registered.offset != targets[0].registry_offset:
+                continue
+            kept = self._kept_for(registered)
+            if match.offset <= kept.marks.get(source, -1):
+                continue
+            for target in targets:
+                if kept.closed:
+                    break
+                kept.marks[source] = match.offset
+                self._dirty.add((incarnation, None))
+                self._step(registered, kept, target, record, match, outputs, now)
+
+    def _kept_for(self, registered: Registered) -> Kept:
+        kept = self._kept.get(registered.incarnation)
+        if kept is not None and kept.registry_offset != registered.offset:
+            self.forget([registered.incarnation])
+            kept = None
+        if kept is None:
+            kept = self._kept[registered.incarnation] = Kept(registered.offset)
+        return kept
 
     def _step(
         self,
         registered: Registered,
+        kept: Kept,
         target: Target,
         record: Record,
         match: MatchRecord,
         outputs: Outputs,
         now: float,
     ) -> None:
-        incarnation = target.incarnation
-        kept = self._kept.setdefault(incarnation, Kept(registered.offset))
-        source = f"{match.topic}/{match.partition}"
-        if kept.closed or match.offset <= kept.marks.get(source, -1):
-            return
-        kept.marks[source] = match.offset
-        self._dirty.add((incarnation, None))
         state, firings = step(
             registered.condition,
             kept.keys.get(target.key, EMPTY),
@@ -158,7 +188,7 @@ class TriggerTask:
             outputs.dead_letter(_as_it_came(match), "trigger", reason, now)
             return
         kept.keys[target.key] = state
-        self._dirty.add((incarnation, target.key))
+        self._dirty.add((registered.incarnation, target.key))
 
     def _fire(
         self,
@@ -175,7 +205,7 @@ class TriggerTask:
         origins: dict[str, list[dict[str, object]]] = {}
         for part in fired.taking_part:
             match = part.match
-            events.setdefault(part.label, []).append(match.event.to_json_dict())
+            events.setdefault(part.label, []).append(json_form(match.event))
             origins.setdefault(part.label, []).append(
                 {"topic": match.topic, "partition": match.partition, "offset": match.offset}
             )
@@ -193,7 +223,10 @@ class TriggerTask:
             state="fired",
             firing=firing,
         )
-        outputs.write("action", self.tp.partition, registration.subscription.encode(), encode_json(action))
+        value = encode_json(action)
+        if len(value) > MAX_VALUE_BYTES:
+            value = encode_json(msgspec.structs.replace(action, firing=fit(firing, MAX_VALUE_BYTES // 2)))
+        outputs.write("action", self.tp.partition, registration.subscription.encode(), value)
         kept.closed = True
         for pending in kept.keys:
             self._dirty.add((registered.incarnation, pending))
@@ -203,28 +236,18 @@ class TriggerTask:
 
     @property
     def changed(self) -> bool:
-        return bool(self._dirty or self._gone)
+        return bool(self._dirty)
 
     def commit_into(self, outputs: Outputs, committer: str) -> None:
         """Add the changed states, and this partition's offset, to the transaction."""
         for incarnation, key in self._dirty:
             kept = self._kept.get(incarnation)
-            if kept is None:
-                continue
-            if key is None:
-                value: bytes | None = encode_msgpack(
-                    MetaRecord(VERSION, kept.registry_offset, kept.marks, kept.closed)
-                )
-            else:
-                state = kept.keys.get(key)
-                value = None if state is None else state.encode()
+            value: bytes | None = None
+            if kept is not None and key is None:
+                value = encode_msgpack(MetaRecord(VERSION, kept.registry_offset, kept.marks, kept.closed))
+            elif kept is not None and key in kept.keys:
+                value = kept.keys[key].encode()
             outputs.write("state", self.tp.partition, state_key(incarnation, key), value)
-        # After the changes: what a firing of this very batch cleared is nulled as well.
-        for incarnation in self._gone:
-            kept = self._kept.pop(incarnation, None)
-            for key in (*(kept.keys if kept else ()), None):
-                outputs.write("state", self.tp.partition, state_key(incarnation, key), None)
-        self._gone.clear()
         self._dirty.clear()
         metadata = OffsetMetadata(R=self._registry.position, c=committer)
         outputs.offsets[self.tp] = Committed(self.position, encode_json(metadata).decode())

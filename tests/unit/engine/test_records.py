@@ -75,7 +75,7 @@ def test_another_version_is_an_error_that_names_it_and_the_place(version: str) -
     ids=["empty", "list", "no text", "no UTF-8", "deep", "incomplete", "number"],
 )
 def test_a_damaged_json_record_is_an_error_that_names_the_place(value: bytes) -> None:
-    with pytest.raises(RecordError, match="^the place "):
+    with pytest.raises(RecordError, match=r"^the place "):
         decode_json(OffsetMetadata, value, "the place")
 
 

@@ -1,0 +1,86 @@
+"""How events travel to the task that waits: in forms that every hop can carry, and small."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import msgspec
+
+from ..events.event import Event
+from .records import Firing
+
+# On their way events pass JSON readers with a nesting limit, msgpack (integers of 64 bits) and PostgreSQL's
+# jsonb (no NUL). A value beyond that would fail a task each time it is resumed.
+MAX_DEPTH = 64
+_ALWAYS_KEPT = ("specversion", "id", "source", "type", "subject", "time")
+
+
+def json_form(event: Event) -> dict[str, Any]:
+    """The event in CloudEvents' JSON format; data that cannot travel as JSON are in `data_base64`."""
+    form = event.to_json_dict()
+    if event.data is not None and "data" in form and not _travels(form["data"]):
+        del form["data"]
+        form["data_base64"] = base64.b64encode(event.data).decode("ascii")
+    return form
+
+
+def fit(firing: Firing, most: int) -> Firing:
+    """The same firing in at most `most` bytes of ASCII JSON.
+
+    Where it is larger, the events' data are replaced, largest first, by a `dataref`
+    (`kafka:topic/partition/offset`, the claim check of CloudEvents); where that does not suffice, extension
+    attributes are left out as well, and then all but the `dataref`. Labels and coordinates stay.
+    """
+    size = _size(msgspec.to_builtins(firing))
+    if size <= most:
+        return firing
+    slots = [(label, n) for label, events in firing.events.items() for n in range(len(events))]
+    events = {label: list(together) for label, together in firing.events.items()}
+    sizes = {(label, n): _size(events[label][n]) for label, n in slots}
+    slots.sort(key=lambda slot: sizes[slot], reverse=True)
+    for keeps in (
+        lambda name: name not in ("data", "data_base64"),
+        _ALWAYS_KEPT.__contains__,
+        lambda _: False,
+    ):
+        for label, n in slots:
+            if size <= most:
+                break
+            origin = firing.origins[label][n]
+            small = {name: value for name, value in events[label][n].items() if keeps(name)}
+            small["dataref"] = f"kafka:{origin['topic']}/{origin['partition']}/{origin['offset']}"
+            saved = sizes[label, n] - _size(small)
+            if saved > 0:
+                size -= saved
+                sizes[label, n] -= saved
+                events[label][n] = small
+    return msgspec.structs.replace(firing, events=events)
+
+
+def _is_no_data(name: str) -> bool:
+    return name not in ("data", "data_base64")
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value))
+
+
+def _travels(data: object) -> bool:
+    left = [(data, 1)]
+    while left:
+        value, depth = left.pop()
+        if isinstance(value, str):
+            if "\0" in value:
+                return False
+        elif isinstance(value, int):
+            if not -(2**63) <= value < 2**63:
+                return False
+        elif isinstance(value, (dict, list)):
+            if depth > MAX_DEPTH:
+                return False
+            left.extend((inner, depth + 1) for inner in value)
+            if isinstance(value, dict):
+                left.extend((inner, depth + 1) for inner in value.values())
+    return True
