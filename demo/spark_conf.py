@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 _DEFAULTS = {
@@ -34,7 +35,11 @@ def write(folder: Path) -> dict[str, str]:
         "".join(f"{name} {value}\n" for name, value in _DEFAULTS.items())
     )
     (conf / "log4j2.properties").write_text(_LOG4J)
+    pyspark = find_spec("pyspark")
+    home = str(Path(pyspark.origin).parent) if pyspark and pyspark.origin else ""
     return {
+        # PySpark's own search for it fails in a folder whose name holds a space.
+        "SPARK_HOME": home,
         "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM,
         "SPARK_CONF_DIR": str(conf),
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
