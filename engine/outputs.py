@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import datetime, timezone
 
 from .bus import Committed, Output, Record, TopicPartition
 from .config import BusConfig
+from .topics import MAX_INTERNAL_BYTES
+
+# Room for the record's key, headers and batch overhead below the topics' max.message.bytes.
+MAX_VALUE_BYTES = MAX_INTERNAL_BYTES - 64 * 1024
+_PREFIX_BYTES = 64 * 1024
+_HEADER_BYTES = 1024
+_MOST_HEADERS = 100
 
 
 class Outputs:
@@ -26,6 +34,8 @@ class Outputs:
         """Set a record aside as it came, with headers that say where it was and why it is here.
 
         It is written in the transaction that moves past the record: it is never skipped and never repeated.
+        A record too large for the dead-letter topic is cut to its beginning, and headers tell the value's
+        size and hash.
         """
         about = {
             "interlock_reason": reason,
@@ -33,7 +43,12 @@ class Outputs:
             "interlock_origin": str(record),
             "interlock_time": datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds"),
         }
-        headers = [*(record.headers or ()), *((name, text.encode()) for name, text in about.items())]
-        self.records.append(
-            Output(self._config.topic("dead-letter"), None, record.key, record.value, headers)
-        )
+        key, value, own = record.key, record.value, list(record.headers or ())
+        size = len(key or b"") + len(value or b"") + sum(len(name) + len(raw or b"") for name, raw in own)
+        if size > MAX_VALUE_BYTES:  # it would be refused, and the engine could never move past it
+            digest = hashlib.sha256(value or b"").hexdigest()
+            about |= {"interlock_size": str(len(value or b"")), "interlock_sha256": digest}
+            key, value = (part and part[:_PREFIX_BYTES] for part in (key, value))
+            own = [(name[:100], raw and raw[:_HEADER_BYTES]) for name, raw in own[:_MOST_HEADERS]]
+        headers = [*own, *((name, text.encode("utf-8", "replace")) for name, text in about.items())]
+        self.records.append(Output(self._config.topic("dead-letter"), None, key, value, headers))

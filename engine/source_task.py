@@ -8,7 +8,7 @@ Cases, in the order of docs/engine.md "Registrations, live and back":
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..conditions import MatcherIndex
@@ -31,6 +31,9 @@ from .registry import Registered, Registry
 
 # Offset metadata holds 4,096 bytes; a scan takes at most 40 of them.
 MAX_SCANS = 64
+# A match holds the event and its targets, each of at most about 600 bytes, in one internal record.
+MAX_READ_BYTES = 6 * 1024 * 1024
+MAX_TARGETS = 2000
 VERSION = 1
 
 
@@ -94,9 +97,9 @@ class SourceTask:
         """Live: the next record at the live position."""
         self.position = record.offset + 1
         try:
-            event = decode(record.key, record.value, record.headers)
+            event = _read(record)
         except EventError as e:
-            log.warning("%s is no CloudEvent and went to the dead-letter topic: %s", record, e)
+            log.warning("%s went to the dead-letter topic: %s", record, e)
             outputs.dead_letter(record, "event", str(e), now)
             return
         self._write(record, event, self._live(record, event), outputs)
@@ -114,7 +117,7 @@ class SourceTask:
                 break
             scan.position = record.offset + 1
             try:
-                event = decode(record.key, record.value, record.headers)
+                event = _read(record)
             except EventError:
                 continue  # set aside when it was read live
             self._write(record, event, self._back(scan, record, event), outputs)
@@ -147,24 +150,28 @@ class SourceTask:
     def _write(
         self, record: Record, event: Event, targets: list[tuple[Registered, Target]], outputs: Outputs
     ) -> None:
-        """One match record per trigger partition, however many registrations the event met there."""
+        """One match record per trigger partition, however many registrations the event met there.
+
+        Several, where there are more than a record holds; the targets of one registration stay together.
+        """
         if not targets:
             return
         by_partition: dict[int, list[Target]] = {}
         for registered, target in targets:
             partition = partition_of(registered.registration.subscription, self._trigger_partitions)
             by_partition.setdefault(partition, []).append(target)
-        for partition, together in by_partition.items():
-            match = MatchRecord(
-                VERSION,
-                record.source.topic,
-                record.source.partition,
-                record.offset,
-                record.timestamp_ms,
-                event,
-                together,
-            )
-            outputs.write("trigger", partition, None, encode_msgpack(match))
+        for partition, all_together in by_partition.items():
+            for together in _slices(all_together):
+                match = MatchRecord(
+                    VERSION,
+                    record.source.topic,
+                    record.source.partition,
+                    record.offset,
+                    record.timestamp_ms,
+                    event,
+                    together,
+                )
+                outputs.write("trigger", partition, None, encode_msgpack(match))
 
     # -- the commit
 
@@ -178,3 +185,26 @@ class SourceTask:
     def committed(self) -> None:
         """The transaction of `commit_into` is committed."""
         self.committed_applied = self.applied
+
+
+def _read(record: Record) -> Event:
+    """The event in a record; EventError for none, and for one that no internal record has room for."""
+    size = len(record.value or b"") + sum(len(name) + len(raw or b"") for name, raw in record.headers or ())
+    if size > MAX_READ_BYTES:
+        raise EventError(
+            f"the record has {size} bytes, and the engine takes at most {MAX_READ_BYTES}: send a reference"
+        )
+    return decode(record.key, record.value, record.headers)
+
+
+def _slices(targets: list[Target]) -> Iterator[list[Target]]:
+    if len(targets) <= MAX_TARGETS:
+        yield targets
+        return
+    targets = sorted(targets, key=lambda target: target.registry_offset)
+    start = 0
+    for n in range(1, len(targets)):
+        if n - start >= MAX_TARGETS and targets[n].registry_offset != targets[n - 1].registry_offset:
+            yield targets[start:n]
+            start = n
+    yield targets[start:]

@@ -15,7 +15,7 @@ from .bus import Committed, Record, TopicPartition
 from .clients import log
 from .errors import RecordError
 from .firing import fit, json_form
-from .outputs import Outputs
+from .outputs import MAX_VALUE_BYTES, Outputs
 from .records import (
     VERSION,
     ActionRecord,
@@ -32,10 +32,6 @@ from .records import (
     state_key,
 )
 from .registry import Registered, Registry
-from .topics import MAX_INTERNAL_BYTES
-
-# Room for the record's key, headers and batch overhead below the topics' max.message.bytes.
-MAX_VALUE_BYTES = MAX_INTERNAL_BYTES - 64 * 1024
 
 
 @dataclass
