@@ -1,0 +1,106 @@
+"""What a bus takes from a connection, what it refuses, and what it never shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from interlock.engine.clients import ClientErrors, settings
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import ConfigError
+
+SERVERS = {"bootstrap.servers": "broker:9092"}
+
+
+def made(extra: dict[str, Any], **names: str) -> BusConfig:
+    return BusConfig.from_extra(
+        {**SERVERS, **extra}, name=names.get("name", "b"), deployment="d", connection="kafka_default"
+    )
+
+
+def test_client_properties_arrive_as_text() -> None:
+    config = made(
+        {"security.protocol": "SASL_SSL", "socket.timeout.ms": 5000, "x": True, "y": False, "z": 0.5}
+    )
+    assert config.client == {
+        **SERVERS,
+        "security.protocol": "SASL_SSL",
+        "socket.timeout.ms": "5000",
+        "x": "true",
+        "y": "false",
+        "z": "0.5",
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "group.id",
+        "transactional.id",
+        "isolation.level",
+        "enable.auto.commit",
+        "acks",
+        "partitioner",
+        "auto.offset.reset",
+        "enable.idempotence",
+    ],
+)
+def test_properties_the_protocols_depend_on_are_left_out(name: str) -> None:
+    """Airflow's own kafka connections carry a group.id."""
+    assert made({name: "anything"}).client == SERVERS
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plugin.library.paths",
+        "sasl.kerberos.kinit.cmd",
+        "enable.ssl.certificate.verification",
+        "ssl.engine.location",
+        "ssl.providers",
+    ],
+)
+def test_properties_that_run_programs_or_switch_verification_off_are_refused_by_name(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"'kafka_default' sets {name}") as refused:
+        made({name: "secret-value"})
+    assert "secret-value" not in str(refused.value)
+
+
+def test_a_connection_without_servers_is_refused_with_an_example() -> None:
+    with pytest.raises(ConfigError, match=r"names no 'bootstrap.servers'.*broker:9092"):
+        BusConfig.from_extra({}, name="b", deployment="d", connection="kafka_default")
+
+
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}])
+def test_a_property_that_is_no_text_or_number_is_refused_without_its_value(value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"'x': expected .* got {type(value).__name__}"):
+        made({"x": value})
+
+
+@pytest.mark.parametrize("name", ["", "a b", "ä", "-a", "a" * 101, "a/b", "a\n"])
+def test_a_name_that_kafka_would_not_take_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"\[interlock\] bus"):
+        made({}, name=name)
+    with pytest.raises(ConfigError, match=r"\[interlock\] deployment"):
+        BusConfig(deployment=name, client=SERVERS)
+
+
+def test_secrets_are_neither_in_repr_nor_in_the_description_but_tell_buses_apart() -> None:
+    one, other = made({"sasl.password": "canary-1"}), made({"sasl.password": "canary-2"})
+    for text in (repr(one), str(one), one.describe()):
+        assert "canary" not in text
+    assert "broker:9092" in one.describe()
+    assert one.identity != other.identity
+    assert one.identity == made({"sasl.password": "canary-1"}).identity
+
+
+def test_topics_and_group_are_named_after_the_bus() -> None:
+    config = made({})
+    assert (config.topic("event"), config.group) == ("b-event", "b-engine")
+
+
+def test_what_a_client_needs_wins_over_what_the_connection_says() -> None:
+    errors = ClientErrors()
+    given = settings(made({"linger.ms": 500, "error_cb": "mine"}), errors, linger_ms=0, group_id="g")
+    assert (given["linger.ms"], given["group.id"], given["error_cb"]) == (0, "g", errors)
+    assert given["bootstrap.servers"] == "broker:9092"

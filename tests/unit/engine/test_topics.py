@@ -1,0 +1,59 @@
+"""How each topic of a bus must be made."""
+
+from __future__ import annotations
+
+import pytest
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import TopicsError
+from interlock.engine.outputs import MAX_VALUE_BYTES
+from interlock.engine.topics import TopicSpec, create, specs
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+BY_NAME: dict[str, TopicSpec] = {spec.name: spec for spec in specs(CONFIG, 8)}
+
+
+def test_a_bus_has_six_topics_of_the_partitions_asked_for_and_one_registry_partition() -> None:
+    assert {name: spec.partitions for name, spec in BY_NAME.items()} == {
+        "b-event": 8,
+        "b-trigger": 8,
+        "b-state": 8,
+        "b-action": 8,
+        "b-subscription": 1,
+        "b-dead-letter": 8,
+    }
+
+
+def test_the_log_tells_the_time_of_an_event_and_matches_are_never_removed_by_time() -> None:
+    assert BY_NAME["b-event"].settings["message.timestamp.type"] == "LogAppendTime"
+    assert "message.timestamp.type" in BY_NAME["b-event"].required
+    assert BY_NAME["b-trigger"].settings["retention.ms"] == "-1"
+    assert BY_NAME["b-trigger"].settings["retention.bytes"] == "-1"
+    assert {"retention.ms", "retention.bytes"} <= BY_NAME["b-trigger"].required
+
+
+@pytest.mark.parametrize("kind", ["state", "action", "subscription"])
+def test_what_is_kept_by_key_is_compacted_in_small_segments(kind: str) -> None:
+    spec = BY_NAME[f"b-{kind}"]
+    assert spec.settings["cleanup.policy"] == "compact"
+    assert int(spec.settings["segment.bytes"]) <= 64 * 1024 * 1024
+    assert "cleanup.policy" in spec.required
+
+
+def test_a_removed_registration_is_seen_by_whoever_lags_less_than_a_day() -> None:
+    assert BY_NAME["b-subscription"].settings["min.compaction.lag.ms"] == str(24 * 3600 * 1000)
+
+
+@pytest.mark.parametrize("kind", ["trigger", "state", "action", "dead-letter"])
+def test_internal_topics_take_the_largest_value_the_engine_writes(kind: str) -> None:
+    assert int(BY_NAME[f"b-{kind}"].settings["max.message.bytes"]) >= MAX_VALUE_BYTES + 64 * 1024
+
+
+def test_each_required_setting_is_one_that_is_set() -> None:
+    for spec in BY_NAME.values():
+        assert spec.required <= spec.settings.keys()
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 1001])
+def test_a_number_of_partitions_that_makes_no_bus_is_refused(partitions: int) -> None:
+    with pytest.raises(TopicsError, match=f"not {partitions}"):
+        create(CONFIG, partitions=partitions)
