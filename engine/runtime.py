@@ -96,7 +96,6 @@ class Runtime:
 
     def _run_waits(self) -> None:
         self.waits.run(self._stop)
-        self.board.post("The waits", None)
 
 
 def run_engine(config: BusConfig, stop: threading.Event, started: Callable[[], None] | None = None) -> None:

@@ -16,9 +16,9 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from .bus import End, Record, TopicPartition
-from .clients import ClientErrors, settings
+from .clients import ClientErrors, log, settings
 from .config import BusConfig
-from .errors import RecordError
+from .errors import RecordError, UnreachableError
 from .kafka import KafkaReader
 from .notices import Notice, NoticeBoard
 from .records import ActionRecord, Registration, RegistrationKey, decode_json, encode_json
@@ -29,7 +29,8 @@ TAKE = 2000
 TAKE_TIMEOUT_S = 0.05  # how long a new wait may stand in the queue before it is registered
 REGISTER_AGAIN_S = 30.0
 PROBE_S = 5.0
-PART = "The waits' connection"
+FLUSH_S = 1.0
+PART = "The waits"  # as the runtime calls this thread: its next life takes back what ended the last one
 
 
 class Delivery(NamedTuple):
@@ -44,11 +45,16 @@ Deliver: TypeAlias = Callable[[Delivery | Notice], None]
 
 @dataclass(eq=False)
 class Wait:
-    """One open wait; `deliver` is called in the waits' thread and must not block."""
+    """One open wait; `deliver` is called in the waits' thread and must not block.
+
+    `looked`: a firing that was there when the wait was opened has been delivered.
+    """
 
     registration: Registration
     deliver: Deliver
-    registered_at: float | None = None
+    looked: bool = False
+    registered_at: float | None = None  # or seen in the registry
+    own_keys: set[str] = field(default_factory=set)  # registered here; the registry may show them later
 
 
 class _ActionHead(msgspec.Struct):
@@ -102,10 +108,10 @@ class Waits:
             if not together:
                 self._waits.pop(wait.registration.incarnation, None)
 
-    def registration_keys(self, subscription: str) -> tuple[str, ...]:
-        """The registry keys to null so that nothing is registered for this subscription any more."""
-        keys = self._followed.registry.keys(subscription)
-        return tuple(sorted(key.decode() for key in keys))
+    def registration_keys(self, wait: Wait) -> tuple[str, ...]:
+        """The registry keys to null so that nothing is registered for this wait's subscription any more."""
+        keys = self._followed.registry.keys(wait.registration.subscription)
+        return tuple(sorted(wait.own_keys.union(key.decode() for key in keys)))
 
     def run(self, stop: threading.Event) -> None:
         """Follow the topics until told to stop; EngineError when the bus cannot be used."""
@@ -133,6 +139,7 @@ class Waits:
             reader.read(dict.fromkeys(partitions, 0))
             with self._lock:
                 self._followed = followed
+                self._opened.clear()
                 self._opened.extend(w for together in self._waits.values() for w in together)
                 for together in self._waits.values():
                     for wait in together:
@@ -149,6 +156,7 @@ class Waits:
                     probed = time.monotonic()
                     self._probe(errors, producer)
                     self._register_again()
+            producer.flush(FLUSH_S)
         finally:
             reader.close()
 
@@ -168,9 +176,12 @@ class Waits:
             return
         try:
             head = msgspec.json.decode(record.value, type=_ActionHead)
-        except msgspec.MsgspecError as e:
-            raise RecordError(f"{record} holds no valid ActionRecord: {e}.") from e
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+            log.error("%s holds no valid ActionRecord, nobody is told of it: %s", record, e)
+            return
         self._followed.actions[subscription] = (head.incarnation, record.value)
+        if self._followed.unread:
+            return  # delivered when the registry is read, which tells what the task must remove
         with self._lock:
             waits = list(self._waits.get(head.incarnation, ()))
         for wait in waits:
@@ -189,16 +200,33 @@ class Waits:
             incarnation, value = self._followed.actions.get(registration.subscription, ("", b""))
             if incarnation == registration.incarnation:
                 self._deliver(wait, value)
-            elif self._followed.registry.get(registration.incarnation) is None:
-                self._register(wait, producer)
+            else:
+                wait.registered_at = time.monotonic()
+                if self._followed.registry.get(registration.incarnation) is None:
+                    self._register(wait, producer)
+            wait.looked = True
 
     def _register(self, wait: Wait, producer: object) -> None:
+        from confluent_kafka import KafkaException
+
         registration = wait.registration
-        key = RegistrationKey(registration.incarnation, uuid.uuid4().hex[:12])
-        producer.produce(  # type: ignore[attr-defined]  # a confluent_kafka.Producer, imported lazily
-            self._config.topic("subscription"), encode_json(registration), key.encode(), partition=0
-        )
-        wait.registered_at = time.monotonic()
+        key = RegistrationKey(registration.incarnation, uuid.uuid4().hex[:12]).encode()
+        while True:
+            try:
+                producer.produce(  # type: ignore[attr-defined]  # a confluent_kafka.Producer, imported lazily
+                    self._config.topic("subscription"), encode_json(registration), key, partition=0
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)  # type: ignore[attr-defined]
+            except KafkaException as e:
+                if e.args[0].fatal():
+                    raise UnreachableError(f"The producer of registrations failed: {e.args[0].str()}.") from e
+                text = f"{registration.subscription!r} cannot be registered: {e.args[0].str()}."
+                log.error(text)
+                self._tell(wait, Notice(text))
+                return
+        wait.own_keys.add(key.decode())
 
     def _register_again(self) -> None:
         """A registration that the registry does not show after a while was not delivered: once more."""
@@ -208,13 +236,28 @@ class Waits:
                 for wait in together:
                     sent = wait.registered_at
                     known = self._followed.registry.get(wait.registration.incarnation) is not None
-                    if not known and sent is not None and now - sent > REGISTER_AGAIN_S:
+                    if known:
+                        wait.registered_at = now
+                    elif sent is not None and now - sent > REGISTER_AGAIN_S:
                         wait.registered_at = None
                         self._opened.append(wait)
 
     def _deliver(self, wait: Wait, value: bytes) -> None:
-        action = decode_json(ActionRecord, value, f"The firing of {wait.registration.subscription!r}")
-        wait.deliver(Delivery(action, self.registration_keys(wait.registration.subscription)))
+        subscription = wait.registration.subscription
+        try:
+            action = decode_json(ActionRecord, value, f"The firing of {subscription!r}")
+        except RecordError as e:
+            log.error("%s", e)
+            self._tell(wait, Notice(str(e)))
+            return
+        self._tell(wait, Delivery(action, self.registration_keys(wait)))
+
+    @staticmethod
+    def _tell(wait: Wait, item: Delivery | Notice) -> None:
+        try:
+            wait.deliver(item)
+        except Exception as e:  # noqa: BLE001  # its event loop may be closed; the other waits go on
+            log.warning("%r could not be told: %s", wait.registration.subscription, e)
 
     def _probe(self, errors: ClientErrors, producer: object) -> None:
         """A client that lost its broker says so only in passing: ask, and tell the waiting tasks."""

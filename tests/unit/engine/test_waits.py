@@ -1,0 +1,307 @@
+"""The waits of a process, on a reader and a producer that play a given part."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from interlock import event
+from interlock.engine.bus import End, Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import EngineError
+from interlock.engine.notices import Notice, NoticeBoard
+from interlock.engine.records import ActionRecord, Firing, Registration, decode_json, encode_json
+from interlock.engine.waits import Delivery, Wait, Waits
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+REGISTRY, ACTION = TopicPartition("b-subscription", 0), TopicPartition("b-action", 0)
+ENDS = [End(REGISTRY, 0), End(ACTION, 0)]
+W = Registration.of("w", event("x"), None, 0)
+V = Registration.of("v", event("x"), None, 0)
+
+
+def action(registration: Registration, offset: int = 0, state: Any = "fired") -> Record:
+    firing = Firing(id="f", outcome="met", key=None, fired_at="", events={}, origins={})
+    record = ActionRecord(
+        subscription=registration.subscription,
+        incarnation=registration.incarnation,
+        state=state,
+        firing=firing,
+    )
+    return Record(ACTION, offset, 0, registration.subscription.encode(), encode_json(record), None)
+
+
+class Stage:
+    """What the broker would be: takes what is produced, and gives the next records that a test says."""
+
+    def __init__(self) -> None:
+        self.board = NoticeBoard()
+        self.waits = Waits(CONFIG, self.board)
+        self.stop = threading.Event()
+        self.script: list[Callable[[], list[Any]]] = []
+        self.produced: list[tuple[bytes, bytes]] = []
+        self.refusals: list[Exception] = []
+        self.now = 0.0
+
+    # -- the reader
+
+    def read(self, positions: Mapping[TopicPartition, int]) -> None:
+        assert set(positions) == {REGISTRY, ACTION}
+
+    def take(self, most: int, timeout_s: float) -> list[Any]:
+        if self.script:
+            return self.script.pop(0)()
+        self.stop.set()
+        return []
+
+    def close(self) -> None:
+        pass
+
+    # -- the producer
+
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
+        assert (topic, partition) == ("b-subscription", 0)
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.produced.append((key, value))
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+    def flush(self, timeout_s: float) -> int:
+        return 0
+
+    # -- the test
+
+    def run(self, *script: Any) -> None:
+        """One life of the waits' thread: each entry is what one take gives, or a function that says it."""
+        self.script = [entry if callable(entry) else (lambda entry=entry: entry) for entry in script]
+        self.stop.clear()
+        self.waits.run(self.stop)
+
+    def open(self, registration: Registration) -> tuple[Wait, list[Any]]:
+        heard: list[Any] = []
+        return self.waits.open(registration, heard.append), heard
+
+    def registered(self, offset: int = 0, which: int = -1) -> Record:
+        """What was produced last, as the registry shows it."""
+        key, value = self.produced[which]
+        return Record(REGISTRY, offset, 0, key, value, None)
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    made = Stage()
+    monkeypatch.setattr("interlock.engine.waits.check", lambda _: {"b-action": 1})
+    monkeypatch.setattr("interlock.engine.waits.KafkaReader", lambda *_: made)
+    monkeypatch.setattr("confluent_kafka.Producer", lambda _: made)
+    monkeypatch.setattr("interlock.engine.waits.time.monotonic", lambda: made.now)
+    return made
+
+
+def test_a_wait_is_registered_once_all_is_read_and_not_before(stage: Stage) -> None:
+    stage.open(W)
+    stage.run([End(REGISTRY, 0)])
+    assert stage.produced == []
+    stage.run(ENDS)
+    [(key, value)] = stage.produced
+    assert key.startswith(W.incarnation.encode() + b":")
+    assert decode_json(Registration, value, "x") == W
+
+
+def test_a_wait_that_is_registered_already_is_not_registered_again(stage: Stage) -> None:
+    stage.open(W)
+    stage.run(ENDS)
+    shown = stage.registered()
+    stage.run([shown, *ENDS])
+    assert len(stage.produced) == 1
+
+
+def test_a_firing_is_delivered_with_the_keys_of_its_registration(stage: Stage) -> None:
+    _, heard = stage.open(W)
+    stage.run(ENDS, lambda: [stage.registered()], [action(W)])
+    [delivery] = heard
+    assert isinstance(delivery, Delivery)
+    assert delivery.action.incarnation == W.incarnation
+    assert [key.encode() for key in delivery.registration_keys] == [stage.produced[0][0]]
+
+
+def test_a_firing_of_another_incarnation_is_nobodys(stage: Stage) -> None:
+    _, heard = stage.open(W)
+    stage.run(ENDS, [action(Registration.of("w", event("x"), None, 9))])
+    assert heard == []
+
+
+def test_a_firing_that_is_there_is_delivered_without_registering(stage: Stage) -> None:
+    _, heard = stage.open(W)
+    stage.run([action(W, state="acked"), *ENDS])
+    assert [d.action.state for d in heard] == ["acked"]
+    assert stage.produced == []
+
+
+def test_a_firing_read_before_the_registry_waits_for_the_keys_it_must_null(stage: Stage) -> None:
+    """After a reconnection the partitions come in any order."""
+    stage.open(W)
+    stage.run(ENDS)
+    shown = stage.registered()
+    other = Stage.__new__(Stage)  # another triggerer, which did not register this wait itself
+    other.__dict__ |= {**stage.__dict__, "waits": Waits(CONFIG, stage.board)}
+    _, heard = other.open(W)
+    stage.script = []
+    other.waits.run(_script(stage, [action(W)], [shown, *ENDS]))
+    [delivery] = heard
+    assert [key.encode() for key in delivery.registration_keys] == [shown.key]
+
+
+def _script(stage: Stage, *script: list[Any]) -> threading.Event:
+    stage.script = [(lambda entry=entry: entry) for entry in script]
+    stage.stop.clear()
+    return stage.stop
+
+
+def test_a_wait_knows_the_key_it_registered_before_the_registry_shows_it(stage: Stage) -> None:
+    wait, heard = stage.open(W)
+    stage.run(ENDS, [action(W)])
+    keys = {stage.produced[0][0].decode()}
+    assert set(heard[0].registration_keys) == keys
+    assert set(stage.waits.registration_keys(wait)) == keys
+
+
+def test_open_waits_are_served_by_the_next_connection(stage: Stage) -> None:
+    _, heard = stage.open(W)
+
+    def breaks() -> list[Any]:
+        raise EngineError("the connection broke between read and deliver")
+
+    with pytest.raises(EngineError, match="broke"):
+        stage.run(ENDS, breaks)
+    assert heard == []
+    stage.run([action(W), stage.registered(), *ENDS])
+    assert len(heard) == 1
+
+
+def test_a_closed_wait_hears_nothing_and_is_not_registered(stage: Stage) -> None:
+    wait, heard = stage.open(W)
+    stage.waits.close(wait)
+    stage.waits.close(wait)
+    stage.run(ENDS, [action(W)])
+    assert (heard, stage.produced) == ([], [])
+
+
+def test_two_waits_on_one_incarnation_both_get_the_firing(stage: Stage) -> None:
+    (one, first), (_, second) = stage.open(W), stage.open(W)
+    stage.run(ENDS, [action(W)])
+    assert (len(first), len(second)) == (1, 1)
+    stage.waits.close(one)
+    stage.run([action(W), *ENDS])
+    assert (len(first), len(second)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "value", [b"rubbish", b"\xff", b'{"incarnation": "%s", "v": 9}' % W.incarnation.encode()]
+)
+def test_an_action_record_that_cannot_be_read_stops_no_other_wait(
+    stage: Stage, value: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    (_, mine), (_, others) = stage.open(W), stage.open(V)
+    bad = action(W)._replace(value=value)
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        stage.run(ENDS, [bad, action(V, 1)])
+        stage.run([bad, action(V, 1), *ENDS])
+    assert len(others) == 2
+    assert not [item for item in mine if isinstance(item, Delivery)]
+    assert "'w'" in caplog.text or "b-action[0]@0" in caplog.text
+
+
+def test_a_wait_whose_firing_cannot_be_read_is_told(stage: Stage) -> None:
+    _, heard = stage.open(W)
+    newer = msgspec.json.encode({**msgspec.json.decode(action(W).value or b""), "v": 9})
+    stage.run(ENDS, [action(W)._replace(value=newer)])
+    [notice] = heard
+    assert isinstance(notice, Notice)
+    assert "version 9" in (notice.text or "")
+
+
+def test_a_waiter_whose_event_loop_is_closed_stops_no_other_wait(stage: Stage) -> None:
+    def closed(_: object) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    stage.waits.open(W, closed)
+    _, heard = stage.open(V)
+    stage.run(ENDS, [action(W), action(V, 1)])
+    assert len(heard) == 1
+
+
+def test_a_registration_that_the_client_refuses_is_told_to_its_task_and_stops_no_other(stage: Stage) -> None:
+    (_, mine), _ = stage.open(W), stage.open(V)
+    stage.refusals = [KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))]
+    stage.run(ENDS)
+    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [V]
+    [notice] = mine
+    assert "too large" in notice.text
+
+
+def test_a_full_queue_delays_a_registration_only(stage: Stage) -> None:
+    stage.open(W)
+    stage.refusals = [BufferError("Local: Queue full"), BufferError("Local: Queue full")]
+    stage.run(ENDS)
+    assert len(stage.produced) == 1
+
+
+@pytest.mark.parametrize("by_me", [True, False])
+def test_a_wait_whose_registration_is_not_there_is_registered_again(stage: Stage, by_me: bool) -> None:
+    """It was lost on its way, or somebody removed what another triggerer had registered."""
+    stage.open(W)
+    if by_me:
+        start: list[Any] = []
+    else:
+        stage.open(V)
+        key = f"{W.incarnation}:theirs".encode()
+        start = [Record(REGISTRY, 0, 0, key, encode_json(W), None)]
+        gone = Record(REGISTRY, 1, 0, key, None, None)
+
+    def later() -> list[Any]:
+        stage.now += 100
+        return [] if by_me else [gone]
+
+    stage.run([*start, *ENDS], later, list)
+    mine = [key for key, _ in stage.produced if key.startswith(W.incarnation.encode())]
+    assert len(mine) == (2 if by_me else 1)
+
+
+def test_what_was_wrong_with_the_waits_is_well_once_they_are_connected(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runtime tells the tasks why a life of the waits ended; the next one takes that back."""
+    from interlock.engine.runtime import Runtime
+
+    runtime = Runtime(CONFIG)
+    monkeypatch.setattr(runtime, "_run_engine", lambda: None)
+    monkeypatch.setattr(runtime, "waits", stage.waits)
+    stage.waits._board = runtime.board
+    lives = iter([EngineError("Topic 'b-action' is missing.")])
+
+    def check(_: BusConfig) -> dict[str, int]:
+        for error in lives:
+            raise error
+        return {"b-action": 1}
+
+    monkeypatch.setattr("interlock.engine.waits.check", check)
+    monkeypatch.setattr("interlock.engine.runtime.MOST_WAIT_S", 0.01)
+    heard: list[Notice] = []
+    runtime.board.listen("me", heard.append)
+    while_it_runs: list[Notice] = []
+
+    def last() -> list[Any]:
+        while_it_runs.extend(heard)
+        runtime._stop.set()
+        return []
+
+    stage.script = [lambda: ENDS, last]
+    runtime._live("waits", runtime._run_waits)
+    assert while_it_runs == [Notice("Topic 'b-action' is missing."), Notice(None)]
