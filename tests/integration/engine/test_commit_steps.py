@@ -24,7 +24,7 @@ from interlock.engine.topics import create
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
 DAYS = ("d1", "d2", "d3")
 DIED = 42
-# The process ends, with that code, in the first transaction that writes to the given topic, at the given step.
+# The process ends with that code, in the first transaction that writes to the given topic, at a given step.
 # Its transaction timeout is shorter than the engine's, so that the broker ends the transaction soon.
 VICTIM = """
 import json, os, sys, threading, time

@@ -1,0 +1,249 @@
+"""The trigger, on a runtime that plays a given part."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+from interlock import event
+from interlock.engine.errors import ConfigError
+from interlock.engine.notices import Notice
+from interlock.engine.records import ActionRecord, Firing
+from interlock.engine.waits import Delivery, Wait
+from interlock.triggers import event as module
+from interlock.triggers.event import EventTrigger
+from interlock.triggers.payload import Payload
+
+CONDITION = event("x")
+
+
+def in_seconds(seconds: float) -> str:
+    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).isoformat()
+
+
+def a_trigger(**changes: Any) -> EventTrigger:
+    kwargs = {
+        "subscription": "airflow/dag/run/task",
+        "condition": CONDITION.to_json(),
+        "key": None,
+        "since_ms": 17,
+        "kafka_conn_id": "kafka_default",
+        "bus": "b",
+        "deployment": "d",
+        "timeout_at": None,
+    }
+    return EventTrigger(**{**kwargs, **changes})
+
+
+def delivery(wait: Wait) -> Delivery:
+    firing = Firing(id="f", outcome="met", key=None, fired_at="t", events={}, origins={})
+    registration = wait.registration
+    return Delivery(
+        ActionRecord(
+            subscription=registration.subscription,
+            incarnation=registration.incarnation,
+            state="fired",
+            firing=firing,
+        ),
+        ("i:n",),
+    )
+
+
+class FakeWaits:
+    """Calls what a test gives it in a thread of its own, as the waits' thread does."""
+
+    def __init__(self) -> None:
+        self.opened: list[Wait] = []
+        self.closed: list[Wait] = []
+        self.then: Callable[[Wait], None] = lambda _: None
+        self.threads: list[threading.Thread] = []
+        self.look = True
+
+    def open(self, registration: Any, deliver: Any) -> Wait:
+        wait = Wait(registration, deliver)
+        self.opened.append(wait)
+
+        def life() -> None:
+            self.then(wait)
+            wait.looked = self.look
+
+        thread = threading.Thread(target=life)
+        self.threads.append(thread)
+        thread.start()
+        return wait
+
+    def close(self, wait: Wait) -> None:
+        self.closed.append(wait)
+
+    def registration_keys(self, wait: Wait) -> tuple[str, ...]:
+        return ("i:n", "i:m")
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made = FakeWaits()
+
+    class FakeRuntime:
+        waits = made
+
+        @classmethod
+        def of(cls, config: Any) -> FakeRuntime:
+            assert (config.name, config.deployment) == ("b", "d")
+            return cls()
+
+    async def connection(conn_id: str) -> Connection:
+        assert conn_id == "kafka_default"
+        return Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
+
+    monkeypatch.setattr(module, "Runtime", FakeRuntime)
+    monkeypatch.setattr(module.BaseHook, "aget_connection", connection)
+    yield made
+    for thread in made.threads:
+        thread.join(10)
+
+
+def events_of(trigger: EventTrigger) -> list[dict[str, Any]]:
+    """All payloads of one run; a run that does not end fails the test."""
+
+    async def collect() -> list[dict[str, Any]]:
+        return [e.payload async for e in trigger.run()]
+
+    async def bounded(work: Awaitable[Any]) -> Any:
+        return await asyncio.wait_for(work, 20)
+
+    return asyncio.run(bounded(collect()))
+
+
+def test_a_trigger_made_again_from_its_serial_form_is_the_same() -> None:
+    trigger = a_trigger(key="2026-11-20", timeout_at=in_seconds(9), resume_not_before=in_seconds(5))
+    path, kwargs = trigger.serialize()
+    assert path == f"{EventTrigger.__module__}.{EventTrigger.__qualname__}"
+    assert EventTrigger(**kwargs).serialize() == (path, kwargs)
+
+
+def test_it_opens_a_wait_for_what_it_was_given_and_closes_it(waits: FakeWaits) -> None:
+    waits.then = lambda wait: wait.deliver(delivery(wait))
+    events_of(a_trigger())
+    [wait] = waits.opened
+    registration = wait.registration
+    assert (registration.subscription, registration.key, registration.since_ms) == (
+        "airflow/dag/run/task",
+        None,
+        17,
+    )
+    assert registration.build_condition() == CONDITION
+    assert waits.closed == [wait]
+
+
+def test_it_yields_the_firing_once_however_often_it_is_delivered(waits: FakeWaits) -> None:
+    def twice(wait: Wait) -> None:
+        wait.deliver(delivery(wait))
+        wait.deliver(delivery(wait))
+
+    waits.then = twice
+    [payload] = events_of(a_trigger())
+    assert Payload.from_json(payload).action_record().firing.id == "f"
+    assert payload["registration_keys"] == ["i:n"]
+
+
+def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(
+    waits: FakeWaits, caplog: pytest.LogCaptureFixture
+) -> None:
+    def troubles(wait: Wait) -> None:
+        wait.deliver(Notice("Cannot reach the bus."))
+        wait.deliver(Notice(None))
+        wait.deliver(delivery(wait))
+
+    waits.then = troubles
+    trigger = a_trigger()
+    said: list[tuple[str, str]] = []
+
+    class Log:
+        def warning(self, text: str, *args: object) -> None:
+            said.append(("warning", text % args))
+
+        def info(self, text: str, *args: object) -> None:
+            said.append(("info", text % args))
+
+    trigger._log = Log()
+    [payload] = events_of(trigger)
+    assert payload["outcome"] == "fired"
+    assert said == [("warning", "Cannot reach the bus. The wait goes on."), ("info", "The bus works again.")]
+
+
+def test_when_the_time_is_over_it_says_so_with_the_keys_to_remove(waits: FakeWaits) -> None:
+    [payload] = events_of(a_trigger(timeout_at=in_seconds(0.05)))
+    assert payload == {"outcome": "timeout", "action": None, "registration_keys": ["i:n", "i:m"]}
+    assert waits.closed == waits.opened
+
+
+def test_a_firing_that_was_there_when_the_time_went_by_unwatched_still_counts(waits: FakeWaits) -> None:
+    """No triggerer ran at the deadline: the next one first looks what is there."""
+    looked = threading.Event()
+
+    def later(wait: Wait) -> None:
+        looked.wait(0.3)
+        wait.deliver(delivery(wait))
+
+    waits.then = later
+    [payload] = events_of(a_trigger(timeout_at=in_seconds(-3600)))
+    assert payload["outcome"] == "fired"
+
+
+def test_a_bus_that_cannot_be_looked_at_does_not_keep_a_task_beyond_its_time(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 0.2)
+    waits.look = False
+    waits.then = lambda wait: wait.deliver(Notice("Cannot reach the bus."))
+    [payload] = events_of(a_trigger(timeout_at=in_seconds(-3600)))
+    assert payload["outcome"] == "timeout"
+
+
+def test_a_firing_is_kept_until_its_task_may_be_resumed(waits: FakeWaits) -> None:
+    waits.then = lambda wait: wait.deliver(delivery(wait))
+    floor = datetime.now(timezone.utc) + timedelta(seconds=0.4)
+    [payload] = events_of(a_trigger(resume_not_before=floor.isoformat()))
+    assert payload["outcome"] == "fired"
+    assert datetime.now(timezone.utc) >= floor
+
+
+def test_a_run_that_is_cancelled_closes_its_wait(waits: FakeWaits) -> None:
+    """As when the trigger moves to another triggerer; the registration stays for that one."""
+
+    async def cancelled() -> None:
+        run = asyncio.ensure_future(anext(a_trigger().run()))
+        while not waits.opened:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    asyncio.run(asyncio.wait_for(cancelled(), 20))
+    assert waits.closed == waits.opened
+
+
+def test_a_connection_that_is_not_there_is_named(waits: FakeWaits, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def missing(conn_id: str) -> Connection:
+        raise LookupError("it is not defined")
+
+    monkeypatch.setattr(module.BaseHook, "aget_connection", missing)
+    with pytest.raises(ConfigError, match="'kafka_default' cannot be read: it is not defined"):
+        events_of(a_trigger())
+    assert waits.opened == []
+
+
+def test_a_delivery_after_the_end_of_its_loop_reaches_nobody_and_harms_only_itself(
+    waits: FakeWaits, caplog: pytest.LogCaptureFixture
+) -> None:
+    waits.then = lambda wait: wait.deliver(delivery(wait))
+    events_of(a_trigger())
+    [wait] = waits.opened
+    with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError, match="closed"):
+        wait.deliver(delivery(wait))  # which the waits' thread catches

@@ -1,0 +1,55 @@
+"""The `[interlock]` section, and the bus behind a connection."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+from airflow.sdk import Connection
+from interlock.engine.errors import ConfigError
+from interlock.triggers.settings import Settings, bus_config, settings
+
+
+def set_section(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    for name, value in values.items():
+        monkeypatch.setenv(f"AIRFLOW__INTERLOCK__{name.upper()}", value)
+
+
+def kafka(**extra: str) -> Connection:
+    return Connection(conn_id="c", conn_type="kafka", extra=json.dumps(extra))
+
+
+def test_without_a_section_the_defaults_hold() -> None:
+    assert settings() == Settings("interlock", "airflow", timedelta(hours=24))
+
+
+def test_the_section_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_section(monkeypatch, bus="b", deployment="d", lookback_hours="1.5")
+    assert settings() == Settings("b", "d", timedelta(hours=1.5))
+
+
+@pytest.mark.parametrize("text", ["a day", "-1", "nan", "inf", "1e300"])
+def test_a_look_back_that_is_no_time_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    set_section(monkeypatch, lookback_hours=text)
+    with pytest.raises(ConfigError, match=rf"lookback_hours = '{text}'"):
+        settings()
+
+
+def test_bus_and_deployment_of_the_section_hold_unless_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_section(monkeypatch, bus="b", deployment="d")
+    servers = {"bootstrap.servers": "x:1"}
+    config = bus_config(kafka(**servers))
+    assert (config.name, config.deployment, config.bootstrap_servers) == ("b", "d", "x:1")
+    other = bus_config(kafka(**servers), bus="o", deployment="e")
+    assert (other.name, other.deployment) == ("o", "e")
+
+
+def test_a_connection_of_another_type_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'c' is of type 'http'; a bus needs 'kafka'"):
+        bus_config(Connection(conn_id="c", conn_type="http"))
+
+
+def test_a_connection_without_servers_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"'c' names no 'bootstrap.servers'"):
+        bus_config(kafka())
