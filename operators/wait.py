@@ -80,12 +80,18 @@ class EventSensor(BaseSensorOperator):
             raise ValueError(f"EventSensor {self.task_id!r}: since={since} has no time zone; give one.")
         self.condition = condition
         self.key = key
+        self._key_given = key is not None
         self.since = since
         self.kafka_conn_id = kafka_conn_id
         self.bus = bus
 
     def execute(self, context: Context) -> NoReturn:
         config = self._config()
+        if self._key_given and self.key is None:
+            raise ConditionError(
+                f"EventSensor {self.task_id!r}: the key was rendered to None; without one, events of any key "
+                "would count."
+            )
         key = None if self.key is None else canonical_key(self.key)
         since = self._since(context)
         subscription = task_identity(context, config.deployment)
@@ -124,9 +130,9 @@ class EventSensor(BaseSensorOperator):
                 self.log.info(
                     "%s: %s from %s, id %s",
                     label,
-                    taking_part["type"],
-                    taking_part["source"],
-                    taking_part["id"],
+                    taking_part.get("type", "an event too large to be shown"),
+                    taking_part.get("source", taking_part.get("dataref")),
+                    taking_part.get("id"),
                 )
         self._acknowledge(action, payload.registration_keys)
         return {

@@ -1,0 +1,85 @@
+"""Names and ids of a task instance: the same in every try, and no two tasks share one."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from interlock import Event
+from interlock.operators.identity import event_id, event_source, task_identity
+
+
+def context(
+    dag: str = "dag",
+    run: str = "run",
+    task: str = "task",
+    map_index: int | None = -1,
+    try_number: int = 1,
+    max_tries: int | None = 0,
+    retries: int | None = 0,
+) -> Any:
+    ti = SimpleNamespace(
+        dag_id=dag,
+        run_id=run,
+        task_id=task,
+        map_index=map_index,
+        try_number=try_number,
+        max_tries=max_tries,
+        task=SimpleNamespace(retries=retries),
+    )
+    return {"ti": ti}
+
+
+def test_a_task_instance_has_one_name_in_every_try_and_after_a_clear() -> None:
+    name = task_identity(context(), "airflow")
+    assert name == "airflow/dag/run/task"
+    assert task_identity(context(try_number=3, max_tries=5), "airflow") == name
+
+
+def test_mapped_task_instances_have_names_of_their_own() -> None:
+    assert task_identity(context(map_index=0), "airflow") == "airflow/dag/run/task/0"
+    assert task_identity(context(map_index=None), "airflow") == "airflow/dag/run/task"
+
+
+def test_an_id_stays_in_a_retry() -> None:
+    """Airflow counts the tries on, and leaves max_tries as it is."""
+    first = event_id(context(try_number=1, max_tries=3, retries=3), "airflow")
+    assert event_id(context(try_number=2, max_tries=3, retries=3), "airflow") == first
+
+
+def test_a_clear_gives_another_id_and_retries_after_it_keep_that() -> None:
+    """Airflow sets max_tries to the tries that were over, plus the task's retries."""
+    first = event_id(context(try_number=1, max_tries=3, retries=3), "airflow")
+    cleared = event_id(context(try_number=2, max_tries=1 + 3, retries=3), "airflow")
+    again = event_id(context(try_number=3, max_tries=1 + 3, retries=3), "airflow")
+    twice = event_id(context(try_number=4, max_tries=3 + 3, retries=3), "airflow")
+    assert cleared == again
+    assert len({first, cleared, twice}) == 3
+
+
+def test_what_tells_two_events_apart_is_in_the_id() -> None:
+    different = [
+        event_id(context(), "airflow"),
+        event_id(context(), "other"),
+        event_id(context(dag="d"), "airflow"),
+        event_id(context(run="r"), "airflow"),
+        event_id(context(task="t"), "airflow"),
+        event_id(context(map_index=0), "airflow"),
+        event_id(context(map_index=1), "airflow"),
+        event_id(context(), "airflow", ordinal=1),
+    ]
+    assert len(set(different)) == len(different)
+
+
+@pytest.mark.parametrize(("max_tries", "retries"), [(None, None), (0, None), (None, 2), (-1, 0)])
+def test_tries_that_airflow_does_not_tell_count_as_none(max_tries: int | None, retries: int | None) -> None:
+    assert event_id(context(max_tries=max_tries, retries=retries), "airflow") == event_id(
+        context(), "airflow"
+    )
+
+
+def test_the_source_is_a_valid_uri_reference_whatever_the_names_hold() -> None:
+    source = event_source(context(dag="my dag", task="a/b.ü"), "prod")
+    assert source == "/prod/my%20dag/a%2Fb.%C3%BC"
+    Event.of("t", source)

@@ -1,0 +1,220 @@
+"""`EventSensor`: what is an error when, what it defers to, and what it returns."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException, TaskDeferred
+from interlock import event
+from interlock.conditions import AllOf, ConditionError
+from interlock.engine.errors import UnreachableError
+from interlock.engine.records import ActionRecord, Firing, Registration
+from interlock.operators import EventSensor
+from interlock.operators import wait as module
+from interlock.triggers.payload import Payload
+
+SOLO = event("x")
+PAIR = event("x", by="data.day") & event("y", by="data.day")
+MIXED = event("x", by="data.day") & event("y")
+DAY = datetime(2026, 11, 20, tzinfo=timezone.utc)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def _connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        module.BaseHook,
+        "get_connection",
+        lambda conn_id: Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}'),
+    )
+
+
+def sensor(condition: Any = SOLO, **arguments: Any) -> EventSensor:
+    return EventSensor(task_id="wait", condition=condition, **arguments)
+
+
+def context(logical_date: datetime | None = DAY, run_after: datetime = DAY + 24 * HOUR) -> Any:
+    ti = SimpleNamespace(dag_id="dag", run_id="run", task_id="wait", map_index=-1)
+    return {"ti": ti, "dag_run": SimpleNamespace(logical_date=logical_date, run_after=run_after)}
+
+
+def deferred(task: EventSensor, given: Any = None) -> dict[str, Any]:
+    """The kwargs of the trigger that the task defers to."""
+    with pytest.raises(TaskDeferred) as raised:
+        task.execute(given or context())
+    assert raised.value.method_name == "execute_complete"
+    assert raised.value.timeout is None
+    kwargs: dict[str, Any] = raised.value.trigger.serialize()[1]
+    return kwargs
+
+
+# -- errors of the DAG's author
+
+
+@pytest.mark.parametrize("condition", [None, "x", lambda event: True, [SOLO], {"v": 1}])
+def test_what_is_no_condition_is_an_error_that_names_the_task(condition: Any) -> None:
+    with pytest.raises(ConditionError, match=r"'wait'.*interlock\.event\(\)"):
+        sensor(condition)
+
+
+def test_a_condition_that_is_not_the_same_after_being_written_is_an_error() -> None:
+    class Special(AllOf):
+        def to_json(self) -> dict[str, object]:
+            return SOLO.to_json()
+
+    with pytest.raises(ConditionError, match=r"'wait'.*does not survive"):
+        sensor(Special(SOLO, event("y")))
+
+
+def test_keys_and_conditions_that_do_not_go_together_are_errors() -> None:
+    with pytest.raises(ConditionError, match="a key is given"):
+        sensor(SOLO, key="d")
+    with pytest.raises(ConditionError, match="no key to share"):
+        sensor(MIXED)
+
+
+def test_waiting_in_a_worker_is_refused() -> None:
+    with pytest.raises(ValueError, match="deferrable=False is not supported"):
+        sensor(deferrable=False)
+
+
+def test_a_since_without_time_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        sensor(since=datetime(2026, 11, 20))  # noqa: DTZ001
+
+
+@pytest.mark.parametrize("rendered", [None, ""])
+@pytest.mark.parametrize("condition", [PAIR, MIXED])
+def test_a_key_that_is_rendered_to_nothing_fails_its_task_and_lets_no_other_key_count(
+    condition: Any, rendered: Any
+) -> None:
+    task = sensor(condition, key="{{ params.day }}")
+    task.key = rendered
+    with pytest.raises(ConditionError):
+        task.execute(context())
+
+
+# -- deferring
+
+
+def test_it_defers_to_a_trigger_with_all_it_needs_and_no_secret() -> None:
+    before = datetime.now(timezone.utc)
+    kwargs = deferred(sensor(PAIR, key="20261120", timeout=60, bus="b", kafka_conn_id="mine"))
+    assert kwargs["subscription"] == "airflow/dag/run/wait"
+    assert kwargs["condition"] == PAIR.to_json()
+    assert kwargs["key"] == "2026-11-20"
+    assert (kwargs["kafka_conn_id"], kwargs["bus"], kwargs["deployment"]) == ("mine", "b", "airflow")
+    late = datetime.fromisoformat(kwargs["timeout_at"]) - before
+    assert timedelta(seconds=60) <= late < timedelta(seconds=90)
+    assert "x:1" not in str(kwargs)
+
+
+@pytest.mark.parametrize(
+    ("logical_date", "run_after", "key", "expected"),
+    [
+        (DAY, DAY + 24 * HOUR, "d", DAY - 24 * HOUR),
+        (DAY, DAY - HOUR, "d", DAY - 25 * HOUR),
+        (None, DAY, "d", DAY - 24 * HOUR),
+        (DAY, DAY + 24 * HOUR, None, DAY + 24 * HOUR),
+        (None, DAY, None, DAY),
+    ],
+    ids=["scheduled", "logical date ahead", "manual", "scheduled, no key", "manual, no key"],
+)
+def test_the_default_since(
+    logical_date: datetime | None, run_after: datetime, key: str | None, expected: datetime
+) -> None:
+    kwargs = deferred(sensor(PAIR, key=key), context(logical_date, run_after))
+    assert kwargs["since_ms"] == int(expected.timestamp() * 1000)
+
+
+def test_the_look_back_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__LOOKBACK_HOURS", "0")
+    assert deferred(sensor(PAIR, key="d"))["since_ms"] == int(DAY.timestamp() * 1000)
+
+
+def test_a_since_given_holds_whatever_the_run() -> None:
+    since = datetime(2026, 1, 1, 1, tzinfo=timezone(HOUR))
+    assert deferred(sensor(PAIR, key="d", since=since))["since_ms"] == int(since.timestamp() * 1000)
+
+
+def test_every_try_registers_the_same_incarnation() -> None:
+    def incarnation() -> str:
+        kwargs = deferred(sensor(PAIR, key="d"))
+        return Registration.of(kwargs["subscription"], PAIR, kwargs["key"], kwargs["since_ms"]).incarnation
+
+    assert incarnation() == incarnation()
+
+
+# -- resumed
+
+FORM = {"specversion": "1.0", "id": "1", "source": "/s", "type": "x", "data": {"rows": 3}}
+
+
+def payload(form: Any = FORM) -> dict[str, Any]:
+    firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={"x": [form]}, origins={})
+    action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
+    return Payload.of_firing(action, ("i:n",)).to_json()
+
+
+@pytest.fixture
+def acknowledged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    calls: list[Any] = []
+    monkeypatch.setattr(module, "acknowledge", lambda config, action, keys: calls.append((action, keys)))
+    monkeypatch.setattr(module, "remove_registration", lambda config, keys: calls.append((None, keys)))
+    return calls
+
+
+def test_a_firing_is_acknowledged_and_returned(acknowledged: list[Any]) -> None:
+    result = sensor().execute_complete({}, payload())
+    assert result == {
+        "firing_id": "f",
+        "outcome": "met",
+        "key": "d",
+        "fired_at": "t",
+        "events": {"x": [FORM]},
+        "missing": [],
+    }
+    [(action, keys)] = acknowledged
+    assert (action.firing.id, keys) == ("f", ("i:n",))
+
+
+def test_an_event_reduced_to_its_reference_is_returned_as_well(acknowledged: list[Any]) -> None:
+    result = sensor().execute_complete({}, payload({"dataref": "kafka:t/0/1"}))
+    assert result["events"] == {"x": [{"dataref": "kafka:t/0/1"}]}
+
+
+def test_a_broker_that_is_away_does_not_take_the_firing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise UnreachableError("the broker is away")
+
+    monkeypatch.setattr(module, "acknowledge", away)
+    assert sensor().execute_complete({}, payload())["firing_id"] == "f"
+
+
+@pytest.mark.parametrize(
+    ("soft_fail", "error", "message"),
+    [(False, AirflowSensorTimeout, "was not met within 7 s"), (True, AirflowSkipException, "soft_fail")],
+)
+@pytest.mark.parametrize("away", [False, True])
+def test_when_the_time_is_over_the_task_fails_or_is_skipped_and_its_registration_goes(
+    monkeypatch: pytest.MonkeyPatch,
+    acknowledged: list[Any],
+    soft_fail: bool,
+    error: type[Exception],
+    message: str,
+    away: bool,
+) -> None:
+    def unreachable(*_: object) -> None:
+        raise UnreachableError("the broker is away")
+
+    if away:
+        monkeypatch.setattr(module, "remove_registration", unreachable)
+    task = sensor(timeout=7, soft_fail=soft_fail)
+    over = Payload(outcome="timeout", registration_keys=("i:n",)).to_json()
+    with pytest.raises(error, match=message):
+        task.resume_execution("execute_complete", {"event": over}, {})
+    assert acknowledged == ([] if away else [(None, ("i:n",))])
