@@ -156,7 +156,10 @@ class KafkaBus:
         messages = _consume(self._consumer, most, timeout_s)
         # Right after the poll that gave the batch: taken later, it could sign these records with the
         # generation of the next assignment.
-        membership = self._consumer.consumer_group_metadata() if self._consumer.memberid() else None
+        # The metadata first: a member that is thrown out meanwhile has no id afterwards, and gets a new one
+        # only once it was polled again. Metadata without an id would commit unfenced.
+        metadata = self._consumer.consumer_group_metadata()
+        membership = metadata if self._consumer.memberid() else None
         assigned, lost = self._assigned, self._lost
         self._assigned, self._lost = None, False
         if lost or assigned is not None:
@@ -276,7 +279,10 @@ class KafkaBus:
                 self._call(lambda: _retrying(producer.abort_transaction, REQUEST_TIMEOUT_S))
                 raise TransactionAborted(f"Transaction aborted: {error.str()}.") from e
             # Fatal, fenced, timed out or unknown: only new clients and the committed offset tell.
-            raise self._errors.unreachable(self._config, f"{error.name()}: {error.str()}") from e
+            raise UnreachableError(
+                f"A transaction on {self._config.describe()} failed ({error.name()}: {error.str()}). "
+                "The engine starts again from the committed offsets."
+            ) from e
 
     def _produce(self, output: Output) -> None:
         partition = -1 if output.partition is None else output.partition
