@@ -6,7 +6,8 @@ InterlockError
     ├── TopicsError        create or mend the topics named in the text; the engine tries again
     ├── UnreachableError   nothing to do but look at the broker; the engine tries again
     ├── TransactionAborted the batch had no effect; open the partitions again
-    └── RecordError        an internal topic holds what this version cannot read
+    └── RecordError        an internal topic holds what cannot be read
+        └── UnknownVersion ... because another version wrote it: run that one
 """
 
 from __future__ import annotations
@@ -40,3 +41,7 @@ class TransactionAborted(EngineError):
 
 class RecordError(EngineError):
     """A record of an internal topic cannot be read; the text names topic[partition]@offset."""
+
+
+class UnknownVersion(RecordError):
+    """A record of an internal topic was written by another version; nothing may be decided without it."""

@@ -13,7 +13,7 @@ from ..conditions import MatcherIndex
 from .bus import Bus, Committed, End, Reader, Record, TopicPartition
 from .clients import log
 from .config import BusConfig
-from .errors import EngineError, TopicsError, TransactionAborted
+from .errors import EngineError, RecordError, TopicsError, TransactionAborted, UnknownVersion
 from .outputs import Outputs
 from .registry import Registered, Registry
 from .source_task import Scan, SourceTask
@@ -184,11 +184,18 @@ class Engine:
                 continue
             trigger = self._triggers.get(tp)
             if trigger is not None:
-                match = trigger.decode(record)
+                touched.add(tp)
+                try:
+                    match = trigger.decode(record)
+                except UnknownVersion:
+                    raise
+                except RecordError as e:
+                    log.error("%s It went to the dead-letter topic.", e)
+                    trigger.set_aside(record, str(e), outputs, now)
+                    continue
                 if self.registry.position < trigger.needs_registry(match):
                     self._catch_up(trigger.needs_registry(match))
                 trigger.process(record, match, outputs, now)
-                touched.add(tp)
         return touched
 
     def _scan(self, outputs: Outputs) -> set[TopicPartition]:

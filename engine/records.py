@@ -16,7 +16,7 @@ import msgspec
 from ..conditions import Condition, from_json
 from ..events.event import Event
 from .config import BusConfig
-from .errors import RecordError
+from .errors import RecordError, UnknownVersion
 
 VERSION = 1
 READS = frozenset({1})
@@ -176,19 +176,31 @@ def decode_json(form: type[T], value: bytes | str, where: str) -> T:
             return msgspec.json.decode(value, type=form)
     except _UNREADABLE as e:
         raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
-    raise RecordError(_unknown_version(form, version, where))
+    raise UnknownVersion(_unknown_version(form, version, where))
 
 
 def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
     """Read a msgpack record; errors as `decode_json`."""
+    version: object
     try:
         record = msgspec.msgpack.decode(value, type=form)
+        version = record.v  # type: ignore[attr-defined]
     except _UNREADABLE as e:
-        raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
-    version = record.v  # type: ignore[attr-defined]
+        version = _version_of(value)
+        if version is None or version in READS:
+            raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
     if version not in READS:
-        raise RecordError(_unknown_version(form, version, where))
+        raise UnknownVersion(_unknown_version(form, version, where))
     return record
+
+
+def _version_of(value: bytes) -> int | None:
+    """The version that a msgpack record begins with; a later one may have any other form."""
+    try:
+        items = msgspec.msgpack.decode(value, type=list[msgspec.Raw])
+        return msgspec.msgpack.decode(items[0], type=int)
+    except (*_UNREADABLE, IndexError):
+        return None
 
 
 def _unknown_version(form: type, version: object, where: str) -> str:

@@ -120,8 +120,14 @@ class TriggerTask:
 
     @staticmethod
     def decode(record: Record) -> MatchRecord:
-        """The match in a record of the trigger topic; RecordError for anything else."""
+        """The match in a record of the trigger topic; RecordError for anything else, UnknownVersion where
+        another version of Interlock wrote it."""
         return decode_msgpack(MatchRecord, record.value or b"", str(record))
+
+    def set_aside(self, record: Record, reason: str, outputs: Outputs, now: float) -> None:
+        """Move past a record that holds no match, by way of the dead-letter topic."""
+        self.position = record.offset + 1
+        outputs.dead_letter(record, "trigger", reason, now)
 
     def process(self, record: Record, match: MatchRecord, outputs: Outputs, now: float) -> None:
         """Step every target of the next record."""

@@ -8,11 +8,13 @@ import pytest
 from interlock.engine.notices import Notice, NoticeBoard
 
 
-def test_a_change_is_told_once_and_the_end_of_it_too() -> None:
+def test_a_change_is_told_and_logged_once_and_the_end_of_it_too(caplog: pytest.LogCaptureFixture) -> None:
     board, heard = NoticeBoard(), []
     board.listen("me", heard.append)
-    for text in ("down", "down", None, None, "other"):
-        board.post("The engine", text)
+    with caplog.at_level(logging.INFO, "interlock.engine"):
+        for text in ("down", "down", None, None, "other"):
+            board.post("The engine", text)
+    assert len(caplog.records) == 3
     assert heard == [Notice("down"), Notice(None), Notice("other")]
 
 

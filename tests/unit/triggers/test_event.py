@@ -125,6 +125,8 @@ def test_a_trigger_made_again_from_its_serial_form_is_the_same() -> None:
     path, kwargs = trigger.serialize()
     assert path == f"{EventTrigger.__module__}.{EventTrigger.__qualname__}"
     assert EventTrigger(**kwargs).serialize() == (path, kwargs)
+    assert kwargs == {name: getattr(trigger, name) for name in kwargs}
+    assert kwargs["key"] == "2026-11-20"
 
 
 def test_it_opens_a_wait_for_what_it_was_given_and_closes_it(waits: FakeWaits) -> None:
