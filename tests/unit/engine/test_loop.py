@@ -235,6 +235,14 @@ def test_a_record_in_the_trigger_topic_that_is_no_match_is_set_aside_and_stops_n
     assert headers["interlock_origin"] == b"b-trigger[0]@0"
 
 
+def test_a_record_that_is_no_match_is_passed_even_where_nothing_follows() -> None:
+    bus = FakeBus()
+    bus.append(TRIGGER, None, b"rubbish")
+    run(bus)
+    assert bus.offsets[TRIGGER].offset == 1
+    assert len(bus.log[DEAD]) == 1
+
+
 @pytest.mark.parametrize("value", [[2, "t", 0, 0, 0, [{}, None], []], [2, "another form"]])
 def test_a_match_of_a_later_version_is_never_passed_by(value: Any) -> None:
     """It is not lost: the version that wrote it can read it."""

@@ -132,9 +132,24 @@ def test_a_firing_is_delivered_with_the_keys_of_its_registration(stage: Stage) -
 
 
 def test_a_firing_of_another_incarnation_is_nobodys(stage: Stage) -> None:
+    other = action(Registration.of("w", event("x"), None, 9))
     _, heard = stage.open(W)
-    stage.run(ENDS, [action(Registration.of("w", event("x"), None, 9))])
+    stage.run(ENDS, [other])
+    stage.run([other, *ENDS])
     assert heard == []
+
+
+def test_a_wait_that_is_opened_later_is_served_as_well(stage: Stage) -> None:
+    heard: list[Any] = []
+
+    def opens() -> list[Any]:
+        stage.waits.open(W, heard.append)
+        stage.waits.open(V, heard.append)
+        return []
+
+    stage.run([action(V), *ENDS], opens)
+    assert [d.action.subscription for d in heard] == ["v"]
+    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [W]
 
 
 def test_a_firing_that_is_there_is_delivered_without_registering(stage: Stage) -> None:
