@@ -1,24 +1,23 @@
 """`make demo`: the main job on real parts, told and checked. Its last line is one JSON object.
 
 Set in the environment: KEEP=1 leaves everything up afterwards until Ctrl-C; FAULT=<name> lets something go
-wrong (several names, with commas between: a story for each, side by side); DEMO_DIR is the folder for
-topics, logs, data and reports (.build/demo); DEMO_PORT is the UI's port (a free one). Ends with 0 when the
-check finds nothing wrong, 1 with the reason when it does or a part does not come up, and 130 on Ctrl-C.
+wrong (several names, with commas between: a story for each, side by side; an empty name is the plain story);
+DEMO_DIR is the folder for topics, logs, data and reports (.build/demo), which each start empties: it must be
+new, empty, or one that the demo made; DEMO_PORT is the UI's port (a free one). Ends with 0 when the check
+finds nothing wrong, 1 with the reason when it does or a part does not come up, and 130 on Ctrl-C.
 Everything that was started is stopped in each case.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import shutil
 import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import date
 from pathlib import Path
@@ -31,14 +30,13 @@ from interlock.plugin.broker import LocalBroker
 from . import check, spark_conf, timeline
 from .airflow import LocalAirflow, free_port
 from .evidence import ACTION_TOPIC, gather
+from .folder import FolderError, own_folder
 from .processes import ServiceError
 from .progress import Progress, complain
 from .rest import RestError
 from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates
 
 ROOT = Path(__file__).resolve().parent.parent
-# Airflow's database, the broker's segments, Spark's scratch files and the logs of all.
-LEAST_FREE_BYTES = 1 << 30
 # An acknowledgement follows the resumed task; it is looked for this long.
 ACKNOWLEDGED_S = 10.0
 
@@ -54,13 +52,14 @@ def main() -> int:
     try:
         faults = _chosen_faults(os.environ.get("FAULT", ""))
         folder = Path(os.environ.get("DEMO_DIR") or ROOT / ".build" / "demo").resolve()
-        with _own_folder(folder):
+        with own_folder(folder):
             return _run(folder, faults, os.environ.get("KEEP", "") not in ("", "0"), progress)
     except KeyboardInterrupt:
         complain("stopped by Ctrl-C; nothing is left running")
         return 130
     except (
         DemoError,
+        FolderError,
         StoryError,
         ServiceError,
         RestError,
@@ -240,28 +239,6 @@ def _chosen_faults(names: str) -> list[Fault]:
             raise DemoError(f"no FAULT={name}; there are {', '.join(FAULTS)}")
         faults.append(FAULTS[name] if name else NONE)
     return faults
-
-
-@contextlib.contextmanager
-def _own_folder(folder: Path) -> Iterator[None]:
-    """An empty folder that no other demo uses. What the last run left there is removed."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DemoError(
-                f"another demo runs in {folder}; stop it, or set DEMO_DIR to another folder"
-            ) from None
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        free = shutil.disk_usage(folder).free
-        if free < LEAST_FREE_BYTES:
-            raise DemoError(
-                f"{folder} has {free >> 20} MiB free and the demo needs {LEAST_FREE_BYTES >> 20} MiB; "
-                "make room, or set DEMO_DIR to a folder on another disk"
-            )
-        yield
 
 
 if __name__ == "__main__":
