@@ -10,10 +10,12 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import selectors
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
@@ -24,6 +26,7 @@ KAFKA_VERSION = "4.3.0"
 CHECKSUMS = Path(__file__).with_name(f"kafka-{KAFKA_VERSION}.sha512")
 NEEDED_BYTES = 150 * 2**20  # twice the jars (Ivy keeps a copy while it works), and room to spare
 FETCH_TIMEOUT_S = 900.0
+SILENCE_S = 120.0  # Ivy prints dots while a jar comes; a connection that nobody answers prints nothing
 
 # No address here: Ivy knows Maven Central by itself. Without POMs nothing but the listed jars is asked
 # for, which takes a third of the time.
@@ -145,26 +148,54 @@ def _run_ivy(java: str, jars: tuple[Jar, ...], work: Path, report: Report) -> No
     tail: list[str] = []
     done = 0
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as ivy:
-        assert ivy.stdout is not None  # noqa: S101 - asked for above
         try:
-            for line in ivy.stdout:
+            for line in _lines(ivy):
                 tail = [*tail[-40:], line.strip()]
                 if "SUCCESSFUL" in line:
                     done += 1
                     if done % 10 == 0 or done == len(jars):
                         report(f"  {done} of {len(jars)} jars")
-            code = ivy.wait(FETCH_TIMEOUT_S)
+            code = ivy.wait(SILENCE_S)
+        except subprocess.TimeoutExpired:
+            ivy.kill()
+            raise _no_answer() from None
         except BaseException:
             ivy.kill()
             raise
     if code != 0:
         said = [x for x in tail if "UNRESOLVED" in x or "FAILED" in x or "ERROR" in x or "Exception" in x]
-        raise BrokerError(
-            f"The broker's jars cannot be fetched from Maven Central: {(said or tail or ['no output'])[-1]}. "
-            "Check the network, and Java's proxy settings (JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=...)."
-        )
+        raise _cannot_fetch((said or tail or ["no output"])[-1])
+
+
+def _lines(ivy: subprocess.Popen[bytes]) -> Iterator[str]:
+    """What Ivy prints, line by line; BrokerError when it falls silent or takes too long."""
+    assert ivy.stdout is not None  # noqa: S101 - asked for by the caller
+    deadline = time.monotonic() + FETCH_TIMEOUT_S
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(ivy.stdout, selectors.EVENT_READ)
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0 or not selector.select(min(left, SILENCE_S)):
+                raise _no_answer() if left > SILENCE_S else _cannot_fetch("too slow, and given up")
+            if not (chunk := os.read(ivy.stdout.fileno(), 1 << 16)):
+                break
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from (line.decode(errors="replace") for line in lines)
+    yield rest.decode(errors="replace")
+
+
+def _no_answer() -> BrokerError:
+    return _cannot_fetch(f"no answer for {SILENCE_S:g} s, and given up")
+
+
+def _cannot_fetch(why: str) -> BrokerError:
+    return BrokerError(
+        f"The broker's jars cannot be fetched from Maven Central: {why}. "
+        "Check the network, and Java's proxy settings (JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=...)."
+    )
 
 
 def _ivy_module(jars: tuple[Jar, ...]) -> str:

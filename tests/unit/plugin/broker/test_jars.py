@@ -6,8 +6,9 @@ import hashlib
 import os
 from pathlib import Path
 
+import psutil
 import pytest
-from interlock.plugin.broker import BrokerError
+from interlock.plugin.broker import BrokerError, jars
 from interlock.plugin.broker.jars import CHECKSUMS, cache_directory, class_path, read_checksums
 
 NO_JAVA = "no java is run here"
@@ -61,6 +62,29 @@ def test_a_fetch_that_fails_leaves_no_cache_and_says_why(checksums: Path, tmp_pa
     assert [f.name for f in cache.parent.iterdir()] == ["kafka.lock"]
 
 
+@pytest.mark.parametrize(
+    ("script", "limit", "reason"),
+    [
+        ("echo ':: resolving'; exec sleep 60", "SILENCE_S", "no answer for 0.3 s"),
+        ("exec sleep 60 >&- 2>&-", "SILENCE_S", "no answer for 0.3 s"),
+        ("while :; do printf .; done", "FETCH_TIMEOUT_S", "too slow"),
+    ],
+    ids=["silent", "closed", "endless"],
+)
+def test_a_fetch_that_never_ends_is_given_up(
+    checksums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, limit: str, reason: str
+) -> None:
+    java, pid = tmp_path / "java", tmp_path / "pid"
+    java.write_text(f"#!/bin/sh\necho $$ >{pid}\n{script}\n")
+    java.chmod(0o755)
+    monkeypatch.setattr(jars, limit, 0.3)
+    cache = tmp_path / "not there" / "kafka"
+    with pytest.raises(BrokerError, match=f"Maven Central: {reason}, and given up. Check the network"):
+        class_path(str(java), print, cache, checksums)
+    assert not psutil.pid_exists(int(pid.read_text()))
+    assert not cache.exists()
+
+
 def test_a_fetched_jar_with_another_checksum_is_not_kept(checksums: Path, tmp_path: Path) -> None:
     java = tmp_path / "java"
     # $1 is -Duser.home=<the working folder of the fetch>
@@ -75,10 +99,10 @@ def test_a_fetched_jar_with_another_checksum_is_not_kept(checksums: Path, tmp_pa
 
 
 def test_the_list_in_the_package_names_each_jar_once_with_a_whole_checksum() -> None:
-    jars = read_checksums(CHECKSUMS)
-    assert len({jar.name for jar in jars}) == len(jars)
-    assert all(len(bytes.fromhex(jar.sha512)) == 64 for jar in jars)
-    assert {"kafka_2.13-4.3.0.jar", "log4j-slf4j-impl-2.25.4.jar"} <= {jar.name for jar in jars}
+    listed = read_checksums(CHECKSUMS)
+    assert len({jar.name for jar in listed}) == len(listed)
+    assert all(len(bytes.fromhex(jar.sha512)) == 64 for jar in listed)
+    assert {"kafka_2.13-4.3.0.jar", "log4j-slf4j-impl-2.25.4.jar"} <= {jar.name for jar in listed}
 
 
 def test_the_cache_is_under_xdg_cache_home_else_under_the_home(
