@@ -60,11 +60,6 @@ class Matcher(Condition):
         object.__setattr__(self, "label", label)
 
     @property
-    def meaning(self) -> tuple[tuple[tuple[str, str], ...], str | None]:
-        """(exact, by): what the matcher accepts and reads, whatever it is called."""
-        return (self.exact, self.by)
-
-    @property
     def default_label(self) -> str:
         """The subject filtered for, else the last two dotted parts of the type, else the first value."""
         wanted = dict(self.exact)

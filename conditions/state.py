@@ -51,11 +51,6 @@ class State(msgspec.Struct, frozen=True, array_like=True):
         """{number of a matcher: the event that it holds}."""
         return {number: match for match in self.matches for number in match.matchers}
 
-    @property
-    def pending(self) -> bool:
-        """True if any event is held."""
-        return bool(self.matches)
-
     def encode(self) -> bytes:
         """The serial form, which begins with its version."""
         return _encoder.encode(self)

@@ -169,7 +169,7 @@ def test_matchers_that_differ_in_label_alone_are_two_parts() -> None:
     """M8"""
     left, right = event("a", label="l"), event("a", label="r")
     assert (left & right).matchers == (left, right)
-    assert left.meaning == right.meaning
+    assert (left.exact, left.by) == (right.exact, right.by)
 
 
 def test_a_key_given_to_an_unkeyed_condition_is_refused() -> None:
