@@ -76,11 +76,6 @@ def test_one_event_that_is_too_large_is_named_and_the_others_are_there(
     assert emitter.emit(Event.of("t", "/s", id="after")).offset >= 0
 
 
-def test_another_timeout_takes_effect_on_the_same_emitter(emitter: Emitter) -> None:
-    emitter.emit(Event.of("t", "/s"), timeout_s=10)
-    assert emitter.emit(Event.of("t", "/s"), timeout_s=20).offset >= 0
-
-
 def test_a_missing_topic_gives_an_error_that_names_it(bootstrap_servers: str) -> None:
     name = f"missing-{uuid.uuid4().hex[:8]}"
     with (
