@@ -18,6 +18,24 @@ os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Nothing is skipped silently: a run with a skipped test fails."""
+    if _skipped(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if skipped := _skipped(config):
+        terminalreporter.write_line(
+            f"FAILED: {skipped} skipped; a test that cannot run here must fail and say what it lacks", red=True
+        )
+
+
+def _skipped(config: pytest.Config) -> int:
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    return len(reporter.stats.get("skipped", ()))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_airflow_home() -> Iterator[None]:
     yield
