@@ -92,6 +92,20 @@ test: java check ## Check, then unit and integration tests (starts a real broker
 test-unit: $(VENV)/.interlock ## Unit tests: no broker, no Java
 	$(PYTEST) tests/unit
 
+# An environment for each, beside that of `make venv`.
+.PHONY: test-pythons
+test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.10 /path/to/python3.13")
+	@[ -n "$(PYTHONS)" ] || { echo 'make: say which: make test-pythons PYTHONS="python3.10 /path/to/python3.13"' >&2; exit 1; }
+	@for python in $(PYTHONS); do \
+	  version="$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"; \
+	  echo "== unit tests on Python $$version"; \
+	  $(MAKE) VENV=".build/python$$version" PYTHON="$$python" test-unit; \
+	done
+
+.PHONY: bench-engine
+bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=100000)
+	@$(PY) -m bench.engine
+
 # ---------------------------------------------------------------------------------------------
 # Running
 
