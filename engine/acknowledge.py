@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from .clients import ClientErrors, settings
+from .clients import ClientErrors, connect
 from .config import BusConfig
 from .errors import TopicsError
 from .records import ActionRecord, encode_json, partition_of
@@ -46,14 +46,13 @@ def _write(
         if error is not None:
             failed.append(str(error))
 
-    producer = Producer(
-        settings(
-            config,
-            errors,
-            enable_idempotence=True,
-            acks="all",
-            delivery_timeout_ms=int(timeout_s * 1000),
-        )
+    producer = connect(
+        Producer,
+        config,
+        errors,
+        enable_idempotence=True,
+        acks="all",
+        delivery_timeout_ms=int(timeout_s * 1000),
     )
     try:
         if action is not None:
@@ -68,10 +67,14 @@ def _write(
                 partition=partition_of(action.subscription, partitions),
                 on_delivery=told,
             )
-        # After the acknowledgement: a firing whose registration is gone is never unacknowledged.
-        for key in registration_keys:
-            producer.produce(config.topic("subscription"), None, key.encode(), partition=0, on_delivery=told)
         left = producer.flush(timeout_s + 1)
+        # Only then: a firing whose registration is gone must not stay unacknowledged.
+        if not left and not failed:
+            for key in registration_keys:
+                producer.produce(
+                    config.topic("subscription"), None, key.encode(), partition=0, on_delivery=told
+                )
+            left = producer.flush(timeout_s + 1)
     except KafkaException as e:
         raise errors.unreachable(config, e.args[0].str()) from e
     if left or failed:

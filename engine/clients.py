@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .config import BusConfig
-from .errors import UnreachableError
+from .errors import ConfigError, UnreachableError
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -66,3 +68,23 @@ def settings(config: BusConfig, errors: ClientErrors, **own: object) -> dict[str
         "error_cb": errors,
         "logger": errors.logger,
     }
+
+
+Client = TypeVar("Client")
+
+
+def connect(
+    kind: Callable[[dict[str, Any]], Client], config: BusConfig, errors: ClientErrors, **own: object
+) -> Client:
+    """A client; ConfigError names a property of the connection that it does not take, never its value."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return kind(settings(config, errors, **own))
+    except KafkaException as e:
+        # librdkafka's sentence quotes the value, which may be a password.
+        reason = re.sub(r'Invalid value ".*" for', "Invalid value for", e.args[0].str(), flags=re.DOTALL)
+        raise ConfigError(
+            f"Connection {config.connection!r}: {reason}. Mend the connection's extra; librdkafka's "
+            "CONFIGURATION.md has the names and values of client properties."
+        ) from None

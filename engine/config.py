@@ -8,19 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..events.properties import refused
 from .errors import ConfigError
 
-# Client properties that run a program or load a library, or that switch verification off.
-# https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
-_REFUSED = frozenset(
-    {
-        "enable.ssl.certificate.verification",
-        "plugin.library.paths",
-        "sasl.kerberos.kinit.cmd",
-        "ssl.engine.location",
-        "ssl.providers",
-    }
-)
 # Properties the protocols depend on: whatever the connection says of them is left out.
 _OURS = frozenset(
     {
@@ -69,10 +59,10 @@ class BusConfig:
                 f"Connection {self.connection!r} names no 'bootstrap.servers'; "
                 'add it to the connection\'s extra, e.g. {"bootstrap.servers": "broker:9092"}.'
             )
-        refused = sorted(_REFUSED & self.client.keys())
-        if refused:
+        names = refused(self.client)
+        if names:
             raise ConfigError(
-                f"Connection {self.connection!r} sets {', '.join(refused)}: a client property that runs a "
+                f"Connection {self.connection!r} sets {', '.join(names)}: a client property that runs a "
                 "program or switches verification off is refused. Take it out of the connection's extra."
             )
 

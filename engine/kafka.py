@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
 from .bus import Batch, Committed, End, Output, Record, TopicPartition
-from .clients import ClientErrors, log, settings
+from .clients import ClientErrors, connect, log
 from .config import BusConfig
 from .errors import EngineError, TransactionAborted, UnreachableError
 from .topics import MAX_INTERNAL_BYTES
@@ -51,17 +51,16 @@ class KafkaReader:
         from confluent_kafka import Consumer
 
         self._config, self._errors = config, errors
-        self._consumer = Consumer(
-            settings(
-                config,
-                errors,
-                group_id=f"{config.group}-reader",  # librdkafka wants one; nothing is committed to it
-                enable_auto_commit=False,
-                isolation_level="read_committed",
-                auto_offset_reset="earliest",  # a compacted or purged start has nothing below it
-                enable_partition_eof=True,
-                queued_max_messages_kbytes=16384,
-            )
+        self._consumer = connect(
+            Consumer,
+            config,
+            errors,
+            group_id=config.group,  # librdkafka wants one, and asks for it; nothing is committed here
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",  # a compacted or purged start has nothing below it
+            enable_partition_eof=True,
+            queued_max_messages_kbytes=16384,
         )
 
     def read(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -78,7 +77,7 @@ class KafkaReader:
             elif error.code() == error._PARTITION_EOF:
                 taken.append(End(*_place(message)))
             elif not error.retriable() and error.code() not in _transient():
-                raise UnreachableError(f"Reading {message.topic()}[{message.partition()}]: {error.str()}.")
+                raise UnreachableError(f"Reading the topics of {self._config.describe()}: {error.str()}.")
         return taken
 
     def close(self) -> None:
@@ -100,41 +99,39 @@ class KafkaBus:
         self._assigned: tuple[TopicPartition, ...] | None = None
         self._lost = False
         self.transactional_id = f"{config.group}-{config.deployment}-{uuid.uuid4().hex[:12]}"
-        self._admin = AdminClient(settings(config, self._errors))
+        self._admin = connect(AdminClient, config, self._errors)
         self._errors.require_answer(self._admin, config)
-        self._producer = Producer(
-            settings(
-                config,
-                self._errors,
-                transactional_id=self.transactional_id,
-                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-                # The coordinator answers CONCURRENT_TRANSACTIONS while the last transaction's markers are
-                # written; the default of 100 ms makes that the cost of every transaction.
-                retry_backoff_ms=1,
-                retry_backoff_max_ms=10,
-                delivery_timeout_ms=10_000,
-                socket_timeout_ms=10_000,
-                linger_ms=0,
-                compression_type="lz4",
-                message_max_bytes=MAX_INTERNAL_BYTES,
-                partitioner="murmur2_random",
-            )
+        self._producer = connect(
+            Producer,
+            config,
+            self._errors,
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            # The coordinator answers CONCURRENT_TRANSACTIONS while the last transaction's markers are
+            # written; the default of 100 ms makes that the cost of every transaction.
+            retry_backoff_ms=1,
+            retry_backoff_max_ms=10,
+            delivery_timeout_ms=10_000,
+            socket_timeout_ms=10_000,
+            linger_ms=0,
+            compression_type="lz4",
+            message_max_bytes=MAX_INTERNAL_BYTES,
+            partitioner="murmur2_random",
         )
         self._call(lambda: self._producer.init_transactions(REQUEST_TIMEOUT_S))
-        self._consumer = Consumer(
-            settings(
-                config,
-                self._errors,
-                group_id=config.group,
-                enable_auto_commit=False,
-                enable_auto_offset_store=False,
-                isolation_level="read_committed",
-                auto_offset_reset="error",  # positions are always explicit; anything else is a lost range
-                partition_assignment_strategy="range",
-                session_timeout_ms=SESSION_TIMEOUT_MS,
-                heartbeat_interval_ms=2000,
-                queued_max_messages_kbytes=16384,
-            )
+        self._consumer = connect(
+            Consumer,
+            config,
+            self._errors,
+            group_id=config.group,
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            isolation_level="read_committed",
+            auto_offset_reset="error",  # positions are always explicit; anything else is a lost range
+            partition_assignment_strategy="range",
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=2000,
+            queued_max_messages_kbytes=16384,
         )
         self._consumer.subscribe(
             list(topics), on_assign=self._on_assign, on_revoke=self._on_gone, on_lost=self._on_gone

@@ -24,7 +24,8 @@ MOST_SCANNED = 500  # of one slice of the scans in a pass: live events wait for 
 POLL_S = 0.1
 IDLE_COMMIT_S = 1.0  # an idle partition commits a new R within this
 PURGE_S = 60.0
-CATCH_UP_S = 30.0
+STALL_S = 30.0  # a reader that gets nothing for so long will not get there
+MOST_ABORTS = 5  # a rebalance aborts one or two; what aborts more is told, and tried with growing pauses
 
 
 class Engine:
@@ -52,6 +53,8 @@ class Engine:
         self._triggers: dict[TopicPartition, TriggerTask] = {}
         self._waiting: tuple[TopicPartition, ...] | None = None  # assigned, not opened yet
         self._recovery: Recovery | None = None
+        self._opened = False
+        self._aborts = 0  # in a row
         self._registry_topic = TopicPartition(config.topic("subscription"), 0)
         self._registry_reader = bus.reader()
         self._scan_reader = bus.reader()
@@ -63,6 +66,11 @@ class Engine:
     def partitions(self) -> tuple[TopicPartition, ...]:
         """What this engine owns and has opened."""
         return (*self._sources, *self._triggers)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has joined the group, and its partitions are recovered."""
+        return self._opened and self._waiting is None
 
     def run_pass(self) -> int:
         """One pass; the number of records it committed. Waits at most 0.1 s when there is nothing to do."""
@@ -98,11 +106,17 @@ class Engine:
             # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
             self._bus.commit(outputs.records, outputs.offsets, batch.membership)
         except TransactionAborted as e:
+            self._aborts += 1
+            if self._aborts >= MOST_ABORTS:
+                raise EngineError(
+                    f"{e} That was number {self._aborts} in a row; the engine starts anew."
+                ) from e
             log.info("%s The partitions are opened again.", e)
             self._waiting = (*self._sources, *self._triggers)
             self._drop_partitions(keep_waiting=True)
             return 0
         # 6. Only now is what the tasks hold in memory true.
+        self._aborts = 0
         for tp in outputs.offsets:
             if tp in self._sources:
                 self._sources[tp].committed()
@@ -133,14 +147,17 @@ class Engine:
 
     def _catch_up(self, position: int) -> None:
         """Read the registry at least up to `position`, which is known to exist."""
-        deadline = self._monotonic() + CATCH_UP_S
+        deadline = self._monotonic() + STALL_S
         while self.registry.position < position:
-            if self._monotonic() > deadline:
+            items = self._registry_reader.take(MOST_RECORDS, POLL_S)
+            self._read_registry(items)
+            if items:
+                deadline = self._monotonic() + STALL_S
+            elif self._monotonic() > deadline:
                 raise EngineError(
-                    f"{self._registry_topic} could not be read up to offset {position} within "
-                    f"{CATCH_UP_S:.0f} s; it stands at {self.registry.position}."
+                    f"{self._registry_topic} could not be read up to offset {position}: nothing came for "
+                    f"{STALL_S:.0f} s, and it stands at {self.registry.position}."
                 )
-            self._read_registry(self._registry_reader.take(MOST_RECORDS, POLL_S))
 
     def _read_registry(self, items: Iterable[Record | End]) -> None:
         for item in items:
@@ -266,6 +283,7 @@ class Engine:
             self._config.name,
         )
         self._waiting = None
+        self._opened = True
 
     def _begin_recovery(self, committed: dict[TopicPartition, Committed | None]) -> Recovery:
         starts = self._bus.start_offsets(committed)
@@ -285,7 +303,7 @@ class Engine:
                 self._sources[tp] = SourceTask(tp, position, self._index, self._trigger_partitions)
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in self._triggers.items()}
-        return Recovery(self._bus.reader(), states, self._bus.end_offsets(states))
+        return Recovery(self._bus.reader(), states, self._bus.end_offsets(states), self._monotonic)
 
     def _purge(self) -> None:
         """Delete what lies below the committed offsets of our trigger partitions."""
@@ -303,16 +321,22 @@ class Recovery:
     """Reads state partitions up to their ends into their tasks, a bit at a time."""
 
     def __init__(
-        self, reader: Reader, tasks: dict[TopicPartition, TriggerTask], ends: dict[TopicPartition, int]
+        self,
+        reader: Reader,
+        tasks: dict[TopicPartition, TriggerTask],
+        ends: dict[TopicPartition, int],
+        monotonic: Callable[[], float],
     ) -> None:
-        self._reader, self._tasks = reader, tasks
+        self._reader, self._tasks, self._monotonic = reader, tasks, monotonic
+        self._deadline = monotonic() + STALL_S
         self._left = {tp: end for tp, end in ends.items() if end > 0}
         self._reader.read(dict.fromkeys(self._left, 0))
 
     def advance(self) -> bool:
         """Read what has arrived; True when all are read to their ends."""
         if self._left:
-            for item in self._reader.take(MOST_RECORDS, POLL_S):
+            items = self._reader.take(MOST_RECORDS, POLL_S)
+            for item in items:
                 if isinstance(item, End):
                     reached = item.offset
                 else:
@@ -320,6 +344,11 @@ class Recovery:
                     reached = item.offset + 1
                 if reached >= self._left.get(item.source, reached + 1):
                     self._left.pop(item.source)
+            if items:
+                self._deadline = self._monotonic() + STALL_S
+            elif self._monotonic() > self._deadline:
+                left = ", ".join(f"{tp} up to {end}" for tp, end in self._left.items())
+                raise EngineError(f"State could not be read: {left}; nothing came for {STALL_S:.0f} s.")
         return not self._left
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ MAX_VALUE_BYTES = MAX_INTERNAL_BYTES - 64 * 1024
 _PREFIX_BYTES = 64 * 1024
 _HEADER_BYTES = 1024
 _MOST_HEADERS = 100
+_REASON_CHARS = 4000
 
 
 class Outputs:
@@ -38,7 +39,8 @@ class Outputs:
         size and hash.
         """
         about = {
-            "interlock_reason": reason,
+            # What is wrong with a record can take more words than the record has bytes.
+            "interlock_reason": reason if len(reason) <= _REASON_CHARS else reason[:_REASON_CHARS] + " ...",
             "interlock_stage": stage,
             "interlock_origin": str(record),
             "interlock_time": datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds"),

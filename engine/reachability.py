@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .clients import ANSWER_TIMEOUT_S, ClientErrors, settings
+from .clients import ANSWER_TIMEOUT_S, ClientErrors, connect
 from .config import BusConfig
 
 
@@ -14,4 +14,4 @@ def require_answer(config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S) -> No
     from confluent_kafka.admin import AdminClient
 
     errors = ClientErrors()
-    errors.require_answer(AdminClient(settings(config, errors)), config, timeout_s)
+    errors.require_answer(connect(AdminClient, config, errors), config, timeout_s)

@@ -8,7 +8,7 @@ from ..conditions import Condition, canonical_key
 from ..events.errors import InterlockError
 from .bus import End, Record
 from .clients import log
-from .errors import RecordError
+from .errors import RecordError, UnknownVersion
 from .records import BUS_KEY, BusRecord, Registration, RegistrationKey, decode_json
 
 
@@ -80,8 +80,9 @@ class Registry:
             self.position = max(self.position, item.offset)
             return change
         self.position = item.offset + 1
-        if item.key == BUS_KEY and item.value is not None:
-            self.bus = decode_json(BusRecord, item.value, str(item))
+        if item.key == BUS_KEY:
+            self._read_bus_record(item)
+            return change
         key = RegistrationKey.decode(item.key or b"")
         if key is None:
             return change
@@ -113,6 +114,14 @@ class Registry:
         self._order[item.offset] = registered
         change.added.append(registered)
         return change
+
+    def _read_bus_record(self, record: Record) -> None:
+        try:
+            self.bus = decode_json(BusRecord, record.value or b"", str(record))
+        except UnknownVersion:
+            raise  # a bus made by a later version may work by other rules
+        except RecordError as e:
+            log.error("Bus record left out: %s", e)
 
     def _forget_key(self, incarnation: str, key: bytes) -> None:
         subscription = self._subscription_of.get(incarnation)

@@ -99,7 +99,7 @@ class SourceTask:
         try:
             event = _read(record)
         except EventError as e:
-            log.warning("%s went to the dead-letter topic: %s", record, e)
+            log.warning("%s went to the dead-letter topic: %.500s", record, e)
             outputs.dead_letter(record, "event", str(e), now)
             return
         self._write(record, event, self._live(record, event), outputs)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from .config import DEFAULT_PARTITIONS, BusConfig
 from .errors import TopicsError, UnreachableError
@@ -25,6 +25,7 @@ _COMPACT = {
 MAX_EVENT_BYTES = 1024 * 1024
 # A state holds the events of all parts of a condition, and a dead letter gets headers on top.
 MAX_INTERNAL_BYTES = 8 * 1024 * 1024
+_AT_LEAST = frozenset({"max.message.bytes"})  # more does no harm
 TIMEOUT_S = 15.0
 
 
@@ -112,7 +113,7 @@ def create(
     if problems:
         raise TopicsError(tuple(problems))
     _until_known(admin, created)
-    if config.topic("subscription") in created:
+    if not _has_bus_record(config):
         trigger = config.topic("trigger")
         if trigger in existing:
             partitions = len(admin.list_topics(timeout=TIMEOUT_S).topics[trigger].partitions)
@@ -135,15 +136,41 @@ def _until_known(admin: AdminClient, names: list[str]) -> None:
     )(unknown)
 
 
+def _has_bus_record(config: BusConfig) -> bool:
+    """Whether the registry says what the bus was made with; reads it to its end."""
+    from .bus import End, TopicPartition
+    from .clients import ClientErrors
+    from .kafka import KafkaReader
+    from .registry import Registry
+
+    registry = Registry()
+    reader = KafkaReader(config, ClientErrors())
+    reader.read({TopicPartition(config.topic("subscription"), 0): 0})
+
+    def ended() -> bool:
+        items = reader.take(1000, 0.5)
+        for item in items:
+            registry.apply(item)
+        return any(isinstance(item, End) for item in items)
+
+    try:
+        Retrying(retry=retry_if_result(lambda done: not done), stop=stop_after_delay(60))(ended)
+    except RetryError:
+        raise UnreachableError(f"Topic {config.topic('subscription')!r} cannot be read to its end.") from None
+    finally:
+        reader.close()
+    return registry.bus is not None
+
+
 def _write_bus_record(config: BusConfig, partitions: int) -> None:
     from confluent_kafka import Producer
 
-    from .clients import ClientErrors, settings
+    from .clients import ClientErrors, connect
     from .records import BUS_KEY, BusRecord, encode_json
 
     errors = ClientErrors()
     refused: list[str] = []
-    producer = Producer(settings(config, errors, acks="all", enable_idempotence=True))
+    producer = connect(Producer, config, errors, acks="all", enable_idempotence=True)
     producer.produce(
         config.topic("subscription"),
         encode_json(BusRecord(partitions=partitions)),
@@ -162,7 +189,6 @@ def check(config: BusConfig) -> dict[str, int]:
     when the cluster does not answer.
     """
     from confluent_kafka import KafkaException
-    from confluent_kafka.admin import ConfigResource, ResourceType
 
     admin = _admin(config)
     try:
@@ -186,33 +212,47 @@ def check(config: BusConfig) -> dict[str, int]:
         problems.append(f"These topics must have the same number of partitions: {told}.")
     if counts[config.topic("subscription")] != 1:
         problems.append(f"Topic {config.topic('subscription')!r} must have exactly one partition.")
-    resources = {s.name: ConfigResource(ResourceType.TOPIC, s.name) for s in wanted}
-    futures = admin.describe_configs(list(resources.values()), request_timeout=TIMEOUT_S)
-    for s in wanted:
-        try:
-            actual = futures[resources[s.name]].result(TIMEOUT_S + 5)
-        except KafkaException as e:
-            raise UnreachableError(
-                f"The settings of topic {s.name!r} cannot be read: {e.args[0].str()}."
-            ) from e
-        for key in sorted(s.required):
-            value = actual[key].value if key in actual else None
-            if value != s.settings[key] and key != "max.message.bytes":
-                problems.append(
-                    f"Topic {s.name!r} has {key}={value}, the engine needs {key}={s.settings[key]}."
-                )
+    problems += _differing_settings(admin, wanted)
     if problems:
         raise TopicsError((*problems, "Mend the topics' settings, or make a bus of another name."))
     return counts
 
 
+def _differing_settings(admin: AdminClient, wanted: tuple[TopicSpec, ...]) -> list[str]:
+    """A sentence for each required setting that a topic has otherwise."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    resources = {s.name: ConfigResource(ResourceType.TOPIC, s.name) for s in wanted}
+    futures = admin.describe_configs(list(resources.values()), request_timeout=TIMEOUT_S)
+    problems = []
+    for s in wanted:
+        try:
+            actual = futures[resources[s.name]].result(TIMEOUT_S + 5)
+        except KafkaException as e:
+            raise UnreachableError(
+                f"The settings of topic {s.name!r} cannot be read: {e.args[0].str()}. The engine needs the "
+                "right to describe the configuration of the bus's topics."
+            ) from e
+        for key in sorted(s.required):
+            value = actual[key].value if key in actual else None
+            needed = s.settings[key]
+            if key in _AT_LEAST:
+                fits, needed = int(value or 0) >= int(needed), f"{needed} or more"
+            else:
+                fits = value == needed
+            if not fits:
+                problems.append(f"Topic {s.name!r} has {key}={value}, the engine needs {key}={needed}.")
+    return problems
+
+
 def _admin(config: BusConfig) -> AdminClient:
     from confluent_kafka.admin import AdminClient
 
-    from .clients import ClientErrors, settings
+    from .clients import ClientErrors, connect
 
     errors = ClientErrors()
-    admin = AdminClient(settings(config, errors))
+    admin = connect(AdminClient, config, errors)
     # A client that cannot connect only says so by waiting; ask once, with its own words for why.
     errors.require_answer(admin, config)
     return admin

@@ -11,12 +11,12 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
 from .bus import End, Record, TopicPartition
-from .clients import ClientErrors, log, settings
+from .clients import ClientErrors, connect, log
 from .config import BusConfig
 from .errors import RecordError, UnreachableError
 from .kafka import KafkaReader
@@ -25,11 +25,15 @@ from .records import ActionRecord, Registration, RegistrationKey, decode_json, e
 from .registry import Registry
 from .topics import check
 
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Producer
+
 TAKE = 2000
 TAKE_TIMEOUT_S = 0.05  # how long a new wait may stand in the queue before it is registered
 REGISTER_AGAIN_S = 30.0
 PROBE_S = 5.0
 FLUSH_S = 1.0
+FETCH_S = 10.0
 PART = "The waits"  # as the runtime calls this thread: its next life takes back what ended the last one
 
 
@@ -63,12 +67,20 @@ class _ActionHead(msgspec.Struct):
     incarnation: str
 
 
+class _Place(NamedTuple):
+    """Where the newest firing of a subscription stands. The firings themselves are not kept in memory."""
+
+    incarnation: str
+    source: TopicPartition
+    offset: int
+
+
 @dataclass
 class _Followed:
     """What was read so far; made anew with each connection."""
 
     registry: Registry = field(default_factory=Registry)
-    actions: dict[str, tuple[str, bytes]] = field(default_factory=dict)  # subscription: incarnation, value
+    actions: dict[str, _Place] = field(default_factory=dict)  # by subscription
     unread: set[TopicPartition] = field(default_factory=set)
 
 
@@ -76,11 +88,13 @@ class Waits:
     """The open waits of this process. `open` and `close` may be called from any thread.
 
     `run` is the thread's life: it connects, follows the topics, and raises an EngineError when the
-    connection is no good; the caller runs it again. Open waits stay open through that.
+    connection is no good; the caller runs it again, with another config if need be. Open waits stay open
+    through that.
     """
 
     def __init__(self, config: BusConfig, board: NoticeBoard) -> None:
         self._config, self._board = config, board
+        self._errors = ClientErrors()
         self._lock = threading.Lock()
         self._opened: deque[Wait] = deque()
         self._waits: dict[str, list[Wait]] = {}  # by incarnation
@@ -113,12 +127,21 @@ class Waits:
         keys = self._followed.registry.keys(wait.registration.subscription)
         return tuple(sorted(wait.own_keys.union(key.decode() for key in keys)))
 
-    def run(self, stop: threading.Event) -> None:
-        """Follow the topics until told to stop; EngineError when the bus cannot be used."""
+    def run(
+        self,
+        stop: threading.Event,
+        config: BusConfig | None = None,
+        well: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Follow the topics until told to stop; EngineError when the bus cannot be used.
+
+        config: from now on. well: called in each pass in which the topics are read to their ends.
+        """
         from confluent_kafka import Producer
 
+        self._config = config or self._config
+        self._errors = errors = ClientErrors()
         counts = check(self._config)
-        errors = ClientErrors()
         followed = _Followed()
         partitions = [TopicPartition(self._config.topic("subscription"), 0)]
         action = self._config.topic("action")
@@ -126,15 +149,14 @@ class Waits:
         followed.unread.update(partitions)
         reader = KafkaReader(self._config, errors)
         try:
-            producer = Producer(
-                settings(
-                    self._config,
-                    errors,
-                    enable_idempotence=True,
-                    acks="all",
-                    linger_ms=5,
-                    compression_type="lz4",
-                )
+            producer = connect(
+                Producer,
+                self._config,
+                errors,
+                enable_idempotence=True,
+                acks="all",
+                linger_ms=5,
+                compression_type="lz4",
             )
             reader.read(dict.fromkeys(partitions, 0))
             with self._lock:
@@ -144,13 +166,13 @@ class Waits:
                 for together in self._waits.values():
                     for wait in together:
                         wait.registered_at = None
-            self._board.post(PART, None)
             probed = time.monotonic()
             while not stop.is_set():
                 for item in reader.take(TAKE, TAKE_TIMEOUT_S):
                     self._follow(item)
                 if not followed.unread:
                     self._serve_opened(producer)
+                    well()
                 producer.poll(0)
                 if time.monotonic() - probed > PROBE_S:
                     probed = time.monotonic()
@@ -179,7 +201,7 @@ class Waits:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
             log.error("%s holds no valid ActionRecord, nobody is told of it: %s", record, e)
             return
-        self._followed.actions[subscription] = (head.incarnation, record.value)
+        self._followed.actions[subscription] = _Place(head.incarnation, record.source, record.offset)
         if self._followed.unread:
             return  # delivered when the registry is read, which tells what the task must remove
         with self._lock:
@@ -187,7 +209,7 @@ class Waits:
         for wait in waits:
             self._deliver(wait, record.value)
 
-    def _serve_opened(self, producer: object) -> None:
+    def _serve_opened(self, producer: Producer) -> None:
         """Deliver or register the waits that were opened since the last pass."""
         while True:
             with self._lock:
@@ -197,36 +219,65 @@ class Waits:
                 if wait not in self._waits.get(wait.registration.incarnation, ()):
                     continue
             registration = wait.registration
-            incarnation, value = self._followed.actions.get(registration.subscription, ("", b""))
-            if incarnation == registration.incarnation:
-                self._deliver(wait, value)
+            place = self._followed.actions.get(registration.subscription)
+            if place is not None and place.incarnation == registration.incarnation:
+                self._deliver(wait, self._fetch(place))
             else:
                 wait.registered_at = time.monotonic()
                 if self._followed.registry.get(registration.incarnation) is None:
                     self._register(wait, producer)
             wait.looked = True
 
-    def _register(self, wait: Wait, producer: object) -> None:
+    def _fetch(self, place: _Place) -> bytes:
+        """The firing at a place: for a wait that was opened after its firing was written."""
+        reader = KafkaReader(self._config, self._errors)
+        try:
+            reader.read({place.source: place.offset})
+            deadline = time.monotonic() + FETCH_S
+            while time.monotonic() < deadline:
+                for item in reader.take(1, 0.5):
+                    if isinstance(item, Record) and item.offset == place.offset and item.value is not None:
+                        return item.value
+                    # A later one of its key took its place meanwhile, and is on its way to this wait.
+                    raise UnreachableError(
+                        f"The firing at {place.source}@{place.offset} is not there any more."
+                    )
+        finally:
+            reader.close()
+        raise UnreachableError(f"The firing at {place.source}@{place.offset} could not be read.")
+
+    def _register(self, wait: Wait, producer: Producer) -> None:
         from confluent_kafka import KafkaException
+
+        def told(error: KafkaError | None, _: object) -> None:
+            if error is not None:
+                self._not_registered(wait, error.str())
 
         registration = wait.registration
         key = RegistrationKey(registration.incarnation, uuid.uuid4().hex[:12]).encode()
         while True:
             try:
-                producer.produce(  # type: ignore[attr-defined]  # a confluent_kafka.Producer, imported lazily
-                    self._config.topic("subscription"), encode_json(registration), key, partition=0
+                producer.produce(
+                    self._config.topic("subscription"),
+                    encode_json(registration),
+                    key,
+                    partition=0,
+                    on_delivery=told,
                 )
                 break
             except BufferError:
-                producer.poll(0.1)  # type: ignore[attr-defined]
+                producer.poll(0.1)
             except KafkaException as e:
                 if e.args[0].fatal():
                     raise UnreachableError(f"The producer of registrations failed: {e.args[0].str()}.") from e
-                text = f"{registration.subscription!r} cannot be registered: {e.args[0].str()}."
-                log.error(text)
-                self._tell(wait, Notice(text))
+                self._not_registered(wait, e.args[0].str())
                 return
         wait.own_keys.add(key.decode())
+
+    def _not_registered(self, wait: Wait, reason: str) -> None:
+        text = f"{wait.registration.subscription!r} cannot be registered, which is tried again: {reason}."
+        log.error("%s", text)
+        self._tell(wait, Notice(text))
 
     def _register_again(self) -> None:
         """A registration that the registry does not show after a while was not delivered: once more."""
@@ -259,14 +310,14 @@ class Waits:
         except Exception as e:  # noqa: BLE001  # its event loop may be closed; the other waits go on
             log.warning("%r could not be told: %s", wait.registration.subscription, e)
 
-    def _probe(self, errors: ClientErrors, producer: object) -> None:
+    def _probe(self, errors: ClientErrors, producer: Producer) -> None:
         """A client that lost its broker says so only in passing: ask, and tell the waiting tasks."""
         if errors.last is None:
             return
         from confluent_kafka import KafkaException
 
         try:
-            producer.list_topics(timeout=2.0)  # type: ignore[attr-defined]
+            producer.list_topics(timeout=2.0)
         except KafkaException as e:
             self._board.post(PART, str(errors.unreachable(self._config, e.args[0].str())))
         else:

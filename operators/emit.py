@@ -69,7 +69,8 @@ class EmitEventOperator(BaseOperator):
 
     def _event(self, context: Context, deployment: str) -> Event:
         reserved = sorted(
-            {"id", "source", "type", "subject", "data", "time"} & (self.extensions or {}).keys()
+            {"id", "source", "specversion", "type", "subject", "data", "time"}
+            & (self.extensions or {}).keys()
         )
         if reserved:
             raise EventError(

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..events.errors import InterlockError
+from ..events.properties import refused
 
 PREFIX = "spark.interlock."
 BOOTSTRAP = PREFIX + "bootstrap.servers"
@@ -27,8 +28,6 @@ CLIENT_FILE = PREFIX + "client.config.file"
 TIMEOUT = PREFIX + "delivery.timeout"
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
-# They load code, run a command, or (transactions) need calls that the emitter does not make.
-_REFUSED = frozenset({"transactional.id", "plugin.library.paths", "sasl.kerberos.kinit.cmd"})
 
 
 class CompletionError(InterlockError, ValueError):
@@ -71,7 +70,8 @@ def _client_file(path: Path) -> dict[str, str]:
         # The line itself is not shown: it may be a password.
         if not equals or not name:
             raise CompletionError(f"{CLIENT_FILE}: line {number} of {path} is not name=value")
-        if name in _REFUSED:
+        # A transaction would need calls that the emitter does not make.
+        if name == "transactional.id" or refused({name: value}):
             raise CompletionError(
                 f"{CLIENT_FILE}: line {number} of {path} sets {name}, which is not allowed here"
             )

@@ -6,20 +6,23 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from ..conditions import from_json
+from ..engine.config import BusConfig
 from ..engine.errors import ConfigError
-from ..engine.notices import Notice
-from ..engine.records import Registration
-from ..engine.runtime import Runtime
-from ..engine.waits import Delivery, Wait
 from .payload import Payload
 from .settings import bus_config
 
+if TYPE_CHECKING:
+    from ..engine.notices import Notice
+    from ..engine.runtime import Runtime
+    from ..engine.waits import Delivery, Wait
+
+READ_AGAIN_S = 15.0
 LOOK_S = 30.0  # for how long a trigger that starts too late looks whether its firing is there
 
 
@@ -74,7 +77,12 @@ class EventTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        runtime = Runtime.of(bus_config(await self._connection(), bus=self.bus, deployment=self.deployment))
+        # With all they import: not when a DAG file is parsed.
+        from ..engine.records import Registration
+        from ..engine.runtime import Runtime
+        from ..engine.waits import Delivery
+
+        runtime = Runtime.of(await self._bus_config())
         registration = Registration.of(self.subscription, from_json(self.condition), self.key, self.since_ms)
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[Delivery | Notice] = asyncio.Queue()
@@ -84,6 +92,7 @@ class EventTrigger(BaseTrigger):
 
         look_until = loop.time() + LOOK_S
         wait = runtime.waits.open(registration, deliver)
+        trouble: asyncio.Task[None] | None = None
         try:
             while True:
                 item = await self._next(arrived, wait, look_until)
@@ -98,11 +107,17 @@ class EventTrigger(BaseTrigger):
                     payload = await asyncio.to_thread(Payload.of_firing, item.action, item.registration_keys)
                     yield TriggerEvent(payload.to_json())
                     return
-                if item.text is None:
-                    self.log.info("The bus works again.")
-                else:
+                if item.text is not None:
                     self.log.warning("%s The wait goes on.", item.text)
+                    trouble = trouble or asyncio.create_task(self._read_connection_again(runtime))
+                    continue
+                self.log.info("The bus works again.")
+                if trouble is not None:
+                    trouble.cancel()
+                    trouble = None
         finally:
+            if trouble is not None:
+                trouble.cancel()
             runtime.waits.close(wait)
 
     async def _next(
@@ -118,14 +133,25 @@ class EventTrigger(BaseTrigger):
         await asyncio.sleep(0)  # what was delivered just before `looked` is put now
         return None if arrived.empty() else arrived.get_nowait()
 
-    async def _connection(self) -> Any:
+    async def _read_connection_again(self, runtime: Runtime) -> None:
+        """While something is wrong: what an administrator mends in the connection takes effect by itself."""
+        while True:
+            await asyncio.sleep(READ_AGAIN_S)
+            if runtime.may_read_connection():
+                try:
+                    runtime.use(await self._bus_config())
+                except ConfigError as e:
+                    self.log.warning("%s The wait goes on with the connection as it was.", e)
+
+    async def _bus_config(self) -> BusConfig:
         try:
-            return await BaseHook.aget_connection(self.kafka_conn_id)
+            connection = await BaseHook.aget_connection(self.kafka_conn_id)
         except Exception as e:
             raise ConfigError(
                 f"Connection {self.kafka_conn_id!r} cannot be read: {e}. Create it (type kafka), or name "
                 "another one with kafka_conn_id."
             ) from e
+        return bus_config(connection, bus=self.bus, deployment=self.deployment)
 
 
 def _seconds_until(moment: str | None) -> float | None:

@@ -33,12 +33,12 @@ from interlock.engine.config import BusConfig
 from interlock.engine.runtime import run_engine
 
 kind, step = sys.argv[2:]
-settings, commit = kafka.settings, kafka.KafkaBus.commit
+connect, commit = kafka.connect, kafka.KafkaBus.commit
 
-def soon(config, errors, **own):
+def soon(kind_of_client, config, errors, **own):
     if "transactional_id" in own:
         own |= {"transaction_timeout_ms": 2000, "delivery_timeout_ms": 2000, "socket_timeout_ms": 2000}
-    return settings(config, errors, **own)
+    return connect(kind_of_client, config, errors, **own)
 
 class Dying:
     # The producer, up to the step after which the process is no more.
@@ -78,7 +78,7 @@ def dying(self, outputs, offsets, membership):
         self._producer = Dying(self._producer)
     commit(self, outputs, offsets, membership)
 
-kafka.settings, kafka.KafkaBus.commit = soon, dying
+kafka.connect, kafka.KafkaBus.commit = soon, dying
 run_engine(BusConfig(**json.loads(sys.argv[1])), threading.Event())
 """
 FIRING = ("polled", "begin", "produce one", "produce", "flush", "send offsets", "commit sent", "committed")

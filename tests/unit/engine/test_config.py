@@ -55,15 +55,29 @@ def test_properties_the_protocols_depend_on_are_left_out(name: str) -> None:
     [
         "plugin.library.paths",
         "sasl.kerberos.kinit.cmd",
-        "enable.ssl.certificate.verification",
         "ssl.engine.location",
         "ssl.providers",
     ],
 )
-def test_properties_that_run_programs_or_switch_verification_off_are_refused_by_name(name: str) -> None:
+def test_properties_that_load_or_run_programs_are_refused_by_name(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"'kafka_default' sets {name}") as refused:
         made({name: "secret-value"})
     assert "secret-value" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("enable.ssl.certificate.verification", False),
+        ("enable.ssl.certificate.verification", "False"),
+        ("ssl.endpoint.identification.algorithm", "none"),
+    ],
+)
+def test_switching_verification_off_is_refused_and_leaving_it_on_is_not(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=rf"sets {name}"):
+        made({name: value})
+    on = {"enable.ssl.certificate.verification": "true", "ssl.endpoint.identification.algorithm": "https"}
+    assert made(on).client == SERVERS | on
 
 
 def test_a_connection_without_servers_is_refused_with_an_example() -> None:

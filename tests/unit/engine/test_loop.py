@@ -273,7 +273,7 @@ def test_a_registry_that_cannot_be_read_to_its_end_is_an_error_that_says_where_i
     bus = FakeBus()
     ticks = iter(range(0, 10_000, 20))
     bus.end_offsets = lambda partitions: dict.fromkeys(partitions, 5)  # type: ignore[method-assign]
-    with pytest.raises(EngineError, match=r"b-subscription\[0\] could not be read up to offset 5 .* at 0"):
+    with pytest.raises(EngineError, match=r"b-subscription\[0\] could not be read up to offset 5: .* at 0"):
         Engine(bus, CONFIG, 1, monotonic=lambda: float(next(ticks)))
 
 

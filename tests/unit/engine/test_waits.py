@@ -46,6 +46,9 @@ class Stage:
         self.script: list[Callable[[], list[Any]]] = []
         self.produced: list[tuple[bytes, bytes]] = []
         self.refusals: list[Exception] = []
+        self.undelivered: list[Any] = []
+        self.broker_says: KafkaError | None = None
+        self.read_so_far: dict[tuple[TopicPartition, int], bytes] = {}
         self.now = 0.0
 
     # -- the reader
@@ -55,7 +58,11 @@ class Stage:
 
     def take(self, most: int, timeout_s: float) -> list[Any]:
         if self.script:
-            return self.script.pop(0)()
+            items = self.script.pop(0)()
+            for item in items:
+                if isinstance(item, Record) and item.value is not None:
+                    self.read_so_far[item.source, item.offset] = item.value
+            return items
         self.stop.set()
         return []
 
@@ -64,13 +71,17 @@ class Stage:
 
     # -- the producer
 
-    def produce(self, topic: str, value: bytes, key: bytes, partition: int) -> None:
+    def produce(self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: Any) -> None:
         assert (topic, partition) == ("b-subscription", 0)
         if self.refusals:
             raise self.refusals.pop(0)
         self.produced.append((key, value))
+        self.undelivered.append(on_delivery)
 
     def poll(self, timeout_s: float) -> int:
+        for told in self.undelivered:
+            told(self.broker_says, None)
+        self.undelivered.clear()
         return 0
 
     def flush(self, timeout_s: float) -> int:
@@ -101,6 +112,8 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr("interlock.engine.waits.KafkaReader", lambda *_: made)
     monkeypatch.setattr("confluent_kafka.Producer", lambda _: made)
     monkeypatch.setattr("interlock.engine.waits.time.monotonic", lambda: made.now)
+    # The real one reads the topic again; tests/integration/engine shows it.
+    monkeypatch.setattr(Waits, "_fetch", lambda _, place: made.read_so_far[place.source, place.offset])
     return made
 
 
@@ -289,34 +302,11 @@ def test_a_wait_whose_registration_is_not_there_is_registered_again(stage: Stage
     assert len(mine) == (2 if by_me else 1)
 
 
-def test_what_was_wrong_with_the_waits_is_well_once_they_are_connected(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The runtime tells the tasks why a life of the waits ended; the next one takes that back."""
-    from interlock.engine.runtime import Runtime
-
-    runtime = Runtime(CONFIG)
-    monkeypatch.setattr(runtime, "_run_engine", lambda: None)
-    monkeypatch.setattr(runtime, "waits", stage.waits)
-    stage.waits._board = runtime.board
-    lives = iter([EngineError("Topic 'b-action' is missing.")])
-
-    def check(_: BusConfig) -> dict[str, int]:
-        for error in lives:
-            raise error
-        return {"b-action": 1}
-
-    monkeypatch.setattr("interlock.engine.waits.check", check)
-    monkeypatch.setattr("interlock.engine.runtime.MOST_WAIT_S", 0.01)
-    heard: list[Notice] = []
-    runtime.board.listen("me", heard.append)
-    while_it_runs: list[Notice] = []
-
-    def last() -> list[Any]:
-        while_it_runs.extend(heard)
-        runtime._stop.set()
-        return []
-
-    stage.script = [lambda: ENDS, last]
-    runtime._live("waits", runtime._run_waits)
-    assert while_it_runs == [Notice("Topic 'b-action' is missing."), Notice(None)]
+def test_a_registration_that_the_broker_refuses_is_told_to_its_task(stage: Stage) -> None:
+    """The client takes the record; only its delivery fails."""
+    _, heard = stage.open(W)
+    stage.broker_says = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    stage.run(ENDS)
+    [notice] = heard
+    assert isinstance(notice, Notice)
+    assert "'w' cannot be registered" in str(notice.text)

@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from airflow.sdk import Connection
@@ -64,6 +64,7 @@ class FakeWaits:
         self.then: Callable[[Wait], None] = lambda _: None
         self.threads: list[threading.Thread] = []
         self.look = True
+        self.runtime: Any = None
 
     def open(self, registration: Any, deliver: Any) -> Wait:
         wait = Wait(registration, deliver)
@@ -91,6 +92,13 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     class FakeRuntime:
         waits = made
+        used: ClassVar[list[Any]] = []
+
+        def use(self, config: Any) -> None:
+            self.used.append(config)
+
+        def may_read_connection(self) -> bool:
+            return True
 
         @classmethod
         def of(cls, config: Any) -> FakeRuntime:
@@ -101,7 +109,8 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Any:
         assert conn_id == "kafka_default"
         return Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
 
-    monkeypatch.setattr(module, "Runtime", FakeRuntime)
+    monkeypatch.setattr("interlock.engine.runtime.Runtime", FakeRuntime)
+    made.runtime = FakeRuntime
     monkeypatch.setattr(module.BaseHook, "aget_connection", connection)
     yield made
     for thread in made.threads:
@@ -177,6 +186,24 @@ def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(
     [payload] = events_of(trigger)
     assert payload["outcome"] == "fired"
     assert said == [("warning", "Cannot reach the bus. The wait goes on."), ("info", "The bus works again.")]
+
+
+def test_while_something_is_wrong_the_connection_is_read_again(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "READ_AGAIN_S", 0.01)
+    read_again = threading.Event()
+    monkeypatch.setattr(waits.runtime, "use", lambda self, config: read_again.set())
+
+    def troubles(wait: Wait) -> None:
+        wait.deliver(Notice("The password is wrong."))
+        assert read_again.wait(10)
+        wait.deliver(Notice(None))
+        wait.deliver(delivery(wait))
+
+    waits.then = troubles
+    [payload] = events_of(a_trigger())
+    assert payload["outcome"] == "fired"
 
 
 def test_when_the_time_is_over_it_says_so_with_the_keys_to_remove(waits: FakeWaits) -> None:
