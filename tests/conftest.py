@@ -27,7 +27,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if skipped := _skipped(config):
         terminalreporter.write_line(
-            f"FAILED: {skipped} skipped; a test that cannot run here must fail and say what it lacks", red=True
+            f"FAILED: {skipped} skipped; a test that cannot run here must fail and say what it lacks",
+            red=True,
         )
 
 
