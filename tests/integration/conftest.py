@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from interlock.plugin.broker import LocalBroker
@@ -18,6 +21,27 @@ def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
             print(f"\n{text}", flush=True)
 
     return line
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[..., Any]:
+    """`eventually("what is awaited", fact)` gives the first true value of `fact()`.
+
+    The test fails when there is none within `deadline_s`, by default 60.
+    """
+
+    def first_true(what: str, fact: Callable[[], Any], deadline_s: float = 60.0) -> Any:
+        deadline = time.monotonic() + deadline_s
+        pause = threading.Event()
+        while True:
+            value = fact()
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                pytest.fail(f"not within {deadline_s:.0f} s: {what}")
+            pause.wait(0.1)
+
+    return first_true
 
 
 @pytest.fixture(scope="session")

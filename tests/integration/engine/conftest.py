@@ -8,14 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from interlock import Condition, Event
 from interlock.engine.config import BusConfig
@@ -26,6 +25,8 @@ from interlock.engine.runtime import run_engine
 from interlock.engine.topics import create
 from interlock.engine.waits import Delivery, Waits
 from interlock.events import Emitter
+
+from demo.topics import Record, read_all
 
 DEADLINE_S = 40.0
 ENGINE_PROCESS = """
@@ -38,24 +39,12 @@ threading.Event().wait()
 """
 
 
-def eventually(what: str, fact: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
-    """The first true value of `fact`; the test fails when there is none before the deadline."""
-    deadline = time.monotonic() + deadline_s
-    pause = threading.Event()
-    while True:
-        value = fact()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {deadline_s:.0f} s: {what}")
-        pause.wait(0.05)
-
-
 @dataclass(eq=False)
 class OpenWait:
     """A wait as a trigger has one; keeps what was delivered."""
 
     registration: Registration
+    eventually: Callable[..., Any]
     notices: list[str | None] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
 
@@ -66,7 +55,7 @@ class OpenWait:
             self.deliveries.append(item)
 
     def firing(self) -> Delivery:
-        return eventually(
+        return self.eventually(
             f"{self.registration.subscription} fires", lambda: self.deliveries and self.deliveries[0]
         )
 
@@ -74,8 +63,9 @@ class OpenWait:
 class Bench:
     """One bus, and all that a test does with it."""
 
-    def __init__(self, config: BusConfig, partitions: int) -> None:
+    def __init__(self, config: BusConfig, partitions: int, eventually: Callable[..., Any]) -> None:
         self.config, self.partitions = config, partitions
+        self._eventually = eventually
         self.stack = ExitStack()
         self._emitter: Emitter | None = None
         self.admin = AdminClient(dict(config.client))
@@ -105,7 +95,7 @@ class Bench:
         def open_wait(
             subscription: str, condition: Condition, key: str | None = None, since_ms: int = 0
         ) -> OpenWait:
-            wait = OpenWait(Registration.of(subscription, condition, key, since_ms))
+            wait = OpenWait(Registration.of(subscription, condition, key, since_ms), self._eventually)
             waits.open(wait.registration, wait)
             return wait
 
@@ -118,16 +108,20 @@ class Bench:
     # -- engines
 
     @contextmanager
-    def engine(self) -> Iterator[None]:
-        """An engine in a thread, started anew when it ends with an EngineError, as the runtime does."""
+    def engine(self, *, allow_restarts: bool = False) -> Iterator[None]:
+        """An engine in a thread, started anew when it ends with an EngineError, as the runtime does.
+
+        The test fails at the end of the block if that happened, unless it allows it.
+        """
         stop = threading.Event()
+        ended: list[EngineError] = []
 
         def life() -> None:
             while not stop.is_set():
                 try:
                     run_engine(self.config, stop)
                 except EngineError as e:
-                    print("the engine ended:", e)
+                    ended.append(e)
                     stop.wait(0.5)
 
         thread = threading.Thread(target=life, name="engine")
@@ -137,6 +131,8 @@ class Bench:
         finally:
             stop.set()
             thread.join(30)
+        assert not thread.is_alive(), "the engine does not stop"
+        assert allow_restarts or not ended, f"the engine was restarted after: {ended}"
 
     def engine_process(self) -> subprocess.Popen[bytes]:
         """An engine in a process of its own, killed at the end of the test if it still runs."""
@@ -157,37 +153,15 @@ class Bench:
 
     # -- the log
 
-    def records(self, kind: str) -> list[Any]:
+    def records(self, kind: str) -> list[Record]:
         """All committed records of one of the bus's topics, read by a consumer that is not Interlock's."""
-        topic = self.config.topic(kind)
-        consumer = Consumer(
-            {
-                **self.config.client,
-                "group.id": "test",
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "earliest",
-                "enable.partition.eof": True,
-            }
-        )
-        partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
-        found, open_ = [], set(partitions)
-        deadline = time.monotonic() + DEADLINE_S
-        while open_ and time.monotonic() < deadline:
-            for message in consumer.consume(1000, 0.2):
-                if message.error() is None:
-                    found.append(message)
-                elif message.error().code() == KafkaError._PARTITION_EOF:
-                    open_.discard(message.partition())
-        consumer.close()
-        assert not open_, f"{topic}: partitions {open_} could not be read to their ends"
-        return sorted(found, key=lambda m: (m.partition(), m.offset()))
+        found = read_all(self.config.bootstrap_servers, self.config.topic(kind), DEADLINE_S)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
 
     def firings(self) -> list[dict[str, Any]]:
         """Every firing that was ever written, repeats included."""
-        values = [json.loads(m.value()) for m in self.records("action") if m.value()]
-        return [v for v in values if v["state"] == "fired"]
+        forms = [record.json() for record in self.records("action")]
+        return [form for form in forms if form and form["state"] == "fired"]
 
     def committed(self, kind: str, partition: int) -> int:
         """The committed offset of the engines' group, asked for by a client that is not in it."""
@@ -205,16 +179,12 @@ class Bench:
 
 
 @pytest.fixture
-def bench(bootstrap_servers: str, unique_name: Callable[[str], str]) -> Iterator[Bench]:
+def bench(
+    bootstrap_servers: str, unique_name: Callable[[str], str], eventually: Callable[..., Any]
+) -> Iterator[Bench]:
     """A new bus with four partitions on the session's broker."""
     config = BusConfig(name=unique_name("bus"), client={"bootstrap.servers": bootstrap_servers})
     create(config, partitions=4)
-    made = Bench(config, 4)
+    made = Bench(config, 4, eventually)
     with made.stack:
         yield made
-
-
-@pytest.fixture(name="eventually")
-def eventually_fixture() -> Callable[..., Any]:
-    """`eventually(what, fact)`: see the function."""
-    return eventually

@@ -87,14 +87,14 @@ DEATHS = [("-action", step) for step in FIRING] + [("-trigger", step) for step i
 
 
 def test_an_engine_that_dies_at_any_step_of_the_commit_loses_and_repeats_nothing(
-    bench: Any, unique_name: Callable[[str], str]
+    bench: Any, unique_name: Callable[[str], str], eventually: Any
 ) -> None:
     with ExitStack() as stack:
         stages = {}
         for death in DEATHS:
             config = BusConfig(name=unique_name("bus"), client=bench.config.client)
             create(config, partitions=1)
-            stage = type(bench)(config, 1)
+            stage = type(bench)(config, 1, eventually)
             stack.enter_context(stage.stack)
             waiting = stack.enter_context(stage.waiting())
             waits = [waiting(f"w-{day}", PAIR, day) for day in DAYS]
@@ -120,8 +120,8 @@ def test_an_engine_that_dies_at_any_step_of_the_commit_loses_and_repeats_nothing
         assert found == {death: Counter(DAYS) for death in DEATHS}
 
 
-def _match(message: Any) -> Any:
-    return msgspec.msgpack.decode(message.value())
+def _match(record: Any) -> Any:
+    return msgspec.msgpack.decode(record.value)
 
 
 def test_an_engine_that_fails_inside_a_transaction_holds_nobody_back_until_a_timeout(
@@ -142,7 +142,7 @@ def test_an_engine_that_fails_inside_a_transaction_holds_nobody_back_until_a_tim
             raise EngineError("something else than Kafka's")
 
     monkeypatch.setattr(KafkaBus, "_produce", fails_once)
-    with bench.engine(), bench.waiting() as waiting:
+    with bench.engine(allow_restarts=True), bench.waiting() as waiting:
         wait = waiting("w", event("solo"))
         bench.emit("solo")
         wait.firing()
