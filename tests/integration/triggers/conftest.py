@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-import time
-from collections.abc import Callable, Iterator
-from threading import Event as Flag
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -82,22 +80,6 @@ class Site:
     def log(self, dag_id: str, run_id: str, task_id: str = "wait") -> str:
         """The task's log as its author sees it, details of errors included, in one text."""
         return "\n".join(str(line) for line in self.api.log(dag_id, run_id, task_id))
-
-
-def eventually(what: str, fact: Callable[[], Any], deadline_s: float = 90.0) -> Any:
-    deadline = time.monotonic() + deadline_s
-    while True:
-        value = fact()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            pytest.fail(f"not within {deadline_s:.0f} s: {what}")
-        Flag().wait(0.2)
-
-
-@pytest.fixture(name="eventually")
-def eventually_fixture() -> Callable[..., Any]:
-    return eventually
 
 
 @pytest.fixture(scope="package")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from interlock import Event
 from interlock.engine.config import BusConfig
 from interlock.engine.topics import create
 from interlock.events import Emitter
 from interlock.plugin.broker import LocalBroker
+
+from demo.topics import Record, read_all
 
 DAY = "2024-05-17"
 
@@ -34,35 +35,25 @@ def committed(bus: BusConfig, partition: int) -> int:
     return found.offset
 
 
-def records(bus: BusConfig, kind: str) -> list[Any]:
-    """All committed records of a topic, read by a consumer that is not Interlock's."""
-    consumer = Consumer(
-        {
-            **bus.client,
-            "group.id": "test",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
-        }
-    )
-    topic = bus.topic(kind)
-    partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-    consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
-    found, ends = [], 0
-    while ends < len(partitions):
-        for message in consumer.consume(100, 1.0):
-            if message.error() is None:
-                found.append(message)
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                ends += 1
-    consumer.close()
-    return found
+def records(bus: BusConfig, kind: str) -> list[Record]:
+    """All committed records of one of the bus's topics, read by a consumer that is not Interlock's."""
+    return read_all(bus.bootstrap_servers, bus.topic(kind))
+
+
+def states_of(bus: BusConfig, run_id: str) -> list[Record]:
+    """The state records of the run's wait: their keys begin with the incarnation of its registration."""
+    forms = [record.json() or {} for record in records(bus, "subscription")]
+    own = [form["incarnation"] for form in forms if f"/{run_id}/" in form.get("subscription", "")]
+    return [r for r in records(bus, "state") if own and r.key and r.key.startswith(own[0].encode())]
 
 
 def firings_of(bus: BusConfig, run_id: str) -> list[dict[str, Any]]:
-    values = [json.loads(m.value()) for m in records(bus, "action") if m.value()]
-    return [v for v in values if v["state"] == "fired" and run_id in v["subscription"]]
+    return [form for form in actions_of(bus, run_id) if form["state"] == "fired"]
+
+
+def actions_of(bus: BusConfig, run_id: str) -> list[dict[str, Any]]:
+    forms = [record.json() for record in records(bus, "action")]
+    return [form for form in forms if form and run_id in form["subscription"]]
 
 
 def test_a_wait_survives_its_triggerer_and_the_removal_of_its_first_half(site: Any, eventually: Any) -> None:
@@ -70,7 +61,7 @@ def test_a_wait_survives_its_triggerer_and_the_removal_of_its_first_half(site: A
     run_id = site.deferred("pair", logical_date=midnight(DAY))
     _, partition, offset = emit(site.bus, "first.half", data={"day": DAY}, id="one")
     eventually("the committed offset is past the first half", lambda: committed(site.bus, partition) > offset)
-    eventually("its match has gone into the state topic", lambda: len(records(site.bus, "state")) >= 2)
+    eventually("its match is in the state topic", lambda: len(states_of(site.bus, run_id)) == 2)
     admin = AdminClient(dict(site.bus.client))
     for kind in ("event", "trigger"):
         topic = site.bus.topic(kind)
@@ -86,8 +77,7 @@ def test_a_wait_survives_its_triggerer_and_the_removal_of_its_first_half(site: A
     assert output["key"] == DAY
     assert sorted(e["id"] for together in output["events"].values() for e in together) == ["one", "two"]
     assert len(firings_of(site.bus, run_id)) == 1
-    acked = [json.loads(m.value()) for m in records(site.bus, "action") if m.value()]
-    assert [a["state"] for a in acked if run_id in a["subscription"]] == ["fired", "acked"]
+    assert [action["state"] for action in actions_of(site.bus, run_id)] == ["fired", "acked"]
 
 
 def test_the_log_of_a_wait_tells_what_it_waits_for_and_what_came(site: Any, eventually: Any) -> None:
@@ -151,7 +141,7 @@ def test_a_wait_whose_time_is_over_fails_and_leaves_no_registration(site: Any, e
     assert "was not met within 3 s" in site.log("short", run_id)
 
     def removed() -> bool:
-        by_key = {m.key(): m.value() for m in records(site.bus, "subscription")}
+        by_key = {r.key: r.value for r in records(site.bus, "subscription")}
         return not any(value and run_id.encode() in value for value in by_key.values())
 
     eventually("the registration is removed", removed)
@@ -163,7 +153,7 @@ def test_an_emit_task_fails_with_the_reason_and_others_succeed(site: Any, eventu
     assert site.api.wait_for_run("emits", run_id) == "failed"
     states = {t["task_id"]: t["state"] for t in site.api.tasks("emits", run_id)}
     assert states == {"good": "success", "bad": "failed", "down": "failed"}
-    [message] = [m for m in records(site.bus, "event") if run_id.encode() in (m.value() or b"")]
-    assert dict(message.headers())["ce_source"] == b"/airflow/emits/good"
+    [record] = [r for r in records(site.bus, "event") if run_id.encode() in (r.value or b"")]
+    assert record.header("ce_source") == "/airflow/emits/good"
     assert "Not-A-Name" in site.log("emits", run_id, "bad")
     assert f"127.0.0.1:{site.port_down}" in site.log("emits", run_id, "down")
