@@ -165,6 +165,10 @@ def _check_path(path: object) -> None:
     _check_text("by", path, MAX_PATH_CHARS)
     text = str(path)
     if text.startswith(_DATA):
+        if "[" in text or "]" in text:
+            raise ConditionError(
+                f"event(by={_quoted(text)}): items of lists cannot be reached; name a member"
+            )
         if "" in text.split("."):
             raise ConditionError(
                 f"event(by={_quoted(text)}) has an empty member: write it as data.order.date"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +16,31 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 log = logging.getLogger("interlock.engine")
-ANSWER_TIMEOUT_S = 15.0
+ANSWER_TIMEOUT_S = 10.0
+REPEAT_AFTER_S = 60.0
+
+
+class _OncePerMinute(logging.Filter):
+    """Lets a client's line pass once a minute: while a broker is away, each repeats its own by the second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        # lines differ in the times and the client's number they tell
+        shape = re.sub(r"\d+", "#", record.getMessage())[:200]
+        now = time.monotonic()
+        if now - self._passed.get(shape, -REPEAT_AFTER_S) < REPEAT_AFTER_S:
+            return False
+        if len(self._passed) > 1000:
+            self._passed.clear()
+        self._passed[shape] = now
+        return True
+
+
+client_log = logging.getLogger("interlock.engine.librdkafka")
+client_log.addFilter(_OncePerMinute())
 
 
 class ClientErrors:
@@ -23,14 +48,14 @@ class ClientErrors:
 
     def __init__(self) -> None:
         self.last: str | None = None
-        self.logger = logging.getLogger("interlock.engine.librdkafka")
 
     def __call__(self, error: KafkaError) -> None:
         from confluent_kafka import KafkaError
 
         # "all brokers down" only repeats that the attempts before it failed, and hides why
         if error.code() != KafkaError._ALL_BROKERS_DOWN or self.last is None:
-            self.last = error.str()
+            # how long an attempt took would make one reason look like many
+            self.last = re.sub(r" \(after \d+ms in state \w+\)", "", error.str())
         log.debug("client reports %s: %s", error.name(), error.str())
 
     def clear(self) -> None:
@@ -53,6 +78,7 @@ class ClientErrors:
         try:
             admin.list_topics(timeout=timeout_s)
         except KafkaException as e:
+            admin.poll(0)  # what the client has to say of its attempts is said in here only
             raise self.unreachable(config, e.args[0].str()) from e
         self.clear()
 
@@ -66,7 +92,7 @@ def settings(config: BusConfig, errors: ClientErrors, **own: object) -> dict[str
         **config.client,
         **{key.replace("_", "."): value for key, value in own.items()},
         "error_cb": errors,
-        "logger": errors.logger,
+        "logger": client_log,
     }
 
 

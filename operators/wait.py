@@ -70,6 +70,8 @@ class EventSensor(BaseSensorOperator):
                 f"EventSensor {self.task_id!r}: the condition does not survive being written as JSON. "
                 "Build it with interlock.event(), & and | only."
             )
+        if key == "":
+            raise ConditionError(f"EventSensor {self.task_id!r}: key is empty; give one, or leave it out.")
         condition.check_key(key is not None)
         if not deferrable:
             raise ValueError(

@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Callable
 
     from airflow.cli.cli_config import GroupCommand
+
+    from ...engine.config import BusConfig
 
 
 def command() -> GroupCommand:
     from airflow.cli.cli_config import ARG_OUTPUT, ActionCommand, Arg, GroupCommand, lazy_load_command
 
+    from ...engine.config import DEFAULT_PARTITIONS
+
     bus = (
-        Arg(("--conn-id",), default="kafka_default", help="Airflow connection of type kafka"),
-        Arg(("--bus",), help="name of the bus, the prefix of its topics (default: [interlock] bus)"),
+        Arg(("--conn-id",), default="kafka_default", help="Airflow connection of type kafka (kafka_default)"),
+        Arg(("--bus",), help="name of the bus, the prefix of its topics (default: as configured)"),
         ARG_OUTPUT,
     )
     return GroupCommand(
@@ -28,7 +33,7 @@ def command() -> GroupCommand:
                 func=lazy_load_command("interlock.plugin.commands.topics.create"),
                 args=(
                     *bus,
-                    Arg(("--partitions",), type=int, default=16, help="partitions of each topic"),
+                    Arg(("--partitions",), type=int, help=f"partitions of each topic ({DEFAULT_PARTITIONS})"),
                     Arg(
                         ("--replication-factor",),
                         type=int,
@@ -50,11 +55,15 @@ def command() -> GroupCommand:
 def create(args: Namespace) -> None:
     """Create what is missing and show all; exit 1 with the reason when the cluster refuses."""
     from ...engine import topics
+    from ...engine.config import DEFAULT_PARTITIONS
+    from ...engine.errors import TopicsError
 
     def work() -> None:
         config = _config(args)
         created, _ = topics.create(
-            config, partitions=args.partitions, replication_factor=args.replication_factor
+            config,
+            partitions=args.partitions or DEFAULT_PARTITIONS,
+            replication_factor=args.replication_factor,
         )
         counts = topics.check(config)
         _show(
@@ -64,6 +73,13 @@ def create(args: Namespace) -> None:
                 for name, count in counts.items()
             ],
         )
+        others = {n for name, n in counts.items() if name != config.topic("subscription")} - {args.partitions}
+        if args.partitions is not None and others:
+            problem = (
+                f"Topics that were there have {', '.join(map(str, sorted(others)))} partitions, not "
+                f"{args.partitions}: a bus keeps the number it was made with."
+            )
+            raise TopicsError((problem,))
 
     _or_exit(work)
 
@@ -78,12 +94,13 @@ def check(args: Namespace) -> None:
     _or_exit(work)
 
 
-def _config(args: Namespace) -> Any:
-    from airflow.sdk import BaseHook
+def _config(args: Namespace) -> BusConfig:
+    # As `airflow connections get` reads it: the task SDK's way finds no connection of the database here.
+    from airflow.models.connection import Connection
 
     from ...triggers.settings import bus_config
 
-    return bus_config(BaseHook.get_connection(args.conn_id), bus=args.bus)
+    return bus_config(Connection.get_connection_from_secrets(args.conn_id), bus=args.bus)
 
 
 def _row(name: str, partitions: int, state: str) -> dict[str, Any]:
@@ -96,7 +113,7 @@ def _show(args: Namespace, rows: list[dict[str, Any]]) -> None:
     AirflowConsole().print_as(data=rows, output=args.output)
 
 
-def _or_exit(work: Any) -> None:
+def _or_exit(work: Callable[[], None]) -> None:
     from airflow.exceptions import AirflowNotFoundException
 
     from ...events.errors import InterlockError

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.topics import create
+from interlock.events.kafka import decode
 
 from demo.topics import read_all
 
@@ -17,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def example(page: str, word: str) -> str:
-    """The one block of a page with this word in it."""
+    """The one block of a page with this text in it."""
     [found] = [
         b for b in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL) if word in b
     ]
@@ -32,14 +33,25 @@ def bus(bootstrap_servers: str, unique_name: Callable[[str], str]) -> BusConfig:
 
 
 def test_the_emitter_example_of_the_events_page_emits(bus: BusConfig) -> None:
-    source = example("docs/events.md", "Emitter(")
-    source = source.replace("localhost:9092", bus.bootstrap_servers).replace("demo-event", bus.topic("event"))
+    source = example("docs/events.md", "import Emitter")
+    source = source.replace("localhost:9092", bus.bootstrap_servers).replace(
+        "interlock-event", bus.topic("event")
+    )
     exec(compile(source, "events.md", "exec"), {})
     [record] = read_all(bus.bootstrap_servers, bus.topic("event"))
     assert record.header("ce_type") == "com.bank.rates.published"
 
 
-def test_the_spark_example_of_the_readme_emits_what_the_job_said(bus: BusConfig) -> None:
+def test_the_plain_producer_of_the_events_page_writes_an_event(bus: BusConfig) -> None:
+    source = example("docs/events.md", "import Producer")
+    source = source.replace("localhost:9092", bus.bootstrap_servers)
+    exec(compile(source.replace("interlock-event", bus.topic("event")), "events.md", "exec"), {})
+    [record] = read_all(bus.bootstrap_servers, bus.topic("event"))
+    read = decode(record.key, record.value, record.headers)
+    assert (read.type, read.payload) == ("com.bank.rates.published", {"day": "2026-11-20"})
+
+
+def test_the_spark_examples_emit_what_the_job_said(bus: BusConfig) -> None:
     from pyspark.sql import SparkSession
 
     spark = (
@@ -56,11 +68,12 @@ def test_the_spark_example_of_the_readme_emits_what_the_job_said(bus: BusConfig)
         names: dict[str, Any] = {
             "spark": session,
             "date": "2026-11-20",
-            "write_orders": lambda given: given.range(7).count(),
+            "write_orders": lambda given: f"orders/{given.range(7).count()}",
         }
-        exec(compile(example("README.md", "completion_event("), "README", "exec"), names)
+        for page in ("README.md", "docs/spark.md"):
+            exec(compile(example(page, "completion_event("), page, "exec"), names)
     finally:
         spark.stop()
-    [record] = read_all(bus.bootstrap_servers, bus.topic("event"))
-    assert record.header("ce_type") == "interlock.spark.application.succeeded"
-    assert record.json()["rows"] == 7
+    records = read_all(bus.bootstrap_servers, bus.topic("event"))
+    assert [r.header("ce_type") for r in records] == ["interlock.spark.application.succeeded"] * 2
+    assert [(r.json()["date"], r.json()["output"]) for r in records] == [("2026-11-20", "orders/7")] * 2

@@ -12,7 +12,7 @@ from airflow.sdk import DAG
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # What needs a broker or Spark runs in tests/integration/docs.
-ELSEWHERE = ("Emitter(", "completion_event(")
+ELSEWHERE = ("Emitter(", "completion_event(", "Producer(")
 
 
 def blocks() -> list[Any]:

@@ -1,0 +1,156 @@
+"""The rights that docs/operating.md lists are enough, on a broker that checks them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from interlock import Event, event
+from interlock.engine.acknowledge import acknowledge
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import TopicsError, UnreachableError
+from interlock.engine.records import Registration
+from interlock.engine.runtime import Runtime
+from interlock.engine.topics import check, create
+from interlock.engine.waits import Delivery
+from interlock.events import Emitter
+from interlock.events.errors import EmitError
+from interlock.plugin.broker import LocalBroker
+
+TOPIC, GROUP, TXN = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
+READ, WRITE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE
+DESCRIBE, CONFIGS = AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
+INTERNAL = ("trigger", "state", "action", "subscription", "dead-letter")
+RIGHTS = {
+    "emitter": [(TOPIC, "bus-event", WRITE)],
+    "triggerer": [
+        *[(TOPIC, "bus-*", operation) for operation in (READ, DESCRIBE, CONFIGS)],
+        *[(TOPIC, f"bus-{kind}", WRITE) for kind in INTERNAL],
+        (TOPIC, "bus-trigger", DELETE),
+        (GROUP, "bus-engine", READ),
+        (TXN, "bus-engine-*", WRITE),
+    ],
+    "worker": [(TOPIC, f"bus-{kind}", op) for kind in ("action", "subscription") for op in (WRITE, DESCRIBE)],
+}
+
+
+def free_ports(count: int) -> list[int]:
+    taken = [socket.socket() for _ in range(count)]
+    for one in taken:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in taken]
+    for one in taken:
+        one.close()
+    return ports
+
+
+@pytest.fixture(scope="module")
+def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BusConfig]]:
+    """`user("triggerer")` is the bus as that user reaches it; each has the rights above, and no others."""
+    plain, sasl, controller = free_ports(3)
+    users = " ".join(f'user_{name}="{name}-secret"' for name in RIGHTS)
+    properties = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL://127.0.0.1:{sasl},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL://127.0.0.1:{sasl}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": (
+            f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+        ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+
+    def reached_by(name: str, password: str | None = None) -> BusConfig:
+        secret = {
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": name,
+            "sasl.password": password or f"{name}-secret",
+        }
+        client = {"bootstrap.servers": f"127.0.0.1:{sasl}", "security.protocol": "SASL_PLAINTEXT", **secret}
+        return BusConfig(name="bus", client=client)
+
+    with LocalBroker(tmp_path_factory.mktemp("acl"), port=plain, properties=properties) as broker:
+        create(BusConfig(name="bus", client={"bootstrap.servers": broker.bootstrap_servers}), partitions=2)
+        bindings = [
+            AclBinding(
+                kind,
+                pattern.removesuffix("*"),
+                ResourcePatternType.PREFIXED if pattern.endswith("*") else ResourcePatternType.LITERAL,
+                f"User:{name}",
+                "*",
+                operation,
+                AclPermissionType.ALLOW,
+            )
+            for name, rights in RIGHTS.items()
+            for kind, pattern, operation in rights
+        ]
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        for future in admin.create_acls(bindings).values():
+            future.result()
+        yield reached_by
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+
+    def __call__(self, item: Any) -> None:
+        self.items.append(item)
+
+    def delivery(self) -> Delivery | None:
+        return next((item for item in self.items if isinstance(item, Delivery)), None)
+
+
+def test_emitter_triggerer_and_worker_work_with_the_rights_listed(user: Any, eventually: Any) -> None:
+    runtime = Runtime(user("triggerer"))
+    runtime.start()
+    try:
+        heard = Heard()
+        runtime.waits.open(Registration.of("w", event("x"), None, 0), heard)
+        with Emitter(user("emitter").client, "bus-event") as emitter:
+            emitter.emit(Event.of("x", "/test"))
+        eventually("the wait fires", heard.delivery)
+        delivery = heard.delivery()
+        acknowledge(user("worker"), delivery.action, delivery.registration_keys)
+    finally:
+        runtime.stop()
+    assert [item.text for item in heard.items if not isinstance(item, Delivery)] == []
+
+
+def test_an_emitter_may_do_nothing_else(user: Any) -> None:
+    with pytest.raises((UnreachableError, TopicsError)):
+        check(user("emitter"))
+    with Emitter(user("emitter").client, "bus-action") as emitter, pytest.raises(EmitError):
+        emitter.emit(Event.of("x", "/test"), timeout_s=5)
+
+
+def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, eventually: Any) -> None:
+    runtime = Runtime(user("triggerer", "not-the-password"))
+    runtime.start()
+    try:
+        heard = Heard()
+        runtime.waits.open(Registration.of("w2", event("y"), None, 0), heard)
+        [notice] = eventually("the wait is told", lambda: heard.items)
+        assert "Authentication failed" in notice.text
+        assert "not-the-password" not in notice.text
+        runtime.use(user("triggerer"))
+        with Emitter(user("emitter").client, "bus-event") as emitter:
+            emitter.emit(Event.of("y", "/test"))
+        eventually("the wait fires", heard.delivery)
+    finally:
+        runtime.stop()
+    assert not any(thread.name.startswith("interlock-") for thread in threading.enumerate())
