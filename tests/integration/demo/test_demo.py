@@ -1,36 +1,85 @@
-"""The demo as a user runs it, on a broker, an Airflow and a Spark of its own: `make demo` calls just this."""
+"""The demo as a user runs it, on a broker, an Airflow and a Spark of its own.
+
+Each start takes half a minute, so stories are told side by side where they do not touch each other: the plain
+one beside the repeated events, the lost rates beside the misdated ones.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from demo.processes import MARKER
+from demo.rest import AirflowRest
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def environment(folder: Path, fault: str = "") -> dict[str, str]:
-    return {**os.environ, "DEMO_DIR": str(folder), "FAULT": fault, "KEEP": ""}
+COMMAND = [sys.executable, "-m", "demo"]
 
 
-def run_demo(folder: Path, fault: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "demo"],
-        cwd=ROOT,
-        env=environment(folder, fault),
-        capture_output=True,
-        text=True,
-        timeout=420,
-    )
+def environment(folder: Path, fault: str = "", keep: str = "") -> dict[str, str]:
+    # a `make` that runs these tests hands its own options down
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return {**own, "DEMO_DIR": str(folder), "FAULT": fault, "KEEP": keep}
+
+
+class Running:
+    """A demo in a session of its own, as in a terminal: Ctrl-C reaches all that is in it."""
+
+    def __init__(self, command: list[str], env: dict[str, str]) -> None:
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def read_until(self, text: str) -> str:
+        """The first line with this text in it."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if text in line:
+                return line
+        pytest.fail(f"the demo ended without {text!r}:\n{''.join(self.lines)}")
+
+    def ctrl_c(self) -> int:
+        """The demo's or make's exit status after it."""
+        assert self.process.stdout is not None
+        os.killpg(self.process.pid, signal.SIGINT)
+        self.lines += self.process.stdout.readlines()
+        return self.process.wait(60)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Running]]:
+    """Starts demos; one that a failed test left running gets a Ctrl-C."""
+    with ExitStack() as stack:
+
+        def started(command: list[str], env: dict[str, str]) -> Running:
+            demo = Running(command, env)
+            stack.callback(lambda: demo.process.poll() is None and demo.ctrl_c())
+            assert demo.process.stdout is not None
+            stack.callback(demo.process.stdout.close)
+            return demo
+
+        yield started
 
 
 def left_running(folder: Path) -> list[str]:
@@ -46,13 +95,26 @@ def left_running(folder: Path) -> list[str]:
     return found
 
 
-def test_both_reports_run_once_also_when_every_orders_event_comes_twice(tmp_path: Path) -> None:
+def spark_jvms(folder: Path) -> list[str]:
+    return [line for line in left_running(folder) if "org.apache.spark.deploy.SparkSubmit" in line]
+
+
+def test_make_demo_tells_two_reports_also_when_every_orders_event_comes_twice(tmp_path: Path) -> None:
     folder = tmp_path / "a demo"
-    done = run_demo(folder, "duplicate-orders")
+    done = subprocess.run(
+        ["make", "demo"],
+        cwd=ROOT,
+        env=environment(folder, ",duplicate-orders"),
+        capture_output=True,
+        text=True,
+        timeout=420,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
-    assert (result["reports"], result["duplicates"], result["missing"]) == (2, 0, 0)
-    assert len(result["resume_ms"]) == 2
+    two = {"reports": 2, "duplicates": 0, "missing": 0}
+    assert result["stories"] == {"none": two, "duplicate-orders": two}
+    assert (result["reports"], result["duplicates"], result["missing"]) == (4, 0, 0)
+    assert len(result["resume_ms"]) == 4
     assert done.stdout.count("the same orders event is sent again") == 2
     password = json.loads((folder / "airflow" / "passwords.json").read_text())["admin"]
     assert password not in done.stdout + done.stderr
@@ -61,40 +123,39 @@ def test_both_reports_run_once_also_when_every_orders_event_comes_twice(tmp_path
     assert left_running(folder) == []
 
 
-def test_lost_and_misdated_rates_end_the_demo_with_the_reason(tmp_path: Path) -> None:
-    done = run_demo(tmp_path / "demo", "drop-rates,wrong-date")
-    assert done.returncode == 1, done.stdout + done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
-    one_of_two = {"reports": 1, "duplicates": 0, "missing": 1}
-    assert result["stories"] == {"drop-rates": one_of_two, "wrong-date": one_of_two}
-    reasons = [line for line in done.stderr.splitlines() if "no rates event in the topic" in line]
-    assert len(reasons) == 2
-    assert [" instead" in reason for reason in reasons] == [False, True]
+def test_lost_and_misdated_rates_end_the_demo_with_the_reason_and_keep_leaves_it_up_until_ctrl_c(
+    tmp_path: Path, start: Callable[..., Running]
+) -> None:
+    demo = start(COMMAND, environment(tmp_path / "demo", "drop-rates,wrong-date", keep="1"))
+    url = demo.read_until("Everything is left up.").split()[-1]
+    login = re.search(r"login: (\S+)  password: (\S+)", demo.read_until("login: "))
+    assert login is not None
+    api = AirflowRest(url, *login.groups())
+    waits = [
+        api.task("daily_report", run["dag_run_id"], "ready")["state"] for run in api.runs("daily_report")
+    ]
+    api.close()
+    assert sorted(waits) == ["deferred", "deferred", "success", "success"]
+    assert demo.ctrl_c() == 1, demo.lines
     assert left_running(tmp_path / "demo") == []
+    [summary] = [line for line in demo.lines if line.startswith("{")]
+    one_of_two = {"reports": 1, "duplicates": 0, "missing": 1}
+    assert json.loads(summary)["stories"] == {"drop-rates": one_of_two, "wrong-date": one_of_two}
+    reasons = [line for line in demo.lines if "no rates event in the topic" in line]
+    assert sorted(" instead" in reason for reason in reasons) == [False, True]
 
 
-def test_ctrl_c_stops_all_that_was_started(tmp_path: Path) -> None:
+def test_ctrl_c_while_spark_runs_stops_all_that_make_demo_started(
+    tmp_path: Path, start: Callable[..., Running], eventually: Any
+) -> None:
     folder = tmp_path / "demo"
-    with subprocess.Popen(
-        [sys.executable, "-m", "demo"],
-        cwd=ROOT,
-        env=environment(folder),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as demo:
-        assert demo.stdout is not None
-        for line in demo.stdout:
-            if "starting Airflow" in line:
-                break
-        assert left_running(folder) != []
-        demo.send_signal(signal.SIGINT)
-        rest = demo.stdout.read()
-        assert demo.wait(60) == 130, rest
-    deadline = time.monotonic() + 10
-    while (left := left_running(folder)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert left == []
+    demo = start(["make", "demo"], environment(folder))
+    demo.read_until("orders_spark started")
+    eventually("a Spark job runs", lambda: spark_jvms(folder))
+    demo.ctrl_c()
+    assert demo.process.returncode != 0
+    assert any("stopped by Ctrl-C; nothing is left running" in line for line in demo.lines), demo.lines
+    assert left_running(folder) == []
 
 
 def test_an_occupied_port_is_one_sentence(tmp_path: Path) -> None:
@@ -105,9 +166,7 @@ def test_an_occupied_port_is_one_sentence(tmp_path: Path) -> None:
         taken.listen()
         port = taken.getsockname()[1]
         env = {**environment(tmp_path / "demo"), "DEMO_PORT": str(port)}
-        done = subprocess.run(
-            [sys.executable, "-m", "demo"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120
-        )
+        done = subprocess.run(COMMAND, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert done.stderr.strip() == f"demo: port {port} of 127.0.0.1 is in use; free it or choose another one"
 
@@ -121,9 +180,7 @@ def test_an_occupied_port_is_one_sentence(tmp_path: Path) -> None:
 )
 def test_what_is_missing_is_one_sentence(tmp_path: Path, variable: str, value: str, sentence: str) -> None:
     env = {**environment(tmp_path / "demo"), variable: value}
-    done = subprocess.run(
-        [sys.executable, "-m", "demo"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120
-    )
+    done = subprocess.run(COMMAND, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert sentence in line
