@@ -41,8 +41,6 @@ def test_topics_are_made_and_checked_through_a_connection_of_the_database(
     missing = airflow("interlock", "topics", "check", "--conn-id", "kafka_cli")
     assert missing.returncode == 1
     assert "kafka_cli" in missing.stderr
-        "isn`t", "isn't"
-    )
     extra = json.dumps({"bootstrap.servers": bootstrap_servers})
     assert (
         airflow("connections", "add", "kafka_cli", "--conn-type", "kafka", "--conn-extra", extra).returncode
