@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterable
 
 from ..conditions import MatcherIndex
-from .bus import Bus, Committed, End, Reader, Record, TopicPartition
+from .bus import Bus, Committed, End, Record, TopicPartition
 from .clients import log
 from .config import BusConfig
 from .errors import EngineError, RecordError, TopicsError, TransactionAborted, UnknownVersion
 from .outputs import Outputs
+from .recovery import STALL_S, Recovery
 from .registry import Registered, Registry
 from .source_task import Scan, SourceTask
 from .trigger_task import TriggerTask
@@ -24,7 +25,6 @@ MOST_SCANNED = 500  # of one slice of the scans in a pass: live events wait for 
 POLL_S = 0.1
 IDLE_COMMIT_S = 1.0  # an idle partition commits a new R within this
 PURGE_S = 60.0
-STALL_S = 30.0  # a reader that gets nothing for so long will not get there
 MOST_ABORTS = 5  # a rebalance aborts one or two; what aborts more is told, and tried with growing pauses
 
 
@@ -315,41 +315,3 @@ class Engine:
             self._bus.delete_below(below)
         for trigger in self._triggers.values():
             trigger.deleted_below = trigger.position
-
-
-class Recovery:
-    """Reads state partitions up to their ends into their tasks, a bit at a time."""
-
-    def __init__(
-        self,
-        reader: Reader,
-        tasks: dict[TopicPartition, TriggerTask],
-        ends: dict[TopicPartition, int],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._reader, self._tasks, self._monotonic = reader, tasks, monotonic
-        self._deadline = monotonic() + STALL_S
-        self._left = {tp: end for tp, end in ends.items() if end > 0}
-        self._reader.read(dict.fromkeys(self._left, 0))
-
-    def advance(self) -> bool:
-        """Read what has arrived; True when all are read to their ends."""
-        if self._left:
-            items = self._reader.take(MOST_RECORDS, POLL_S)
-            for item in items:
-                if isinstance(item, End):
-                    reached = item.offset
-                else:
-                    self._tasks[item.source].load(item)
-                    reached = item.offset + 1
-                if reached >= self._left.get(item.source, reached + 1):
-                    self._left.pop(item.source)
-            if items:
-                self._deadline = self._monotonic() + STALL_S
-            elif self._monotonic() > self._deadline:
-                left = ", ".join(f"{tp} up to {end}" for tp, end in self._left.items())
-                raise EngineError(f"State could not be read: {left}; nothing came for {STALL_S:.0f} s.")
-        return not self._left
-
-    def close(self) -> None:
-        self._reader.close()
