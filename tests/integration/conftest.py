@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,6 +10,9 @@ from typing import Any
 
 import pytest
 from interlock.plugin.broker import LocalBroker
+
+# It logs the end of its connections after pytest has closed its log.
+logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 @pytest.fixture(scope="session")
