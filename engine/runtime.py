@@ -80,8 +80,9 @@ class Runtime:
 
     def stop(self) -> None:
         """Leave the group and stop the threads, so that others take over at once. Bounded."""
-        self._stopped = True
-        self._life_over.set()
+        with self._lock:  # a changed connection must not begin new lives behind this
+            self._stopped = True
+            self._life_over.set()
         deadline = time.monotonic() + STOP_TIMEOUT_S
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
