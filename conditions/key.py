@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
@@ -12,6 +14,9 @@ from ..events.attributes import format_timestamp, parse_timestamp, shown
 from .errors import ConditionError
 
 MAX_KEY_BYTES: Final = 512
+MAX_KEY_PARTS: Final = 8
+
+KeyPart = str | int | float | Decimal | bool | date | datetime
 
 _COMPACT_DATE = re.compile(r"[0-9]{8}")
 # Only what could be a timestamp with a zone is parsed; str(datetime) has a space where RFC 3339 has T.
@@ -21,31 +26,46 @@ _TIMESTAMP = re.compile(
 )
 
 
-def canonical_key(value: str | int | float | Decimal | bool | date | datetime) -> str:
+def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
     """The canonical text of a correlation key; applied to its own result it changes nothing.
 
+    value: a tuple or list of 2 to 8 values is a composite key, whose text is a JSON array of theirs.
     Raises ConditionError for values without one: other types, NaN and infinity, the empty string, a datetime
     without zone, text that is no Unicode, more than 512 bytes of UTF-8.
     """
+    if not isinstance(value, (tuple, list)):
+        return _limited(_text_of(value))
+    if not 2 <= len(value) <= MAX_KEY_PARTS:  # K17
+        raise ConditionError(
+            f"a composite key has 2 to {MAX_KEY_PARTS} values, not {len(value)}: give a single one by itself"
+        )
+    for number, part in enumerate(value, 1):
+        if isinstance(part, (tuple, list)):
+            raise ConditionError(
+                f"value {number} of a composite key is a {type(part).__name__}: name one value"
+            )
+    parts = [_limited(_text_of(part)) for part in value]  # K14
+    return _limited(json.dumps(parts, ensure_ascii=False, separators=(",", ":")))
+
+
+def _text_of(value: object) -> str:
     if isinstance(value, str):
-        text = _of_text(str.__str__(value))
-    elif isinstance(value, bool):
-        text = "true" if value else "false"  # K8
-    elif isinstance(value, (int, float, Decimal)):
-        text = _of_text(_of_number(value))
-    elif isinstance(value, datetime):  # before date: a datetime is one
+        return _of_text(str.__str__(value))
+    if isinstance(value, bool):
+        return "true" if value else "false"  # K8
+    if isinstance(value, (int, float, Decimal)):
+        return _of_text(_of_number(value))
+    if isinstance(value, datetime):  # before date: a datetime is one
         try:
-            text = _of_text(format_timestamp(value))
+            return _of_text(format_timestamp(value))
         except ValueError as error:
             raise ConditionError(f"key {value!r} cannot be compared: {error}") from error
-    elif isinstance(value, date):
-        text = value.isoformat()
-    else:
-        raise ConditionError(
-            f"a key is a str, number, bool, date or datetime, not a {type(value).__name__}: name the one"
-            " value in it that is to be compared"
-        )
-    return _limited(text)
+    if isinstance(value, date):
+        return value.isoformat()
+    raise ConditionError(
+        f"a key is a str, number, bool, date or datetime, not a {type(value).__name__}: name the one value in"
+        " it that is to be compared"
+    )
 
 
 def _of_text(text: str) -> str:

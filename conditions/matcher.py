@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..events import content
 from ..events.attributes import is_name, shown
@@ -13,66 +12,125 @@ from ..events.errors import EventError
 from ..events.event import Event
 from .condition import Condition
 from .errors import ConditionError
-from .key import canonical_key
+from .filters.cel import Where
+from .filters.dialects import All, Exact, Prefix, Suffix, filter_from_json
+from .filters.filter import (
+    ACCEPTED,
+    Filter,
+    Verdict,
+    arguments,
+    check_size,
+    checked_pairs,
+    checked_text,
+    is_keyword_name,
+    quoted,
+)
+from .key import MAX_KEY_PARTS, canonical_key
 
-MAX_VALUE_CHARS: Final = 2048
+if TYPE_CHECKING:
+    from .condition import Keep
+
 MAX_LABEL_CHARS: Final = 128
 MAX_PATH_CHARS: Final = 256
+KEEP: Final = ("latest", "first", "all")
+MAX_LIMIT: Final = 1000
+DEFAULT_LIMIT: Final = 100
 _DATA = "data."
-# Keywords with a meaning of their own to come; an extension with such a name cannot be filtered by keyword.
-_RESERVED = frozenset({"topic", "where", "filters", "data"})
+# Keywords of event() with a meaning of their own: an attribute so called is filtered with Exact(...).
+# `topic` and `data` have none yet.
+_RESERVED = frozenset({"topic", "data"})
+_KEYWORDS = frozenset({"by", "label", "where", "filters", "keep", "limit"})
 _TYPE_PARTS_IN_LABEL = 2
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Matcher(Condition):
-    """A leaf: accepts the events whose attributes equal all of `exact`; made by `event()`.
+    """A leaf: accepts the events that pass `exact`, all of `filters`, and `where`; made by `event()`.
 
     exact: ((attribute, value), ...), sorted by attribute; values are attributes' canonical strings.
-    by: path of the correlation key: an attribute's name, or "data." and the members of JSON objects.
+    by: path of the correlation key: an attribute's name, or "data." and the members of JSON objects; a tuple
+        of 2 to 8 paths reads a composite key.
     label: the name of this matcher's part in firings; None: one is made (`Condition.labels`).
+    filters: whatever is no plain exact filter, in order of evaluation, each once.
+    where: a predicate in CEL, evaluated last.
+    keeps: which of repeated matches takes part, "latest", "first" or "all"; None stands for "latest".
+    limit: where it keeps "all", how many are held.
     """
 
     exact: tuple[tuple[str, str], ...]
-    by: str | None
+    by: str | tuple[str, ...] | None
     label: str | None
+    filters: tuple[Filter, ...]
+    where: Where | None
+    keeps: Keep | None
+    limit: int | None
 
     def __init__(
-        self, exact: Iterable[tuple[str, str]], by: str | None = None, label: str | None = None
+        self,
+        exact: Iterable[tuple[str, str]],
+        by: str | Sequence[str] | None = None,
+        label: str | None = None,
+        *,
+        filters: Iterable[Filter] = (),
+        where: Where | None = None,
+        keeps: Keep | None = None,
+        limit: int | None = None,
     ) -> None:
-        pairs = tuple(sorted(exact))
-        if not pairs:
+        pairs, rest = _merged(checked_pairs("event", exact), filters)
+        if not pairs and not rest and where is None:
             raise ConditionError(
                 'event() without a filter would match every event: name at least a type, event(type="...")'
             )
-        names = [name for name, _ in pairs]
-        for name, value in pairs:
-            _check_name(name)
-            _check_text(name, value, MAX_VALUE_CHARS)
-            if names.count(name) > 1:
-                raise ConditionError(f"attribute {name} is filtered twice: one value can be exact")
-        if by is not None:
-            _check_path(by)
+        check_size(rest, len(pairs))
+        if where is not None and not isinstance(where, Where):
+            raise ConditionError(f"event(where=...) is a {type(where).__name__}: give a predicate in CEL")
         if label is not None:
-            _check_text("label", label, MAX_LABEL_CHARS)
+            checked_text("event", "label", label, MAX_LABEL_CHARS)
         object.__setattr__(self, "exact", pairs)
-        object.__setattr__(self, "by", by)
+        object.__setattr__(self, "by", None if by is None else _checked_by(by))
         object.__setattr__(self, "label", label)
+        object.__setattr__(self, "filters", rest)
+        object.__setattr__(self, "where", where)
+        object.__setattr__(self, "keeps", keeps)
+        object.__setattr__(self, "limit", _checked_limit(keeps, limit))
 
     @property
     def default_label(self) -> str:
-        """The subject filtered for, else the last two dotted parts of the type, else the first value."""
+        """The subject filtered for, else the last two dotted parts of the type, else the first value.
+
+        Values of exact filters are looked at first, then those of prefix and suffix; without any: "event".
+        """
         wanted = dict(self.exact)
+        for each in self.filters:
+            if not wanted and isinstance(each, (Prefix, Suffix)):
+                wanted = dict(each.pairs)
         if "subject" in wanted:
             return wanted["subject"][:MAX_LABEL_CHARS]
         if "type" in wanted:
             return ".".join(wanted["type"].split(".")[-_TYPE_PARTS_IN_LABEL:])[-MAX_LABEL_CHARS:]
-        return self.exact[0][1][:MAX_LABEL_CHARS]
+        return next(iter(wanted.values()), "event")[:MAX_LABEL_CHARS]
 
     def accepts(self, event: Event) -> bool:
-        """True if every filtered attribute of `event` is there and equal; the key is not looked at."""
+        """True if `event` passes all filters; the key is not looked at. An error in evaluating is a no."""
         attributes = event.attributes
-        return all(attributes.get(name) == value for name, value in self.exact)
+        return (
+            all(attributes.get(name) == value for name, value in self.exact)
+            and all(each.accepts(event) for each in self.filters)
+            and (self.where is None or self.where.accepts(event))
+        )
+
+    def verdict(self, event: Event) -> Verdict:
+        """As `accepts`, with the term that refused and the error in evaluating, if there was one."""
+        for name, value in self.exact:
+            if event.attributes.get(name) != value:
+                return Verdict(False, term=f"Exact({arguments({name: value})})", attribute=name)
+        error: str | None = None
+        for each in (*self.filters, *((self.where,) if self.where is not None else ())):
+            verdict = each.verdict(event)
+            error = error or verdict.error
+            if not verdict.accepted:
+                return verdict._replace(error=error)
+        return ACCEPTED if error is None else Verdict(True, error)
 
     def key_of(self, event: Event) -> str | None:
         """The canonical text of the event's correlation key; None if it has none, and then it does not match.
@@ -87,9 +145,17 @@ class Matcher(Condition):
         first: tuple[str, ...] = ("type", "source", "subject")
         ordered = [name for name in first if name in wanted]
         ordered += [name for name in wanted if name not in ordered]
-        parts = [f"{name}={_quoted(wanted[name])}" for name in ordered]
-        parts += [f"by={_quoted(self.by)}"] if self.by is not None else []
-        parts += [f"label={_quoted(self.label)}"] if self.label is not None else []
+        # an attribute that cannot be a keyword of event() goes into a filter, which is merged back
+        apart = {name: wanted[name] for name in ordered if not _is_keyword_of_event(name)}
+        parts = [f"{name}={quoted(wanted[name])}" for name in ordered if name not in apart]
+        filters = [f"Exact({arguments(apart)})"] if apart else []
+        filters += map(str, self.filters)
+        parts += [f"filters=[{', '.join(filters)}]"] if filters else []
+        parts += [f"where={quoted(self.where.source)}"] if self.where is not None else []
+        parts += [f"by={_path_shown(self.by)}"] if self.by is not None else []
+        parts += [f"label={quoted(self.label)}"] if self.label is not None else []
+        parts += [f"keep={quoted(self.keeps)}"] if self.keeps is not None else []
+        parts += [f"limit={self.limit}"] if self.limit is not None else []
         return f"event({', '.join(parts)})"
 
 
@@ -98,14 +164,22 @@ def event(
     *,
     source: str | None = None,
     subject: str | None = None,
-    by: str | None = None,
+    by: str | Sequence[str] | None = None,
     label: str | None = None,
+    where: str | Where | None = None,
+    filters: Sequence[Filter | Mapping[str, object]] | None = None,
+    keep: Keep | None = None,
+    limit: int | None = None,
     **extensions: str,
 ) -> Matcher:
     """A matcher for the events whose attributes are exactly these; ConditionError names a wrong argument.
 
     extensions: any other attribute by its name, e.g. tenant="bank". by: "subject", "time", any attribute,
-    or a path into JSON data such as "data.order.date". label: its part's name in firings.
+    or a path into JSON data such as "data.order.date"; several paths make a composite key. label: its part's
+    name in firings. where: a predicate in CEL over `data` and `event`, e.g. "data.amount > 100". filters:
+    further filters, all of which must pass, such as Prefix(subject="orders/"), or their JSON form. keep:
+    which of repeated matches takes part, "latest" (as without it), "first", or "all", one after the other;
+    of those the latest `limit` (100) are held.
     """
     given: dict[str, object] = {"type": type, "source": source, "subject": subject}
     exact = [(name, value) for name, value in given.items() if value is not None]
@@ -113,11 +187,34 @@ def event(
         if name in _RESERVED:
             raise ConditionError(f"event({name}=...) is reserved and cannot filter an attribute")
         exact.append((name, value))
-    return Matcher(exact, by, label)  # type: ignore[arg-type]  # checked there
+    return Matcher(
+        exact,  # type: ignore[arg-type]  # checked there
+        by,
+        label,
+        filters=_filters(filters),
+        where=Where(where) if isinstance(where, str) else where,
+        keeps=keep,
+        limit=limit,
+    )
 
 
-def key_at(path: str, event: Event) -> str | None:
-    """The canonical key at a `by` path of an event, or None (see Matcher.key_of)."""
+def key_at(path: str | tuple[str, ...], event: Event) -> str | None:
+    """The canonical key at a `by` path, or at several, of an event; None if it has none (Matcher.key_of)."""
+    if isinstance(path, str):
+        return _key_at(path, event)
+    parts: list[str] = []
+    for each in path:
+        part = _key_at(each, event)
+        if part is None:
+            return None
+        parts.append(part)
+    try:
+        return canonical_key(parts)
+    except ConditionError:  # longer together than a key may be
+        return None
+
+
+def _key_at(path: str, event: Event) -> str | None:
     value: object
     if path.startswith(_DATA):
         if not content.is_json(event.datacontenttype):
@@ -140,46 +237,93 @@ def key_at(path: str, event: Event) -> str | None:
         return None
 
 
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not is_name(name):
+def _filters(given: object) -> list[Filter]:
+    if given is None:
+        return []
+    if not isinstance(given, (list, tuple)):
         raise ConditionError(
-            f"event({name}=...) names no attribute: names have lower-case letters a-z and digits only"
+            f"event(filters=...) is a {type(given).__name__}: give a list, such as [Prefix(subject=...)]"
         )
+    return [
+        each if isinstance(each, Filter) else filter_from_json(each, f"filters[{number}]")
+        for number, each in enumerate(given)
+    ]
 
 
-def _check_text(what: str, value: object, limit: int) -> None:
-    if not isinstance(value, str):
+def _merged(
+    exact: tuple[tuple[str, str], ...], filters: Iterable[Filter]
+) -> tuple[tuple[tuple[str, str], ...], tuple[Filter, ...]]:
+    """`exact` with the exact filters among `filters`, and the others, each once.
+
+    Filters that must all pass are one whether they stand alone or in an All, so that equal content is equal
+    and the index finds all that is exact.
+    """
+    wanted, rest = dict(exact), dict[Filter, None]()
+    waiting = list(filters)[::-1]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, All):
+            waiting += each.filters[::-1]
+        elif isinstance(each, Exact):
+            for name, value in each.pairs:
+                if wanted.setdefault(name, value) != value:
+                    raise ConditionError(
+                        f"attribute {name} must equal both {shown(wanted[name])} and {shown(value)}: no event"
+                        " can match. For one of several values write Any(Exact(...), Exact(...))"
+                    )
+        elif isinstance(each, Filter):
+            rest[each] = None
+        else:
+            raise ConditionError(
+                f"event(filters=...) holds a {type(each).__name__}: give filters, such as Prefix(subject=...)"
+            )
+    return tuple(sorted(wanted.items())), tuple(rest)
+
+
+def _checked_limit(keep: object, limit: object) -> int | None:
+    if keep is not None and (not isinstance(keep, str) or keep not in KEEP):
+        raise ConditionError(f"event(keep={shown(keep)}): it is one of {', '.join(KEEP)}")
+    if limit is None:
+        return DEFAULT_LIMIT if keep == "all" else None
+    if keep != "all":
+        raise ConditionError('event(limit=...) goes with keep="all" only: otherwise one match is kept')
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MAX_LIMIT:
+        raise ConditionError(f"event(limit={shown(limit)}): give a whole number from 1 to {MAX_LIMIT}")
+    return limit
+
+
+def _checked_by(by: object) -> str | tuple[str, ...]:
+    if not isinstance(by, (list, tuple)):
+        return _checked_path(by)
+    if not 2 <= len(by) <= MAX_KEY_PARTS:
         raise ConditionError(
-            f"event({what}=...) is a {type(value).__name__}: give a string; booleans and integers of an event"
-            ' are compared as "true", "false" and decimal digits'
+            f"event(by=[...]) has {len(by)} path{'' if len(by) == 1 else 's'}: a composite key has 2 to"
+            f' {MAX_KEY_PARTS}; a single path is given as a string, by="subject"'
         )
-    if not value:
-        raise ConditionError(f"event({what}='') is empty: leave it out or give a value")
-    if len(value) > limit:
-        raise ConditionError(f"event({what}=...) has {len(value)} characters: at most {limit}")
-    if any("\ud800" <= char <= "\udfff" for char in value):
-        raise ConditionError(f"event({what}={shown(value)}) is no Unicode text")
+    paths = tuple(_checked_path(path) for path in by)
+    if len(set(paths)) < len(paths):
+        raise ConditionError(f"event(by={_path_shown(paths)}) names a path twice")
+    return paths
 
 
-def _check_path(path: object) -> None:
-    _check_text("by", path, MAX_PATH_CHARS)
-    text = str(path)
+def _checked_path(path: object) -> str:
+    text = checked_text("event", "by", path, MAX_PATH_CHARS)
     if text.startswith(_DATA):
         if "[" in text or "]" in text:
-            raise ConditionError(
-                f"event(by={_quoted(text)}): items of lists cannot be reached; name a member"
-            )
+            raise ConditionError(f"event(by={quoted(text)}): items of lists cannot be reached; name a member")
         if "" in text.split("."):
-            raise ConditionError(
-                f"event(by={_quoted(text)}) has an empty member: write it as data.order.date"
-            )
+            raise ConditionError(f"event(by={quoted(text)}) has an empty member: write it as data.order.date")
     elif not is_name(text):
         raise ConditionError(
-            f"event(by={_quoted(text)}) is no path: write an attribute's name, or data.order.date for a value"
+            f"event(by={quoted(text)}) is no path: write an attribute's name, or data.order.date for a value"
             " in the data"
         )
+    return text
 
 
-def _quoted(text: str) -> str:
-    # JSON's escapes are Python's too, except for what cannot be printed
-    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
+def _path_shown(by: str | tuple[str, ...]) -> str:
+    return quoted(by) if isinstance(by, str) else f"({', '.join(map(quoted, by))})"
+
+
+def _is_keyword_of_event(name: str) -> bool:
+    return is_keyword_name(name) and name not in _RESERVED and name not in _KEYWORDS

@@ -1,0 +1,21 @@
+"""Predicates over one event: the dialects of CloudEvents Subscriptions, and `where` in CEL. All pure."""
+
+from __future__ import annotations
+
+from .cel import Where
+from .dialects import All, Any, Exact, Not, Prefix, Sql, Suffix, filter_from_json
+from .filter import Filter, Verdict
+
+__all__ = [
+    "All",
+    "Any",
+    "Exact",
+    "Filter",
+    "Not",
+    "Prefix",
+    "Sql",
+    "Suffix",
+    "Verdict",
+    "Where",
+    "filter_from_json",
+]

@@ -1,0 +1,303 @@
+"""The filter dialects of CloudEvents Subscriptions: exact, prefix, suffix, all, any, not and sql.
+
+Rules: CloudEvents Subscriptions API 1.0, section "Filter Dialects".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from ...events.attributes import shown
+from ...events.event import Event
+from ..errors import ConditionError
+from .filter import (
+    ACCEPTED,
+    MAX_FILTER_DEPTH,
+    MAX_FILTER_NODES,
+    Filter,
+    Verdict,
+    arguments,
+    check_size,
+    checked_pairs,
+    quoted,
+)
+
+if TYPE_CHECKING:
+    from .cesql import Expression
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Comparison(Filter):
+    """Compares attributes with values, character by character; true if all of them agree.
+
+    pairs: ((attribute, value), ...), sorted by attribute. An attribute that the event lacks never agrees.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    dialect: ClassVar[str] = ""
+    agrees: ClassVar[Callable[[str, str], bool]]
+
+    def __init__(self, attributes: Mapping[str, str] | None = None, /, **named: str) -> None:
+        name = type(self).__name__
+        if attributes is not None and not isinstance(attributes, Mapping):
+            raise ConditionError(
+                f"{name}() got a {type(attributes).__name__}: write {name}(subject=...) or a dict"
+            )
+        pairs = checked_pairs(name, (*(attributes or {}).items(), *named.items()))
+        if not pairs:
+            raise ConditionError(
+                f"{name}() names no attribute: it would accept every event. Write {name}(subject=...)"
+            )
+        object.__setattr__(self, "pairs", pairs)
+        check_size((self,))
+
+    def accepts(self, event: Event) -> bool:
+        attributes, agrees = event.attributes, type(self).agrees
+        for name, wanted in self.pairs:
+            value = attributes.get(name)
+            if value is None or not agrees(value, wanted):
+                return False
+        return True
+
+    def verdict(self, event: Event) -> Verdict:
+        for name, wanted in self.pairs:
+            value = event.attributes.get(name)
+            if value is None or not type(self).agrees(value, wanted):
+                term = f"{type(self).__name__}({arguments({name: wanted})})"
+                return Verdict(False, term=term, attribute=name)
+        return ACCEPTED
+
+    def to_json(self) -> dict[str, object]:
+        return {self.dialect: dict(self.pairs)}
+
+    @property
+    def nodes(self) -> int:
+        return len(self.pairs)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({arguments(dict(self.pairs))})"
+
+
+class Exact(Comparison):
+    """True if each attribute named equals its value: Exact(type="com.shop.order", tenant="bank")."""
+
+    dialect = "exact"
+    agrees = str.__eq__
+
+
+class Prefix(Comparison):
+    """True if each attribute named starts with its value: Prefix(subject="orders/")."""
+
+    dialect = "prefix"
+    agrees = str.startswith
+
+
+class Suffix(Comparison):
+    """True if each attribute named ends with its value: Suffix(subject=".parquet")."""
+
+    dialect = "suffix"
+    agrees = str.endswith
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Group(Filter):
+    """Joins filters; at least one. Their order is the order of evaluation and belongs to the filter."""
+
+    filters: tuple[Filter, ...]
+    dialect: ClassVar[str] = ""
+
+    def __init__(self, *filters: Filter) -> None:
+        name = type(self).__name__
+        if not filters:
+            raise ConditionError(f"{name}() holds no filter: give at least one")
+        for number, each in enumerate(filters, 1):
+            _check_filter(f"argument {number} of {name}", each)
+        object.__setattr__(self, "filters", filters)
+        object.__setattr__(self, "_nodes", 1 + sum(each.nodes for each in filters))
+        object.__setattr__(self, "_depth", 1 + max(each.depth for each in filters))
+        check_size((self,))
+
+    def to_json(self) -> dict[str, object]:
+        return {self.dialect: [each.to_json() for each in self.filters]}
+
+    @property
+    def nodes(self) -> int:
+        nodes: int = self.__dict__["_nodes"]
+        return nodes
+
+    @property
+    def depth(self) -> int:
+        depth: int = self.__dict__["_depth"]
+        return depth
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(str, self.filters))})"
+
+
+class All(Group):
+    """True if all of the filters are."""
+
+    dialect = "all"
+
+    def accepts(self, event: Event) -> bool:
+        return all(each.accepts(event) for each in self.filters)
+
+    def verdict(self, event: Event) -> Verdict:
+        error: str | None = None
+        for each in self.filters:
+            verdict = each.verdict(event)
+            error = error or verdict.error
+            if not verdict.accepted:
+                return verdict._replace(error=error)
+        return ACCEPTED if error is None else Verdict(True, error)
+
+
+class Any(Group):
+    """True if one of the filters is."""
+
+    dialect = "any"
+
+    def accepts(self, event: Event) -> bool:
+        return any(each.accepts(event) for each in self.filters)
+
+    def verdict(self, event: Event) -> Verdict:
+        error: str | None = None
+        for each in self.filters:
+            verdict = each.verdict(event)
+            error = error or verdict.error
+            if verdict.accepted:
+                return ACCEPTED if error is None else Verdict(True, error)
+        return Verdict(False, error, str(self))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Not(Filter):
+    """True if the filter is false, also where it is false because an attribute is missing or by an error."""
+
+    filter: Filter
+
+    def __init__(self, filter: Filter, /) -> None:  # noqa: A002  # the dialect's word
+        _check_filter("argument of Not", filter)
+        object.__setattr__(self, "filter", filter)
+        check_size((self,))
+
+    def accepts(self, event: Event) -> bool:
+        return not self.filter.accepts(event)
+
+    def verdict(self, event: Event) -> Verdict:
+        verdict = self.filter.verdict(event)
+        if not verdict.accepted:
+            return ACCEPTED if verdict.error is None else Verdict(True, verdict.error)
+        return Verdict(False, verdict.error, str(self))
+
+    def to_json(self) -> dict[str, object]:
+        return {"not": self.filter.to_json()}
+
+    @property
+    def nodes(self) -> int:
+        return 1 + self.filter.nodes
+
+    @property
+    def depth(self) -> int:
+        return 1 + self.filter.depth
+
+    def __str__(self) -> str:
+        return f"Not({self.filter})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Sql(Filter):
+    """True if an expression in CloudEvents SQL 1.0 gives true, without an error: Sql("INT(level) > 3")."""
+
+    expression: str
+
+    def __init__(self, expression: str, /) -> None:
+        if not isinstance(expression, str):
+            raise ConditionError(f"Sql() got a {type(expression).__name__}: give the expression as a string")
+        from .cesql import compile  # noqa: A004  # loads the parser, which most conditions do without
+
+        object.__setattr__(self, "expression", str.__str__(expression))
+        object.__setattr__(self, "_compiled", compile(self.expression))
+
+    def verdict(self, event: Event) -> Verdict:
+        compiled: Expression = self.__dict__["_compiled"]
+        result = compiled.evaluate(event.attributes)
+        if result.error is not None:
+            return Verdict(False, result.error, str(self))
+        return ACCEPTED if result.value is True else Verdict(False, term=str(self))
+
+    def to_json(self) -> dict[str, object]:
+        return {"sql": self.expression}
+
+    def __reduce__(self) -> tuple[type[Sql], tuple[str]]:
+        return (Sql, (self.expression,))  # the text alone: it is compiled where it is read
+
+    def __str__(self) -> str:
+        return f"Sql({quoted(self.expression)})"
+
+
+_COMPARISONS: Final[Mapping[str, type[Comparison]]] = {kind.dialect: kind for kind in (Exact, Prefix, Suffix)}
+_GROUPS: Final[Mapping[str, type[Group]]] = {kind.dialect: kind for kind in (All, Any)}
+DIALECTS: Final = (*_COMPARISONS, *_GROUPS, "not", "sql")
+
+
+def filter_from_json(obj: object, path: str = "$") -> Filter:
+    """The filter in a parsed JSON object such as {"prefix": {"subject": "orders/"}}.
+
+    ConditionError tells the path to what is wrong; nothing else is raised, whatever `obj` is.
+    """
+    return _Reader().read(obj, path, 1)
+
+
+class _Reader:
+    """Reads one tree and counts its nodes, so that no input is followed beyond the limits."""
+
+    def __init__(self) -> None:
+        self._nodes = 0
+
+    def read(self, obj: object, path: str, depth: int) -> Filter:
+        self._nodes += 1
+        if self._nodes > MAX_FILTER_NODES:
+            raise ConditionError(f"{path}: the filter has more than {MAX_FILTER_NODES} terms")
+        if depth > MAX_FILTER_DEPTH:
+            raise ConditionError(f"{path}: the filter is nested more than {MAX_FILTER_DEPTH} levels deep")
+        if not isinstance(obj, Mapping) or len(obj) != 1:
+            raise ConditionError(f"{path} must be an object with one member: {', '.join(DIALECTS)}")
+        dialect, body = next(iter(obj.items()))
+        if not isinstance(dialect, str) or dialect not in DIALECTS:
+            raise ConditionError(
+                f"{path} has the member {shown(dialect)}, which is no known filter dialect: those are"
+                f" {', '.join(DIALECTS)}"
+            )
+        path = f"{path}.{dialect}"
+        if dialect == "not":
+            return _built(path, lambda: Not(self.read(body, path, depth + 1)))
+        if dialect == "sql":
+            return _built(path, lambda: Sql(body))
+        comparison = _COMPARISONS.get(dialect)
+        if comparison is not None:
+            if not isinstance(body, Mapping):
+                raise ConditionError(f"{path} is a {type(body).__name__}: an object belongs there")
+            return _built(path, lambda: comparison(body))
+        if not isinstance(body, (list, tuple)):
+            raise ConditionError(f"{path} is a {type(body).__name__}: a list of filters belongs there")
+        filters = [self.read(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(body)]
+        return _built(path, lambda: _GROUPS[dialect](*filters))
+
+
+def _built(path: str, build: Callable[[], Filter]) -> Filter:
+    try:
+        return build()
+    except ConditionError as error:
+        text = str(error)
+        raise ConditionError(text if text.startswith(path) else f"{path}: {text}") from error
+
+
+def _check_filter(where: str, value: object) -> None:
+    if not isinstance(value, Filter):
+        raise ConditionError(
+            f"the {where} is a {type(value).__name__}: give a filter, such as Prefix(subject=...); JSON is"
+            " read by filter_from_json"
+        )

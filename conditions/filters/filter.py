@@ -1,0 +1,130 @@
+"""The filter: a predicate over one event, which also tells the term that refused it."""
+
+from __future__ import annotations
+
+import json
+import keyword
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ...events.attributes import is_name, shown
+from ...events.event import Event
+from ..errors import ConditionError
+
+MAX_VALUE_CHARS: Final = 2048
+# Of all filters of one matcher together; an attribute of exact, prefix or suffix counts as one.
+MAX_FILTER_NODES: Final = 256
+# Below the depth at which Python's recursion would end, from any caller.
+MAX_FILTER_DEPTH: Final = 16
+
+
+class Verdict(NamedTuple):
+    """What a filter says of one event, and why.
+
+    error: what went wrong in evaluating a part of it; that part counts as false.
+    term: the term that refused, as Python; None where the event is accepted.
+    attribute: the attribute that this term compares; None where it reads several, or data.
+    """
+
+    accepted: bool
+    error: str | None = None
+    term: str | None = None
+    attribute: str | None = None
+
+
+ACCEPTED: Final = Verdict(True)
+
+
+class Filter:
+    """A predicate over an event: immutable, hashable, equal by content; `str()` is Python that builds it."""
+
+    def accepts(self, event: Event) -> bool:
+        """True if the event passes; what cannot be evaluated does not."""
+        return self.verdict(event).accepted
+
+    def verdict(self, event: Event) -> Verdict:
+        """As `accepts`, with the term that refused and the error in evaluating, if there was one."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, object]:
+        """The filter in the JSON form of CloudEvents Subscriptions; `filter_from_json` reads it back."""
+        raise NotImplementedError
+
+    @property
+    def nodes(self) -> int:
+        """Number of terms; at most MAX_FILTER_NODES."""
+        return 1
+
+    @property
+    def depth(self) -> int:
+        """Levels of nesting: 1 for a filter that holds no other; at most MAX_FILTER_DEPTH."""
+        return 1
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def check_size(filters: Iterable[Filter], others: int = 0) -> None:
+    """Raise ConditionError if filters, with `others` terms beside them, are more or deeper than allowed."""
+    filters = tuple(filters)
+    nodes = others + sum(each.nodes for each in filters)
+    if nodes > MAX_FILTER_NODES:
+        raise ConditionError(f"the filters have {nodes} terms: at most {MAX_FILTER_NODES}")
+    depth = max((each.depth for each in filters), default=0)
+    if depth > MAX_FILTER_DEPTH:
+        raise ConditionError(f"the filters are nested {depth} levels deep: at most {MAX_FILTER_DEPTH}")
+
+
+def checked_pairs(caller: str, pairs: Iterable[tuple[object, object]]) -> tuple[tuple[str, str], ...]:
+    """The (attribute, value) pairs sorted by attribute; ConditionError for a name or value that is none."""
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        if not isinstance(name, str) or not is_name(name):
+            raise ConditionError(
+                f"{caller}({_name_shown(name)}=...) names no attribute: names have lower-case letters a-z and"
+                " digits only"
+            )
+        if name in values:
+            raise ConditionError(
+                f"attribute {name[:40]} is filtered twice by {caller}(): one value can be exact"
+            )
+        values[name] = checked_text(caller, name, value, MAX_VALUE_CHARS)
+    return tuple(sorted(values.items()))
+
+
+def checked_text(caller: str, what: str, value: object, limit: int) -> str:
+    """`value` as str; ConditionError unless it is a non-empty Unicode text of at most `limit` characters."""
+    if not isinstance(value, str):
+        raise ConditionError(
+            f"{caller}({what}=...) is a {type(value).__name__}: give a string; booleans and integers of an"
+            ' event are compared as "true", "false" and decimal digits'
+        )
+    if not value:
+        raise ConditionError(f"{caller}({what}='') is empty: leave it out or give a value")
+    if len(value) > limit:
+        raise ConditionError(f"{caller}({what}=...) has {len(value)} characters: at most {limit}")
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        raise ConditionError(f"{caller}({what}={shown(value)}) is no Unicode text")
+    return str.__str__(value)
+
+
+def arguments(pairs: Mapping[str, str]) -> str:
+    """`pairs` as the arguments of a call: keywords, or one dict where a name cannot be a keyword."""
+    if all(is_keyword_name(name) for name in pairs):
+        return ", ".join(f"{name}={quoted(value)}" for name, value in pairs.items())
+    return "{" + ", ".join(f"{quoted(name)}: {quoted(value)}" for name, value in pairs.items()) + "}"
+
+
+def is_keyword_name(name: str) -> bool:
+    """True if an attribute's name can be a keyword argument in Python: not `class`, not `1st`."""
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
+def quoted(text: str) -> str:
+    """`text` as a Python literal, in double quotes where it can be printed."""
+    # JSON's escapes are Python's too, except for what cannot be printed
+    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
+
+
+def _name_shown(name: object) -> str:
+    return name[:40] if isinstance(name, str) else shown(name)
