@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..events.attributes import shown
-from .condition import MAX_DEPTH, MAX_NODES, AllOf, AnyOf, Combination, Condition
+from .combinations import AllOf, AnyOf, Combination
+from .condition import MAX_DEPTH, MAX_NODES, Condition
 from .errors import ConditionError
 from .matcher import Matcher
 

@@ -1,11 +1,16 @@
-"""Conditions as values: what every node of the tree has, and the nodes that join others."""
+"""Conditions as values: what every node of the tree has and can be asked.
+
+Which node may stand where is told by its `Role`; the constructors check it, so that a condition that has no
+meaning fails where its author wrote it (docs/conditions.md).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Final, Union
+from typing import TYPE_CHECKING, Final, Literal
 
 from .errors import ConditionError
 
@@ -13,12 +18,24 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from .matcher import Matcher
+    from .plan import Plan
+    from .timers import Expires, Quiet
+    from .windows import Reset, Within
 
 MAX_NODES: Final = 256
 MAX_DEPTH: Final = 32
 
-# A condition with its matchers replaced by their numbers: a number, or ("all" | "any", shapes).
-Shape = Union[int, "tuple[str, tuple[Shape, ...]]"]
+Keep = Literal["latest", "first", "all"]
+
+
+class Role(Enum):
+    """What meets a node, and so where it may stand."""
+
+    EVENTS = "events"  # events alone; it may stand everywhere
+    TIMED = "timed"  # a tick may; not in windows and sequences, which go by events' times
+    WINDOW_END = "window end"  # the end of its window; alone or in an outermost `|`
+    NEGATION = "negation"  # nothing, before a window gives it an end
+    WHOLE = "whole"  # it says something of the whole condition; outermost
 
 
 class Condition:
@@ -28,7 +45,15 @@ class Condition:
     `|`, decides which branch a firing takes.
     """
 
-    operands: tuple[Condition, ...] = ()
+    @property
+    def operands(self) -> tuple[Condition, ...]:
+        """The nodes directly below this one."""
+        return ()
+
+    @property
+    def role(self) -> Role:
+        """What meets this node."""
+        return Role.EVENTS
 
     @cached_property
     def matchers(self) -> tuple[Matcher, ...]:
@@ -70,24 +95,49 @@ class Condition:
         return 1 + max((operand.depth for operand in self.operands), default=0)
 
     @cached_property
-    def shape(self) -> Shape:
-        """The tree with each matcher replaced by its number: what evaluation walks."""
-        numbers = {matcher: number for number, matcher in enumerate(self.matchers)}
-        return _shape(self, numbers)
+    def plan(self) -> Plan:
+        """The condition as `step` walks it; made when first asked for."""
+        from .plan import Plan
+
+        self.check()
+        return Plan.of(self)
+
+    @property
+    def needs_ticks(self) -> bool:
+        """True if the passing of time can meet or end it, so that `step` must be given ticks."""
+        return self.plan.timed
+
+    @property
+    def merge_independent(self) -> bool:
+        """True if its firings do not depend on the order in which events of different partitions come (V3)."""
+        return self.plan.merge_independent
+
+    def check(self) -> None:
+        """Raise ConditionError if this is a part of a condition only: `~a`, or `a & ~b` without a window."""
+        if self.role is Role.NEGATION:
+            raise ConditionError(negation_without_end(self))
 
     def check_key(self, key_given: bool) -> None:
         """Raise ConditionError if waiting on this condition with, or without, a given key has no meaning."""
+        self.check()
         if key_given and not self.keyed:  # K21
             raise ConditionError(
-                f"a key is given, but no matcher reads one: add by= to a matcher of {_shortened(self)}, or"
+                f"a key is given, but no matcher reads one: add by= to a matcher of {shortened(self)}, or"
                 " drop the key"
             )
         unkeyed = [matcher for matcher in self.matchers if matcher.by is None]
         if self.keyed and unkeyed and not key_given:  # K22
             raise ConditionError(
-                f"{_shortened(unkeyed[0])} has no key to share with the matchers beside it: add by= to it, or"
+                f"{shortened(unkeyed[0])} has no key to share with the matchers beside it: add by= to it, or"
                 " give the wait a key"
             )
+        if self.keyed and not key_given and self.plan.watches_from_the_start:  # B2
+            raise ConditionError(
+                'absent(armed_by="subscription") watches a key before its first event, and here the keys are'
+                ' not known: give the wait a key, or write armed_by="event"'
+            )
+
+    # -- forms
 
     def to_json(self) -> dict[str, object]:
         """The condition as plain JSON values, with the version of the form; `from_json` reads it back."""
@@ -102,23 +152,94 @@ class Condition:
 
         return from_json(obj)
 
+    # -- what can be said of a condition
+
+    def within(
+        self,
+        duration: str | timedelta | None = None,
+        *,
+        lateness: str | timedelta | None = None,
+        **units: float,
+    ) -> Within:
+        """Met by events whose times lie within `duration` of each other (I1 to I8); with `~` inside: E1 to E10.
+
+        duration: "2h", "1h30m", a timedelta, or hours=2. lateness: how much longer than that an event is held
+        after it was recorded, default 1 hour; with `~` how much later the end of the window is judged,
+        default none.
+        """
+        from .duration import duration_ms
+        from .windows import Within
+
+        late = None if lateness is None else duration_ms("lateness", lateness, zero=True)
+        return Within(self, duration_ms("within()", duration, **units), late)
+
+    def resets(self, cron: str, *, timezone: str = "UTC", lateness: str | timedelta | None = None) -> Reset:
+        """Met by events of one period (R1 to R6). cron: five fields; a period begins at each of its times.
+
+        timezone: a name such as "Europe/London". lateness: as for within(), from the end of the period on.
+        """
+        from .duration import duration_ms
+        from .windows import Reset
+
+        late = None if lateness is None else duration_ms("lateness", lateness, zero=True)
+        return Reset(self, cron, timezone, late)
+
+    def quiet(self, duration: str | timedelta | None = None, **units: float) -> Quiet:
+        """Met when this is, and no further match has come for `duration` (U1 to U4)."""
+        from .duration import duration_ms
+        from .timers import Quiet
+
+        return Quiet(self, duration_ms("quiet()", duration, **units))
+
+    def expires(self, *, after: str | timedelta | None = None, at: datetime | str | None = None) -> Expires:
+        """When the time is up and this is not met, fires once with outcome `expired` (X1 to X8).
+
+        after: a duration, from the start of the wait, or from a key's first match. at: an aware datetime, or
+        its ISO 8601 text.
+        """
+        from .duration import duration_ms
+        from .timers import Expires, moment_ms
+
+        return Expires(
+            self,
+            None if after is None else duration_ms("expires(after=)", after),
+            None if at is None else moment_ms(at),
+        )
+
+    def ordered(self) -> Condition:
+        """The same, with events entering in one total order whatever partition they come from (W5)."""
+        from .timers import ordered
+
+        return ordered(self)
+
+    def keep(self, which: Keep, limit: int | None = None) -> Condition:
+        """The same with `keep` for every matcher that has none of its own (H1 to H3)."""
+        from .retention import with_keep
+
+        return with_keep(self, which, limit)
+
+    # -- operators
+
     def __and__(self, other: Condition) -> Condition:
-        return _joined(AllOf, self, other)
+        from .combinations import AllOf, joined
+
+        return joined(AllOf, self, other)
 
     def __or__(self, other: Condition) -> Condition:
-        return _joined(AnyOf, self, other)
+        from .combinations import AnyOf, joined
+
+        return joined(AnyOf, self, other)
 
     def __rand__(self, other: object) -> NoReturn:
-        raise ConditionError(_not_a_condition("left side of &", other))
+        raise ConditionError(not_a_condition("left side of &", other))
 
     def __ror__(self, other: object) -> NoReturn:
-        raise ConditionError(_not_a_condition("left side of |", other))
+        raise ConditionError(not_a_condition("left side of |", other))
 
-    def __invert__(self) -> NoReturn:
-        raise ConditionError(
-            f"~ cannot be applied to {_shortened(self)}: without an end to the wait, an event is never known"
-            " not to come. Conditions join with & (all) and | (any)"
-        )
+    def __invert__(self) -> Condition:
+        from .windows import Not
+
+        return self.of if isinstance(self, Not) else Not(self)
 
     def __bool__(self) -> NoReturn:
         raise ConditionError(
@@ -130,90 +251,76 @@ class Condition:
         return str(self)
 
 
-@dataclass(frozen=True, init=False, repr=False)
-class Combination(Condition):
-    """A node that joins others: nested ones of its own kind are merged in, repeated operands count once."""
-
-    operands: tuple[Condition, ...]
-    symbol: ClassVar[str] = ""
-    kind: ClassVar[str] = ""
-
-    def __init__(self, *operands: Condition) -> None:
-        name = type(self).__name__
-        for number, operand in enumerate(operands, 1):
-            if not isinstance(operand, Condition):
-                raise ConditionError(_not_a_condition(f"argument {number} of {name}", operand))
-        merged = _merged(type(self), operands)
-        if len(merged) < 2:
-            raise ConditionError(f"{name} needs at least two different conditions, it got {len(merged)}")
-        object.__setattr__(self, "operands", merged)
-        if self.nodes > MAX_NODES:
-            raise ConditionError(f"the condition has {self.nodes} nodes: at most {MAX_NODES}")
-        if self.depth > MAX_DEPTH:
-            raise ConditionError(f"the condition is nested {self.depth} levels deep: at most {MAX_DEPTH}")
-        _check_labels(self.matchers)
-
-    def __str__(self) -> str:
-        return f" {self.symbol} ".join(
-            f"({operand})" if isinstance(operand, Combination) else str(operand) for operand in self.operands
+def check_tree(condition: Condition) -> None:
+    """ConditionError if a tree is too large, too deep, or its matchers do not go together."""
+    if condition.nodes > MAX_NODES:
+        raise ConditionError(f"the condition has {condition.nodes} nodes: at most {MAX_NODES}")
+    if condition.depth > MAX_DEPTH:
+        raise ConditionError(f"the condition is nested {condition.depth} levels deep: at most {MAX_DEPTH}")
+    named: dict[str, Matcher] = {}
+    parts: dict[int, Matcher] = {}
+    for matcher in condition.matchers:
+        if matcher.label is not None and named.setdefault(matcher.label, matcher) is not matcher:
+            raise ConditionError(
+                f"label {matcher.label!r} names two matchers, {shortened(named[matcher.label])} and"
+                f" {shortened(matcher)}: give each its own"
+            )
+        if matcher.by is not None:
+            parts.setdefault(1 if isinstance(matcher.by, str) else len(matcher.by), matcher)
+    if len(parts) > 1:
+        (n, one), (m, other) = list(parts.items())[:2]
+        raise ConditionError(
+            f"{shortened(one)} and {shortened(other)} read keys of {n} and {m} values, which are never equal:"
+            " name as many paths in each by="
         )
 
 
-class AllOf(Combination):
-    """Met when every operand is (docs/conditions.md, cases A1 to A7); `a & b` makes it."""
-
-    symbol = "&"
-    kind = "all"
-
-
-class AnyOf(Combination):
-    """Met when one operand is; the first in order takes part (cases O1 to O6); `a | b` makes it."""
-
-    symbol = "|"
-    kind = "any"
-
-
-def _joined(kind: type[Combination], left: Condition, right: object) -> Condition:
-    if not isinstance(right, Condition):
-        raise ConditionError(_not_a_condition(f"right side of {kind.symbol}", right))
-    merged = _merged(kind, (left, right))
-    return merged[0] if len(merged) == 1 else kind(*merged)
-
-
-def _merged(kind: type[Combination], operands: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    flat: dict[Condition, None] = {}
-    for operand in operands:
-        flat.update(dict.fromkeys(operand.operands if type(operand) is kind else (operand,)))
-    return tuple(flat)
+def check_operand(where: str, value: object, *roles: Role) -> Condition:
+    """The value, if it is a condition of one of these roles; ConditionError says what to write instead."""
+    if not isinstance(value, Condition):
+        raise ConditionError(not_a_condition(where, value))
+    if value.role in roles:
+        return value
+    text = shortened(value)
+    if value.role is Role.NEGATION:
+        raise ConditionError(f"{where}: {negation_without_end(value)}")
+    if value.role is Role.WHOLE:
+        raise ConditionError(
+            f"{where}: {text} says something of a whole condition: put it outside, as the last call"
+        )
+    if value.role is Role.WINDOW_END:
+        raise ConditionError(
+            f"{where}: {text} is met by the end of its window and stands alone or in an outermost |: put the"
+            " other conditions into the window, (a & ~b & c).within(...), or join with |"
+        )
+    raise ConditionError(
+        f"{where}: {text} is met by the passing of time and has no time of its own to lie in a window or a"
+        " sequence: put it beside the window, with & or |"
+    )
 
 
-def _check_labels(matchers: tuple[Matcher, ...]) -> None:
-    named: dict[str, Matcher] = {}
-    for matcher in matchers:
-        if matcher.label is not None and named.setdefault(matcher.label, matcher) is not matcher:
-            raise ConditionError(
-                f"label {matcher.label!r} names two matchers, {_shortened(named[matcher.label])} and"
-                f" {_shortened(matcher)}: give each its own"
-            )
+def negation_without_end(condition: Condition) -> str:
+    """Why a `~` cannot stand where it is."""
+    return (
+        f"{shortened(condition)}: ~ has no end here, so it is never known that the event did not come; write"
+        ' (a & ~b).within("1h") or (a & ~b).resets("0 0 * * *"), or absent(b, "1h") for no event for so long'
+    )
 
 
-def _leaves(condition: Condition) -> Iterator[Matcher]:
-    if not condition.operands:
-        yield condition  # type: ignore[misc]  # the only node without operands is a matcher
-    for operand in condition.operands:
-        yield from _leaves(operand)
-
-
-def _shape(condition: Condition, numbers: dict[Matcher, int]) -> Shape:
-    if isinstance(condition, Combination):
-        return (condition.kind, tuple(_shape(operand, numbers) for operand in condition.operands))
-    return numbers[condition]  # type: ignore[index]
-
-
-def _not_a_condition(where: str, value: object) -> str:
+def not_a_condition(where: str, value: object) -> str:
+    """What to write instead of something that is no condition."""
     return f"the {where} is a {type(value).__name__}: write a condition, such as event(type=...)"
 
 
-def _shortened(condition: Condition) -> str:
+def shortened(condition: Condition) -> str:
+    """The text of a condition, for a message."""
     text = str(condition)
     return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _leaves(condition: Condition) -> Iterator[Matcher]:
+    operands = condition.operands
+    if not operands:
+        yield condition  # type: ignore[misc]  # the only node without operands is a matcher
+    for operand in operands:
+        yield from _leaves(operand)

@@ -57,8 +57,8 @@ def test_python_logic_on_a_condition_tells_to_use_the_operators(use: Any) -> Non
 
 
 def test_negation_tells_what_exists() -> None:
-    with pytest.raises(ConditionError, match=r"& \(all\) and \| \(any\)"):
-        _ = ~a
+    with pytest.raises(ConditionError, match=r"absent\(b"):
+        (~a).check()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""The firing: the decision that a condition is met, or that its time is up; and its id."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+from .state import Match
+
+MET: Final = "met"
+EXPIRED: Final = "expired"
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """One event's share in a firing: the label of its matcher in the condition, and the event."""
+
+    label: str
+    match: Match
+
+
+class Firing(msgspec.Struct, frozen=True, array_like=True):
+    """The decision for one key.
+
+    taking_part: in the order of their matchers, those of one matcher by time (C5). missing: labels of the
+    parts that were not there, for the outcome `expired`. timer_ms: the due time that brought the firing, ms
+    since the epoch; None where a match did.
+    """
+
+    outcome: Literal["met", "expired"]
+    taking_part: tuple[Part, ...]
+    missing: tuple[str, ...] = ()
+    timer_ms: int | None = None
+
+
+def firing_id(
+    incarnation: str, key: str, outcome: str, parts: Iterable[Part], timer_ms: int | None = None
+) -> str:
+    """The id of a firing, 32 hex characters: the same for the same decision, however often it is taken.
+
+    A hash of incarnation, key, outcome, the sorted (source, id) of the events, and the due time if there is
+    one; order, labels, positions in the log and times of the parts do not enter.
+    """
+    events = sorted({part.match.identity for part in parts})
+    texts = [incarnation, key, outcome, *(text for identity in events for text in identity)]
+    if timer_ms is not None:
+        texts.append(str(timer_ms))  # an odd number of texts: never the ids of other events
+    # each text is preceded by its length: no two lists of texts give the same bytes
+    framed = b"".join(b"%d:%s" % (len(raw), raw) for raw in (text.encode("utf-8") for text in texts))
+    return hashlib.sha256(framed).hexdigest()[:32]
