@@ -112,7 +112,7 @@ class Count(Condition):
         room = of.limit or DEFAULT_LIMIT
         if of.keeps == "all" and room < n:
             raise ConditionError(
-                f"count() asks for {n} events, and the matcher holds at most {room}: raise its limit"
+                f"count() asks for {n} events, and the matcher holds at most {room}: raise limit="
             )
         object.__setattr__(self, "of", of)
         object.__setattr__(self, "n", n)

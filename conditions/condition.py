@@ -109,7 +109,7 @@ class Condition:
 
     @property
     def merge_independent(self) -> bool:
-        """True if its firings do not depend on the order in which events of different partitions come (V3)."""
+        """True if firings do not depend on the order in which events of different partitions come (V3)."""
         return self.plan.merge_independent
 
     def check(self) -> None:
@@ -161,7 +161,7 @@ class Condition:
         lateness: str | timedelta | None = None,
         **units: float,
     ) -> Within:
-        """Met by events whose times lie within `duration` of each other (I1 to I8); with `~` inside: E1 to E10.
+        """Met by events whose times lie within `duration` of each other (I1 to I8; with `~` E1 to E10).
 
         duration: "2h", "1h30m", a timedelta, or hours=2. lateness: how much longer than that an event is held
         after it was recorded, default 1 hour; with `~` how much later the end of the window is judged,
@@ -171,7 +171,7 @@ class Condition:
         from .windows import Within
 
         late = None if lateness is None else duration_ms("lateness", lateness, zero=True)
-        return Within(self, duration_ms("within()", duration, **units), late)
+        return Within(self, duration_ms("within()", duration, units), late)
 
     def resets(self, cron: str, *, timezone: str = "UTC", lateness: str | timedelta | None = None) -> Reset:
         """Met by events of one period (R1 to R6). cron: five fields; a period begins at each of its times.
@@ -189,7 +189,7 @@ class Condition:
         from .duration import duration_ms
         from .timers import Quiet
 
-        return Quiet(self, duration_ms("quiet()", duration, **units))
+        return Quiet(self, duration_ms("quiet()", duration, units))
 
     def expires(self, *, after: str | timedelta | None = None, at: datetime | str | None = None) -> Expires:
         """When the time is up and this is not met, fires once with outcome `expired` (X1 to X8).

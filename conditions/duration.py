@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -15,11 +16,14 @@ _TEXT = re.compile(
     r"(?:([0-9]{1,12})w)?(?:([0-9]{1,12})d)?(?:([0-9]{1,12})h)?(?:([0-9]{1,12})m(?!s))?"
     r"(?:([0-9]{1,12})s)?(?:([0-9]{1,12})ms)?"
 )
+_NONE: Final[Mapping[str, float]] = {}
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def duration_ms(what: str, value: str | timedelta | None = None, zero: bool = False, **units: float) -> int:
-    """Milliseconds in "1h30m" (w, d, h, m, s, ms; largest first), a timedelta, or hours=1, minutes=30.
+def duration_ms(
+    what: str, value: str | timedelta | None, units: Mapping[str, float] = _NONE, *, zero: bool = False
+) -> int:
+    """Milliseconds in "1h30m" (w, d, h, m, s, ms; largest first), a timedelta, or {"hours": 1}.
 
     what: the argument's name for the error. zero: 0 is allowed. ConditionError for anything else, below a
     millisecond or beyond 366 days.
@@ -31,7 +35,7 @@ def duration_ms(what: str, value: str | timedelta | None = None, zero: bool = Fa
             value = timedelta(**units)
         except (TypeError, ValueError, OverflowError) as error:
             raise ConditionError(
-                f"{what}({', '.join(units)}): write weeks, days, hours, minutes, seconds or milliseconds, as numbers"
+                f"{what} got {', '.join(units)}: weeks, days, hours, minutes, seconds and milliseconds are numbers"
             ) from error
     if isinstance(value, timedelta):
         if value % _MILLISECOND:

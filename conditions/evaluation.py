@@ -100,7 +100,7 @@ class Node(ABC):
     def partial(self, view: View) -> Partial:
         """What there is of it and what is missing."""
 
-    def dues(self, view: View) -> Iterator[int]:
+    def dues(self, view: View) -> Iterator[int]:  # noqa: ARG002  # events alone meet most nodes
         """The times later than the clock at which a tick may meet it."""
         return iter(())
 

@@ -20,8 +20,6 @@ WINDOW_ROOM: Final = 16
 # Windows that one event may make `step` look at; a tenth of a microsecond to a microsecond each.
 MAX_COST: Final = 1_000_000
 
-_Hold = "Together | Ending"
-
 
 @dataclass(frozen=True, eq=False)
 class Plan:
@@ -50,7 +48,6 @@ class Plan:
     expires_at_ms: int | None
     dues: bool
     merge_independent: bool
-    need: int
     masks: tuple[int, ...]
 
     @property
@@ -87,9 +84,11 @@ class _Planner:
 
     def plan(self) -> Plan:
         condition = self._condition
-        root, after, at = condition, None, None
-        if isinstance(root, Expires):
-            root, after, at = root.of, root.after_ms, root.at_ms
+        root: Condition = condition
+        after: int | None = None
+        at: int | None = None
+        if isinstance(condition, Expires):
+            root, after, at = condition.of, condition.after_ms, condition.at_ms
         ordered = isinstance(root, Ordered)
         if isinstance(root, Ordered):
             root = root.of
@@ -109,6 +108,7 @@ class _Planner:
                 negated[number] = (*negated.get(number, ()), ending)
         ordered = ordered or self._in_order
         dues = bool(after is not None or at is not None or self._clocked or self._endings)
+        short = not (dues or ordered) and all(matcher.keeps in (None, "latest") for matcher in matchers)
         holds = tuple(self._holds.get(number) for number in range(len(matchers)))
         return Plan(
             root=compiled,
@@ -127,10 +127,8 @@ class _Planner:
             expires_at_ms=at,
             dues=dues,
             merge_independent=ordered or is_matchers(root) or _met_by_ticks(root),
-            need=_need(root),
-            masks=_masks(root, self._numbers) if not dues and not ordered and set(rooms) == {1}
-            and not any(matcher.keeps == "first" for matcher in matchers) else (),
-        )  # fmt: skip
+            masks=_masks(root, self._numbers) if short else (),
+        )
 
     def _compile(self, node: Condition, outermost: bool = False) -> Node:
         """outermost: nothing but `|` is around the node, so that it fires as soon as it is met (I6)."""
@@ -229,8 +227,8 @@ def _check_cost(root: Condition, rooms: Mapping[Matcher, int]) -> None:
     cost = _cost(root, rooms)
     if cost > MAX_COST:
         raise ConditionError(
-            f"one event could make {cost} windows to be looked at: at most {MAX_COST}; nest fewer windows, or put"
-            " fewer matchers into them"
+            f"one event could make {cost} windows to be looked at: at most {MAX_COST}; nest fewer windows, or"
+            " put fewer matchers into them"
         )
 
 
@@ -247,12 +245,6 @@ def _cost(node: Condition, rooms: Mapping[Matcher, int]) -> int:
             for operand in node.of
         )
     return below
-
-
-def _need(root: Condition) -> int:
-    if isinstance(root, AtLeast):
-        return root.n
-    return len(root.of) if isinstance(root, AllOf) else 1
 
 
 def _masks(root: Condition, numbers: Mapping[Matcher, int]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""`keep` for a whole condition: which of repeated matches its matchers hold (docs/conditions.md, H1 to H3)."""
+"""`keep` for a whole condition: which of repeated matches its matchers hold (H1 to H3)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,7 @@ from .windows import Not, Reset, Within
 def with_keep(condition: Condition, keep: Keep, limit: int | None) -> Condition:
     """The condition with `keep` for every matcher that has none; those under `~` and `absent` hold one."""
     if isinstance(condition, Matcher):
-        if condition.keeps is not None:
-            return condition
-        return Matcher(
-            condition.exact,
-            by=condition.by,
-            label=condition.label,
-            filters=condition.filters,
-            where=condition.where,
-            keeps=keep,
-            limit=limit,
-        )
+        return _kept(condition, keep, limit)
     if isinstance(condition, (Not, Absent)):
         return condition
     if isinstance(condition, Combination):
@@ -34,9 +24,7 @@ def with_keep(condition: Condition, keep: Keep, limit: int | None) -> Condition:
         operands = (with_keep(operand, keep, limit) for operand in condition.of)
         return Sequence(*operands, ordered=condition.in_order)
     if isinstance(condition, Count):
-        inner = with_keep(condition.of, keep, limit)
-        assert isinstance(inner, Matcher)
-        return Count(inner, condition.n)
+        return Count(_kept(condition.of, keep, limit), condition.n)
     if isinstance(condition, Within):
         return Within(with_keep(condition.of, keep, limit), condition.duration_ms, condition.lateness_ms)
     if isinstance(condition, Reset):
@@ -49,3 +37,17 @@ def with_keep(condition: Condition, keep: Keep, limit: int | None) -> Condition:
     if isinstance(condition, Expires):
         return Expires(with_keep(condition.of, keep, limit), condition.after_ms, condition.at_ms)
     raise ConditionError(f"keep() of a {type(condition).__name__} has no meaning")
+
+
+def _kept(matcher: Matcher, keep: Keep, limit: int | None) -> Matcher:
+    if matcher.keeps is not None:
+        return matcher
+    return Matcher(
+        matcher.exact,
+        by=matcher.by,
+        label=matcher.label,
+        filters=matcher.filters,
+        where=matcher.where,
+        keeps=keep,
+        limit=limit,
+    )

@@ -154,7 +154,7 @@ def absent(
 
     armed_by: "event", watched from a key's first event on, or "subscription", from the start of the wait on.
     """
-    return Absent(condition, duration_ms("absent()", duration, **units), armed_by)
+    return Absent(condition, duration_ms("absent()", duration, units), armed_by)
 
 
 def ordered(condition: Condition) -> Condition:

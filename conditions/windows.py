@@ -1,4 +1,4 @@
-"""The nodes that bound in time which events may be together: a sliding window, a period, and `~` inside them."""
+"""The nodes that bound which events may be together: a sliding window, a period, and `~` inside them."""
 
 from __future__ import annotations
 
