@@ -35,7 +35,7 @@ def duration_ms(
             value = timedelta(**units)
         except (TypeError, ValueError, OverflowError) as error:
             raise ConditionError(
-                f"{what} got {', '.join(units)}: weeks, days, hours, minutes, seconds and milliseconds are numbers"
+                f"{what} got {', '.join(units)}: give weeks, days, hours, minutes or seconds as numbers"
             ) from error
     if isinstance(value, timedelta):
         if value % _MILLISECOND:

@@ -14,11 +14,6 @@ from .errors import ConditionError
 
 VERSION: Final = 2
 READS: Final = (1, 2)
-# Identities remembered for a key, so that a repeat of an event does not count twice even across a firing.
-# A larger horizon makes every state record larger, by 8 bytes an event.
-SEEN_EVENTS: Final = 64
-# And for how long after the last match: it bounds how long a key stays open for nothing else (D1, Z1).
-SEEN_MS: Final = 3_600_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
@@ -39,10 +34,11 @@ class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
     offset: int
     timestamp_ms: int
 
-    @cached_property
+    @property
     def identity(self) -> tuple[str, str]:
         """(source, id) of the event."""
-        return self.event.identity
+        attributes = self.event.attributes
+        return (attributes["source"], attributes["id"])
 
     @cached_property
     def time_us(self) -> int:
@@ -60,7 +56,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     """What is pending for one key; `EMPTY` before the first match, `opened()` for an armed subscription.
 
     matches: the pending events, each once, in the order T3, with the matchers that hold it.
-    seen: 8-byte digests of the last SEEN_EVENTS identities, oldest first. last_ms: the greatest stamp.
+    seen: 8-byte digests of the last identities (seen.py), oldest first. last_ms: the greatest stamp.
     waiting: matches that a due time holds back, in their order (W1 to W5).
     clock_ms: the last tick. since_ms: matches stamped before it do not count (Y1).
     opened_ms: when the subscription armed an expiry; armed_ms: the first match's stamp (X2).

@@ -24,8 +24,7 @@ from interlock.conditions import (
     step,
 )  # fmt: skip
 from interlock.conditions import step as step_function
-from interlock.conditions.state import SEEN_EVENTS
-from interlock.conditions.step import _is_seen
+from interlock.conditions.seen import SEEN_EVENTS, is_seen
 from interlock.events import Event
 
 a, b, c = event("a", label="a"), event("b", label="b"), event("c", label="c")
@@ -353,5 +352,5 @@ def test_a_firing_id_depends_on_the_decision_alone() -> None:
 def test_a_digest_is_not_found_across_two_others() -> None:
     """D1"""
     seen = bytes(range(24))
-    assert _is_seen(seen, seen[8:16])
-    assert not _is_seen(seen, seen[4:12])
+    assert is_seen(seen, seen[8:16])
+    assert not is_seen(seen, seen[4:12])

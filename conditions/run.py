@@ -1,0 +1,285 @@
+"""One input being worked in: the state taken apart, changed in place, and put together again.
+
+Not public: `step` makes a Run for one input and takes its result. Cases: docs/conditions.md.
+"""
+
+from __future__ import annotations
+
+import bisect
+from typing import Final
+
+from .evaluation import BEGINNING, Found, Parts, View
+from .firing import EXPIRED, MET, Firing, Part
+from .plan import Plan
+from .seen import SEEN_MS, digest, is_seen, with_digest
+from .state import Match, State, as_matches, with_matchers
+
+MAX_WAITING: Final = 1000
+MAX_REFUTERS: Final = 1000
+
+
+class Run:
+    """One input being worked in: the state taken apart, changed in place, and put together again."""
+
+    def __init__(self, plan: Plan, state: State) -> None:
+        self.plan = plan
+        self.state = state
+        self.pools: list[list[Match]] = [[] for _ in plan.rooms]
+        for match in state.matches:
+            for number in match.matchers:
+                self.pools[number].append(match)
+        self.seen = state.seen
+        self.last_ms = state.last_ms
+        self.waiting = list(state.waiting)
+        self.clock_ms = BEGINNING if state.clock_ms is None else state.clock_ms
+        self.opened_ms = state.opened_ms
+        self.armed_ms = state.armed_ms
+        self.came = dict(state.came)
+        self.refuters = dict(state.refuters)
+        self.dropped = state.dropped
+        self.firings: list[Firing] = []
+
+    def result(self) -> tuple[State, tuple[Firing, ...]]:
+        return State(
+            matches=as_matches(self.pools),
+            seen=self.seen,
+            last_ms=self.last_ms,
+            waiting=tuple(self.waiting),
+            clock_ms=None if self.clock_ms == BEGINNING else self.clock_ms,
+            since_ms=self.state.since_ms,
+            opened_ms=self.opened_ms,
+            armed_ms=self.armed_ms,
+            came=self.came,
+            refuters=self.refuters,
+            dropped=self.dropped,
+        ), tuple(self.firings)
+
+    # -- inputs
+
+    def take(self, match: Match) -> None:
+        due = self.due_ms() if self.plan.dues else None
+        if self.plan.ordered or (due is not None and match.timestamp_ms >= due):  # W5, W1
+            bisect.insort(self.waiting, match, key=_waiting_order)
+            if len(self.waiting) > MAX_WAITING:  # W4
+                self.waiting.pop()
+                self.dropped += 1
+            return
+        self._enter(match)
+        self._advance(None)
+
+    def tick(self, time_ms: int) -> None:
+        self._advance(time_ms)
+        self.clock_ms = max(self.clock_ms, time_ms)
+        self._let_go()
+
+    def _advance(self, until_ms: int | None) -> None:
+        """What is due up to then happens, and waiting matches enter in between (W2, W3)."""
+        while True:
+            due = self.due_ms() if self.plan.dues else None
+            first = self.waiting[0].timestamp_ms if self.waiting else None
+            ready = first is not None and (
+                not self.plan.ordered or (until_ms is not None and first < until_ms)
+            )
+            if first is not None and ready and (due is None or first < due):
+                self._enter(self.waiting.pop(0))
+            elif due is not None and until_ms is not None and due <= until_ms:
+                self._judge(due)
+            else:
+                return
+
+    def _enter(self, match: Match) -> None:
+        if self._is_repeat(match):
+            return
+        self.last_ms = match.timestamp_ms if self.last_ms is None else max(self.last_ms, match.timestamp_ms)
+        if self.plan.expires:  # X2: the earliest, so that the order of arrival does not matter
+            armed = self.armed_ms
+            self.armed_ms = match.timestamp_ms if armed is None else min(armed, match.timestamp_ms)
+        for number in match.matchers:
+            self._hold(number, match)
+            if number in self.plan.negated:
+                self._remember(number, match.time_us)
+        for index, numbers in enumerate(self.plan.clocked):
+            if not numbers.isdisjoint(match.matchers):  # B1, U1
+                self.came[index] = max(self.came.get(index, BEGINNING), match.timestamp_ms)
+        self._fire(None)
+
+    def _is_repeat(self, match: Match) -> bool:
+        """True for a repeat (D1, D2); else the event is remembered."""
+        if self.last_ms is not None and match.timestamp_ms > self.last_ms + SEEN_MS:
+            self.seen = b""
+        new = digest(*match.identity)
+        if is_seen(self.seen, new):
+            return True
+        if any(match.identity == held.identity for pool in self.pools for held in pool):
+            return True
+        self.seen = with_digest(self.seen, new)
+        return False
+
+    def _hold(self, number: int, match: Match) -> None:
+        room = self.plan.rooms[number]
+        if not room:  # it is negated only
+            return
+        pool = self.pools[number]
+        bisect.insort(pool, match, key=_rank)  # T3
+        if len(pool) <= room:
+            return
+        if self.plan.queued[number]:
+            self.dropped += 1  # H3
+        pool.pop(-1 if self.plan.keeps_first[number] else 0)  # H2, L1, L2, L3
+
+    def _remember(self, number: int, time_us: int) -> None:
+        """Hold the time of a negated event, and no more times than windows can tell apart (E8)."""
+        times = list(self.refuters.get(number, ()))
+        place = bisect.bisect_left(times, time_us)
+        if place < len(times) and times[place] == time_us:
+            return
+        times.insert(place, time_us)
+        endings = self.plan.negated[number]
+        for middle in (place + 1, place, place - 1):
+            if 0 < middle < len(times) - 1 and all(
+                ending.redundant(times[middle - 1], times[middle + 1]) for ending in endings
+            ):
+                del times[middle]
+        self.refuters[number] = tuple(times[-MAX_REFUTERS:])
+
+    # -- due times
+
+    def view(self, before_ms: int | None = None) -> View:
+        clock = self.clock_ms
+        return View(self.pools, clock, clock if before_ms is None else before_ms, self.came, self.refuters)
+
+    def expiry_ms(self) -> int | None:
+        """When the key expires (X2, X3, X5)."""
+        plan = self.plan
+        start = self.armed_ms if self.opened_ms is None else self.opened_ms
+        if start is None:
+            return None
+        times = [] if plan.expires_after_ms is None else [start + plan.expires_after_ms]
+        if plan.expires_at_ms is not None and start < plan.expires_at_ms:
+            times.append(plan.expires_at_ms)
+        return min(times, default=None)
+
+    def all_dues(self) -> list[int]:
+        if not self.plan.dues:
+            return []
+        expiry = self.expiry_ms() if self.plan.expires else None
+        return [*self.plan.root.dues(self.view()), *([] if expiry is None else [expiry])]
+
+    def due_ms(self) -> int | None:
+        return min(self.all_dues(), default=None)
+
+    def _judge(self, due_ms: int) -> None:
+        """A due time has come: what it meets fires, and then what it ends (X6)."""
+        before = self.clock_ms
+        self.clock_ms = max(self.clock_ms, due_ms)
+        self._fire(due_ms, before)
+        expiry = self.expiry_ms() if self.plan.expires else None
+        if expiry is not None and expiry <= due_ms:
+            self._expire(expiry)
+
+    # -- firing
+
+    def _fire(self, timer_ms: int | None, before_ms: int | None = None) -> None:
+        while True:  # S1: each round consumes an event or disarms an `absent`
+            found = self.plan.root.met(self.view(before_ms))
+            if found is None:
+                return
+            self.firings.append(self._firing(MET, found.parts, (), timer_ms))
+            self._consume(found)
+
+    def _consume(self, found: Found) -> None:
+        used = {match.identity for _, match in found.parts}
+        latest = max((match.rank for _, match in found.parts), default=None)
+        passed = {number for number, _ in found.parts if self.plan.passes[number]}
+        for number, pool in enumerate(self.pools):
+            self.pools[number] = [
+                match
+                for match in pool
+                if match.identity not in used  # C1, C2
+                and not (
+                    number in passed
+                    and latest is not None
+                    and (match.rank < latest or match.time_us <= found.period_end_us)  # I7
+                )
+            ]
+        for index in found.disarmed:  # B3
+            self.came.pop(index, None)
+        self.opened_ms = None
+        if self.plan.expires:  # X2
+            left = (match.timestamp_ms for pool in self.pools for match in pool)
+            self.armed_ms = min(left, default=None)
+
+    def _expire(self, due_ms: int) -> None:
+        partial = self.plan.root.partial(self.view())
+        missing = tuple(self.plan.labels[number] for number in sorted(partial.missing))
+        self.firings.append(self._firing(EXPIRED, partial.parts, missing, due_ms))
+        self.pools = [[] for _ in self.pools]  # X4
+        self.came = {}
+        self.opened_ms = self.armed_ms = None
+
+    def _firing(self, outcome: str, parts: Parts, missing: tuple[str, ...], timer_ms: int | None) -> Firing:
+        # the parts carry the matchers that hold their event, as the state does
+        holders = {match.identity: match.matchers for match in as_matches(self.pools)}
+        unique = {(number, match.identity): match for number, match in parts}
+        ordered = sorted(unique.items(), key=lambda item: (item[0][0], item[1].rank))  # C5
+        return Firing(
+            outcome,  # type: ignore[arg-type]
+            tuple(
+                Part(self.plan.labels[number], with_matchers(match, holders.get(identity, match.matchers)))
+                for (number, identity), match in ordered
+            ),
+            missing,
+            timer_ms,
+        )
+
+    # -- letting go
+
+    def _let_go(self) -> None:
+        """What can take part no more goes (W7)."""
+        for number, pool in enumerate(self.pools):
+            holds = self.plan.holds[number]
+            if pool and holds is not None:
+                self.pools[number] = [
+                    match for match in pool if any(hold.until_ms(match) >= self.clock_ms for hold in holds)
+                ]
+        for number, times in list(self.refuters.items()):
+            kept = tuple(time for time in times if self._remembered_until(number, time) >= self.clock_ms)
+            if kept:
+                self.refuters[number] = kept
+            else:
+                del self.refuters[number]
+        for index in self.plan.settling & self.came.keys():
+            if not any(self.pools[number] for number in self.plan.clocked[index]):
+                del self.came[index]
+        if self.seen and self.last_ms is not None and self.clock_ms > self.last_ms + SEEN_MS:
+            self.seen = b""
+
+    def lettings(self, every: bool = False) -> list[int]:
+        """The ticks at which something goes; with `every` also when nothing but time tells."""
+        times = [
+            max(hold.until_ms(match) for hold in holds) + 1
+            for holds, pool in zip(self.plan.holds, self.pools, strict=True)
+            if holds is not None
+            for match in pool
+        ]
+        times += [
+            self._remembered_until(n, time) + 1 for n, all_of in self.refuters.items() for time in all_of
+        ]
+        if self.last_ms is not None and (self.seen or every):
+            times.append(self.last_ms + SEEN_MS + 1)
+        return times
+
+    def held_without_end(self) -> bool:
+        return any(pool and holds is None for holds, pool in zip(self.plan.holds, self.pools, strict=True))
+
+    def _remembered_until(self, number: int, time_us: int) -> int:
+        return max(ending.remembered_until_ms(time_us) for ending in self.plan.negated[number])
+
+
+def _rank(match: Match) -> tuple[int, str, str]:
+    return match.rank
+
+
+def _waiting_order(match: Match) -> tuple[int, str, str, str, int, int]:
+    # W3; where a repeat is stamped alike, its place in the log decides
+    return (match.timestamp_ms, *match.identity, match.topic, match.partition, match.offset)
