@@ -9,8 +9,8 @@ here, by the zone's offsets before and after a change of the clock (docs/conditi
 - R2.4: An expression that names every hour runs by real time: at no skipped time, and at both instants of a
   repeated one. One whose minute or hour begins with `*` runs at both instants too.
 
-Libraries that search in aware times do otherwise (docs/adr/0010): they repeat fixed times in autumn, or begin
-other periods when searching backward than forward.
+Other readers of cron do otherwise (docs/adr/0010): they repeat fixed times in autumn, take the second of two
+instants, or begin other periods when searching backward than forward.
 """
 
 from __future__ import annotations
