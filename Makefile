@@ -16,7 +16,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 .PHONY: help
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # ---------------------------------------------------------------------------------------------
 # Environment. Each step leaves a stamp file, so that a repeat does nothing.
@@ -105,6 +105,10 @@ test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.10 /path/to/pytho
 .PHONY: bench-engine
 bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=100000)
 	@$(PY) -m bench.engine
+
+.PHONY: bench-conditions
+bench-conditions: $(VENV)/.interlock ## What conditions cost: index, step, filters (SUBSCRIPTIONS=100000 HISTORY=100000)
+	@$(PY) -m bench.conditions
 
 # ---------------------------------------------------------------------------------------------
 # Running

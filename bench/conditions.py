@@ -1,0 +1,283 @@
+"""What conditions cost, in memory and in one thread: `make bench-conditions`.
+
+Each line printed is one JSON object: question, figure, unit, and ratio where two sizes are compared: large to
+small. Two sizes take turns within one run, each on events that nobody has looked at before; a figure is the
+best of all turns, because everything else that a machine does only adds to it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any, NamedTuple, TypeVar
+
+from interlock.conditions import EMPTY, Condition, Match, MatcherIndex, State, event, step
+from interlock.conditions import filters as dialects
+from interlock.events import Event
+
+T = TypeVar("T")
+
+SUBSCRIPTIONS = int(os.environ.get("SUBSCRIPTIONS", "100000"))
+HISTORY = int(os.environ.get("HISTORY", "100000"))
+SHORT_HISTORY = 10
+TURNS = 25
+EVENTS_A_TURN = 2000
+STEPS_A_TURN = 20
+PREDICATE_EVENTS = 3
+
+ONE_TYPE = "com.example.order.placed"
+PAIR = event("pair.first", by="data.order") & event("pair.second", by="data.order")
+
+_ids = count()
+_random = random.Random(4)  # the same events in every run
+
+
+def tell(question: str, figure: float, unit: str = "us/event", ratio: float | None = None) -> None:
+    line: dict[str, Any] = {"question": question, "figure": round(figure, 3), "unit": unit}
+    if ratio is not None:
+        line["ratio"] = round(ratio, 3)
+    print(json.dumps(line), flush=True)
+
+
+class Side(NamedTuple):
+    """Something to measure: `prepare` makes the inputs of a turn, outside the time; `work` goes over them."""
+
+    prepare: Callable[[], list[Any]]
+    work: Callable[[list[Any]], None]
+
+
+def best_of_turns(*sides: Side, turns: int = TURNS) -> list[float]:
+    """Microseconds for each input, of each side."""
+    best = [float("inf")] * len(sides)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        for _ in range(turns):
+            for number, side in enumerate(sides):
+                inputs = side.prepare()
+                started = time.perf_counter()
+                side.work(inputs)
+                best[number] = min(best[number], (time.perf_counter() - started) / len(inputs) * 1e6)
+    finally:
+        gc.enable()
+        gc.unfreeze()
+    return best
+
+
+def compare(question: str, large: Side, small: Side) -> None:
+    slow, quick = best_of_turns(large, small)
+    tell(question, slow, ratio=slow / quick)
+
+
+def placed(type_: str = ONE_TYPE, subject: str = "s", order: int = 0) -> Event:
+    """An event of about 300 bytes that nobody has parsed yet."""
+    data = b'{"order":%d,"currency":"EUR","amount":1250.5,"note":"%s"}' % (order, b"x" * 60)
+    attributes = {
+        "specversion": "1.0",
+        "id": f"e{next(_ids)}",
+        "source": "/bench/shop",
+        "type": type_,
+        "subject": subject,
+        "time": "2026-11-20T09:30:00Z",
+        "datacontenttype": "application/json",
+    }
+    return Event(attributes, data)
+
+
+# ---------------------------------------------------------------------------------------------
+# The index
+
+
+class Shape(NamedTuple):
+    """A way in which subscriptions differ: the nth one's condition and key, and an event that reaches it."""
+
+    name: str
+    subscribe: Callable[[int], tuple[Condition, str | None]]
+    event: Callable[[int], Event]
+
+
+KEYED = event(ONE_TYPE, by="data.order")
+SHAPES = (
+    Shape(
+        "distinct types",
+        lambda n: (event(f"{ONE_TYPE}.n{n}"), None),
+        lambda n: placed(type_=f"{ONE_TYPE}.n{n}"),
+    ),
+    Shape(
+        "key values of one matcher",
+        lambda n: (KEYED, str(n)),
+        lambda n: placed(order=n),
+    ),
+    Shape(
+        "distinct prefixes of one type",
+        lambda n: (event(ONE_TYPE, filters=[dialects.Prefix(subject=f"shop/{n}/")]), None),
+        lambda n: placed(subject=f"shop/{n}/orders"),
+    ),
+)
+
+
+def index_of(shape: Shape, size: int) -> MatcherIndex[int]:
+    index: MatcherIndex[int] = MatcherIndex()
+    for n in range(size):
+        condition, key = shape.subscribe(n)
+        index.add(n, condition, key)
+    return index
+
+
+def looked_up(shape: Shape, size: int) -> Side:
+    """Events that each reach one of `size` subscriptions, in no order."""
+    index = index_of(shape, size)
+
+    def work(events: list[Event]) -> None:
+        lookup = index.lookup
+        for one in events:
+            lookup(one)
+
+    for n in {0, size // 2, size - 1}:
+        if [hit.handle for hit in index.lookup(shape.event(n))] != [n]:
+            raise SystemExit(f"bench: {shape.name}: event {n} did not reach subscription {n} alone")
+    return Side(lambda: [shape.event(_random.randrange(size)) for _ in range(EVENTS_A_TURN)], work)
+
+
+def measure_index() -> None:
+    for shape in SHAPES:
+        compare(
+            f"index, {SUBSCRIPTIONS} {shape.name} against 1",
+            looked_up(shape, SUBSCRIPTIONS),
+            looked_up(shape, 1),
+        )
+
+
+def measure_predicates() -> None:
+    """Nothing but evaluating each tells which predicates accept an event, so this grows with their number."""
+    shape = Shape(
+        "predicates",
+        lambda n: (event(ONE_TYPE, where=f"data.order == {n} && data.currency == 'EUR'"), None),
+        lambda n: placed(order=n),
+    )
+    side = looked_up(shape, SUBSCRIPTIONS)
+    few = side._replace(
+        prepare=lambda: [shape.event(_random.randrange(SUBSCRIPTIONS)) for _ in range(PREDICATE_EVENTS)]
+    )
+    tell(f"index, {SUBSCRIPTIONS} distinct predicates (CEL) on one type", best_of_turns(few, turns=1)[0])
+
+
+# ---------------------------------------------------------------------------------------------
+# step
+
+
+def halves() -> Iterator[Match]:
+    """The matches of a keyed pair, in turn: every second one fires."""
+    for n in count():
+        half = n % 2
+        one = placed(("pair.first", "pair.second")[half], order=7)
+        yield Match(one, (half,), "bus-event", 0, n, 1_800_000_000_000 + n)
+
+
+def after(events: int) -> tuple[State, Iterator[Match]]:
+    """The state of a key that has seen this many events, and the matches that follow."""
+    state, matches, fired = EMPTY, halves(), 0
+    for _ in range(events):
+        state, firings = step(PAIR, state, next(matches))
+        fired += len(firings)
+    if fired != events // 2:
+        raise SystemExit(f"bench: the pair fired {fired} times in {events} events")
+    return state, matches
+
+
+def stepped(events: int) -> Side:
+    """The events that follow on this history; each turn begins at the same state again."""
+    state, matches = after(events)
+    following = [next(matches) for _ in range(STEPS_A_TURN)]
+
+    def work(turn: list[Match]) -> None:
+        now = state
+        for match in turn:
+            now, _ = step(PAIR, now, match)
+
+    def prepare() -> list[Match]:  # a match remembers what was read from it
+        return [Match(m.event, m.matchers, m.topic, m.partition, m.offset, m.timestamp_ms) for m in following]
+
+    return Side(prepare, work)
+
+
+def written(events: int) -> Side:
+    state, _ = after(events)
+
+    def work(states: list[State]) -> None:
+        for one in states:
+            one.encode()
+
+    return Side(lambda: [state] * EVENTS_A_TURN, work)
+
+
+def read(events: int) -> Side:
+    state, _ = after(events)
+    stored = state.encode()
+
+    def work(records: list[bytes]) -> None:
+        for record in records:
+            State.decode(record)
+
+    return Side(lambda: [stored] * EVENTS_A_TURN, work)
+
+
+def measure_step() -> None:
+    large, small = stepped(HISTORY), stepped(SHORT_HISTORY)
+    slow, quick = best_of_turns(large, small, turns=TURNS * 20)
+    tell(f"step of a keyed pair after {HISTORY} events of the key", slow, ratio=slow / quick)
+    tell(f"step of a keyed pair after {SHORT_HISTORY} events of the key", quick)
+    # one event more: half of the pair is pending
+    for name, side in (("encode", written), ("decode", read)):
+        compare(
+            f"{name} of the state after {HISTORY + 1} events against {SHORT_HISTORY + 1}",
+            side(HISTORY + 1),
+            side(SHORT_HISTORY + 1),
+        )
+
+
+# ---------------------------------------------------------------------------------------------
+# Filters
+
+FILTERS: dict[str, Callable[[], dialects.Filter]] = {
+    "exact": lambda: dialects.Exact(type=ONE_TYPE, source="/bench/shop"),
+    "prefix": lambda: dialects.Prefix(type="com.example."),
+    "suffix": lambda: dialects.Suffix(type=".placed"),
+    "all": lambda: dialects.All(dialects.Exact(source="/bench/shop"), dialects.Prefix(type="com.example.")),
+    "any": lambda: dialects.Any(dialects.Exact(source="/elsewhere"), dialects.Prefix(type="com.example.")),
+    "not": lambda: dialects.Not(dialects.Exact(source="/elsewhere")),
+    "sql": lambda: dialects.Sql("type LIKE 'com.example.%' AND source = '/bench/shop'"),
+    "cel": lambda: dialects.Where("data.currency == 'EUR' && data.amount > 100.0"),
+}
+
+
+def measure_filters() -> None:
+    for name, build in FILTERS.items():
+        kept = build()
+        if not kept.accepts(placed()):
+            raise SystemExit(f"bench: {kept} did not accept the event")
+
+        def work(events: list[Event], accepts: Callable[[Event], bool] = kept.accepts) -> None:
+            for one in events:
+                accepts(one)
+
+        side = Side(lambda: [placed() for _ in range(EVENTS_A_TURN)], work)
+        parsing = ", with parsing the data" if name == "cel" else ""
+        tell(f"filter {name}{parsing}", best_of_turns(side)[0])
+
+
+def main() -> None:
+    measure_index()
+    measure_step()
+    measure_filters()
+    measure_predicates()
+
+
+if __name__ == "__main__":
+    main()
