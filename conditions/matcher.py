@@ -125,7 +125,8 @@ class Matcher(Condition):
             if event.attributes.get(name) != value:
                 return Verdict(False, term=f"Exact({arguments({name: value})})", attribute=name)
         error: str | None = None
-        for each in (*self.filters, *((self.where,) if self.where is not None else ())):
+        terms = self.filters if self.where is None else (*self.filters, self.where)
+        for each in terms:
             verdict = each.verdict(event)
             error = error or verdict.error
             if not verdict.accepted:

@@ -1,0 +1,113 @@
+"""The syntax tree of a compiled CEL expression, read from the library's serial form.
+
+The library shows a tree in no other way. The form is `cel.expr.CheckedExpr` of CEL's published protocol
+buffers (checked.proto, syntax.proto), whose field numbers are fixed for good; what the cost needs is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_ANY_VALUE: Final = 2
+_CHECKED_EXPR: Final = 4
+_CONST, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _COMPREHENSION = 3, 4, 5, 6, 7, 8, 9
+_CONST_STRING, _CONST_BYTES = 6, 7
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of the tree.
+
+    kind: "const", "ident", "select", "call", "list", "struct" or "loop" (what a macro becomes).
+    name: of the variable, member, function or message; of a loop its variable.
+    text: the string of a constant, None for other constants; of a loop the variable that accumulates.
+    children: operands, a call's receiver first; of a loop (range, start, condition, step, result).
+    """
+
+    kind: str
+    name: str = ""
+    text: str | None = None
+    children: tuple[Node, ...] = ()
+
+
+def tree(serialized: bytes) -> Node:
+    """The tree in the bytes of `Expression.serialize()`."""
+    checked = _last(serialized, _ANY_VALUE)
+    return _expr(_last(checked, _CHECKED_EXPR))
+
+
+def _expr(data: bytes) -> Node:
+    for number, body in _fields(data):
+        if number == _CONST and isinstance(body, bytes):
+            return Node("const", text=_constant_text(body))
+        if number == _IDENT and isinstance(body, bytes):
+            return Node("ident", _text(body, 1))
+        if number == _SELECT and isinstance(body, bytes):
+            return Node("select", _text(body, 2), children=_exprs(body, 1))
+        if number == _CALL and isinstance(body, bytes):
+            return Node("call", _text(body, 2), children=_exprs(body, 1) + _exprs(body, 3))
+        if number == _LIST and isinstance(body, bytes):
+            return Node("list", children=_exprs(body, 1))
+        if number == _STRUCT and isinstance(body, bytes):
+            entries = [entry for field, entry in _fields(body) if field == 2 and isinstance(entry, bytes)]
+            parts = tuple(part for entry in entries for part in _exprs(entry, 3) + _exprs(entry, 4))
+            return Node("struct", _text(body, 1), children=parts)
+        if number == _COMPREHENSION and isinstance(body, bytes):
+            parts = tuple(part for field in (2, 4, 5, 6, 7) for part in _exprs(body, field))
+            return Node("loop", _text(body, 1), _text(body, 3), parts)
+    return Node("const")  # an empty expression does not occur in what was checked
+
+
+def _exprs(data: bytes, field: int) -> tuple[Node, ...]:
+    return tuple(_expr(body) for number, body in _fields(data) if number == field and isinstance(body, bytes))
+
+
+def _constant_text(data: bytes) -> str | None:
+    for number, body in _fields(data):
+        if number in (_CONST_STRING, _CONST_BYTES) and isinstance(body, bytes):
+            return body.decode("utf-8", "replace")
+    return None
+
+
+def _text(data: bytes, field: int) -> str:
+    return _last(data, field).decode()
+
+
+def _last(data: bytes, field: int) -> bytes:
+    found = b""
+    for number, body in _fields(data):
+        if number == field and isinstance(body, bytes):
+            found = body
+    return found
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
+    """The (field number, value) pairs of a protocol buffer; fixed-size values as their bytes."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == _VARINT:
+            number, at = _varint(data, at)
+            yield tag >> 3, number
+            continue
+        size = 8 if kind == _FIXED64 else 4
+        if kind == _BYTES:
+            size, at = _varint(data, at)
+        elif kind not in (_FIXED64, _FIXED32):
+            raise ValueError(f"wire type {kind} in the serial form of an expression")
+        yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at

@@ -1,0 +1,208 @@
+"""What an expression in CEL may cost at worst, in time and memory, for data of a given size.
+
+The bound is computed from the syntax tree before the first event: every node has a price for each time it is
+evaluated, and what reads, compares or copies values has a price for their size. A loop (all, exists,
+exists_one, filter, map) multiplies; what is read from the loop's own variable is read once in a pass, however
+many elements share it. Prices are nanoseconds, measured with cel-expr-python 0.1.3 and about doubled
+(bench in docs/adr/0009-cel-by-cel-cpp.md).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from ..errors import ConditionError
+from . import cel_regex
+from .cel_ast import Node
+
+# The library ends an evaluation after so many iterations, in all loops together.
+MAX_ITERATIONS: Final = 10_000
+MAX_PATTERN_CHARS: Final = 256
+
+_NODE = 60.0
+_READ = 0.2  # a byte of a text that is compared, hashed or searched for one letter
+_COPY = 0.5  # a byte that is copied
+_PARSE = 25.0  # a byte that is converted: duration("...") is the slowest
+_SEARCH = 12.0  # a position at which contains() begins to compare
+_SEARCH_PAIR = 0.05  # a letter compared there
+_MATCH = 15.0  # a state of a regular expression, for a byte of text
+_BUILD = 1_500.0  # a unit of cel_regex.Size.build: it is compiled each time it is used
+_VALUE = 120.0  # an element that is compared
+_VALUE_BYTES = 48  # of memory, for each element of a list that is built
+_APPEND = 10.0  # map and filter copy the list for every element: this, times elements squared, halved
+
+_COMPARISONS: Final = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"})
+_OF_TIME: Final = frozenset(
+    {
+        "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours",
+        "getMinutes", "getSeconds", "getMilliseconds",
+    }
+)  # fmt: skip
+# A name the library looks up among its files: nothing that could lead out of their folder.
+_ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-]?[0-9]{2}:[0-9]{2}")
+_ELEMENTARY: Final = frozenset(
+    {
+        "_-_", "_*_", "_/_", "_%_", "-_", "!_", "_&&_", "_||_", "_?_:_", "@not_strictly_false", "type", "dyn",
+    }
+)  # fmt: skip
+
+
+class Allowance(NamedTuple):
+    """How much an expression may look at: values (members and elements) and bytes of their texts."""
+
+    values: int
+    text: int
+
+
+class Cost(NamedTuple):
+    """A bound of what one evaluation takes."""
+
+    nanoseconds: float
+    bytes: float
+
+
+class _Size(NamedTuple):
+    """A bound of a value: bytes of text, values in it, and how often in all it is met at its full size."""
+
+    text: float = 0.0
+    values: float = 0.0
+    times: float = 0.0
+
+
+class _Variable(NamedTuple):
+    size: _Size
+    iterations: float  # those of all loops around the inside of its own; 0: of no loop
+
+
+def worst(root: Node, allowance: Allowance) -> Cost:
+    """The bound for `root` on all events within the allowance; ConditionError for what is never allowed."""
+    meter = _Meter()
+    whole = _Variable(_Size(allowance.text, allowance.values), 0)
+    meter.size(root, 1, {"data": whole, "event": whole})
+    # both variables are converted once, by walking over what is read and by the library
+    converted = 500.0 * allowance.values + _COPY * allowance.text
+    return Cost(meter.nanoseconds + converted, meter.bytes + 200 * allowance.values + 2 * allowance.text)
+
+
+class _Meter:
+    def __init__(self) -> None:
+        self.nanoseconds = 0.0
+        self.bytes = 0.0
+
+    def size(self, node: Node, times: float, variables: dict[str, _Variable]) -> _Size:
+        """The size of what `node` gives; its costs are added up here."""
+        self.nanoseconds += _NODE * times
+        if node.kind == "const":
+            return _Size(len(node.text or "") * 4.0, 1, times)
+        if node.kind == "ident":
+            return self._variable(node.name, times, variables)
+        if node.kind == "loop":
+            return self._loop(node, times, variables)
+        if node.kind == "struct" and node.name:
+            raise ConditionError(f"it makes a message {node.name}: only maps, {{'name': value}}, can be made")
+        sizes = [self.size(child, times, variables) for child in node.children]
+        if node.kind == "select":
+            return sizes[0]
+        if node.kind == "call":
+            return self._call(node, sizes, times)
+        self.nanoseconds += _VALUE * len(sizes) * times
+        self.bytes += _VALUE_BYTES * len(sizes) * times
+        return _joined(sizes, times)
+
+    def _variable(self, name: str, times: float, variables: dict[str, _Variable]) -> _Size:
+        found = variables.get(name)
+        if found is None:
+            return _Size(0, 1, times)  # a type such as `int`
+        if not found.iterations:
+            return found.size._replace(times=times)
+        inner = max(1.0, times / found.iterations)  # loops below the variable's own
+        return found.size._replace(times=min(times, found.size.times * inner))
+
+    def _call(self, node: Node, sizes: list[_Size], times: float) -> _Size:
+        name = node.name
+        if name in _ELEMENTARY:
+            return _joined(sizes, times)
+        if name in _COMPARISONS:
+            self.nanoseconds += min((_read(size) for size in sizes), default=0.0)
+        elif name == "_+_":
+            self.nanoseconds += sum(size.times * (_COPY * size.text + _VALUE * size.values) for size in sizes)
+            self.bytes += sum(size.times * (size.text + _VALUE_BYTES * size.values) for size in sizes)
+            return _joined(sizes, times)
+        elif name == "@in":
+            self.nanoseconds += _read(sizes[1])
+        elif name == "_[_]":
+            # a missing key is told in the error, which copies it
+            self.nanoseconds += sizes[1].times * sizes[1].text * _PARSE
+            self.bytes += sizes[1].times * sizes[1].text * 2
+            return sizes[0]
+        elif name == "contains":
+            text, sought = sizes[0], sizes[-1]
+            self.nanoseconds += text.times * text.text * _SEARCH
+            self.nanoseconds += _SEARCH_PAIR * text.text * sought.text * min(text.times, sought.times)
+        elif name == "matches":
+            self._matches(node, sizes[0], times)
+        else:
+            _check_zone(node)
+            self.nanoseconds += sum(size.times * size.text * _PARSE for size in sizes)
+            self.bytes += sum(size.times * size.text for size in sizes)
+            return _joined(sizes, times)
+        return _Size(0, 1, times)
+
+    def _matches(self, node: Node, text: _Size, times: float) -> None:
+        pattern = node.children[-1]
+        if pattern.kind != "const" or pattern.text is None:
+            raise ConditionError(
+                "matches() needs its pattern as a literal: one in the event may be of any cost"
+            )
+        if len(pattern.text) > MAX_PATTERN_CHARS:
+            raise ConditionError(
+                f"a pattern of matches() has {len(pattern.text)} characters: at most {MAX_PATTERN_CHARS}"
+            )
+        states, build = cel_regex.size(pattern.text)
+        self.nanoseconds += times * (15_000 + _BUILD * build) + text.times * text.text * _MATCH * states
+
+    def _loop(self, node: Node, times: float, variables: dict[str, _Variable]) -> _Size:
+        over, start, condition, step, result = node.children
+        elements = self.size(over, times, variables)
+        count = float(len(over.children)) if over.kind == "list" else elements.values
+        inside = max(1.0, min(times * count, MAX_ITERATIONS))
+        inner = dict(variables)
+        inner[node.name] = _Variable(elements, inside)
+        inner[node.text or ""] = _Variable(_Size(), 0)
+        self.size(start, times, variables)
+        self.size(condition, inside, inner)
+        made = self.size(step, inside, inner)
+        self.size(result, times, inner)
+        if start.kind != "list":
+            return _Size(0, 1, times)
+        passes = max(1.0, inside / max(count, 1.0))
+        copies = min(inside, count) ** 2 * passes / 2
+        self.nanoseconds += 2 * _APPEND * copies
+        self.bytes += _VALUE_BYTES * copies
+        # what is made may hold an outer value in every element
+        every = made.times / passes
+        return _Size(made.text * every, made.values * every + count, times)
+
+
+def _joined(sizes: list[_Size], times: float) -> _Size:
+    return _Size(
+        sum(size.text for size in sizes),
+        1 + sum(size.values for size in sizes),
+        min(times, max((size.times for size in sizes), default=times)),
+    )
+
+
+def _read(size: _Size) -> float:
+    return size.times * (_READ * size.text + _VALUE * size.values)
+
+
+def _check_zone(node: Node) -> None:
+    if node.name not in _OF_TIME or len(node.children) < 2:
+        return
+    zone = node.children[1]
+    text = zone.text if zone.kind == "const" else None
+    if text is None or not _ZONE.fullmatch(text) or text == "localtime":
+        raise ConditionError(
+            f'{node.name}() needs its time zone as a literal, such as "Europe/London" or "+01:00"'
+        )
