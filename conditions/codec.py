@@ -1,56 +1,175 @@
-"""JSON form of conditions, version 1: {"v": 1, "condition": node}.
+"""JSON forms of conditions: {"v": 1, "condition": node} and {"v": 2, ...}; schema: condition.schema.json.
 
-node: {"all": [node, ...]} | {"any": [node, ...]} | {"event": {"exact": {attribute: value}, "by"?, "label"?}}.
-A published version is read for ever; what changes the form takes a new number.
+Version 1 has `all`, `any` and matchers of exact filters. It is still written where it is enough, because the
+incarnation of a registration is a hash of its JSON: an upgrade must not change it. All else is version 2.
+A published version is read for ever; what changes a form takes a new number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar, cast
 
 from ..events.attributes import shown
-from .combinations import AllOf, AnyOf, Combination
-from .condition import MAX_DEPTH, MAX_NODES, Condition
+from .combinations import AllOf, AnyOf, AtLeast, Combination, Count, Sequence
+from .condition import MAX_DEPTH, MAX_NODES, Condition, Keep
 from .errors import ConditionError
+from .filters import Where, filter_from_json
 from .matcher import Matcher
+from .timers import Absent, ArmedBy, Expires, Ordered, Quiet, moment_ms, moment_text
+from .windows import Not, Reset, Within
 
-VERSION: Final = 1
+VERSIONS: Final = (1, 2)
+# Of all matchers of a form together, so that reading it costs no more than its size allows: members and
+# items; characters (a Kafka record of default size holds as many); those of `where` and `sql`, to be compiled.
+MAX_VALUES: Final = 16_384
+MAX_CHARS: Final = 1_048_576
+MAX_EXPRESSION_CHARS: Final = 16_384
+
+_Built = TypeVar("_Built")
+_MOMENT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?(?:Z|[+-][0-9]{2}:[0-9]{2})"
+)
 _COMBINATIONS: Final[Mapping[str, type[Combination]]] = {kind.kind: kind for kind in (AllOf, AnyOf)}
+_NODES_1: Final = ("all", "any", "event")
 
 
 def to_json(condition: Condition) -> dict[str, object]:
-    """The JSON form of a condition, as plain dicts, lists and strings."""
-    return {"v": VERSION, "condition": _node(condition)}
+    """The JSON form of a whole condition, as plain dicts, lists, strings, numbers and booleans.
+
+    Equal conditions have equal forms. ConditionError for a part of a condition (`~a`), and for one whose form
+    is larger than `from_json` reads.
+    """
+    condition.check()
+    return {"v": 1 if _is_of_version_1(condition) else 2, "condition": _node(condition, _Size())}
 
 
 def from_json(obj: object) -> Condition:
     """The condition in a JSON form; ConditionError with the path to what is wrong, and nothing else."""
     members = _members(obj, "$", required=("v", "condition"))
     version = members["v"]
-    if version != VERSION or not isinstance(version, int) or isinstance(version, bool):
-        raise ConditionError(f"$.v is {shown(version)}: this release reads version {VERSION}")
-    return _Reader().read(members["condition"], "$.condition", 1)
+    if version not in VERSIONS or not isinstance(version, int) or isinstance(version, bool):
+        raise ConditionError(
+            f"$.v is {shown(version)}: this release reads versions {' and '.join(map(str, VERSIONS))}"
+        )
+    condition = _Reader(version).read(members["condition"], "$.condition", 1)
+    try:
+        condition.check()
+    except ConditionError as error:
+        raise ConditionError(f"$.condition: {error}") from error
+    return condition
 
 
-def _node(condition: Condition) -> dict[str, object]:
+class _Size:
+    """Counts what the matchers of one form hold, in writing and in reading."""
+
+    def __init__(self) -> None:
+        self._values = self._chars = self._expressions = 0
+
+    def add(self, obj: object, path: str) -> None:
+        """Raise ConditionError if with this matcher the form is too large; `obj` may be anything."""
+        waiting: list[object] = [obj]
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, str):
+                self._chars += len(each)
+            elif isinstance(each, (Mapping, list, tuple)):
+                self._values += len(each)
+                if self._values <= MAX_VALUES:
+                    waiting += each
+                if isinstance(each, Mapping):
+                    waiting += each.values()
+                    compiled = (each.get("where"), each.get("sql"))
+                    self._expressions += sum(len(text) for text in compiled if isinstance(text, str))
+            if (
+                self._values > MAX_VALUES
+                or self._chars > MAX_CHARS
+                or self._expressions > MAX_EXPRESSION_CHARS
+            ):
+                raise ConditionError(
+                    f"{path}: the filters of the condition are too large together: at most {MAX_VALUES:,}"
+                    f" members and items, {MAX_CHARS:,} characters, {MAX_EXPRESSION_CHARS:,} in where and sql"
+                )
+
+
+# -- writing
+
+
+def _is_of_version_1(condition: Condition) -> bool:
     if isinstance(condition, Combination):
-        return {condition.kind: [_node(operand) for operand in condition.operands]}
+        return all(map(_is_of_version_1, condition.of))
+    return (
+        isinstance(condition, Matcher)
+        and not condition.filters
+        and condition.where is None
+        and condition.keeps is None
+        and not isinstance(condition.by, tuple)
+    )
+
+
+def _node(condition: Condition, size: _Size) -> dict[str, object]:
     if isinstance(condition, Matcher):
-        body: dict[str, object] = {"exact": dict(condition.exact)}
-        if condition.by is not None:
-            body["by"] = condition.by
-        if condition.label is not None:
-            body["label"] = condition.label
-        return {"event": body}
+        return {"event": _matcher(condition, size)}
+    below: list[object] = [_node(operand, size) for operand in condition.operands]
+    if isinstance(condition, Combination):
+        return {condition.kind: below}
+    if isinstance(condition, AtLeast):
+        return {"at_least": {"n": condition.n, "of": below}}
+    if isinstance(condition, Sequence):
+        return {"sequence": {"of": below, "ordered": condition.in_order}}
+    if isinstance(condition, Not):
+        return {"not": below[0]}
+    if isinstance(condition, Ordered):
+        return {"ordered": below[0]}
+    of: dict[str, object] = {"of": below[0]}
+    if isinstance(condition, Count):
+        return {"count": {"n": condition.n} | of}
+    if isinstance(condition, Within):
+        of["duration_ms"] = condition.duration_ms
+        return {"within": of | _given(lateness_ms=condition.lateness_ms)}
+    if isinstance(condition, Reset):
+        of |= {"cron": condition.cron, "timezone": condition.timezone}
+        return {"reset": of | _given(lateness_ms=condition.lateness_ms)}
+    if isinstance(condition, Absent):
+        return {"absent": of | {"duration_ms": condition.duration_ms, "armed_by": condition.armed_by}}
+    if isinstance(condition, Quiet):
+        return {"quiet": of | {"duration_ms": condition.duration_ms}}
+    if isinstance(condition, Expires):
+        at = None if condition.at_ms is None else moment_text(condition.at_ms)
+        return {"expires": of | _given(after_ms=condition.after_ms, at=at)}
     raise ConditionError(f"a {type(condition).__name__} has no JSON form")
+
+
+def _matcher(matcher: Matcher, size: _Size) -> dict[str, object]:
+    body = _given(
+        exact=dict(matcher.exact) or None,
+        filters=[each.to_json() for each in matcher.filters] or None,
+        where=None if matcher.where is None else matcher.where.source,
+        by=list(matcher.by) if isinstance(matcher.by, tuple) else matcher.by,
+        label=matcher.label,
+        keep=matcher.keeps,
+        limit=matcher.limit,
+    )
+    size.add(body, str(matcher)[:200])
+    return body
+
+
+def _given(**members: object) -> dict[str, object]:
+    return {name: value for name, value in members.items() if value is not None}
+
+
+# -- reading
 
 
 class _Reader:
     """Reads one tree and counts its nodes, so that no input is followed beyond the limits."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: int) -> None:
         self._nodes = 0
+        self._size = _Size()
+        self._names = _NODES_1 if version == 1 else (*_NODES_1, *_READERS)
+        self._is_1 = version == 1
 
     def read(self, obj: object, path: str, depth: int) -> Condition:
         self._nodes += 1
@@ -59,42 +178,146 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise ConditionError(f"{path}: the condition is nested more than {MAX_DEPTH} levels deep")
         if not isinstance(obj, Mapping) or len(obj) != 1:
-            raise ConditionError(f"{path} must be an object with one member: all, any or event")
+            raise ConditionError(f"{path} must be an object with one member: {_either(self._names)}")
         name, body = next(iter(obj.items()))
-        if name == "event":
-            return self._matcher(body, f"{path}.event")
-        kind = _COMBINATIONS.get(name) if isinstance(name, str) else None
-        if kind is None:
-            raise ConditionError(f"{path} has the member {shown(name)}: all, any or event belongs there")
+        if not isinstance(name, str) or name not in self._names:
+            raise ConditionError(f"{path} has the member {shown(name)}: {_either(self._names)} belongs there")
         path = f"{path}.{name}"
-        if not isinstance(body, (list, tuple)):
-            raise ConditionError(f"{path} is a {type(body).__name__}: a list of conditions belongs there")
-        operands = [self.read(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(body)]
-        try:
-            return kind(*operands)
-        except ConditionError as error:
-            raise ConditionError(f"{path}: {error}") from error
+        if name == "event":
+            return self._matcher(body, path)
+        kind = _COMBINATIONS.get(name)
+        if kind is not None:
+            operands = self._list(body, path, depth)
+            return _built(path, lambda: kind(*operands))
+        return _READERS[name](self, body, path, depth)
+
+    def _list(self, obj: object, path: str, depth: int) -> list[Condition]:
+        if not isinstance(obj, (list, tuple)):
+            raise ConditionError(f"{path} is a {type(obj).__name__}: a list of conditions belongs there")
+        return [self.read(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(obj)]
 
     def _matcher(self, obj: object, path: str) -> Matcher:
-        members = _members(obj, path, required=("exact",), optional=("by", "label"))
-        exact = members["exact"]
+        self._size.add(obj, path)
+        if self._is_1:
+            members = _members(obj, path, required=("exact",), optional=("by", "label"))
+        else:
+            optional = ("exact", "filters", "where", "by", "label", "keep", "limit")
+            members = _members(obj, path, optional=optional)
+        exact = members.get("exact", {})
         if not isinstance(exact, Mapping):
             raise ConditionError(f"{path}.exact is a {type(exact).__name__}: an object belongs there")
-        for name in ("by", "label"):
-            if name in members and not isinstance(members[name], str):
-                raise ConditionError(
-                    f"{path}.{name} is a {type(members[name]).__name__}: a string belongs there"
-                )
         if not all(isinstance(name, str) for name in exact):
             raise ConditionError(f"{path}.exact has a name that is no string")
-        try:
-            return Matcher(exact.items(), members.get("by"), members.get("label"))  # type: ignore[arg-type]
-        except ConditionError as error:
-            raise ConditionError(f"{path}: {error}") from error
+        filters = members.get("filters", ())
+        if not isinstance(filters, (list, tuple)):
+            raise ConditionError(f"{path}.filters is a {type(filters).__name__}: a list belongs there")
+        for name in ("where", "label", "keep"):
+            if name in members:
+                _text(members, name, path)
+        by = members.get("by")
+        if not isinstance(by, (list, tuple)) or self._is_1:
+            by = _text(members, "by", path) if "by" in members else None
+        limit = _integer(members, "limit", path) if "limit" in members else None
+        read = [filter_from_json(item, f"{path}.filters[{number}]") for number, item in enumerate(filters)]
+        where = (
+            _built(f"{path}.where", lambda: Where(_text(members, "where", path)))
+            if "where" in members
+            else None
+        )
+        return _built(
+            path,
+            lambda: Matcher(
+                cast("list[tuple[str, str]]", list(exact.items())),  # checked there
+                cast("str | tuple[str, ...] | None", by),
+                cast("str | None", members.get("label")),
+                filters=read,
+                where=where,
+                keeps=cast("Keep | None", members.get("keep")),
+                limit=limit,
+            ),
+        )
+
+    def _at_least(self, body: object, path: str, depth: int) -> Condition:
+        members = _members(body, path, required=("n", "of"))
+        n, of = _integer(members, "n", path), self._list(members["of"], f"{path}.of", depth)
+        return _built(path, lambda: AtLeast(n, *of))
+
+    def _count(self, body: object, path: str, depth: int) -> Condition:
+        members = _members(body, path, required=("n", "of"))
+        n, of = _integer(members, "n", path), self._of(members, path, depth)
+        return _built(path, lambda: Count(cast("Matcher", of), n))
+
+    def _sequence(self, body: object, path: str, depth: int) -> Condition:
+        members = _members(body, path, required=("of", "ordered"))
+        ordered = members["ordered"]
+        if not isinstance(ordered, bool):
+            raise ConditionError(f"{path}.ordered is a {type(ordered).__name__}: true or false belongs there")
+        of = self._list(members["of"], f"{path}.of", depth)
+        return _built(path, lambda: Sequence(*of, ordered=ordered))
+
+    def _within(self, body: object, path: str, depth: int) -> Condition:
+        members = _members(body, path, required=("of", "duration_ms"), optional=("lateness_ms",))
+        duration, late = _integer(members, "duration_ms", path), _late(members, path)
+        of = self._of(members, path, depth)
+        return _built(path, lambda: Within(of, duration, late))
+
+    def _reset(self, body: object, path: str, depth: int) -> Condition:
+        members = _members(body, path, required=("of", "cron", "timezone"), optional=("lateness_ms",))
+        cron, zone, late = (
+            _text(members, "cron", path),
+            _text(members, "timezone", path),
+            _late(members, path),
+        )
+        of = self._of(members, path, depth)
+        return _built(path, lambda: Reset(of, cron, zone, late))
+
+    def _absent(self, body: object, path: str, depth: int) -> Condition:
+        members = _members(body, path, required=("of", "duration_ms", "armed_by"))
+        duration = _integer(members, "duration_ms", path)
+        armed_by = cast("ArmedBy", _text(members, "armed_by", path))
+        of = self._of(members, path, depth)
+        return _built(path, lambda: Absent(of, duration, armed_by))
+
+    def _quiet(self, body: object, path: str, depth: int) -> Condition:
+        members = _members(body, path, required=("of", "duration_ms"))
+        duration, of = _integer(members, "duration_ms", path), self._of(members, path, depth)
+        return _built(path, lambda: Quiet(of, duration))
+
+    def _expires(self, body: object, path: str, depth: int) -> Condition:
+        members = _members(body, path, required=("of",), optional=("after_ms", "at"))
+        after = _integer(members, "after_ms", path) if "after_ms" in members else None
+        at = _moment(_text(members, "at", path), f"{path}.at") if "at" in members else None
+        of = self._of(members, path, depth)
+        return _built(path, lambda: Expires(of, after, at))
+
+    def _not(self, body: object, path: str, depth: int) -> Condition:
+        of = self.read(body, path, depth + 1)
+        return _built(path, lambda: Not(of))
+
+    def _ordered(self, body: object, path: str, depth: int) -> Condition:
+        of = self.read(body, path, depth + 1)
+        return _built(path, lambda: Ordered(of))
+
+    def _of(self, members: Mapping[str, object], path: str, depth: int) -> Condition:
+        return self.read(members["of"], f"{path}.of", depth + 1)
+
+
+_READERS: Final[Mapping[str, Callable[[_Reader, object, str, int], Condition]]] = {
+    "at_least": _Reader._at_least,
+    "count": _Reader._count,
+    "sequence": _Reader._sequence,
+    "within": _Reader._within,
+    "not": _Reader._not,
+    "reset": _Reader._reset,
+    "absent": _Reader._absent,
+    "quiet": _Reader._quiet,
+    "expires": _Reader._expires,
+    "ordered": _Reader._ordered,
+}
 
 
 def _members(
-    obj: object, path: str, required: tuple[str, ...], optional: tuple[str, ...] = ()
+    obj: object, path: str, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()
 ) -> Mapping[str, object]:
     if not isinstance(obj, Mapping):
         raise ConditionError(f"{path} is a {type(obj).__name__}: an object belongs there")
@@ -107,3 +330,42 @@ def _members(
                 f"{path} has an unknown member {shown(name)}: {', '.join(required + optional)}"
             )
     return obj
+
+
+def _text(members: Mapping[str, object], name: str, path: str) -> str:
+    value = members[name]
+    if not isinstance(value, str):
+        raise ConditionError(f"{path}.{name} is a {type(value).__name__}: a string belongs there")
+    return value
+
+
+def _integer(members: Mapping[str, object], name: str, path: str) -> int:
+    value = members[name]
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConditionError(f"{path}.{name} is a {type(value).__name__}: a whole number belongs there")
+    if value.bit_length() > 63:  # str(), for a message, refuses some
+        raise ConditionError(
+            f"{path}.{name} is {shown(value)}: a number of milliseconds or events belongs there"
+        )
+    return value
+
+
+def _late(members: Mapping[str, object], path: str) -> int | None:
+    return _integer(members, "lateness_ms", path) if "lateness_ms" in members else None
+
+
+def _moment(text: str, path: str) -> int:
+    if not _MOMENT.fullmatch(text):
+        raise ConditionError(f"{path} is {shown(text)}: write a moment as 2026-11-20T18:00:00Z")
+    return _built(path, lambda: moment_ms(text))
+
+
+def _either(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _built(path: str, build: Callable[[], _Built]) -> _Built:
+    try:
+        return build()
+    except ConditionError as error:
+        raise ConditionError(f"{path}: {error}") from error

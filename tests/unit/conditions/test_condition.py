@@ -230,7 +230,7 @@ def test_a_condition_is_limited_in_depth() -> None:
     [
         (None, "$ is a NoneType"),
         ({"condition": {}}, "$.v is missing"),
-        ({"v": 2, "condition": {}}, "$.v is 2: this release reads version 1"),
+        ({"v": 3, "condition": {}}, "$.v is 3: this release reads versions 1 and 2"),
         ({"v": True, "condition": {}}, "$.v"),
         ({"v": 10**5000, "condition": {}}, "$.v"),
         ({"v": 1, "condition": {}}, "$.condition must be"),
