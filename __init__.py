@@ -9,11 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .conditions import Condition, ConditionError, event
+    from .conditions import Condition, ConditionError, absent, at_least, count, event, sequence
     from .events.errors import EventError, InterlockError
     from .events.event import Event
 
-__all__ = ["Condition", "ConditionError", "Event", "EventError", "InterlockError", "event"]
+__all__ = [
+    "Condition",
+    "ConditionError",
+    "Event",
+    "EventError",
+    "InterlockError",
+    "absent",
+    "at_least",
+    "count",
+    "event",
+    "sequence",
+]
 
 _HOME = {
     "Condition": ".conditions",
@@ -21,7 +32,11 @@ _HOME = {
     "Event": ".events.event",
     "EventError": ".events.errors",
     "InterlockError": ".events.errors",
+    "absent": ".conditions",
+    "at_least": ".conditions",
+    "count": ".conditions",
     "event": ".conditions",
+    "sequence": ".conditions",
 }
 
 

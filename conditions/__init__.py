@@ -10,6 +10,8 @@ from .firing import Firing, Part, firing_id
 from .index import Hit, MatcherIndex
 from .key import canonical_key
 from .matcher import Matcher, event
+from .presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
+from .rehearsal import rehearse
 from .state import EMPTY, Match, State
 from .step import Cancel, Tick, closes_at, next_wakeup, opened, step
 from .timers import Absent, Expires, Ordered, Quiet, absent
@@ -41,15 +43,24 @@ __all__ = [
     "Tick",
     "Within",
     "absent",
+    "all_of",
+    "any_of",
     "at_least",
+    "burst",
     "canonical_key",
     "closes_at",
     "count",
+    "daily",
+    "debounce",
     "event",
+    "every_nth",
     "firing_id",
     "from_json",
+    "heartbeat",
     "next_wakeup",
+    "not_followed_by",
     "opened",
+    "rehearse",
     "sequence",
     "step",
 ]

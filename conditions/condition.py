@@ -85,6 +85,12 @@ class Condition:
         return any(matcher.by is not None for matcher in self.matchers)
 
     @cached_property
+    def key_parts(self) -> int:
+        """How many values a correlation key has: 1, or that of a composite `by`; 0 where no matcher reads one."""
+        paths = (matcher.by for matcher in self.matchers if matcher.by is not None)
+        return next((1 if isinstance(by, str) else len(by) for by in paths), 0)
+
+    @cached_property
     def nodes(self) -> int:
         """Number of nodes in the tree, matchers included; at most MAX_NODES."""
         return 1 + sum(operand.nodes for operand in self.operands)

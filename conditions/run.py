@@ -38,6 +38,7 @@ class Run:
         self.refuters = dict(state.refuters)
         self.dropped = state.dropped
         self.firings: list[Firing] = []
+        self.now_ms = BEGINNING  # the stamp, or the end of the time, that is being worked in
 
     def result(self) -> tuple[State, tuple[Firing, ...]]:
         return State(
@@ -70,7 +71,7 @@ class Run:
     def tick(self, time_ms: int) -> None:
         self._advance(time_ms)
         self.clock_ms = max(self.clock_ms, time_ms)
-        self._let_go()
+        self._let_go(self.clock_ms)
 
     def _advance(self, until_ms: int | None) -> None:
         """What is due up to then happens, and waiting matches enter in between (W2, W3)."""
@@ -88,6 +89,9 @@ class Run:
                 return
 
     def _enter(self, match: Match) -> None:
+        # What a tick before this stamp would have let go is as good as gone, whether one came or not (W7);
+        # it stays for matches with earlier stamps, which other partitions may still bring.
+        self.now_ms = match.timestamp_ms
         if self._is_repeat(match):
             return
         self.last_ms = match.timestamp_ms if self.last_ms is None else max(self.last_ms, match.timestamp_ms)
@@ -110,8 +114,12 @@ class Run:
         new = digest(*match.identity)
         if is_seen(self.seen, new):
             return True
-        if any(match.identity == held.identity for pool in self.pools for held in pool):
-            return True
+        for number, pool in enumerate(self.pools):
+            for held in pool:
+                if held.identity == match.identity:
+                    if not self._is_gone(number, held, self.now_ms):
+                        return True
+                    self.pools[number] = [other for other in pool if other is not held]
         self.seen = with_digest(self.seen, new)
         return False
 
@@ -123,6 +131,10 @@ class Run:
         bisect.insort(pool, match, key=_rank)  # T3
         if len(pool) <= room:
             return
+        for held in pool:
+            if held is not match and self._is_gone(number, held, self.now_ms):
+                pool.remove(held)
+                return
         if self.plan.queued[number]:
             self.dropped += 1  # H3
         pool.pop(-1 if self.plan.keeps_first[number] else 0)  # H2, L1, L2, L3
@@ -170,12 +182,15 @@ class Run:
 
     def _judge(self, due_ms: int) -> None:
         """A due time has come: what it meets fires, and then what it ends (X6)."""
+        self._let_go(due_ms - 1)  # as a tick just before it would have done (W2)
         before = self.clock_ms
         self.clock_ms = max(self.clock_ms, due_ms)
+        self.now_ms = due_ms - 1
         self._fire(due_ms, before)
         expiry = self.expiry_ms() if self.plan.expires else None
         if expiry is not None and expiry <= due_ms:
             self._expire(expiry)
+        self._let_go(due_ms)
 
     # -- firing
 
@@ -206,7 +221,12 @@ class Run:
             self.came.pop(index, None)
         self.opened_ms = None
         if self.plan.expires:  # X2
-            left = (match.timestamp_ms for pool in self.pools for match in pool)
+            left = (
+                match.timestamp_ms
+                for number, pool in enumerate(self.pools)
+                for match in pool
+                if not self._is_gone(number, match, self.now_ms)
+            )
             self.armed_ms = min(left, default=None)
 
     def _expire(self, due_ms: int) -> None:
@@ -234,16 +254,18 @@ class Run:
 
     # -- letting go
 
-    def _let_go(self) -> None:
-        """What can take part no more goes (W7)."""
+    def _is_gone(self, number: int, match: Match, time_ms: int) -> bool:
+        """True if a tick at that time lets go of the event, as far as this matcher holds it."""
+        holds = self.plan.holds[number]
+        return holds is not None and all(hold.until_ms(match) < time_ms for hold in holds)
+
+    def _let_go(self, time_ms: int) -> None:
+        """What can take part no more at this time goes (W7)."""
         for number, pool in enumerate(self.pools):
-            holds = self.plan.holds[number]
-            if pool and holds is not None:
-                self.pools[number] = [
-                    match for match in pool if any(hold.until_ms(match) >= self.clock_ms for hold in holds)
-                ]
+            if pool and self.plan.holds[number] is not None:
+                self.pools[number] = [match for match in pool if not self._is_gone(number, match, time_ms)]
         for number, times in list(self.refuters.items()):
-            kept = tuple(time for time in times if self._remembered_until(number, time) >= self.clock_ms)
+            kept = tuple(time for time in times if self._remembered_until(number, time) >= time_ms)
             if kept:
                 self.refuters[number] = kept
             else:
@@ -251,7 +273,7 @@ class Run:
         for index in self.plan.settling & self.came.keys():
             if not any(self.pools[number] for number in self.plan.clocked[index]):
                 del self.came[index]
-        if self.seen and self.last_ms is not None and self.clock_ms > self.last_ms + SEEN_MS:
+        if self.seen and self.last_ms is not None and time_ms > self.last_ms + SEEN_MS:
             self.seen = b""
 
     def lettings(self, every: bool = False) -> list[int]:

@@ -1,4 +1,4 @@
-"""Which events a key has seen: 8-byte digests of the last identities, oldest first (docs/conditions.md, D1)."""
+"""Which events a key has seen: 8-byte digests of the last identities, oldest first (D1)."""
 
 from __future__ import annotations
 

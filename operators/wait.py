@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 class EventSensor(BaseSensorOperator):
     """Waits, deferred, until `condition` is met, and returns the firing.
 
-    condition: made with `interlock.event`, `&` and `|`. A condition that makes no sense is an error when
-        the DAG file is parsed.
+    condition: see docs/conditions.md. One that makes no sense is an error when the DAG file is parsed, and
+        so is one that needs timers, which the engine does not have: `~`, `absent`, `quiet()`, `expires()`,
+        and sequences that are ordered.
     key: where matchers have `by`: the value that their events must have, e.g. `"{{ ds }}"`. Templated.
-        Compared in its canonical form. Without it, the first value for which the condition is met counts.
+        A list for a composite key. Compared in its canonical form. Without it, the first value for which
+        the condition is met counts.
     since: events count whose record timestamp is at or after it. Default: the earlier of logical date and
         run_after, less `[interlock] lookback_hours`, where a key is given; else run_after. The same for
         every try, so that a retry, a cleared task and a backfill find their past events.
@@ -51,7 +53,7 @@ class EventSensor(BaseSensorOperator):
         self,
         *,
         condition: Condition,
-        key: str | None = None,
+        key: str | Sequence[str] | None = None,
         since: datetime | None = None,
         kafka_conn_id: str = DEFAULT_CONNECTION,
         bus: str | None = None,
@@ -61,18 +63,31 @@ class EventSensor(BaseSensorOperator):
         super().__init__(**kwargs)
         if not isinstance(condition, Condition):
             raise ConditionError(
-                f"EventSensor {self.task_id!r}: condition must be made with interlock.event(), & and |; "
+                f"EventSensor {self.task_id!r}: condition must be made with interlock.event() and what joins it; "
                 f"got {type(condition).__name__}."
             )
         # A condition travels to the engine as JSON: what would not come back equal is an error here.
         if from_json(condition.to_json()) != condition:
             raise ConditionError(
                 f"EventSensor {self.task_id!r}: the condition does not survive being written as JSON. "
-                "Build it with interlock.event(), & and | only."
+                "Build it with the names of interlock.conditions only."
             )
-        if key == "":
+        if key is not None and not key:
             raise ConditionError(f"EventSensor {self.task_id!r}: key is empty; give one, or leave it out.")
         condition.check_key(key is not None)
+        if key is not None:
+            given = 1 if isinstance(key, str) else len(key)
+            if given != condition.key_parts:
+                raise ConditionError(
+                    f"EventSensor {self.task_id!r}: key has {given} value(s), and the matchers read "
+                    f"{condition.key_parts}: give a list with one for each path in by=, in their order."
+                )
+        if condition.needs_ticks:
+            raise ConditionError(
+                f"EventSensor {self.task_id!r}: {condition} is met, ended or ordered by the passing of time, "
+                "and the engine of this release has no timers: it would wait for ever. Conditions of matchers, "
+                "&, |, at_least, count, within(), resets() and sequence(ordered=False) run."
+            )
         if not deferrable:
             raise ValueError(
                 f"EventSensor {self.task_id!r}: deferrable=False is not supported; it waits in the triggerer "
@@ -89,7 +104,7 @@ class EventSensor(BaseSensorOperator):
 
     def execute(self, context: Context) -> NoReturn:
         config = self._config()
-        if self._key_given and self.key is None:
+        if self._key_given and _none_in(self.key):
             raise ConditionError(
                 f"EventSensor {self.task_id!r}: the key was rendered to None; without one, events of any key "
                 "would count."
@@ -174,3 +189,7 @@ class EventSensor(BaseSensorOperator):
         except EngineError as e:
             self.log.warning("The registration stays, and may still fire unheard: %s", e)
         raise AirflowSensorTimeout(f"{self.condition} was not met within {self.timeout:.0f} s.")
+
+
+def _none_in(key: object) -> bool:
+    return key is None or (isinstance(key, (list, tuple)) and None in key)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import NewPartitions
-from interlock import event
+from interlock import count, event, sequence
 from interlock.engine.acknowledge import acknowledge
 from interlock.engine.errors import TopicsError
 from interlock.engine.runtime import run_engine
@@ -43,6 +43,35 @@ def test_a_pair_does_not_fire_when_the_keys_differ(bench: Any, eventually: Any) 
         assert wait.deliveries == []
         bench.emit("rates", data={"day": "2026-11-20"})
         wait.firing()
+
+
+def test_counts_windows_filters_and_composite_keys_are_decided_by_the_engine(
+    bench: Any, eventually: Any
+) -> None:
+    failed = event(filters=[{"prefix": {"type": "com.bank."}}, {"sql": "type LIKE '%.failed'"}], label="failed")
+    trades = event("trades", where="data.rows > 0", by=("data.day", "data.market"))
+    prices = event("prices", by=("data.day", "data.market"))
+    with bench.engine(), bench.waiting() as waiting:
+        third = waiting("third", count(failed, 3).within("1h"))
+        both = waiting("both", (trades & prices).within("2h"), '["2026-11-20","lse"]')
+        order = waiting("order", sequence(event("open"), event("close"), ordered=False))
+        for n, minute in enumerate((0, 50, 70, 75)):
+            time_ = f"2026-11-20T{10 + minute // 60}:{minute % 60:02}:00Z"
+            bench.emit("com.bank.load.failed", id=f"f{n}", time=time_)
+        bench.emit("close", id="early", time="2026-11-20T08:00:00Z")
+        bench.emit("trades", id="none", data={"day": "2026-11-20", "market": "lse", "rows": 0})
+        bench.emit("trades", id="other", data={"day": "2026-11-20", "market": "nyse", "rows": 3})
+        bench.emit("prices", id="p1", data={"day": 20261120, "market": "lse"})
+        bench.emit("open", id="o1", time="2026-11-20T09:00:00Z")
+        bench.emit("trades", id="t1", data={"day": "2026-11-20", "market": "lse", "rows": 3})
+        bench.emit("close", id="c1", time="2026-11-20T17:00:00Z")
+        firing = third.firing().action.firing
+        assert [e["id"] for e in firing.events["failed"]] == ["f1", "f2", "f3"]
+        firing = both.firing().action.firing
+        assert firing.key == '["2026-11-20","lse"]'
+        assert [e["id"] for label in ("trades", "prices") for e in firing.events[label]] == ["t1", "p1"]
+        firing = order.firing().action.firing
+        assert [e["id"] for label in ("open", "close") for e in firing.events[label]] == ["o1", "c1"]
 
 
 def test_without_a_key_each_value_has_its_own_state(bench: Any, eventually: Any) -> None:

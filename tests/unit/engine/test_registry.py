@@ -140,6 +140,14 @@ def test_a_registration_that_cannot_be_matched_is_left_out_and_told_and_stops_no
     assert "bus-subscription[0]@1" in caplog.text
 
 
+def test_a_condition_that_needs_timers_is_left_out_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    timed = Registration.of("t", SOLO.quiet("5m"), None, 1)
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        registry = read(registered(0, timed), registered(1, A))
+    assert [r.offset for r in registry.between(0, 2)] == [1]
+    assert "needs timers" in caplog.text
+
+
 STEPS = st.lists(
     st.tuples(st.sampled_from([A, A2, B]), st.sampled_from(["n1", "n2"]), st.booleans()), max_size=25
 )

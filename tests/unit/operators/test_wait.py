@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException, TaskDeferred
-from interlock import event
-from interlock.conditions import AllOf, ConditionError
+from interlock import absent, event, sequence
+from interlock.conditions import AllOf, Condition, ConditionError
 from interlock.engine.errors import UnreachableError
 from interlock.engine.records import ActionRecord, Firing, Registration
 from interlock.operators import EventSensor
@@ -53,6 +53,37 @@ def deferred(task: EventSensor, given: Any = None) -> dict[str, Any]:
 
 
 # -- errors of the DAG's author
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        PAIR.expires(after="2h"),
+        SOLO.quiet("5m"),
+        absent(SOLO, "10m"),
+        (SOLO & ~event("y")).within("1h"),
+        sequence(SOLO, event("y")),
+        (SOLO | event("y")).ordered(),
+    ],
+    ids=str,
+)
+def test_a_condition_that_needs_timers_is_an_error_because_the_engine_has_none(condition: Condition) -> None:
+    key = "d" if condition.keyed else None
+    with pytest.raises(ConditionError, match=r"'wait'.*has no timers.*sequence\(ordered=False\) run"):
+        sensor(condition, key=key)
+
+
+def test_a_composite_key_is_a_list_with_a_value_for_each_path() -> None:
+    condition = event("x", by=("data.day", "subject"))
+    kwargs = deferred(sensor(condition, key=["20261120", "eur"]))
+    assert kwargs["key"] == '["2026-11-20","eur"]'
+    for key in ("2026-11-20", ["2026-11-20"], ["2026-11-20", "eur", "x"]):
+        with pytest.raises(ConditionError, match="one for each path"):
+            sensor(condition, key=key)
+    task = sensor(condition, key=["{{ ds }}", "eur"])
+    task.key = ["2026-11-20", None]
+    with pytest.raises(ConditionError, match="rendered to None"):
+        task.execute(context())
 
 
 @pytest.mark.parametrize("condition", [None, "x", lambda event: True, [SOLO], {"v": 1}])
