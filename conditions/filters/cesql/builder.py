@@ -1,0 +1,142 @@
+"""What the rules of the grammar build."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ....events.attributes import REQUIRED, shown
+from . import operators
+from .functions import find
+from .nodes import Node, as_kind, attribute, constant, failing
+from .values import Attributes, Evaluate, Failure, Value, integer
+
+if TYPE_CHECKING:
+    from lark import Token
+
+    # One, then operator and operand in turn.
+    Chain = Sequence[Any]
+
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+class Misplaced(Exception):
+    """A token that fits the grammar and still cannot stand where it does."""
+
+    def __init__(self, token: Token, what: str) -> None:
+        super().__init__(what)
+        self.column = _column(token)
+
+
+class Builder:
+    """One method for each rule. It has no state, so parses in several threads do not meet."""
+
+    def logic(self, children: Chain) -> Node:
+        return operators.logic(children[0], [(name.upper(), node) for name, node in _pairs(children)])
+
+    def comparison(self, children: Chain) -> Node:
+        node: Node = children[0]
+        for operator, right in _pairs(children):
+            node = operators.comparison(node, operator, right)
+        return node
+
+    def additive(self, children: Chain) -> Node:
+        return operators.arithmetic(children[0], _pairs(children))
+
+    def multiplicative(self, children: Chain) -> Node:
+        return operators.arithmetic(children[0], _pairs(children))
+
+    def like(self, children: tuple[Node, Token]) -> Node:
+        node, pattern = children
+        return operators.like(node, _unquoted(pattern))
+
+    def not_like(self, children: tuple[Node, Token]) -> Node:
+        return operators.inverse(self.like(children))
+
+    def within(self, children: Sequence[Node]) -> Node:
+        return operators.within(children[0], children[1:])
+
+    def not_within(self, children: Sequence[Node]) -> Node:
+        return operators.inverse(self.within(children))
+
+    def inverse(self, children: Sequence[Node]) -> Node:
+        return operators.inverse(children[0])
+
+    def negative(self, children: Sequence[Node]) -> Node:
+        return operators.negative(children[0])
+
+    def parentheses(self, children: Sequence[Node]) -> Node:
+        (node,) = children
+        return Node(node.evaluate, node.kind, (node,), constant=node.constant, column=node.column)
+
+    def string(self, children: Sequence[Token]) -> Node:
+        return constant(_unquoted(children[0]))
+
+    def integer(self, children: Sequence[Token]) -> Node:
+        (token,) = children
+        number = integer(token.lstrip("+-"), negative=token.startswith("-"))
+        if number is None:
+            raise Misplaced(token, f"{shown(str(token))} does not fit an Integer of 32 bits")
+        return constant(number)
+
+    def boolean(self, children: Sequence[Token]) -> Node:
+        return constant(children[0].lower() == "true")
+
+    def attribute(self, children: Sequence[Token]) -> Node:
+        return attribute(_name(children[0]))
+
+    def exists(self, children: Sequence[Token]) -> Node:
+        name = _name(children[0])
+        if name in REQUIRED:  # an event has them, whatever `evaluate` is given
+            return Node(lambda _: True, bool, attribute=name)
+        return Node(lambda attributes: name in attributes, bool, attribute=name)
+
+    def call(self, children: Sequence[Any]) -> Node:
+        token: Token = children[0]
+        parts = tuple(child for child in children[1:] if child is not None)
+        name, column = token.upper(), _column(token)
+        function = find(name, len(parts))
+        if function is None:
+            count = "1 argument" if len(parts) == 1 else f"{len(parts)} arguments"
+            error = f"MissingFunctionError: there is no function {shown(name)} of {count}"
+            return Node(failing(error), bool, parts, missing=error)
+        kinds = [*function.parameters, *[function.rest] * (len(parts) - len(function.parameters))]
+        arguments: list[Evaluate] = [
+            part.evaluate if kind is None else as_kind(part, kind)
+            for part, kind in zip(parts, kinds, strict=True)
+        ]
+        return Node(_calling(function.apply, arguments, column), function.result, parts, column=column)
+
+
+def _calling(apply: Callable[..., Value], arguments: list[Evaluate], column: int) -> Evaluate:
+    def call(attributes: Attributes) -> Value:
+        values = [argument(attributes) for argument in arguments]
+        try:
+            return apply(*values)
+        except Failure as failure:
+            failure.column = column
+            raise
+
+    return call
+
+
+def _pairs(children: Chain) -> list[tuple[str, Node]]:
+    return [(str(name), node) for name, node in zip(children[1::2], children[2::2], strict=True)]
+
+
+def _column(token: Token) -> int:
+    return (token.start_pos or 0) + 1
+
+
+def _name(token: Token) -> str:
+    name = token.lower()
+    if name == "data":
+        raise Misplaced(token, "CESQL reads attributes, not data")
+    return name
+
+
+def _unquoted(token: Token) -> str:
+    """The text of a string literal: a backslash goes from before its kind of quote, any other stays."""
+    quote = token[0]
+    return _ESCAPED.sub(lambda found: quote if found[1] == quote else found[0], token[1:-1])

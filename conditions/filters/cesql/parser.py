@@ -1,0 +1,89 @@
+"""Text to nodes, by the grammar in cesql.lark; errors tell the column and what was expected there."""
+
+from __future__ import annotations
+
+import re
+import threading
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+from ....events.attributes import shown
+from ...errors import ConditionError
+from .builder import Builder, Misplaced
+from .nodes import Node
+
+if TYPE_CHECKING:
+    from lark import Lark
+
+_building = threading.Lock()
+
+# What may follow, in the reader's words. Where a number may, so may all that begins a value.
+_WORDS: Final = {
+    "INTEGER": "a value",
+    "ADDITIVE": "an operator",
+    "LOGIC": "an operator",
+    "STRING": "a string in quotes",
+    "NAME": "the name of an attribute",
+    "_OPEN": "'('",
+    "_COMMA": "','",
+    "_CLOSE": "')'",
+    "$END": "the end",
+}
+# What the parser's tables name wherever a value may end: they do not tell inside from outside.
+_INSIDE: Final = ("','", "')'")
+_STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+
+
+def parse(text: str) -> Node:
+    """The expression in `text` as a node; ConditionError for one that is none."""
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    try:
+        return _parser().parse(text)  # type: ignore[return-value]  # the builder makes nodes, not trees
+    except UnexpectedToken as error:
+        start = error.token.start_pos
+        at = len(text) if error.token.type == "$END" or start is None else start
+        raise _unexpected(text, at, error.expected) from None
+    except UnexpectedCharacters as error:
+        raise _unexpected(text, error.pos_in_stream or 0, error.allowed or set()) from None
+    except Misplaced as error:
+        raise _wrong(text, error.column, str(error)) from None
+
+
+def _parser() -> Lark:
+    with _building:  # else two threads would build it at the same time
+        return _built()
+
+
+@cache
+def _built() -> Lark:
+    from lark import Lark  # costs an import that most conditions do without
+
+    grammar = resources.files(__package__ or "").joinpath("cesql.lark").read_text("ascii")
+    # ASCII: otherwise the Kelvin sign would pass for the k of "like"
+    return Lark(grammar, parser="lalr", lexer="contextual", transformer=Builder(), g_regex_flags=re.ASCII)
+
+
+def _unexpected(text: str, at: int, expected: set[str]) -> ConditionError:
+    here = text[at : at + 1]
+    if here in ("'", '"') and "STRING" in expected:
+        return _wrong(text, at + 1, "this string is not closed")
+    if at and here in ("'", '"') and here == text[at - 1]:
+        return _wrong(text, at + 1, f"a string goes on after its end; write \\{here} for a quote in it")
+    found = shown(text[at : at + 20]) if here else "the end"
+    words = list(dict.fromkeys(word for name, word in _WORDS.items() if name in expected)) or ["LIKE or IN"]
+    if "INTEGER" in expected:
+        words = ["a value"]
+    elif not _is_open(text[:at]):
+        words = [word for word in words if word not in _INSIDE]
+    return _wrong(text, at + 1, f"expected {' or '.join(words)}, found {found}")
+
+
+def _is_open(text: str) -> bool:
+    outside = _STRING.sub("", text)
+    return outside.count("(") > outside.count(")")
+
+
+def _wrong(text: str, column: int, what: str) -> ConditionError:
+    return ConditionError(f"CESQL expression {shown(text)}, column {column}: {what}")
