@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
@@ -10,7 +10,7 @@ from ..events.event import Event
 from .condition import Condition
 from .errors import ConditionError
 from .firing import Firing
-from .key import canonical_key
+from .key import KeyPart, canonical_key
 from .state import EMPTY, Match, State
 from .step import Tick, opened, step
 
@@ -22,7 +22,7 @@ def rehearse(
     condition: Condition,
     events: Iterable[Event],
     *,
-    key: object = None,
+    key: KeyPart | Sequence[KeyPart] | None = None,
     start: datetime | None = None,
     until: datetime | None = None,
 ) -> list[Firing]:
