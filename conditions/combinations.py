@@ -6,6 +6,7 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from ..events.attributes import shown
 from .condition import Condition, Role, check_operand, check_tree, not_a_condition, shortened
 from .errors import ConditionError
 from .matcher import DEFAULT_LIMIT, Matcher
@@ -137,6 +138,7 @@ class Sequence(Condition):
     in_order: bool
 
     def __init__(self, *operands: Condition, ordered: bool = True) -> None:
+        ordered = bool(ordered)
         flat: list[Condition] = []
         for number, operand in enumerate(operands, 1):
             checked = check_operand(f"argument {number} of sequence", operand, Role.EVENTS)
@@ -145,7 +147,7 @@ class Sequence(Condition):
         if len(flat) < 2:
             raise ConditionError(f"sequence needs at least two conditions, it got {len(flat)}")
         object.__setattr__(self, "of", tuple(flat))
-        object.__setattr__(self, "in_order", bool(ordered))
+        object.__setattr__(self, "in_order", ordered)
         check_tree(self)
 
     @property
@@ -159,12 +161,14 @@ class Sequence(Condition):
 
 def at_least(n: int, *conditions: Condition) -> Condition:
     """Met when at least n of these conditions are; with n = 1 their `|`, with all of them their `&` (N2)."""
+    for number, condition in enumerate(conditions, 1):
+        check_operand(f"argument {number} of at_least", condition, *_MET)
     distinct = tuple(dict.fromkeys(conditions))
     if not distinct:
         raise ConditionError("at_least() got no conditions: write at_least(2, a, b, c)")
     _check_number("at_least(n)", n, 1, len(distinct), "the number of different conditions")
     if len(distinct) == 1:
-        return check_operand("argument 1 of at_least", distinct[0], *_MET)
+        return distinct[0]
     if n == 1:
         return AnyOf(*distinct)
     return AllOf(*distinct) if n == len(distinct) else AtLeast(n, *distinct)
@@ -211,4 +215,4 @@ def _check_number(what: str, value: object, least: int, most: int, why: str) -> 
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConditionError(f"{what} is a {type(value).__name__}: a whole number belongs there")
     if not least <= value <= most:
-        raise ConditionError(f"{what} is {value}: from {least} to {most}, {why}")
+        raise ConditionError(f"{what} is {shown(value)}: from {least} to {most}, {why}")

@@ -6,7 +6,7 @@ meaning fails where its author wrote it (docs/conditions.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cached_property
@@ -86,7 +86,7 @@ class Condition:
 
     @cached_property
     def key_parts(self) -> int:
-        """How many values a correlation key has: 1, or that of a composite `by`; 0 where no matcher reads one."""
+        """How many values a correlation key has: 1, more for a composite `by`, 0 where none is read."""
         paths = (matcher.by for matcher in self.matchers if matcher.by is not None)
         return next((1 if isinstance(by, str) else len(by) for by in paths), 0)
 
@@ -157,6 +157,13 @@ class Condition:
         from .codec import from_json
 
         return from_json(obj)
+
+    @staticmethod
+    def parse(text: str, names: Mapping[str, Condition] | None = None) -> Condition:
+        """The condition in a text: what `str()` gives, or `(a && b) || c` over `names`."""
+        from .text import parse
+
+        return parse(text, names)
 
     # -- what can be said of a condition
 

@@ -58,7 +58,7 @@ def checked_ms(what: str, ms: object, zero: bool = False) -> int:
     if not isinstance(ms, int) or isinstance(ms, bool):
         raise ConditionError(f"{what} is a {type(ms).__name__}: a whole number of milliseconds belongs there")
     if not (0 if zero else 1) <= ms <= MAX_DURATION_MS:
-        raise ConditionError(f"{what} is {ms} ms: at least {0 if zero else 1} ms, at most 366 days")
+        raise ConditionError(f"{what} is {shown(ms)} ms: at least {0 if zero else 1} ms, at most 366 days")
     return ms
 
 

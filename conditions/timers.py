@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Final, Literal
 
+from ..events.attributes import shown
 from .combinations import called_text
 from .condition import Condition, Role, check_operand, check_tree, not_a_condition, shortened
 from .duration import checked_ms, duration_ms, duration_text
@@ -123,7 +124,7 @@ class Expires(Condition):
         if at_ms is not None and (
             not isinstance(at_ms, int) or isinstance(at_ms, bool) or not 0 < at_ms <= _MAX_MOMENT_MS
         ):
-            raise ConditionError(f"expires(at=): {at_ms!r} is no moment in the years 1970 to 9999")
+            raise ConditionError(f"expires(at=): {shown(at_ms)} is no moment in the years 1970 to 9999")
         object.__setattr__(self, "of", of)
         object.__setattr__(self, "after_ms", after_ms)
         object.__setattr__(self, "at_ms", at_ms)

@@ -132,9 +132,9 @@ class Reset(Window):
     ) -> None:
         from .calendar import Periods
 
-        object.__setattr__(self, "cron", cron)
+        periods = Periods(cron, timezone)
+        object.__setattr__(self, "cron", periods.cron)  # in one spelling
         object.__setattr__(self, "timezone", timezone)
-        Periods(cron, timezone)
         self._set("resets()", of, lateness_ms)
         _check_nesting(self)
         check_tree(self)
