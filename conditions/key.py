@@ -29,13 +29,13 @@ _TIMESTAMP = re.compile(
 def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
     """The canonical text of a correlation key; applied to its own result it changes nothing.
 
-    value: a tuple or list of 2 to 8 values is a composite key, whose text is a JSON array of theirs.
+    value: a tuple or list of 2 to 8 values is a composite key: a JSON array of their canonical texts.
     Raises ConditionError for values without one: other types, NaN and infinity, the empty string, a datetime
     without zone, text that is no Unicode, more than 512 bytes of UTF-8.
     """
     if not isinstance(value, (tuple, list)):
         return _limited(_text_of(value))
-    if not 2 <= len(value) <= MAX_KEY_PARTS:  # K17
+    if not 2 <= len(value) <= MAX_KEY_PARTS:  # K16
         raise ConditionError(
             f"a composite key has 2 to {MAX_KEY_PARTS} values, not {len(value)}: give a single one by itself"
         )

@@ -272,6 +272,8 @@ def _merged(
                         f"attribute {name} must equal both {shown(wanted[name])} and {shown(value)}: no event"
                         " can match. For one of several values write Any(Exact(...), Exact(...))"
                     )
+        elif isinstance(each, Where):
+            raise ConditionError(f"event(filters=...) holds a Where: write where={quoted(each.source)}")
         elif isinstance(each, Filter):
             rest[each] = None
         else:

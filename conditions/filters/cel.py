@@ -22,17 +22,12 @@ if TYPE_CHECKING:
 
 MAX_SOURCE_CHARS: Final = 1024
 MAX_LOOPS_NESTED: Final = 2
-MAX_DATA_BYTES: Final = 1024 * 1024
+MAX_DATA_BYTES: Final = 256 * 1024
 # For one evaluation, beside the parsing of the data; what was measured: docs/filters.md.
 MAX_NANOSECONDS: Final = 30_000_000
 MAX_BYTES: Final = 32 * 1024 * 1024
 # How much of an event an expression may look at: the first that keeps its worst case within the maxima.
-ALLOWANCES: Final = (
-    Allowance(values=8192, text=65536),
-    Allowance(values=2048, text=16384),
-    Allowance(values=512, text=4096),
-    Allowance(values=128, text=1024),
-)
+ALLOWANCES: Final = tuple(Allowance(8192 >> step, 65536 >> step) for step in range(7))
 _MAX_ERROR_CHARS: Final = 200
 
 
@@ -149,8 +144,9 @@ def _check_loops(node: Node, around: int = 0) -> None:
         raise ConditionError(
             f"all, exists, exists_one, filter and map are nested more than {MAX_LOOPS_NESTED} levels deep"
         )
-    for child in node.children:
-        _check_loops(child, inside)
+    for number, child in enumerate(node.children):
+        # what a loop goes over is evaluated before it
+        _check_loops(child, around if number == 0 else inside)
 
 
 def _check_patterns(node: Node) -> None:

@@ -30,7 +30,8 @@ _MATCH = 15.0  # a state of a regular expression, for a byte of text
 _BUILD = 1_500.0  # a unit of cel_regex.Size.build: it is compiled each time it is used
 _VALUE = 120.0  # an element that is compared
 _VALUE_BYTES = 48  # of memory, for each element of a list that is built
-_APPEND = 10.0  # map and filter copy the list for every element: this, times elements squared, halved
+_APPEND = 50.0  # map and filter copy the list made so far for every element: so long for each one in it
+_ELEMENT_BYTES = 40
 
 _COMPARISONS: Final = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"})
 _OF_TIME: Final = frozenset(
@@ -63,22 +64,32 @@ class Cost(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """A bound of a value: bytes of text, values in it, and how often in all it is met at its full size."""
+    """A bound of a value: bytes of text and values in it, once and summed over all times that it is met."""
 
     text: float = 0.0
     values: float = 0.0
-    times: float = 0.0
+    all_text: float = 0.0
+    all_values: float = 0.0
 
 
 class _Variable(NamedTuple):
-    size: _Size
-    iterations: float  # those of all loops around the inside of its own; 0: of no loop
+    """text, values: of what it is taken from. passes: how often that is gone through, in so many steps."""
+
+    text: float
+    values: float
+    passes: float = 0.0
+    steps: float = 0.0
+
+    def met(self, times: float) -> _Size:
+        if self.steps:  # each step of a pass meets another part; loops further inside meet it again
+            times = min(times, self.passes * max(1.0, times / self.steps))
+        return _Size(self.text, self.values, self.text * times, self.values * times)
 
 
 def worst(root: Node, allowance: Allowance) -> Cost:
     """The bound for `root` on all events within the allowance; ConditionError for what is never allowed."""
     meter = _Meter()
-    whole = _Variable(_Size(allowance.text, allowance.values), 0)
+    whole = _Variable(allowance.text, allowance.values)
     meter.size(root, 1, {"data": whole, "event": whole})
     # both variables are converted once, by walking over what is read and by the library
     converted = 500.0 * allowance.values + _COPY * allowance.text
@@ -94,9 +105,11 @@ class _Meter:
         """The size of what `node` gives; its costs are added up here."""
         self.nanoseconds += _NODE * times
         if node.kind == "const":
-            return _Size(len(node.text or "") * 4.0, 1, times)
+            text = len(node.text or "") * 4.0
+            return _Size(text, 1, text * times, times)
         if node.kind == "ident":
-            return self._variable(node.name, times, variables)
+            variable = variables.get(node.name)  # none: a type, such as `int`
+            return _Size(0, 1, 0, times) if variable is None else variable.met(times)
         if node.kind == "loop":
             return self._loop(node, times, variables)
         if node.kind == "struct" and node.name:
@@ -110,15 +123,6 @@ class _Meter:
         self.bytes += _VALUE_BYTES * len(sizes) * times
         return _joined(sizes, times)
 
-    def _variable(self, name: str, times: float, variables: dict[str, _Variable]) -> _Size:
-        found = variables.get(name)
-        if found is None:
-            return _Size(0, 1, times)  # a type such as `int`
-        if not found.iterations:
-            return found.size._replace(times=times)
-        inner = max(1.0, times / found.iterations)  # loops below the variable's own
-        return found.size._replace(times=min(times, found.size.times * inner))
-
     def _call(self, node: Node, sizes: list[_Size], times: float) -> _Size:
         name = node.name
         if name in _ELEMENTARY:
@@ -126,28 +130,28 @@ class _Meter:
         if name in _COMPARISONS:
             self.nanoseconds += min((_read(size) for size in sizes), default=0.0)
         elif name == "_+_":
-            self.nanoseconds += sum(size.times * (_COPY * size.text + _VALUE * size.values) for size in sizes)
-            self.bytes += sum(size.times * (size.text + _VALUE_BYTES * size.values) for size in sizes)
+            self.nanoseconds += sum(_COPY * size.all_text + _VALUE * size.all_values for size in sizes)
+            self.bytes += sum(size.all_text + _VALUE_BYTES * size.all_values for size in sizes)
             return _joined(sizes, times)
         elif name == "@in":
             self.nanoseconds += _read(sizes[1])
         elif name == "_[_]":
             # a missing key is told in the error, which copies it
-            self.nanoseconds += sizes[1].times * sizes[1].text * _PARSE
-            self.bytes += sizes[1].times * sizes[1].text * 2
+            self.nanoseconds += sizes[1].all_text * _PARSE
+            self.bytes += sizes[1].all_text * 2
             return sizes[0]
         elif name == "contains":
             text, sought = sizes[0], sizes[-1]
-            self.nanoseconds += text.times * text.text * _SEARCH
-            self.nanoseconds += _SEARCH_PAIR * text.text * sought.text * min(text.times, sought.times)
+            self.nanoseconds += text.all_text * _SEARCH
+            self.nanoseconds += _SEARCH_PAIR * min(text.all_text * sought.text, text.text * sought.all_text)
         elif name == "matches":
             self._matches(node, sizes[0], times)
         else:
             _check_zone(node)
-            self.nanoseconds += sum(size.times * size.text * _PARSE for size in sizes)
-            self.bytes += sum(size.times * size.text for size in sizes)
+            self.nanoseconds += sum(size.all_text for size in sizes) * _PARSE
+            self.bytes += sum(size.all_text for size in sizes)
             return _joined(sizes, times)
-        return _Size(0, 1, times)
+        return _Size(0, 1, 0, times)
 
     def _matches(self, node: Node, text: _Size, times: float) -> None:
         pattern = node.children[-1]
@@ -160,41 +164,41 @@ class _Meter:
                 f"a pattern of matches() has {len(pattern.text)} characters: at most {MAX_PATTERN_CHARS}"
             )
         states, build = cel_regex.size(pattern.text)
-        self.nanoseconds += times * (15_000 + _BUILD * build) + text.times * text.text * _MATCH * states
+        self.nanoseconds += times * (15_000 + _BUILD * build) + text.all_text * _MATCH * states
 
     def _loop(self, node: Node, times: float, variables: dict[str, _Variable]) -> _Size:
         over, start, condition, step, result = node.children
         elements = self.size(over, times, variables)
         count = float(len(over.children)) if over.kind == "list" else elements.values
-        inside = max(1.0, min(times * count, MAX_ITERATIONS))
-        inner = dict(variables)
-        inner[node.name] = _Variable(elements, inside)
-        inner[node.text or ""] = _Variable(_Size(), 0)
+        steps = max(1.0, min(times * count, MAX_ITERATIONS))
+        inside = dict(variables)
+        inside[node.name] = _Variable(elements.text, elements.values, times, steps)
+        inside[node.text or ""] = _Variable(0, 0)
         self.size(start, times, variables)
-        self.size(condition, inside, inner)
-        made = self.size(step, inside, inner)
-        self.size(result, times, inner)
+        self.size(condition, steps, inside)
+        made = self.size(step, steps, inside)
+        self.size(result, times, inside)
         if start.kind != "list":
-            return _Size(0, 1, times)
-        passes = max(1.0, inside / max(count, 1.0))
-        copies = min(inside, count) ** 2 * passes / 2
-        self.nanoseconds += 2 * _APPEND * copies
-        self.bytes += _VALUE_BYTES * copies
-        # what is made may hold an outer value in every element
-        every = made.times / passes
-        return _Size(made.text * every, made.values * every + count, times)
+            return _Size(0, 1, 0, times)
+        copies = steps * min(count, steps) / 2
+        self.nanoseconds += _APPEND * copies
+        self.bytes += _ELEMENT_BYTES * copies
+        return made._replace(
+            text=min(made.all_text, count * made.text), values=min(made.all_values, count * made.values)
+        )
 
 
 def _joined(sizes: list[_Size], times: float) -> _Size:
     return _Size(
         sum(size.text for size in sizes),
         1 + sum(size.values for size in sizes),
-        min(times, max((size.times for size in sizes), default=times)),
+        sum(size.all_text for size in sizes),
+        times + sum(size.all_values for size in sizes),
     )
 
 
 def _read(size: _Size) -> float:
-    return size.times * (_READ * size.text + _VALUE * size.values)
+    return _READ * size.all_text + _VALUE * size.all_values
 
 
 def _check_zone(node: Node) -> None:

@@ -218,8 +218,14 @@ class Sql(Filter):
             raise ConditionError(f"Sql() got a {type(expression).__name__}: give the expression as a string")
         from .cesql import compile  # noqa: A004  # loads the parser, which most conditions do without
 
-        object.__setattr__(self, "expression", str.__str__(expression))
-        object.__setattr__(self, "_compiled", compile(self.expression))
+        compiled = compile(expression)
+        if compiled.missing:
+            raise ConditionError(f"Sql({quoted(expression)}) fails on every event: {compiled.missing[0]}")
+        if compiled.kind not in (bool, None):
+            kind = "string" if compiled.kind is str else "number"
+            raise ConditionError(f"Sql({quoted(expression)}) gives a {kind}, and is never true: compare it")
+        object.__setattr__(self, "expression", compiled.source)
+        object.__setattr__(self, "_compiled", compiled)
 
     def verdict(self, event: Event) -> Verdict:
         compiled: Expression = self.__dict__["_compiled"]

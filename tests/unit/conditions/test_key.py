@@ -75,6 +75,39 @@ def test_a_key_may_have_512_bytes() -> None:
     assert canonical_key("é" * (MAX_KEY_BYTES // 2))
 
 
+def test_several_values_are_one_key_with_each_in_its_canonical_text() -> None:
+    """K14"""
+    key = canonical_key((date(2026, 11, 20), "eur", 7.0, True))
+    assert key == canonical_key(["20261120", "eur", 7, "true"]) == '["2026-11-20","eur","7","true"]'
+    assert canonical_key(("é", 'say "x"')) == r'["é","say \"x\""]'
+
+
+def test_a_text_that_looks_like_a_composite_key_is_taken_as_it_is() -> None:
+    """K15"""
+    assert canonical_key('["2026-11-20","eur"]') == canonical_key(("20261120", "eur"))
+    assert canonical_key('["20261120", "eur"]') == '["20261120", "eur"]'
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ((), "2 to 8 values, not 0"),
+        (("a",), "2 to 8 values, not 1"),
+        (["a"] * 9, "2 to 8 values, not 9"),
+        (("a", ("b", "c")), "value 2 of a composite key is a tuple"),
+        (("a", ""), "cannot be empty"),
+        (("a", None), "not a NoneType"),
+        (("a", float("nan")), "no number"),
+        (("é" * 200, "é" * 200), "at most 512"),
+    ],
+)
+def test_a_composite_key_that_cannot_be_compared_is_refused(value: Any, told: str) -> None:
+    """K12, K16"""
+    with pytest.raises(ConditionError, match="key") as caught:
+        canonical_key(value)
+    assert told in str(caught.value)
+
+
 LOOKS_LIKE_TIME = (
     r"[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-2][0-9]:[0-5][0-9]:[0-6][0-9](\.[0-9]{1,9})?"
     r"(Z|[+-][0-2][0-9]:[0-5][0-9])"
@@ -91,7 +124,7 @@ keys = (
 )  # fmt: skip
 
 
-@given(keys)
+@given(keys | st.lists(keys, min_size=2, max_size=8))
 def test_canonical_text_is_unchanged_when_made_again(value: Any) -> None:
     """K13; and whatever is refused is refused with a ConditionError."""
     try:

@@ -1,0 +1,274 @@
+"""The filter dialects of CloudEvents Subscriptions, from Python and from their JSON form."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interlock.conditions import ConditionError, filters
+from interlock.conditions.filters import All, Exact, Filter, Not, Prefix, Sql, Suffix, filter_from_json
+from interlock.conditions.filters import Any as AnyOf
+from interlock.conditions.filters.filter import MAX_FILTER_DEPTH, MAX_FILTER_NODES
+from interlock.events import Event
+
+NAMES = {name: getattr(filters, name) for name in filters.__all__}
+SENT = Event.of("com.shop.order", "/shop", subject="orders/1.parquet", level=4, urgent=True)
+
+
+@pytest.mark.parametrize(
+    ("each", "accepted"),
+    [
+        (Exact(type="com.shop.order"), True),
+        (Exact(type="com.shop.order", urgent="true", level="4"), True),
+        (Exact(type="com.shop.order", urgent="True"), False),
+        (Exact(type="COM.shop.order"), False),
+        (Exact(tenant="bank"), False),
+        (Prefix(type="com.", subject="orders/"), True),
+        (Prefix(type="com.", subject="order/"), False),
+        (Prefix(type="com.shop.order."), False),
+        (Prefix(tenant="b"), False),
+        (Suffix(type=".order", subject=".parquet"), True),
+        (Suffix(type=".order", subject=".csv"), False),
+        (Suffix(tenant="k"), False),
+        (All(Exact(level="4"), Prefix(type="com.")), True),
+        (All(Exact(level="4"), Prefix(type="org.")), False),
+        (AnyOf(Exact(level="5"), Prefix(type="com.")), True),
+        (AnyOf(Exact(level="5"), Prefix(type="org.")), False),
+        (Not(Exact(level="5")), True),
+        (Not(Exact(level="4")), False),
+        (Not(Exact(tenant="bank")), True),
+        (Not(AnyOf(Exact(level="5"), Exact(level="6"))), True),
+        (Sql("subject LIKE 'orders/%' AND INT(level) > 3"), True),
+        (Sql("INT(level) > 4"), False),
+        (Sql("level"), False),
+        (Sql("INT(tenant) > 4"), False),
+    ],
+    ids=str,
+)
+def test_a_filter_accepts_or_refuses(each: Filter, accepted: bool) -> None:
+    assert each.accepts(SENT) is accepted
+    assert each.verdict(SENT).accepted is accepted
+    assert filter_from_json(json.loads(json.dumps(each.to_json()))) == each
+
+
+@pytest.mark.parametrize(
+    ("each", "term", "attribute"),
+    [
+        (Exact(level="4", type="x"), 'Exact(type="x")', "type"),
+        (All(Exact(level="4"), Prefix(subject="a/")), 'Prefix(subject="a/")', "subject"),
+        (
+            AnyOf(Exact(level="5"), Suffix(type="x")),
+            'Any(Exact(level="5"), Suffix(type="x"))',
+            None,
+        ),
+        (Not(All(Exact(level="4"))), 'Not(All(Exact(level="4")))', None),
+        (Sql("INT(level) > 4"), 'Sql("INT(level) > 4")', None),
+    ],
+)  # fmt: skip
+def test_a_verdict_names_the_term_that_refused(each: Filter, term: str, attribute: str | None) -> None:
+    verdict = each.verdict(SENT)
+    assert (verdict.accepted, verdict.error, verdict.term, verdict.attribute) == (
+        False,
+        None,
+        term,
+        attribute,
+    )
+    assert not eval(term, NAMES).accepts(SENT)
+
+
+def test_an_expression_that_fails_refuses_and_tells_why() -> None:
+    failing = Sql("INT(subject) > 4")
+    verdict = failing.verdict(SENT)
+    assert not verdict.accepted
+    assert verdict.term == 'Sql("INT(subject) > 4")'
+    assert verdict.error is not None
+    assert "'orders/1.parquet' is no Integer" in verdict.error
+
+
+def test_an_error_is_told_also_where_another_filter_decides() -> None:
+    """The dialects count a failing expression as false, so that `not` of it is true."""
+    failing = Sql("INT(subject) > 4")
+    error = failing.verdict(SENT).error
+    assert Not(failing).verdict(SENT) == (True, error, None, None)
+    assert AnyOf(failing, Exact(level="4")).verdict(SENT) == (True, error, None, None)
+    assert All(Not(failing), Exact(level="5")).verdict(SENT) == (False, error, 'Exact(level="5")', "level")
+
+
+def test_the_order_of_attributes_does_not_matter() -> None:
+    assert Exact(type="a", source="b") == Exact(source="b", type="a") == Exact({"type": "a"}, source="b")
+    assert hash(Exact(type="a", source="b")) == hash(Exact(source="b", type="a"))
+    assert Exact(type="a") != Prefix(type="a")
+    assert All(Exact(type="a")) != AnyOf(Exact(type="a"))
+
+
+def test_an_attribute_that_is_no_keyword_of_python_is_named_in_a_dict() -> None:
+    each = Prefix({"class": "a", "1st": "b", "type": "c"})
+    assert str(each) == 'Prefix({"1st": "b", "class": "a", "type": "c"})'
+    assert eval(str(each), NAMES) == each
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda: Exact(), "Exact() names no attribute"),
+        (lambda: Exact({}), "Exact() names no attribute"),
+        (lambda: Exact("type"), "Exact() got a str"),
+        (lambda: Prefix(subject=""), "Prefix(subject='') is empty"),
+        (lambda: Prefix(subject=1), "Prefix(subject=...) is a int"),
+        (lambda: Suffix(subject="x" * 2049), "at most 2048"),
+        (lambda: Suffix(subject="\ud800"), "no Unicode"),
+        (lambda: Exact(My_Ext="x"), "Exact(My_Ext=...) names no attribute"),
+        (lambda: Exact({1: "x"}), "Exact(1=...) names no attribute"),
+        (lambda: Exact({"data": "x"}), "Exact(data=...) names no attribute"),
+        (lambda: Exact({"type": "x"}, type="y"), "attribute type is filtered twice by Exact()"),
+        (lambda: All(), "All() holds no filter"),
+        (lambda: AnyOf(), "Any() holds no filter"),
+        (lambda: All(Exact(type="x"), {"exact": {}}), "the argument 2 of All is a dict"),
+        (lambda: Not("x"), "the argument of Not is a str"),
+        (lambda: Sql(1), "Sql() got a int"),
+        (lambda: Sql("type ="), "type ="),
+        (lambda: Sql("LENGTH(type)"), "gives a number, and is never true"),
+        (lambda: Sql("LOWER(type)"), "gives a string, and is never true"),
+        (lambda: Sql("NOSUCH(type)"), "fails on every event"),
+    ],
+)  # fmt: skip
+def test_a_bad_argument_is_named(build: Any, told: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        build()
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("obj", "told"),
+    [
+        (None, "$ must be an object with one member"),
+        ({}, "$ must be an object with one member"),
+        ({"exact": {"type": "x"}, "prefix": {"type": "x"}}, "$ must be an object with one member"),
+        ({"regex": {"type": "x"}}, "$ has the member 'regex', which is no known filter dialect"),
+        ({1: {}}, "$ has the member 1"),
+        ({"exact": []}, "$.exact is a list: an object"),
+        ({"exact": {}}, "$.exact: Exact() names no attribute"),
+        ({"exact": {"type": ""}}, "$.exact: Exact(type='') is empty"),
+        ({"exact": {"": "x"}}, "$.exact: Exact(=...) names no attribute"),
+        ({"prefix": {"type": 1}}, "$.prefix: Prefix(type=...) is a int"),
+        ({"all": []}, "$.all: All() holds no filter"),
+        ({"any": []}, "$.any: Any() holds no filter"),
+        ({"all": {"exact": {"type": "x"}}}, "$.all is a dict: a list of filters"),
+        (
+            {"all": [{"any": [{"not": {"suffix": {"type": ""}}}]}]},
+            "$.all[0].any[0].not.suffix: Suffix(type='')",
+        ),
+        ({"not": [{"exact": {"type": "x"}}]}, "$.not must be an object"),
+        ({"sql": {"expression": "TRUE"}}, "$.sql: Sql() got a dict"),
+        ({"sql": "TRUE AND"}, "$.sql: "),
+    ],
+)
+def test_bad_json_is_refused_with_its_path(obj: object, told: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        filter_from_json(obj)
+    assert str(caught.value).startswith(told)
+
+
+def test_filters_are_limited_in_terms() -> None:
+    many = [Exact(subject=str(number)) for number in range(MAX_FILTER_NODES - 1)]
+    assert AnyOf(*many).nodes == MAX_FILTER_NODES
+    with pytest.raises(ConditionError, match="257 terms: at most 256"):
+        AnyOf(*many, Exact(type="x"))
+    with pytest.raises(ConditionError, match="257 terms"):
+        Exact({f"a{number}": "x" for number in range(257)})
+    with pytest.raises(ConditionError, match="more than 256 terms"):
+        filter_from_json({"any": [{"exact": {"type": "x"}}] * 100_000})
+
+
+def test_filters_are_limited_in_depth() -> None:
+    each: Filter = Exact(type="x")
+    for _ in range(MAX_FILTER_DEPTH - 1):
+        each = Not(each)
+    assert each.depth == MAX_FILTER_DEPTH
+    for build in (Not, All, AnyOf):
+        with pytest.raises(ConditionError, match="17 levels deep: at most 16"):
+            build(each)
+    deep: Any = {"exact": {"type": "x"}}
+    for _ in range(100_000):
+        deep = {"not": deep}
+    with pytest.raises(ConditionError, match="more than 16 levels"):
+        filter_from_json(deep)
+    while "not" in deep:  # taken apart here: CPython frees nested objects recursively
+        deep = deep["not"]
+
+
+def test_a_filter_cannot_be_changed() -> None:
+    held = (Exact(type="x"), "pairs"), (Not(Exact(type="x")), "filter"), (All(Exact(type="x")), "filters")
+    for each, name in (*held, (Sql("TRUE"), "expression")):
+        with pytest.raises(AttributeError):
+            setattr(each, name, None)
+
+
+names = st.sampled_from(["type", "source", "subject", "tenant", "class", "1st", "x1"])
+texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=6)
+wanted = st.dictionaries(names, texts, min_size=1, max_size=3)
+leaves = st.one_of(
+    *(wanted.map(kind) for kind in (Exact, Prefix, Suffix)),
+    st.sampled_from(["TRUE", "INT(tenant) > 1", "EXISTS subject", "type = 'a'"]).map(Sql),
+)
+trees = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        inner.map(Not),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: All(*parts)),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: AnyOf(*parts)),
+    ),
+    max_leaves=8,
+)
+
+
+@given(trees)
+def test_every_form_of_a_filter_builds_it_again(each: Filter) -> None:
+    assert filter_from_json(json.loads(json.dumps(each.to_json()))) == each
+    assert eval(str(each), NAMES) == each
+    assert pickle.loads(pickle.dumps(each)) == copy.deepcopy(each) == each
+    assert hash(filter_from_json(each.to_json())) == hash(each)
+
+
+events = st.dictionaries(st.sampled_from(["subject", "tenant", "class", "1st"]), texts, max_size=3)
+
+
+@given(trees, events, texts)
+def test_accepts_and_the_verdict_agree_and_nothing_is_raised(
+    each: Filter, attributes: dict[str, str], event_type: str
+) -> None:
+    sent = Event({"specversion": "1.0", "id": "1", "source": "/s", "type": event_type, **attributes})
+    verdict = each.verdict(sent)
+    assert each.accepts(sent) == verdict.accepted
+    assert (verdict.term is None) == verdict.accepted
+    if verdict.term is not None:
+        assert not eval(verdict.term, NAMES).accepts(sent)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["exact", "prefix", "suffix", "all", "any", "not", "sql", "type"])
+            | st.text(max_size=3),
+            inner,
+            max_size=2,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=500)
+@given(json_values)
+def test_any_json_gives_a_filter_or_a_condition_error(obj: object) -> None:
+    for given_ in (obj, {"all": [obj]}, {"not": obj}, {"exact": obj}, {"sql": obj}):
+        with contextlib.suppress(ConditionError):
+            filter_from_json(given_)
