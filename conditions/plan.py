@@ -126,7 +126,7 @@ class _Planner:
             expires_after_ms=after,
             expires_at_ms=at,
             dues=dues,
-            merge_independent=ordered or is_matchers(root) or _met_by_ticks(root),
+            merge_independent=ordered or (is_matchers(root) and after is None and at is None),
             masks=_masks(root, self._numbers) if short else (),
         )
 
@@ -215,12 +215,6 @@ def _together(node: Condition, inside: bool = False) -> frozenset[Matcher]:
         return frozenset((node,)) if inside else frozenset()
     inside = inside or isinstance(node, (Window, Sequence))
     return frozenset().union(*(_together(operand, inside) for operand in node.operands))
-
-
-def _met_by_ticks(node: Condition) -> bool:
-    if isinstance(node, AnyOf):
-        return all(_met_by_ticks(operand) for operand in node.of)
-    return isinstance(node, (Quiet, Absent)) or (isinstance(node, Window) and bool(node.negated))
 
 
 def _check_cost(root: Condition, rooms: Mapping[Matcher, int]) -> None:

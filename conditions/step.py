@@ -84,7 +84,8 @@ def next_wakeup(condition: Condition, state: State) -> int | None:
 def closes_at(condition: Condition, state: State, ttl_ms: int) -> int | None:
     """When the state may be forgotten, ms since the epoch (Z1); None for one that holds nothing at all.
 
-    ttl_ms: how long the bus keeps what nothing else ends, after its last stamp or due time.
+    Where something waits or is due, it is to be asked again after the tick. ttl_ms: how long the bus keeps
+    what nothing else ends, after its last stamp or due time.
     """
     run = Run(condition.plan, state)
     dues = [*run.all_dues()]
