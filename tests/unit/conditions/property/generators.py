@@ -1,0 +1,302 @@
+"""Random conditions that the documents allow, and random inputs for them, for hypothesis.
+
+Times are small multiples of one unit, and durations too, so that ends of windows, due times, ticks and stamps
+meet often; one millisecond more or less comes now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from interlock.conditions import AllOf, AnyOf, Condition, ConditionError, Match, Matcher, event
+from interlock.conditions.combinations import at_least, count, sequence
+from interlock.conditions.timers import Expires, absent
+from interlock.conditions.windows import Reset, Within
+from interlock.events import Event
+
+from .oracle import Cancel, Oracle, Tick
+from .periods import DAILY, REGULAR
+
+UNIT_MS = 600_000
+# Evenings before London's clocks change, so that periods of 23 and 25 hours lie ahead; and a plain one.
+BASES_MS = tuple(
+    int(datetime(*day, 22, tzinfo=timezone.utc).timestamp() * 1000)
+    for day in ((2026, 3, 28), (2026, 10, 24), (2026, 11, 20))
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+LEAVES: tuple[Matcher, ...] = (
+    event("a", label="a"),
+    event("b", label="b"),
+    event("c", label="c"),
+    event(source="/s", label="s"),
+    event("a", source="/s", label="as"),
+    event("b", label="b again"),
+)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """How the state begins: by a subscription."""
+
+    at_ms: int
+    since_ms: int
+
+
+@dataclass(frozen=True)
+class Case:
+    condition: Condition
+    opened: Opened | None
+    inputs: tuple[Match | Tick | Cancel, ...]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # hypothesis asks for it
+        printer.text(str(self))
+
+    def __str__(self) -> str:
+        """Times in minutes after the case's base, so that a failure can be read."""
+        base = BASES_MS[0]
+        for given in self.inputs:
+            if not isinstance(given, Cancel):
+                at = given.time_ms if isinstance(given, Tick) else given.timestamp_ms
+                base = max((each for each in BASES_MS if each <= at + 40 * UNIT_MS), default=base)
+                break
+        lines = [f"base {base}: {self.condition}"]
+        if self.opened is not None:
+            since = self.opened.since_ms and _minutes(self.opened.since_ms, base)
+            lines.append(f"  opened at {_minutes(self.opened.at_ms, base)} since {since}")
+        for given in self.inputs:
+            if isinstance(given, Cancel):
+                lines.append("  cancel")
+            elif isinstance(given, Tick):
+                lines.append(f"  tick {_minutes(given.time_ms, base)}")
+            else:
+                time = given.event.time
+                when = "" if time is None else f" time {_minutes(int(time.timestamp() * 1000), base)}"
+                lines.append(
+                    f"  {given.event.type}{given.event.id} of {given.event.source},"
+                    f" matchers {given.matchers}, stamp {_minutes(given.timestamp_ms, base)}{when}"
+                )
+        return "\n".join(lines)
+
+
+def _minutes(ms: int, base: int) -> str:
+    return f"{(ms - base) / 60_000:g}"
+
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+_small = st.integers(0, 5)
+_units = st.sampled_from((1, 2, 3, 6, 12))
+_late = st.sampled_from((None, None, 0, 1, 3))
+
+
+def _ms(units: int) -> int:
+    return units * UNIT_MS
+
+
+def _window(draw: Draw, inner: Condition) -> Condition:
+    late = draw(_late)
+    late_ms = None if late is None else _ms(late)
+    if draw(st.booleans()):
+        return Within(inner, _ms(draw(_units)), late_ms)
+    zone = draw(st.sampled_from(("UTC", "Europe/London")))
+    return Reset(inner, draw(st.sampled_from((*DAILY, *REGULAR, *REGULAR))), zone, late_ms)
+
+
+def _several(draw: Draw, make: Callable[[], Condition], most: int) -> list[Condition]:
+    return [make() for _ in range(draw(st.integers(2, most)))]
+
+
+def _of_events(draw: Draw, leaves: tuple[Matcher, ...], depth: int) -> Condition:
+    """A condition that events meet."""
+    leaf = st.sampled_from(leaves)
+    if depth == 0:
+        return draw(leaf)
+    kind = draw(st.sampled_from(("leaf", "leaf", "all", "all", "any", "some", "count", "seq", "win", "win")))
+    inner = lambda: _of_events(draw, leaves, depth - 1)  # noqa: E731
+    if kind == "leaf":
+        return draw(leaf)
+    if kind == "all":
+        return AllOf(*_several(draw, inner, 3))
+    if kind == "any":
+        return AnyOf(*_several(draw, inner, 3))
+    if kind == "some":
+        return at_least(2, *_several(draw, inner, 3), inner())
+    if kind == "count":
+        return count(draw(leaf), draw(st.integers(2, 3)))
+    if kind == "seq":
+        return sequence(*_several(draw, inner, 3), ordered=bool(draw(st.integers(0, 1))))
+    return _window(draw, inner())
+
+
+def _timed(draw: Draw, leaves: tuple[Matcher, ...], depth: int) -> Condition:
+    """A condition that a tick may meet."""
+    kind = draw(st.sampled_from(("absent", "absent", "quiet", "quiet", "all", "any", "some")))
+    if kind == "absent" or (depth == 0 and kind != "quiet"):
+        of: Condition = draw(st.sampled_from(leaves))
+        if not draw(_small):
+            of = of | draw(st.sampled_from(leaves))
+        armed = draw(st.sampled_from(("event", "event", "subscription")))
+        return absent(of, timedelta(milliseconds=_ms(draw(_units))), armed_by=armed)
+    if kind == "quiet":
+        return _of_events(draw, leaves, depth).quiet(timedelta(milliseconds=_ms(draw(_units))))
+    operands = [_timed(draw, leaves, depth - 1), _of_events(draw, leaves, depth - 1)]
+    if kind == "some":
+        return at_least(2, *operands, draw(st.sampled_from(leaves)))
+    if draw(st.booleans()):
+        operands.reverse()
+    return AllOf(*operands) if kind == "all" else AnyOf(*operands)
+
+
+def _with_end(draw: Draw, leaves: tuple[Matcher, ...], depth: int) -> Condition:
+    """A window with `~`, alone or in an outermost `|`."""
+    refuting = ~draw(st.sampled_from(leaves))
+    window = _window(draw, AllOf(_of_events(draw, leaves, depth - 1), refuting))
+    kind = draw(st.integers(0, 3))
+    if kind == 0:
+        return window | _of_events(draw, leaves, depth - 1)
+    if kind == 1:
+        return _of_events(draw, leaves, depth - 1) | _window(
+            draw, AllOf(draw(st.sampled_from(leaves)), ~draw(st.sampled_from(leaves)))
+        )
+    return window
+
+
+@st.composite
+def conditions(draw: Draw, base_ms: int = BASES_MS[0]) -> Condition:
+    """A condition of 2 to 4 matchers, with all kinds of nodes."""
+    leaves = tuple(draw(st.permutations(LEAVES))[: draw(st.integers(2, 4))])
+    try:
+        return _whole(draw, leaves, base_ms)
+    except ConditionError:  # what the documents forbid: a window of one event, an & of one operand...
+        return draw(st.sampled_from(_FALLBACKS))
+
+
+def _whole(draw: Draw, leaves: tuple[Matcher, ...], base_ms: int) -> Condition:
+    make = draw(st.sampled_from((_of_events, _of_events, _timed, _with_end)))
+    result = make(draw, leaves, draw(st.integers(1, 2)))
+    if not draw(_small):
+        result = result.ordered()
+    if draw(st.integers(0, 2)) == 0:
+        after, at = _ms(draw(_units)), base_ms + _ms(draw(st.integers(1, 20)))
+        which = draw(st.integers(0, 2))
+        result = Expires(result, after if which else None, at if which != 1 else None)
+    keep = draw(st.sampled_from((None, None, None, "first", "all")))
+    if keep is not None:
+        result = result.keep(keep, draw(st.sampled_from((None, 3))) if keep == "all" else None)
+    return result
+
+
+a, b, c = LEAVES[:3]
+_FALLBACKS: tuple[Condition, ...] = (
+    a & b,
+    (a & b).within("1h"),
+    Reset(a & b, "*/20 * * * *"),
+    (a & ~b).within("1h"),
+    Reset(AllOf(a, ~b), "0 * * * *"),
+    sequence(a, b),
+    (sequence(a, c) & ~b).within("2h"),
+    (count(a, 2) & b).expires(after="1h"),
+    absent(a | b, "20m"),
+    (a & b).quiet("10m"),
+    at_least(2, a, b, c).ordered(),
+)
+
+# (kind, which event, gap before it, its time against its stamp, source, id)
+_op = st.tuples(
+    st.integers(0, 15),
+    st.integers(0, 3),
+    st.sampled_from((0, 0, 0, 1, 1, 2, 3, 6, 7, 30, 200)),
+    st.sampled_from((None, None, 0, 0, -1, -1, -2, -3, -6, -13, 1, 4)),
+    st.integers(0, 3),
+    st.integers(0, 99),
+)
+# two lists, because hypothesis makes one of them short
+_ops = st.tuples(st.lists(_op, max_size=12), st.lists(_op, max_size=12), st.sampled_from((None, 1, 13, 200)))
+
+
+@st.composite
+def cases(draw: Draw) -> Case:
+    base_ms = draw(st.sampled_from(BASES_MS))
+    condition = draw(conditions(base_ms))
+    opened = None
+    if draw(st.integers(0, 2)) == 0:
+        opened = Opened(base_ms, draw(st.sampled_from((0, base_ms - _ms(2), base_ms + _ms(1)))))
+    begin, end, last_gap = draw(_ops)
+    return Case(condition, opened, inputs_of(condition, base_ms, begin + end, last_gap))
+
+
+def inputs_of(
+    condition: Condition,
+    base_ms: int,
+    ops: list[tuple[int, int, int, int | None, int, int]],
+    last_gap: int | None,
+) -> tuple[Match | Tick | Cancel, ...]:
+    """Inputs from drawn numbers: stamps go on from what came last, but for the few that are late."""
+    result = list[Match | Tick | Cancel]()
+    now, told = (
+        base_ms,
+        0,
+    )  # the last tick, behind which no match comes where a due time or an order could be broken (W6)
+    keeps_promise = Oracle(condition).goes_by_ticks
+    sent: list[Event] = []
+    for number, (kind, which, gap, lag, source, id_) in enumerate(ops):
+        now += _ms(gap)
+        if kind in (12, 13):
+            now += (-1, 0, 1)[which % 3] if gap else which % 2
+            told = now
+            result.append(Tick(now))
+            continue
+        if kind == 15 and which == 3 and source == 0:
+            result.append(Cancel())
+            continue
+        stamp = now
+        if kind == 14:  # a record of another partition, behind the others
+            stamp = max(stamp - _ms((1, 3, 7, 20)[which]), told if keeps_promise else 0)
+        elif kind == 11:
+            stamp += 1
+        if kind == 10 and sent:
+            happened = sent[which % len(sent)]  # a repeat
+        else:
+            time = None if lag is None else _EPOCH + timedelta(milliseconds=stamp + _ms(lag))
+            wanted = dict(condition.matchers[which % len(condition.matchers)].exact)
+            type_ = wanted.get("type", "abx"[source % 3]) if kind != 9 else "x"
+            from_ = wanted.get("source", "/t" if source == 0 else "/s")
+            happened = Event.of(type_, from_, id=str(id_), time=time)
+            sent.append(happened)
+        match = match_of(condition, happened, stamp, number)
+        if match is not None:
+            result.append(match)
+    if last_gap is not None:
+        result.append(Tick(now + _ms(last_gap)))
+    return tuple(result)
+
+
+def match_of(condition: Condition, happened: Event, stamp_ms: int, offset: int) -> Match | None:
+    """The event as input of `step`, or None if no matcher accepts it."""
+    numbers = tuple(n for n, matcher in enumerate(condition.matchers) if matcher.accepts(happened))
+    return Match(happened, numbers, "events", 0, offset, stamp_ms) if numbers else None
+
+
+@st.composite
+def merge_independent_cases(draw: Draw) -> Case:
+    """Conditions that say so; every event comes once, and an event's partition is that of its id."""
+    base_ms = draw(st.sampled_from(BASES_MS))
+    condition = draw(conditions(base_ms).filter(lambda each: each.merge_independent))
+    begin, end, last_gap = draw(_ops)
+    once: dict[tuple[str, str], None] = {}
+    inputs: list[Match | Tick | Cancel] = []
+    for given in inputs_of(condition, base_ms, begin + end, last_gap):
+        if isinstance(given, Match):
+            if given.identity in once:
+                continue
+            once[given.identity] = None
+            given = msgspec.structs.replace(given, partition=int(given.event.id) % 2)
+        inputs.append(given)
+    opened = Opened(base_ms, 0) if draw(st.booleans()) else None
+    return Case(condition, opened, tuple(inputs))

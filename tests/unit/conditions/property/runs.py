@@ -1,0 +1,28 @@
+"""How many random cases, and whether they are the same each time.
+
+Without settings the cases are the same on every run. FUZZ_EXAMPLES=n asks for n others (`make fuzz-step`);
+`pytest --hypothesis-seed=n` makes those the same again.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+
+FUZZED = int(os.environ.get("FUZZ_EXAMPLES", "0"))
+
+
+def examples(number: int) -> Any:
+    """Settings for this many cases, or for the share of FUZZ_EXAMPLES that they are of 10,000."""
+    count = max(1, number * FUZZED // 10_000) if FUZZED else number
+    return settings(
+        max_examples=count,
+        derandomize=not FUZZED,
+        database=None,
+        deadline=None,  # no assertions on time
+        print_blob=True,
+        report_multiple_bugs=False,  # the shrunk case of one is what is read
+        suppress_health_check=list(HealthCheck),
+    )

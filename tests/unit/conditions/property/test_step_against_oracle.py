@@ -1,0 +1,48 @@
+"""`step` against the oracle, over random conditions and inputs: docs/conditions.md, all cases."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from interlock.conditions import State
+
+from .generators import Case, cases
+from .oracle import Fired, Oracle, Tick
+from .runs import examples
+from .shares import Shares
+from .subject import INCARNATION, KEY, first_state, held_identities, id_of, shown, stepped
+
+
+def oracle_of(case: Case) -> Oracle:
+    if case.opened is None:
+        return Oracle(case.condition)
+    return Oracle(case.condition, case.opened.at_ms, case.opened.since_ms)
+
+
+def compare(case: Case) -> list[Fired]:
+    """Step and oracle side by side; the state is written and read before every step. Returns what fired."""
+    oracle, state, fired = oracle_of(case), first_state(case), []
+    for number, given_ in enumerate(case.inputs):
+        state, firings = stepped(case.condition, State.decode(state.encode()), given_)
+        expected = oracle.feed(given_)
+        assert [shown(firing) for firing in firings] == expected, number
+        assert [id_of(firing) for firing in firings] == [each.id(INCARNATION, KEY) for each in expected]
+        assert held_identities(state) == oracle.held_identities(), number
+        assert [match.identity for match in state.waiting] == oracle.waiting_identities(), number
+        assert state.dropped == oracle.dropped, number
+        if isinstance(given_, Tick):
+            assert stepped(case.condition, state, given_) == (state, ()), number  # S1
+        fired += expected
+    return fired
+
+
+def test_step_fires_as_the_oracle_does() -> None:
+    """All cases of all nodes; S1; S2 as far as states that are written and read go."""
+    shares = Shares()
+
+    @examples(10_000)
+    @given(cases())
+    def check(case: Case) -> None:
+        shares.add(case, compare(case))
+
+    check()
+    shares.check()
