@@ -92,7 +92,9 @@ class _Reader:
 
     def _escape(self) -> Size:
         char = self._next() if self._at < len(self._pattern) else ""
-        if char in "pP":
+        if char and char in "pP":  # \pL or \p{Greek}
+            close = self._pattern.find("}", self._at) if self._pattern[self._at : self._at + 1] == "{" else -1
+            self._at = close + 1 if close >= 0 else self._at + 1
             return _UNICODE
         if char == "Q":  # literal text up to \E
             close = self._pattern.find("\\E", self._at)
