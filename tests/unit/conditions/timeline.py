@@ -9,11 +9,14 @@ A timeline that is not understood raises NotUnderstood, so that none is passed o
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import interlock.conditions
+import pytest
 from interlock.conditions import (
     EMPTY,
     Cancel,
@@ -109,6 +112,18 @@ class Timeline:
 def timeline(text: str) -> State:
     """Run a timeline, without its case id; the state at its end."""
     return parsed(text).check()
+
+
+def cases(block: str) -> list[Any]:
+    """The timelines of a block as parameters of a test, each under its case id; an indented line goes on."""
+    lines: list[str] = []
+    for line in textwrap.dedent(block).strip().splitlines():
+        if line.startswith("  "):
+            lines[-1] += "  " + line.strip()
+        else:
+            lines.append(line.strip())
+    split = [line.partition(" ") for line in lines]
+    return [pytest.param(text.strip(), id=f"{case}-{number}") for number, (case, _, text) in enumerate(split)]
 
 
 def parsed(text: str) -> Timeline:
