@@ -6,6 +6,7 @@ from .codec import from_json
 from .combinations import AllOf, AnyOf, AtLeast, Count, Sequence, at_least, count, sequence
 from .condition import Condition
 from .errors import ConditionError
+from .explanation import Explanation, Seen, explain
 from .firing import Firing, Part, firing_id
 from .index import Hit, MatcherIndex
 from .key import canonical_key
@@ -14,6 +15,7 @@ from .presets import all_of, any_of, burst, daily, debounce, every_nth, heartbea
 from .rehearsal import rehearse
 from .state import EMPTY, Match, State
 from .step import Cancel, Tick, closes_at, next_wakeup, opened, step
+from .text import parse
 from .timers import Absent, Expires, Ordered, Quiet, absent
 from .windows import Not, Reset, Within
 
@@ -28,6 +30,7 @@ __all__ = [
     "ConditionError",
     "Count",
     "Expires",
+    "Explanation",
     "Firing",
     "Hit",
     "Match",
@@ -38,6 +41,7 @@ __all__ = [
     "Part",
     "Quiet",
     "Reset",
+    "Seen",
     "Sequence",
     "State",
     "Tick",
@@ -53,6 +57,7 @@ __all__ = [
     "daily",
     "debounce",
     "event",
+    "explain",
     "every_nth",
     "firing_id",
     "from_json",
@@ -60,6 +65,7 @@ __all__ = [
     "next_wakeup",
     "not_followed_by",
     "opened",
+    "parse",
     "rehearse",
     "sequence",
     "step",

@@ -22,10 +22,11 @@ from .windows import Not, Reset, Within
 
 VERSIONS: Final = (1, 2)
 # Of all matchers of a form together, so that reading it costs no more than its size allows: members and
-# items; characters (a Kafka record of default size holds as many); those of `where` and `sql`, to be compiled.
+# items; characters (a Kafka record of default size holds as many); those of `where` and `sql`, which cost
+# some 10 us each to compile.
 MAX_VALUES: Final = 16_384
 MAX_CHARS: Final = 1_048_576
-MAX_EXPRESSION_CHARS: Final = 16_384
+MAX_EXPRESSION_CHARS: Final = 4096
 
 _Built = TypeVar("_Built")
 _MOMENT = re.compile(
@@ -203,6 +204,9 @@ class _Reader:
         else:
             optional = ("exact", "filters", "where", "by", "label", "keep", "limit")
             members = _members(obj, path, optional=optional)
+        for name in ("exact", "filters"):
+            if not self._is_1 and name in members and not members[name]:
+                raise ConditionError(f"{path}.{name} is empty: leave it out")
         exact = members.get("exact", {})
         if not isinstance(exact, Mapping):
             raise ConditionError(f"{path}.exact is a {type(exact).__name__}: an object belongs there")
