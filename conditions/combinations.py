@@ -77,7 +77,13 @@ class AtLeast(Condition):
         for number, operand in enumerate(operands, 1):
             check_operand(f"argument {number} of at_least", operand, *_MET)
         distinct = tuple(dict.fromkeys(operands))
-        _check_number("at_least(n)", n, 2, len(distinct) - 1, "the number of different conditions less one")
+        _check_number(
+            "AtLeast(n)",
+            n,
+            2,
+            len(distinct) - 1,
+            "less than there are conditions; at_least() makes & and | too",
+        )
         object.__setattr__(self, "n", n)
         object.__setattr__(self, "of", distinct)
         check_tree(self)
@@ -138,7 +144,8 @@ class Sequence(Condition):
     in_order: bool
 
     def __init__(self, *operands: Condition, ordered: bool = True) -> None:
-        ordered = bool(ordered)
+        if not isinstance(ordered, bool):
+            raise ConditionError(f"sequence(ordered=...) is a {type(ordered).__name__}: write True or False")
         flat: list[Condition] = []
         for number, operand in enumerate(operands, 1):
             checked = check_operand(f"argument {number} of sequence", operand, Role.EVENTS)

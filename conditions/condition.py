@@ -105,7 +105,8 @@ class Condition:
         """The condition as `step` walks it; made when first asked for."""
         from .plan import Plan
 
-        self.check()
+        if self.role is Role.NEGATION:
+            raise ConditionError(negation_without_end(self))
         return Plan.of(self)
 
     @property
@@ -119,9 +120,8 @@ class Condition:
         return self.plan.merge_independent
 
     def check(self) -> None:
-        """Raise ConditionError if this is a part of a condition only: `~a`, or `a & ~b` without a window."""
-        if self.role is Role.NEGATION:
-            raise ConditionError(negation_without_end(self))
+        """Raise ConditionError if this cannot be evaluated: `a & ~b` without a window, or too dear."""
+        _ = self.plan
 
     def check_key(self, key_given: bool) -> None:
         """Raise ConditionError if waiting on this condition with, or without, a given key has no meaning."""
@@ -307,8 +307,8 @@ def check_operand(where: str, value: object, *roles: Role) -> Condition:
             " other conditions into the window, (a & ~b & c).within(...), or join with |"
         )
     raise ConditionError(
-        f"{where}: {text} is met by the passing of time and has no time of its own to lie in a window or a"
-        " sequence: put it beside the window, with & or |"
+        f"{where}: {text} is met by the passing of time; within(), resets(), quiet() and sequences take what"
+        " events meet: put it beside them, with & or |"
     )
 
 

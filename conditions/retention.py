@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from .combinations import AtLeast, Combination, Count, Sequence
 from .condition import Condition, Keep
 from .errors import ConditionError
@@ -11,38 +13,57 @@ from .windows import Not, Reset, Within
 
 
 def with_keep(condition: Condition, keep: Keep, limit: int | None) -> Condition:
-    """The condition with `keep` for every matcher that has none; those under `~` and `absent` hold one."""
+    """The condition with `keep` for every matcher that has none of its own.
+
+    Those that stand only under `~` or `absent` are left: there one event is all that counts. ConditionError
+    for a `keep` or `limit` that is none.
+    """
+    _kept(condition.matchers[0], keep, limit)  # wrong arguments are errors even where nothing changes
+    changed = {matcher: _kept(matcher, keep, limit) for matcher in _holding(condition)}
+    return _replaced(condition, changed)
+
+
+def _holding(condition: Condition) -> Iterator[Matcher]:
     if isinstance(condition, Matcher):
-        return _kept(condition, keep, limit)
-    if isinstance(condition, (Not, Absent)):
-        return condition
+        yield condition
+    elif not isinstance(condition, (Not, Absent)):
+        for operand in condition.operands:
+            yield from _holding(operand)
+
+
+def _replaced(condition: Condition, changed: Mapping[Matcher, Matcher]) -> Condition:
+    """The same tree with other matchers: a matcher in several places stays one."""
+    if isinstance(condition, Matcher):
+        return changed.get(condition, condition)
+    if isinstance(condition, Not):
+        return Not(_replaced(condition.of, changed))
+    if isinstance(condition, Absent):
+        return Absent(_replaced(condition.of, changed), condition.duration_ms, condition.armed_by)
     if isinstance(condition, Combination):
-        return type(condition)(*(with_keep(operand, keep, limit) for operand in condition.of))
+        return type(condition)(*(_replaced(operand, changed) for operand in condition.of))
     if isinstance(condition, AtLeast):
-        return AtLeast(condition.n, *(with_keep(operand, keep, limit) for operand in condition.of))
+        return AtLeast(condition.n, *(_replaced(operand, changed) for operand in condition.of))
     if isinstance(condition, Sequence):
-        operands = (with_keep(operand, keep, limit) for operand in condition.of)
+        operands = (_replaced(operand, changed) for operand in condition.of)
         return Sequence(*operands, ordered=condition.in_order)
     if isinstance(condition, Count):
-        return Count(_kept(condition.of, keep, limit), condition.n)
+        return Count(changed.get(condition.of, condition.of), condition.n)
     if isinstance(condition, Within):
-        return Within(with_keep(condition.of, keep, limit), condition.duration_ms, condition.lateness_ms)
+        return Within(_replaced(condition.of, changed), condition.duration_ms, condition.lateness_ms)
     if isinstance(condition, Reset):
-        inside = with_keep(condition.of, keep, limit)
+        inside = _replaced(condition.of, changed)
         return Reset(inside, condition.cron, condition.timezone, condition.lateness_ms)
     if isinstance(condition, Quiet):
-        return Quiet(with_keep(condition.of, keep, limit), condition.duration_ms)
+        return Quiet(_replaced(condition.of, changed), condition.duration_ms)
     if isinstance(condition, Ordered):
-        return Ordered(with_keep(condition.of, keep, limit))
+        return Ordered(_replaced(condition.of, changed))
     if isinstance(condition, Expires):
-        return Expires(with_keep(condition.of, keep, limit), condition.after_ms, condition.at_ms)
+        return Expires(_replaced(condition.of, changed), condition.after_ms, condition.at_ms)
     raise ConditionError(f"keep() of a {type(condition).__name__} has no meaning")
 
 
 def _kept(matcher: Matcher, keep: Keep, limit: int | None) -> Matcher:
-    if matcher.keeps is not None:
-        return matcher
-    return Matcher(
+    made = Matcher(
         matcher.exact,
         by=matcher.by,
         label=matcher.label,
@@ -51,3 +72,4 @@ def _kept(matcher: Matcher, keep: Keep, limit: int | None) -> Matcher:
         keeps=keep,
         limit=limit,
     )
+    return made if matcher.keeps is None else matcher

@@ -292,6 +292,9 @@ class Run:
         return times
 
     def held_without_end(self) -> bool:
+        """True if nothing but the bus's ttl ends it: an event that waits for others, a silence that is on."""
+        if self.came.keys() - self.plan.settling:
+            return True
         return any(pool and holds is None for holds, pool in zip(self.plan.holds, self.pools, strict=True))
 
     def _remembered_until(self, number: int, time_us: int) -> int:

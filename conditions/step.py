@@ -91,6 +91,7 @@ def closes_at(condition: Condition, state: State, ttl_ms: int) -> int | None:
     dues = [*run.all_dues()]
     known = [*dues, *([] if state.last_ms is None else [state.last_ms])]
     known += [match.timestamp_ms for match in state.waiting]
+    known += state.came.values()
     if not known:
         return None
     latest = max(known) + ttl_ms

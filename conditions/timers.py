@@ -63,7 +63,7 @@ class Quiet(Condition):
     duration_ms: int
 
     def __init__(self, of: Condition, duration_ms: int) -> None:
-        object.__setattr__(self, "of", check_operand("quiet() around", of, Role.EVENTS))
+        object.__setattr__(self, "of", check_operand("operand of quiet()", of, Role.EVENTS))
         object.__setattr__(self, "duration_ms", checked_ms("quiet()", duration_ms))
         check_tree(self)
 
@@ -86,7 +86,7 @@ class Ordered(Condition):
     of: Condition
 
     def __init__(self, of: Condition) -> None:
-        checked = check_operand("ordered() around", of, Role.EVENTS, Role.TIMED, Role.WINDOW_END)
+        checked = check_operand("operand of ordered()", of, Role.EVENTS, Role.TIMED, Role.WINDOW_END)
         object.__setattr__(self, "of", checked)
         check_tree(self)
 
@@ -116,7 +116,7 @@ class Expires(Condition):
 
     def __init__(self, of: Condition, after_ms: int | None = None, at_ms: int | None = None) -> None:
         inside = of.of if isinstance(of, Ordered) else of
-        check_operand("expires() around", inside, Role.EVENTS, Role.TIMED, Role.WINDOW_END)
+        check_operand("operand of expires()", inside, Role.EVENTS, Role.TIMED, Role.WINDOW_END)
         if after_ms is None and at_ms is None:
             raise ConditionError('expires() needs a time: write expires(after="2h") or expires(at=...)')
         if after_ms is not None:
@@ -168,7 +168,10 @@ def ordered(condition: Condition) -> Condition:
 
 
 def moment_ms(value: datetime | str) -> int:
-    """Milliseconds since the epoch of an aware datetime or its ISO 8601 text; ConditionError for others."""
+    """Milliseconds since the epoch of an aware datetime or its ISO 8601 text, what is finer cut off.
+
+    ConditionError for anything else.
+    """
     moment = value
     if isinstance(moment, str):
         try:
@@ -181,7 +184,10 @@ def moment_ms(value: datetime | str) -> int:
         raise ConditionError(f"expires(at=) is a {type(value).__name__}: an aware datetime belongs there")
     if moment.tzinfo is None:
         raise ConditionError(f"expires(at={value}) has no time zone: give one")
-    return (moment - _EPOCH) // _MILLISECOND
+    ms = (moment - _EPOCH) // _MILLISECOND
+    if not 0 < ms <= _MAX_MOMENT_MS:
+        raise ConditionError(f"expires(at={value}) lies outside the years 1970 to 9999")
+    return ms
 
 
 def moment_text(ms: int) -> str:

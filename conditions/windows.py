@@ -58,7 +58,7 @@ class Window(Condition):
     lateness_ms: int | None
 
     def _set(self, what: str, of: object, lateness_ms: int | None) -> None:
-        checked = check_operand(f"{what} around", of, Role.EVENTS, Role.NEGATION)
+        checked = check_operand(f"operand of {what}", of, Role.EVENTS, Role.NEGATION)
         if lateness_ms is not None:
             checked_ms("lateness", lateness_ms, zero=True)
         if is_matchers(checked):  # I8
@@ -171,7 +171,7 @@ def _check_negation(window: Window) -> None:
             ' (absent(b, "1h") & absent(c, "1h")) for no event for so long'
         )
     for operand in window.of.of:
-        check_operand("window with ~", operand, Role.EVENTS, Role.NEGATION)
+        check_operand("operand beside ~", operand, Role.EVENTS, Role.NEGATION)
     both = [matcher for matcher in window.negated if matcher in window.positive.matchers]
     if both:  # E10
         raise ConditionError(

@@ -35,7 +35,7 @@ queue = event("q", keep="all", limit=2)
         (lambda: at_least(1, ["a"]), "is a list: write a condition, such as event(type=...)"),
         (lambda: at_least(2.0, a, b), "at_least(n) is a float: a whole number belongs there"),
         (lambda: at_least(True, a, b), "at_least(n) is a bool: a whole number belongs there"),
-        (lambda: AtLeast(3, a, b, c), "at_least(n) is 3: from 2 to 2"),
+        (lambda: AtLeast(3, a, b, c), "AtLeast(n) is 3: from 2 to 2"),
         (lambda: AtLeast(2, a, b, None), "argument 3 of at_least is a NoneType"),
         (lambda: count(a, 0), "count(n) is 0: from 2 to 1000, which are held in the state"),
         (lambda: count(a, 1001), "count(n) is 1001: from 2 to 1000, which are held in the state"),

@@ -89,7 +89,7 @@ def test_a_node_stands_where_it_has_a_meaning_and_nowhere_else(place: str, kind:
         *((place, kind, 'put the other conditions into the window, (a & ~b & c).within(...), or join with |')
           for place in ("operand of &", "operand of at_least", "operand of sequence", "within")
           for kind in ENDS),
-        *((place, kind, "put it beside the window, with & or |")
+        *((place, kind, "put it beside them, with & or |")
           for place in ("operand of sequence", "within", "resets", "window with ~") for kind in TIMED),
         ("operand of count", "all", "count each matcher, or let one accept several types with filters="),
         ("~", "all", "it negates a matcher, or matchers joined with |"),
