@@ -16,6 +16,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import interlock.conditions
+import msgspec
 import pytest
 from interlock.conditions import (
     EMPTY,
@@ -222,27 +223,37 @@ class _Reader:
         if name not in self._matches:
             self._matches[name] = self._match(name, words)
         elif words:
-            raise NotUnderstood(f"the input {text!r}: a repeat says no more than whether it waits")
+            self._matches[name] = self._repeat(self._matches[name], words)
         return Entry(text, self._matches[name], waits)
 
     def _match(self, name: str, words: list[str]) -> Match:
         time, stamp, matchers = self._latest + SECOND, None, None
         for word in words:
-            if word == "comes last":
-                stamp = max(self._stamps) + SECOND
-            elif word.startswith("recorded "):
-                stamp = at(word.removeprefix("recorded "))
-            elif word.startswith("accepted by "):
+            if word.startswith("accepted by "):
                 matchers = self._accepting(word.removeprefix("accepted by "))
+            elif (told := self._stamp(word)) is not None:
+                stamp = told
             else:
                 time = at(word)
         stamp = time if stamp is None else stamp
         self._latest = time
         self._stamps.append(stamp)
         sent = Event.of(name[0], "/s", id=name, time=time)
-        return Match(
-            sent, matchers or self._accepting(name[0]), "events", 0, len(self._stamps), millis(stamp)
-        )
+        matchers = matchers or self._accepting(name[0])
+        return Match(sent, matchers, "events", 0, len(self._stamps), millis(stamp))
+
+    def _repeat(self, match: Match, words: list[str]) -> Match:
+        """The same event in a record of its own."""
+        stamp = self._stamp(words[0])
+        if stamp is None or len(words) > 1:
+            raise NotUnderstood(f"{words} of a repeat: it may say when it was recorded, and whether it waits")
+        self._stamps.append(stamp)
+        return msgspec.structs.replace(match, offset=len(self._stamps), timestamp_ms=millis(stamp))
+
+    def _stamp(self, word: str) -> datetime | None:
+        if word == "comes last":
+            return max(self._stamps) + SECOND
+        return at(word.removeprefix("recorded ")) if word.startswith("recorded ") else None
 
     def _accepting(self, text: str) -> tuple[int, ...]:
         labels = self._labels if text == "both" and len(self._labels) == 2 else text.split(" and ")
