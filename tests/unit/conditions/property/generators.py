@@ -300,3 +300,47 @@ def merge_independent_cases(draw: Draw) -> Case:
         inputs.append(given)
     opened = Opened(base_ms, 0) if draw(st.booleans()) else None
     return Case(condition, opened, tuple(inputs))
+
+
+# Few events meet these, so that more come than are held.
+_ROOMY: tuple[Condition, ...] = (
+    (a & b).within("1h"),
+    (a & b).within("4h", lateness="0s") | (a & c),
+    (a & b).resets("0 * * * *"),
+    (count(a, 3) & b).within("2h"),
+    count(a, 3) & b,
+    sequence(a, b, ordered=False),
+    sequence(a, a, b),
+    (a & ~b).within("2h") | (a & b & c),
+    (a & b).quiet("30m"),
+    (a & b).expires(after="2h"),
+    absent(a, "1h") & b,
+    (a & b).ordered(),
+)
+_many = st.tuples(
+    st.sampled_from("aaaaaaaaaabct"),
+    st.sampled_from((0, 0, 0, 0, 1, 3)),
+    st.sampled_from((None, 0, -1, -2, -6, 2)),
+    st.integers(0, 999),
+)
+
+
+@st.composite
+def crowded_cases(draw: Draw, least: int, most: int) -> Case:
+    """More events than rooms (H1 to H3), remembered identities (D1) or short queues hold."""
+    base_ms = draw(st.sampled_from(BASES_MS))
+    condition = draw(st.sampled_from(_ROOMY))
+    keep = draw(st.sampled_from((None, None, "first", "all")))
+    if keep is not None:
+        condition = condition.keep(keep, 4 if keep == "all" else None)
+    now, inputs = base_ms, list[Match | Tick | Cancel]()
+    for kind, gap, lag, id_ in draw(st.lists(_many, min_size=least, max_size=most)):
+        now += _ms(gap)
+        time = None if lag is None else _EPOCH + timedelta(milliseconds=now + _ms(lag))
+        if kind == "t":
+            inputs.append(Tick(now))
+            continue
+        match = match_of(condition, Event.of(kind, "/s", id=str(id_), time=time), now, len(inputs))
+        if match is not None:
+            inputs.append(match)
+    return Case(condition, None, tuple(inputs))

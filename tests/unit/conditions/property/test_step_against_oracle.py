@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from interlock.conditions import State
 
-from .generators import Case, cases
+from .generators import Case, cases, crowded_cases
 from .oracle import Fired, Oracle, Tick
 from .runs import examples
 from .shares import Shares
@@ -46,3 +46,17 @@ def test_step_fires_as_the_oracle_does() -> None:
 
     check()
     shares.check()
+
+
+@examples(600)
+@given(crowded_cases(17, 40))
+def test_step_fires_as_the_oracle_does_when_more_comes_than_is_held(case: Case) -> None:
+    """H1 to H4, L1 to L3, W7"""
+    compare(case)
+
+
+@examples(60)
+@given(crowded_cases(66, 110))
+def test_step_fires_as_the_oracle_does_when_more_comes_than_is_remembered(case: Case) -> None:
+    """D1, D2"""
+    compare(case)
