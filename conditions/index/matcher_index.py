@@ -1,0 +1,169 @@
+"""MatcherIndex: subscriptions in, events in, hits out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from typing import Final, Generic, TypeVar
+
+from ...events.event import Event
+from ..condition import Condition
+from ..errors import ConditionError
+from ..key import canonical_key
+from ..matcher import Matcher, key_at
+from .checks import Check, Checks
+from .routes import Route, routes_of
+from .tree import Hit, Place, Step, put, take, united
+
+T = TypeVar("T", bound=Hashable)
+
+UNKEYED: Final = ""
+_ABSENT: Final = ""  # no filter has an empty value
+
+
+class MatcherIndex(Generic[T]):
+    """Finds the subscriptions that an event reaches. Not safe for threads; handles are hashable."""
+
+    def __init__(self) -> None:
+        self._types: dict[str | None, Place[T]] = {}
+        self._subscriptions: dict[T, tuple[Condition, str | None]] = {}
+        self._checks = Checks()
+        self._turn = 0  # number of the look-up, by which checks know what they answered
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def __contains__(self, handle: object) -> bool:
+        return handle in self._subscriptions
+
+    @property
+    def errors(self) -> Counter[str]:
+        """{text of a filter: number of events on which it failed, and so did not match}.
+
+        It has at most 1,000 entries, the last of which stands for all other filters. Clear it after reading
+        to count anew.
+        """
+        return self._checks.errors
+
+    def add(self, handle: T, condition: Condition, key: str | Sequence[str] | None = None) -> None:
+        """Subscribe `condition` under `handle`, for one key only if `key` is given (made canonical here).
+
+        ConditionError if the handle is taken, if the key and the condition do not go together, or if the
+        condition is a part of one only.
+        """
+        if handle in self._subscriptions:
+            raise ConditionError(f"subscription {handle!r} is in the index already: remove it first")
+        condition.check_key(key is not None)
+        own = None if key is None else canonical_key(key)
+        self._subscriptions[handle] = (condition, own)
+        for number, matcher in enumerate(condition.matchers):
+            hit = Hit(handle, (number,), UNKEYED if own is None else own)
+            for route in routes_of(matcher):
+                checks = [self._checks.use(each) for each in route.checks]
+                put(self._types, _type_of(route), _steps(route, matcher, own, checks), hit)
+
+    def remove(self, handle: T) -> None:
+        """Take a subscription out; one that is not there is no error. What it alone used is freed."""
+        condition, own = self._subscriptions.pop(handle, (None, None))
+        if condition is None:
+            return
+        for matcher in condition.matchers:
+            for route in routes_of(matcher):
+                checks = [self._checks[each] for each in route.checks]
+                # matchers that differ in label or keep lie in one place, and the first took it all out
+                take(self._types, _type_of(route), _steps(route, matcher, own, checks), handle)
+                for check in checks:
+                    self._checks.release(check)
+
+    def lookup(self, event: Event) -> list[Hit[T]]:
+        """The hits of an event: one for each subscription and key that it reaches, in no promised order."""
+        attributes = event.attributes
+        types = self._types
+        typed, untyped = types.get(attributes.get("type")), types.get(None)
+        if untyped is None:
+            if typed is None:
+                return []
+            if type(typed) is Hit:
+                return [typed]
+        self._turn += 1
+        hits: list[Hit[T]] = []
+        keys: dict[str | tuple[str, ...], str | None] = {}
+        places = [place for place in (typed, untyped) if place is not None]
+        for place in places:  # it grows meanwhile
+            if isinstance(place, Hit):
+                hits.append(place)
+                continue
+            if place.exact is not None:
+                for names, by_values in place.exact.items():
+                    below = by_values.get(tuple([attributes.get(name, _ABSENT) for name in names]))
+                    if below is not None:
+                        places.append(below)
+            if place.affixes is not None:
+                for (name, backwards), texts in place.affixes.items():
+                    value = attributes.get(name)
+                    if value is not None:
+                        places += texts.find(value[::-1] if backwards else value)
+            if place.keys is not None:
+                for by, waits in place.keys.items():
+                    if by not in keys:
+                        keys[by] = key_at(by, event)
+                    key = keys[by]
+                    if key is None:  # K20: no key, no match
+                        continue
+                    below = waits.get(key)
+                    if below is not None:
+                        places.append(below)
+                    below = waits.get(None)
+                    if below is not None:
+                        hits += [Hit(hit.handle, hit.matchers, key) for hit in self._passed(below, event)]
+            if place.hits is not None or place.checks is not None:
+                hits += self._passed(place, event)
+        return hits if len(hits) < 2 else _merged(hits)
+
+    def _passed(self, place: Place[T], event: Event) -> list[Hit[T]]:
+        """The hits that lie in a place and behind the checks below it that the event passes."""
+        if isinstance(place, Hit):
+            return [place]
+        hits = [] if place.hits is None else list(place.hits.values())
+        if place.checks is not None:
+            # keys were looked up before, because a check costs more
+            places = [place]
+            for node in places:  # it grows meanwhile
+                for check, below in (node.checks or {}).items():
+                    if not check.passes(event, self._turn):
+                        continue
+                    if isinstance(below, Hit):
+                        hits.append(below)
+                        continue
+                    places.append(below)
+                    hits += (below.hits or {}).values()
+        return hits
+
+
+def _type_of(route: Route) -> str | None:
+    return next((value for name, value in route.exact if name == "type"), None)
+
+
+def _steps(route: Route, matcher: Matcher, own: str | None, checks: list[Check]) -> list[Step]:
+    """The way from the place of the route's type to where its subscriptions lie."""
+    steps: list[Step] = []
+    exact = [pair for pair in route.exact if pair[0] != "type"]
+    if exact:
+        steps.append(Step("exact", tuple(name for name, _ in exact), tuple(value for _, value in exact)))
+    steps += [Step("affixes", (name, backwards), text) for name, backwards, text in route.affixes]
+    if matcher.by is not None:  # without `by`, beside a keyed one, it passes on to the wait's own key (K23)
+        steps.append(Step("keys", matcher.by, own))
+    steps += [Step("checks", None, check) for check in checks]
+    return steps
+
+
+def _merged(hits: list[Hit[T]]) -> list[Hit[T]]:
+    """One hit for each subscription and key: a subscription may lie at the end of several routes."""
+    if len({hit.handle for hit in hits}) == len(hits):
+        return hits
+    found: dict[tuple[T, str], Hit[T]] = {}
+    for hit in hits:
+        at = (hit.handle, hit.key)
+        other = found.get(at)
+        found[at] = hit if other is None else united(other, hit)
+    return list(found.values())

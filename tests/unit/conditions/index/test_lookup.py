@@ -1,0 +1,312 @@
+"""What a look-up touches, what it evaluates and how often, what it counts. Case ids: docs/conditions.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import ClassVar
+
+import pytest
+from interlock.conditions import Condition, ConditionError, Hit, Matcher, MatcherIndex, event
+from interlock.conditions.filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix, Verdict, Where
+from interlock.conditions.index import checks, matcher_index
+from interlock.events import Event
+
+Subscription = tuple[Condition, str | None]
+
+
+def test_a_given_key_gathers_keyed_and_unkeyed_matchers_under_it() -> None:
+    """K23"""
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("w", event("a", by="subject") & event("b"), "20261120")
+    assert index.lookup(Event.of("a", "/s", subject="2026-11-20")) == [Hit("w", (0,), "2026-11-20")]
+    assert index.lookup(Event.of("a", "/s", subject="2026-11-21")) == []
+    assert index.lookup(Event.of("b", "/s", subject="2026-11-21")) == [Hit("w", (1,), "2026-11-20")]
+
+
+def test_a_composite_key_is_given_as_its_values_or_as_its_text() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("values", event("a", by=("subject", "tenant")), ("20261120", "eur"))
+    index.add("text", event("a", by=("subject", "tenant")), '["2026-11-20","eur"]')
+    hits = index.lookup(Event.of("a", "/s", subject="2026-11-20", tenant="eur"))
+    assert {hit.handle for hit in hits} == {"values", "text"}
+    assert {hit.key for hit in hits} == {'["2026-11-20","eur"]'}
+
+
+def test_an_event_read_with_two_keys_reaches_both() -> None:
+    """K24"""
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("d", event("a", by="subject") & event("a", by="tenant"))
+    hits = index.lookup(Event.of("a", "/s", subject="x", tenant="y"))
+    assert set(hits) == {Hit("d", (0,), "x"), Hit("d", (1,), "y")}
+
+
+def test_equal_matchers_with_two_labels_are_one_hit_with_both_numbers() -> None:
+    """M8"""
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("s", event("a", label="l") & event("a", label="r", keep="all", limit=3))
+    assert index.lookup(Event.of("a", "/s")) == [Hit("s", (0, 1), "")]
+
+
+def test_a_negated_matcher_is_found_as_any_other() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("s", (event("a") & ~event("b")).within("1h"))
+    assert index.lookup(Event.of("b", "/s")) == [Hit("s", (1,), "")]
+
+
+def test_a_handle_is_taken_once() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("s", event("a"))
+    with pytest.raises(ConditionError, match="'s' is in the index already"):
+        index.add("s", event("b"))
+    index.remove("s")
+    index.remove("s")
+    index.add("s", event("b"))
+    assert "s" in index
+
+
+def test_what_is_a_part_of_a_condition_only_is_refused_and_leaves_nothing() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    for condition, key in (
+        (event("a") & ~event("b"), None),
+        (event("a"), "x"),
+        (event("a", by="subject"), ""),
+    ):
+        with pytest.raises(ConditionError):
+            index.add("s", condition, key)
+    assert len(index) == 0
+    assert index._types == {}
+
+
+def test_conditions_whose_filters_contradict_each_other_reach_nothing_and_can_be_removed() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("s", event("a", filters=[Any(Exact(type="b"), All(Exact(tenant="x"), Exact(tenant="y")))]))
+    assert index.lookup(Event.of("a", "/s", tenant="x")) == []
+    assert index.lookup(Event.of("b", "/s", tenant="x")) == []
+    index.remove("s")
+    assert len(index) == 0
+
+
+# -- what is touched
+
+
+class Touched:
+    """A handle that counts how often the index hashes or compares it."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __hash__(self) -> int:
+        self.times += 1
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        self.times += 1
+        return self is other
+
+
+class Asked(Filter):
+    """Counts, by name, the events that it was asked about; every event passes."""
+
+    times: ClassVar[Counter[str]] = Counter()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def verdict(self, event: Event) -> Verdict:
+        self.times[self.name] += 1
+        return Verdict(True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Asked) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return f"Asked({self.name})"
+
+
+@pytest.fixture(autouse=True)
+def _asked_nothing() -> None:
+    Asked.times.clear()
+
+
+SENT = Event.of("t", "/s", subject="orders/7/x.csv", tenant="x", data={"k": "v"})
+
+
+@pytest.mark.parametrize(
+    "subscribe",
+    [
+        lambda n: (event(f"other{n}"), None),
+        lambda n: (event("t", subject=f"s{n}"), None),
+        lambda n: (event("t", by="subject"), f"other{n}"),
+        lambda n: (event("t", by=("subject", "data.k")), f'["other","{n}"]'),
+        lambda n: (event(source=f"/{n}"), None),
+        lambda n: (event("t", filters=[Prefix(subject=f"orders/7{n}/")]), None),
+        lambda n: (event("t", filters=[Prefix(subject="orders/" + "9" * (n + 1))]), None),
+        lambda n: (event("t", filters=[Suffix(subject=f"{n}.csv")]), None),
+        lambda n: (event(filters=[Prefix(type=f"t{n}")]), None),
+        lambda n: (event("t", filters=[Prefix(subject="orders/"), Suffix(subject=f"{n}.csv")]), None),
+        lambda n: (event("t", filters=[Any(Exact(tenant=f"x{n}"), Prefix(subject=f"b{n}"))]), None),
+        lambda n: (event("t", filters=[Prefix(subject="orders/"), Any(Exact(tenant=f"{n}"))]), None),
+        lambda n: (event("t", filters=[All(Prefix(tenant=f"{n}"), Not(Exact(tenant="y")))]), None),
+        lambda n: (event("t", filters=[Prefix(subject=f"{n}"), Asked(f"other{n}")]), None),
+        lambda n: (event("t", filters=[Asked(f"other{n}")], by="subject"), f"other{n}"),
+    ],
+    ids=[
+        "types",
+        "subjects",
+        "keys",
+        "composite keys",
+        "sources",
+        "prefixes",
+        "prefixes of many lengths",
+        "suffixes",
+        "prefixes of the type",
+        "suffixes below one prefix",
+        "alternatives",
+        "alternatives below one prefix",
+        "joined with what is evaluated",
+        "evaluated below a prefix",
+        "evaluated below a key",
+    ],
+)
+def test_a_lookup_touches_no_subscription_that_the_event_does_not_reach(
+    subscribe: Callable[[int], Subscription], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: Counter[object] = Counter()
+
+    def counted_key_at(path: str | tuple[str, ...], sent: Event) -> str | None:
+        read[path] += 1
+        return key_at(path, sent)
+
+    key_at = matcher_index.key_at
+    monkeypatch.setattr(Matcher, "accepts", None)
+    monkeypatch.setattr(matcher_index, "key_at", counted_key_at)
+    index: MatcherIndex[Touched] = MatcherIndex()
+    others = [Touched() for _ in range(500)]
+    for number, handle in enumerate(others):
+        index.add(handle, *subscribe(number))
+    wanted = Touched()
+    index.add(wanted, event("t", by="subject"), "orders/7/x.csv")
+    before = sum(handle.times for handle in others)
+    hits = index.lookup(SENT)
+    assert [hit.handle for hit in hits] == [wanted]
+    assert sum(handle.times for handle in others) == before
+    assert not Asked.times
+    assert set(read.values()) == {1}
+
+
+def test_equal_paths_are_read_once_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: Counter[object] = Counter()
+    key_at = matcher_index.key_at
+    monkeypatch.setattr(matcher_index, "key_at", lambda path, sent: read.update([path]) or key_at(path, sent))
+    index: MatcherIndex[tuple[str, int]] = MatcherIndex()
+    for number in range(3):
+        index.add(("one", number), event("t", tenant="x", by="subject"), f"s{number}")
+        index.add(("other", number), event("t", by="subject"))
+        index.add(("both", number), event("t", source="/s", by=("subject", "data.k")))
+    assert len(index.lookup(SENT)) == 6
+    assert read == {"subject": 1, ("subject", "data.k"): 1}
+
+
+# -- what is evaluated
+
+
+def test_equal_filters_are_evaluated_once_an_event_wherever_they_stand() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("alone", event("t", filters=[Asked("f")]))
+    index.add("negated", event("t", filters=[Not(Asked("f"))]))
+    index.add("an alternative", event(source="/s", filters=[Any(Asked("f"), Prefix(subject="a"))]))
+    index.add("inside all", event(source="/s", filters=[Not(All(Asked("f"), Exact(tenant="no")))]))
+    index.add("keyed", event("t", filters=[Asked("f")], by="subject"))
+    index.add("waiting for a key", event("t", filters=[Asked("f")], by="subject"), "orders/7/x.csv")
+    for times in (1, 2):
+        hits = {hit.handle for hit in index.lookup(SENT)}
+        assert hits == {"alone", "an alternative", "inside all", "keyed", "waiting for a key"}
+        assert Asked.times == {"f": times}
+
+
+@pytest.mark.parametrize(
+    ("kind", "matcher"),
+    [
+        (Where, lambda prefix: event("t", filters=[prefix], where="data.k == 'v'")),
+        (Sql, lambda prefix: event("t", filters=[prefix, Sql("tenant = 'x'")])),
+    ],
+    ids=["where", "sql"],
+)
+def test_equal_predicates_are_evaluated_once_an_event(
+    kind: type[Filter], matcher: Callable[[Filter], Matcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[str] = Counter()
+    verdict = kind.verdict
+    monkeypatch.setattr(kind, "verdict", lambda self, sent: asked.update([str(self)]) or verdict(self, sent))
+    index: MatcherIndex[int] = MatcherIndex()
+    for number in range(20):
+        index.add(number, matcher(Prefix(subject="orders/"[: 1 + number % 7])))
+    assert len(index.lookup(SENT)) == 20
+    assert list(asked.values()) == [1]
+
+
+def test_cheap_filters_decide_before_predicates() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("s", event("t", filters=[Asked("f"), Not(Prefix(subject="orders/"))]))
+    assert index.lookup(SENT) == []
+    assert not Asked.times
+
+
+def test_a_filter_that_is_no_longer_used_is_not_evaluated() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("one", event("t", filters=[Not(Asked("f"))]))
+    index.add("other", event("t", filters=[Not(Asked("f")), Asked("g")]))
+    index.add("third", event("t", filters=[Asked("g")]))
+    index.remove("other")
+    index.remove("one")
+    assert index.lookup(SENT) == [Hit("third", (0,), "")]
+    assert Asked.times == {"g": 1}
+    assert len(index._checks) == 1
+
+
+# -- errors
+
+
+def test_a_filter_that_fails_is_no_match_and_counted_once_an_event() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    sql, where = Sql("INT(tenant) > 5"), Where("data.none.at.all == 1")
+    index.add("sql", event("t", filters=[sql]))
+    index.add("both", event("t", filters=[Any(sql, Exact(tenant="no"))], where=where.source))
+    index.add("negated", event("t", filters=[Not(sql)]))
+    index.add("where", event("t", where=where.source))
+    assert index.lookup(SENT) == [Hit("negated", (0,), "")]
+    assert index.errors == {str(sql): 1, str(where): 1}
+    index.lookup(SENT)
+    assert index.errors == {str(sql): 2, str(where): 2}
+    index.errors.clear()
+    index.lookup(Event.of("t", "/s", tenant="6"))
+    assert index.errors == {str(where): 1}
+
+
+def test_a_filter_that_raises_is_no_match_and_counted() -> None:
+    class Faulty(Asked):
+        def verdict(self, event: Event) -> Verdict:
+            raise KeyError("k")
+
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("s", event("t", filters=[Faulty("f")]))
+    index.add("other", event("t"))
+    assert index.lookup(SENT) == [Hit("other", (0,), "")]
+    assert index.errors == {"Asked(f)": 1}
+
+
+def test_errors_of_more_filters_than_are_told_apart_are_counted_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checks, "MAX_ERRORS", 3)
+    index: MatcherIndex[int] = MatcherIndex()
+    for number in range(5):
+        index.add(number, event("t", filters=[Sql(f"INT(tenant) > {number}")]))
+    assert index.lookup(SENT) == index.lookup(SENT) == []
+    assert len(index.errors) == 3
+    assert index.errors[checks.OTHER_FILTERS] == 6
+    assert index.errors.total() == 10

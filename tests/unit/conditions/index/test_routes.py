@@ -1,0 +1,106 @@
+"""Routes: what of a matcher is looked up and what is evaluated."""
+
+from __future__ import annotations
+
+import pytest
+from interlock.conditions import Matcher, event
+from interlock.conditions.filters import All, Any, Exact, Not, Prefix, Sql, Suffix, Where
+from interlock.conditions.index.routes import MAX_AFFIXES, MAX_ROUTES, Affix, Route, routes_of
+
+A, B, C = Exact(tenant="a"), Exact(tenant="b"), Exact(region="c")
+TYPE = (("type", "t"),)
+SQL = Sql("EXISTS subject")
+
+
+def exact(**pairs: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(pairs.items()))
+
+
+@pytest.mark.parametrize(
+    ("matcher", "routes"),
+    [
+        (event("t", tenant="a"), [Route(exact(type="t", tenant="a"), (), ())]),
+        (
+            event("t", filters=[Prefix(subject="p", source="/q"), Suffix(subject="sx")]),
+            [
+                Route(
+                    TYPE,
+                    (
+                        Affix("source", False, "/q"),
+                        Affix("subject", False, "p"),
+                        Affix("subject", True, "xs"),
+                    ),
+                    (),
+                )
+            ],
+        ),
+        (
+            event("t", filters=[Any(A, C)]),
+            [Route(exact(type="t", tenant="a"), (), ()), Route(exact(type="t", region="c"), (), ())],
+        ),
+        (event("t", filters=[Any(A, SQL)]), [Route(TYPE, (), (Any(A, SQL),))]),
+        (event("t", filters=[Any(A, Not(B))]), [Route(TYPE, (), (Any(A, Not(B)),))]),
+        (
+            event("t", filters=[Any(All(A, SQL), Any(C, All(Prefix(subject="p"), Not(B))))]),
+            [
+                Route(exact(type="t", tenant="a"), (), (SQL,)),
+                Route(exact(type="t", region="c"), (), ()),
+                Route(TYPE, (Affix("subject", False, "p"),), (Not(B),)),
+            ],
+        ),
+        (event("t", filters=[Any(A, A)]), [Route(exact(type="t", tenant="a"), (), ())]),
+        (
+            event("t", tenant="b", filters=[Any(A, C)]),
+            [Route(exact(type="t", tenant="b", region="c"), (), ())],
+        ),
+        (event("t", filters=[Any(Exact(type="u"))]), []),
+        (event(filters=[Not(A)]), [Route((), (), (Not(A),))]),
+        (
+            event("t", where="true", filters=[SQL, Not(SQL), Not(A)]),
+            [Route(TYPE, (), (Not(A), SQL, Not(SQL), Where("true")))],
+        ),
+        (event(filters=[SQL, All(SQL, A)]), [Route(exact(tenant="a"), (), (SQL,))]),
+    ],
+    ids=[
+        "exact",
+        "beginnings and endings",
+        "alternatives that are looked up",
+        "an alternative that is not",
+        "a negated alternative",
+        "nested alternatives",
+        "equal alternatives",
+        "an alternative that cannot be",
+        "no alternative that can be",
+        "nothing to look up",
+        "cheap checks first",
+        "equal checks",
+    ],
+)
+def test_what_can_be_looked_up_is(matcher: Matcher, routes: list[Route]) -> None:
+    assert routes_of(matcher) == tuple(routes)
+
+
+def test_label_and_keep_play_no_part() -> None:
+    plain = event("t", filters=[Any(A, C), SQL])
+    other = event("t", filters=[Any(A, C), SQL], label="l", keep="all", limit=5)
+    assert routes_of(plain) == routes_of(other)
+
+
+def test_several_choices_multiply_up_to_a_limit() -> None:
+    def choice(name: str, size: int) -> Any:
+        return Any(*(Exact({name: str(number)}) for number in range(size)))
+
+    both = routes_of(event("t", filters=[choice("a", MAX_ROUTES // 2), choice("b", 2)]))
+    assert len(both) == MAX_ROUTES
+    assert all(len(route.exact) == 3 and not route.checks for route in both)
+    beyond = choice("a", MAX_ROUTES)
+    few = routes_of(event("t", filters=[beyond, choice("b", 2)]))
+    assert [route.checks for route in few] == [(beyond,), (beyond,)]
+    assert len(routes_of(event("t", filters=[choice("a", 250)]))) == 250
+
+
+def test_beginnings_beyond_the_limit_are_evaluated() -> None:
+    names = [f"a{number}" for number in range(MAX_AFFIXES + 1)]
+    (route,) = routes_of(event("t", filters=[Prefix(dict.fromkeys(names, "p")), Suffix(z="s")]))
+    assert len(route.affixes) == MAX_AFFIXES
+    assert route.checks == (Prefix({names[-1]: "p"}), Suffix(z="s"))
