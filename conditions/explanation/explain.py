@@ -1,0 +1,137 @@
+"""What a state says of its condition: which parts are there, which are missing and why, and how long is left.
+
+Pure, and made on demand: a state is read and never changed, and nothing is kept for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from ...events.event import Event
+from ..condition import Condition
+from ..errors import ConditionError
+from ..key import canonical_key
+from ..run import Run
+from ..state import Match, State
+from .explanation import Explanation
+from .node import MAX_EVENTS, Explained, Note
+from .place import Place
+from .search import Facts, Record, Wanted, readable, reference, search
+from .tree import Teller
+
+MAX_NEAR_MISSES: Final = 5
+# Beyond it a number is no time: sums of two, and microseconds of it, still fit what the clock's limits use.
+_MAX_MS: Final = 2**48
+
+
+def explain(
+    condition: Condition,
+    state: State,
+    now_ms: int,
+    events: Iterable[Event | Record] = (),
+    key: str | None = None,
+    *,
+    near_misses: int = MAX_NEAR_MISSES,
+) -> Explanation:
+    """Why a state has not fired, at `now_ms` (ms since the epoch): as data, and as text by `str()`.
+
+    events: recent ones, in which to look for near misses of what is missing: Event, Seen, Match, or whatever
+    has `event` and, where known, `topic`, `partition`, `offset` and `timestamp_ms`. The latest first: the
+    search ends at 10,000 events, or earlier where they are dear to judge, and says so. key: the one that the
+    state is for; None: read from the events that it holds. near_misses: at most so many for a matcher.
+
+    The state is shown as it is: what is due and still waits for its tick is told as due. It raises for no
+    state and no events: what is unusable in them is left out.
+    """
+    try:
+        plan = condition.plan
+    except ConditionError as error:
+        tree = Explained("unusable", str(condition)[:200], False, notes=(Note("unusable", text=str(error)),))
+        return Explanation(now_ms, key, False, (), tree)
+    state = _usable(state, len(plan.rooms))
+    run = Run(plan, state)
+    for number, pool in enumerate(run.pools):
+        pool.sort(key=lambda match: match.rank)
+        del pool[: max(0, len(pool) - plan.rooms[number])]
+    view = run.view()
+    tree = Teller(condition, run, now_ms).whole(condition, Place(view))
+    partial = plan.root.partial(view)
+    missing = [plan.labels[number] for number in sorted(partial.missing)]
+    own = _own_key(condition, state, key)
+    lacking = {*tree.missing(), *missing}
+    searched = search(
+        [
+            Wanted(label, matcher, {match.identity for match in pool})
+            for label, matcher, pool in zip(plan.labels, condition.matchers, run.pools, strict=True)
+            if label in lacking
+        ],
+        events,
+        Facts(own, state.since_ms, state.seen, state.last_ms, {match.identity for match in state.waiting}),
+        max(near_misses, 0),
+    )
+    due = run.due_ms()
+    return Explanation(
+        now_ms,
+        own,
+        plan.root.met(view) is not None,
+        tuple(missing),
+        tree,
+        due_ms=due,
+        waiting=tuple(map(reference, state.waiting[:MAX_EVENTS])),
+        waiting_count=len(state.waiting),
+        waiting_until_ms=None if plan.ordered else due,
+        dropped=state.dropped,
+        near_misses=searched.near_misses,
+        looked_at=searched.looked_at,
+        complete=searched.complete,
+        unreadable=searched.unreadable,
+    )
+
+
+def _usable(state: State, matchers: int) -> State:
+    """The state without what `step` cannot have written: other shapes of records, numbers of no matcher."""
+    return msgspec.structs.replace(
+        state,
+        matches=_usable_matches(state.matches, matchers),
+        waiting=_usable_matches(state.waiting, matchers),
+        seen=state.seen if isinstance(state.seen, bytes) else b"",
+        last_ms=_time(state.last_ms),
+        clock_ms=_time(state.clock_ms),
+        since_ms=_time(state.since_ms),
+        opened_ms=_time(state.opened_ms),
+        armed_ms=_time(state.armed_ms),
+        came={index: time for index, time in state.came.items() if _time(time) is not None},
+        refuters={number: times for number, times in state.refuters.items() if 0 <= number < matchers},
+    )
+
+
+def _usable_matches(matches: Iterable[Match], matchers: int) -> tuple[Match, ...]:
+    usable = []
+    for match in matches:
+        numbers = tuple(sorted({number for number in match.matchers if 0 <= number < matchers}))
+        if numbers and readable(match) is not None and _time(match.timestamp_ms) is not None:
+            usable.append(msgspec.structs.replace(match, matchers=numbers))
+    return tuple(usable)
+
+
+def _time(ms: int | None) -> int | None:
+    return ms if isinstance(ms, int) and abs(ms) <= _MAX_MS else None
+
+
+def _own_key(condition: Condition, state: State, key: str | None) -> str | None:
+    """The key in canonical form: the one given, else that of an event held."""
+    if key is not None:
+        try:
+            return canonical_key(key)
+        except ConditionError:
+            return key or None
+    for match in (*state.matches, *state.waiting):
+        for number in match.matchers:
+            matcher = condition.matchers[number]
+            found = None if matcher.by is None else matcher.key_of(match.event)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,92 @@
+"""The explanation: what a state holds for each node of a condition, as data and as text. All plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from .near_miss import NearMisses
+from .node import EventRef, Explained, lines_of
+from .wording import counted, given, moment, printed, some, when
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a state says of its condition at a time. `str()` is a text of one line for each node.
+
+    met: the condition is met; a state at rest meets none (S1). missing: labels, as an expiry would tell them
+    (X8). due_ms: the earliest due time: what fires, or expires, next by time alone. waiting: matches that are
+    held back until waiting_until_ms, a due time (W1), or, where that is None, a tick later than their stamp
+    (W5); at most MAX_EVENTS of waiting_count.
+    near_misses: for each matcher missing in the tree, of the events handed in. looked_at: how many of those
+    were; complete: False if a bound ended the search. unreadable: what was no usable event.
+    """
+
+    now_ms: int
+    key: str | None
+    met: bool
+    missing: tuple[str, ...]
+    tree: Explained
+    due_ms: int | None = None
+    waiting: tuple[EventRef, ...] = ()
+    waiting_count: int = 0
+    waiting_until_ms: int | None = None
+    dropped: int = 0
+    near_misses: tuple[NearMisses, ...] = ()
+    looked_at: int = 0
+    complete: bool = True
+    unreadable: int = 0
+
+    def to_json(self) -> dict[str, object]:
+        """Strict JSON values. Members that are None, and empty lists of nodes, are left out.
+
+        {"v": 1, "now_ms", "key"?, "due_ms"?, "met", "missing": [label], "dropped",
+        "waiting": {"count", "until_ms"?, "events": [event]}, "tree": node,
+        "near_misses": [{"label", "errors", "misses": [miss]}], "looked_at", "complete", "unreadable"};
+        event: EventRef, node: Explained, miss: NearMiss, by the names there.
+        """
+        return {
+            "v": VERSION,
+            "now_ms": self.now_ms,
+            **given({"key": self.key, "due_ms": self.due_ms}),
+            "met": self.met,
+            "missing": list(self.missing),
+            "dropped": self.dropped,
+            "waiting": {
+                "count": self.waiting_count,
+                **given({"until_ms": self.waiting_until_ms}),
+                "events": [event.to_json() for event in self.waiting],
+            },
+            "tree": self.tree.to_json(),
+            "near_misses": [each.to_json() for each in self.near_misses],
+            "looked_at": self.looked_at,
+            "complete": self.complete,
+            "unreadable": self.unreadable,
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        key = "" if self.key is None else f", key {printed(self.key)}"
+        missing = f": {', '.join(map(printed, self.missing))} missing" if self.missing else ""
+        yield f"{'met' if self.met else 'not met'}{missing}{key}, at {moment(self.now_ms)}"
+        yield from lines_of(self.tree, self.now_ms)
+        if self.waiting_count:
+            until = self.waiting_until_ms
+            end = "a later tick" if until is None else when(until, self.now_ms)
+            held = counted(self.waiting_count, "match", "matches")
+            yield f"{held} held back until {end}: {some(self.waiting, self.waiting_count)}"
+        if self.dropped:
+            yield f"{counted(self.dropped, 'event', 'events')} went beyond a bound and do not count"
+        for each in self.near_misses if self.looked_at else ():
+            errors = f" ({each.errors} could not be evaluated)" if each.errors else ""
+            yield f"near misses of {printed(each.label)}{errors}:" + ("" if each.misses else " none")
+            yield from (f"  - {miss}" for miss in each.misses)
+        if self.looked_at or self.unreadable or not self.complete:
+            rest = "" if self.complete else ", and there are more"
+            bad = f", {self.unreadable} unreadable" if self.unreadable else ""
+            yield f"{counted(self.looked_at, 'event', 'events')} looked at{bad}{rest}"

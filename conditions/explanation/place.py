@@ -1,0 +1,42 @@
+"""The place of a node: which events it may see, and what keeps others out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..evaluation import Found, Parts, View, _after, _before
+from ..state import Match
+
+
+class Bound(NamedTuple):
+    """What keeps events out of a place: their times are outside [lo_us, hi_us]. why: as in Apart."""
+
+    why: str
+    lo_us: int
+    hi_us: int
+
+
+class Place(NamedTuple):
+    """Where a node stands: the events that it may see, and what keeps others out, outermost first."""
+
+    view: View
+    bounds: tuple[Bound, ...] = ()
+
+    def narrowed(self, why: str, lo_us: int, hi_us: int) -> Place:
+        view = self.view._replace(lo_us=max(lo_us, self.view.lo_us), hi_us=min(hi_us, self.view.hi_us))
+        return Place(view, (*self.bounds, Bound(why, lo_us, hi_us)))
+
+    def only(self, parts: Parts) -> Place:
+        """The same with these events alone: those that take part in what is met."""
+        pools: list[list[Match]] = [[] for _ in self.view.pools]
+        for number, match in parts:
+            if match not in pools[number]:
+                pools[number].append(match)
+        for pool in pools:
+            pool.sort(key=lambda match: match.rank)
+        return self._replace(view=self.view._replace(pools=pools))
+
+    def beside(self, found: Found, backward: bool) -> Place:
+        """The place of the next step of a sequence; backward: of the one before."""
+        view = _before(self.view, found) if backward else _after(self.view, found)
+        return Place(view, (*self.bounds, Bound("sequence", view.lo_us, view.hi_us)))

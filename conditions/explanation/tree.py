@@ -1,0 +1,363 @@
+"""The tree of an explanation: a condition and its plan walked side by side.
+
+What is said of a node is what the same node of the plan says to `step`, asked with the same events. Of a node
+that is met only the events that take part are shown; of one that is not, what an expiry would tell (X8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as SequenceOf
+from dataclasses import replace
+from typing import Final
+
+from ..combinations import AllOf, AnyOf, AtLeast, Count
+from ..condition import Condition
+from ..duration import duration_text
+from ..evaluation import (
+    BEGINNING,
+    END,
+    Chain,
+    Ending,
+    Found,
+    Joined,
+    Leaf,
+    Node,
+    Settled,
+    Silence,
+    Together,
+    View,
+    _earliest,
+    _latest,
+)
+from ..run import Run
+from ..state import Match
+from ..timers import Absent, Expires, Ordered, Quiet, moment_text
+from ..windows import Not, Reset, Window, Within
+from .node import MAX_EVENTS, Apart, EventRef, Explained, Note
+from .place import Place
+from .search import reference
+
+_MAX_APART: Final = 3
+# Windows with `~` that are looked at; the latest ones.
+_MAX_OPENERS: Final = 64
+
+
+class Teller:
+    """Walks a condition and its plan side by side."""
+
+    def __init__(self, condition: Condition, run: Run, now_ms: int) -> None:
+        self._run, self._now_ms = run, now_ms
+        self._labels = run.plan.labels
+        self._numbers = {matcher: number for number, matcher in enumerate(condition.matchers)}
+
+    def whole(self, condition: Condition, place: Place) -> Explained:
+        if isinstance(condition, Expires):
+            return self._expires(condition, place)
+        if isinstance(condition, Ordered):
+            inner = self.whole(condition.of, place)
+            return Explained("ordered", "ordered", inner.met, notes=(Note("in_order"),), of=(inner,))
+        return self._node(condition, self._run.plan.root, place)
+
+    def _expires(self, condition: Expires, place: Place) -> Explained:
+        inner = self.whole(condition.of, place)
+        title = "expires"
+        if condition.after_ms is not None:
+            title += f" after {duration_text(condition.after_ms)}"
+        if condition.at_ms is not None:
+            title += f" at {moment_text(condition.at_ms)}"
+        expiry = self._run.expiry_ms()
+        if expiry is not None:
+            notes: tuple[Note, ...] = (Note("expires", at_ms=expiry),)
+        elif self._run.opened_ms is None and self._run.armed_ms is None:
+            notes = (Note("expiry_not_armed"),)
+        else:
+            notes = ()
+        return Explained("expires", title, inner.met, notes=notes, of=(inner,))
+
+    def _node(self, condition: Condition, node: Node, place: Place) -> Explained:
+        if isinstance(node, Leaf):
+            return self._leaf(condition, node, place)
+        if isinstance(node, Joined):
+            return self._joined(condition, node, place)
+        if isinstance(node, Chain):
+            return self._chain(condition, node, place)
+        if isinstance(node, Together) and isinstance(condition, Window):
+            return self._window(condition, node, place)
+        if isinstance(node, Ending) and isinstance(condition, Window):
+            return self._ending(condition, node, place)
+        if isinstance(node, Silence) and isinstance(condition, Absent):
+            return self._absent(condition, node, place)
+        if isinstance(node, Settled) and isinstance(condition, Quiet):
+            return self._quiet(condition, node, place)
+        met = node.met(place.view) is not None  # of a kind that is not known here
+        return Explained(type(condition).__name__.lower(), str(condition)[:200], met)
+
+    # -- events
+
+    def _leaf(self, condition: Condition, node: Leaf, place: Place) -> Explained:
+        parts = node.partial(place.view).parts
+        label = self._labels[node.number]
+        met = len(parts) >= node.take
+        counts = isinstance(condition, Count)
+        return Explained(
+            "count" if counts else "event",
+            f"count of {label}" if counts else label,
+            met,
+            labels=(label,),
+            have=len(parts),
+            need=node.take,
+            events=_references(match for _, match in parts),
+            held=len(self._run.pools[node.number]),
+            apart=() if met else self._apart(node.number, place),
+        )
+
+    def _apart(self, number: int, place: Place) -> tuple[Apart, ...]:
+        """The events held that do not count in this place, the nearest first."""
+        inside = {match.identity for match in place.view.events(number)}
+        outside = [match for match in place.view.pools[number] if match.identity not in inside]
+        told = [self._kept_out(match, place) for match in outside]
+        return tuple(sorted(told, key=lambda apart: apart.by_ms or 0)[:_MAX_APART])
+
+    def _kept_out(self, match: Match, place: Place) -> Apart:
+        for bound in reversed(place.bounds):
+            by_us = max(bound.lo_us - match.time_us, match.time_us - bound.hi_us)
+            if by_us > 0:
+                return Apart(reference(match), bound.why, -(-by_us // 1000))
+        return Apart(reference(match), "taken" if match.identity in place.view.taken else "recorded")
+
+    # -- what joins
+
+    def _joined(self, condition: Condition, node: Joined, place: Place) -> Explained:
+        pairs = zip(condition.operands, node.of, strict=True)
+        below = [self._node(operand, each, place) for operand, each in pairs]
+        return self._of_joined(condition, node.need, node.met(place.view) is not None, below)
+
+    def _of_joined(self, condition: Condition, need: int, met: bool, below: list[Explained]) -> Explained:
+        have = 0
+        for number, each in enumerate(below):
+            if met and (have >= need or not each.met):  # O2, N1
+                below[number] = replace(each, needed=False)
+            have += each.met
+        kind, title = "all", "all of"
+        if isinstance(condition, AnyOf):
+            kind, title = "any", "any of"
+        elif isinstance(condition, AtLeast):
+            kind, title = "at_least", f"at least {need} of {len(below)}"
+        return Explained(kind, title, met, have=min(have, need), need=need, of=tuple(below))
+
+    def _chain(self, condition: Condition, node: Chain, place: Place) -> Explained:
+        """P4 for what is met; else from the beginning, as an expiry tells it (X8)."""
+        whole = node.met(place.view)
+        backward = whole is not None and node.latest and not place.view.early
+        steps = list(enumerate(zip(condition.operands, node.of, strict=True)))
+        below: dict[int, Explained] = {}
+        first_missing: int | None = None
+        for number, (operand, step) in reversed(steps) if backward else steps:
+            found = _latest(step, place.view) if backward else _earliest(step, place.view)
+            if found is None:
+                first_missing = number if first_missing is None else first_missing
+                below[number] = self._node(operand, step, place)
+                continue
+            below[number] = self._node(operand, step, place.only(found.parts))
+            place = place.beside(found, backward)
+        notes = () if first_missing is None else (Note("next_step", number=first_missing + 1),)
+        return Explained(
+            "sequence",
+            "in this order",
+            whole is not None,
+            have=len(steps) if first_missing is None else first_missing,
+            need=len(steps),
+            notes=notes,
+            of=tuple(below[number] for number, _ in steps),
+        )
+
+    # -- windows
+
+    def _window(self, condition: Window, node: Together, place: Place) -> Explained:
+        found = node.met(place.view)
+        times = place.view.times(node.numbers)
+        notes: list[Note] = []
+        if found is not None:
+            below = self._node(condition.of, node.of, place.only(found.parts))
+        elif not times:
+            if node.periods is not None:
+                notes.append(_period(*node.periods.of(self._now_ms * 1000)))
+            below = self._node(condition.of, node.of, place)
+        else:  # X8: the window of the latest event
+            hi_us = times[-1]
+            lo_us = hi_us - node.duration_ms * 1000
+            if node.periods is not None:
+                lo_us, end_us = node.periods.of(hi_us)
+                notes.append(_period(lo_us, end_us))
+                hi_us = end_us - 1
+            inside = place.narrowed("window" if node.periods is None else "period", lo_us, hi_us)
+            notes += self._time_left(node, inside.view)
+            below = self._node(condition.of, node.of, inside)
+            apart = node.of.met(inside.view)
+            if apart is not None:
+                notes.append(Note("recorded_apart", by_ms=_too_far_ms(node, apart, hi_us)))
+        return self._of_window(condition, found is not None, notes, (below,))
+
+    def _time_left(self, node: Together, view: View) -> list[Note]:
+        first = min(
+            ((match.rank, number, match) for number in node.numbers for match in view.events(number)),
+            default=None,
+        )
+        if first is None:
+            return []
+        _, number, match = first
+        label = self._labels[number]
+        notes = []
+        if node.periods is None:
+            ends = match.time_us // 1000 + node.duration_ms
+            notes.append(Note("slides_out", at_ms=ends, label=label))
+        if node.bounded:
+            notes.append(Note("held_until", at_ms=node.until_ms(match), label=label))
+        return notes
+
+    def _of_window(
+        self, condition: Window, met: bool, notes: SequenceOf[Note], below: tuple[Explained, ...]
+    ) -> Explained:
+        if isinstance(condition, Reset):
+            zone = "" if condition.timezone == "UTC" else f" ({condition.timezone})"
+            title = f'in a period of "{condition.cron}"{zone}'
+        else:
+            assert isinstance(condition, Within)  # noqa: S101  # the other kind of window
+            title = f"within {duration_text(condition.duration_ms)}"
+        kind = "reset" if isinstance(condition, Reset) else "within"
+        return Explained(kind, title, met, notes=tuple(notes), of=below)
+
+    def _ending(self, condition: Window, node: Ending, place: Place) -> Explained:
+        """The open window that may fire first; else the latest one (E3 to E7)."""
+        openers = self._openers(node, place.view)
+        notes: list[Note] = []
+        inside, span, refuted = place, None, 0
+        best = -1
+        for match in openers:
+            opened = self._opened(node, match, place)
+            came = _refuted(node, place.view, _span(node, match))
+            refuted += came
+            quality = 0 if came else 1 if node.of.met(opened.view) is None else 2
+            if quality > best or (quality == best and quality < 2):
+                best, inside, span, opener = quality, opened, _span(node, match), match
+        if span is None:
+            notes.append(Note("no_window"))
+        else:
+            number = next(number for number in node.numbers if opener in place.view.pools[number])
+            notes.append(Note("opened", at_ms=opener.time_us // 1000, label=self._labels[number]))
+            if node.periods is not None:
+                notes.append(_period(span[0], span[1] + 1))
+            notes.append(Note("over", at_ms=node.due_ms(opener)))
+            number_of = {
+                "other_windows": len(openers) - refuted - (best > 0),
+                "refuted_windows": refuted - (best == 0),
+            }
+            notes += [Note(what, number=several) for what, several in number_of.items() if several]
+        met = node.met(place.view) is not None
+        return self._of_window(condition, met, notes, (self._inside_ending(condition, node, inside, span),))
+
+    def _opened(self, node: Ending, match: Match, place: Place) -> Place:
+        """What the window sees that an event opens."""
+        inside = place.narrowed("window" if node.periods is None else "period", *_span(node, match))
+        return inside._replace(view=inside.view._replace(early=True))
+
+    def _inside_ending(
+        self, condition: Window, node: Ending, inside: Place, span: tuple[int, int] | None
+    ) -> Explained:
+        operands = condition.of.operands
+        positive = [operand for operand in operands if not isinstance(operand, Not)]
+        nodes = node.of.of if isinstance(node.of, Joined) and len(positive) > 1 else (node.of,)
+        told = dict(zip(positive, nodes, strict=True))
+        below = [
+            self._refuting(operand, inside.view, span)
+            if isinstance(operand, Not)
+            else self._node(operand, told[operand], inside)
+            for operand in operands
+        ]
+        met = span is not None and all(each.met for each in below)
+        return self._of_joined(AllOf(*positive) if len(positive) > 1 else condition, len(below), met, below)
+
+    def _refuting(self, condition: Not, view: View, span: tuple[int, int] | None) -> Explained:
+        labels = tuple(self._labels[self._numbers[matcher]] for matcher in condition.matchers)
+        came = [
+            time
+            for matcher in condition.matchers
+            for time in view.refuters.get(self._numbers[matcher], ())
+            if span is not None and span[0] <= time <= span[1]
+        ]
+        notes = (Note("refuted", at_ms=min(came) // 1000),) if came else ()
+        return Explained("not", f"no {' or '.join(labels)}", not came, labels=labels, notes=notes)
+
+    def _openers(self, node: Ending, view: View) -> list[Match]:
+        """The events whose windows are still to be judged, in the order T3."""
+        unique = {match.identity: match for number in node.numbers for match in view.pools[number]}
+        waiting = [match for match in unique.values() if node.due_ms(match) > view.clock_ms]
+        return sorted(waiting, key=lambda match: match.rank)[-_MAX_OPENERS:]
+
+    # -- timers
+
+    def _absent(self, condition: Absent, node: Silence, place: Place) -> Explained:
+        labels = tuple(self._labels[number] for number in node.watched)
+        met = node.met(place.view) is not None
+        came = place.view.came.get(node.index)
+        notes: tuple[Note, ...] = ()
+        if came is None:
+            notes = (Note("not_armed"),)
+        elif not met:
+            notes = (Note("fires", at_ms=came + node.duration_ms),)
+        return Explained(
+            "absent",
+            f"no {' or '.join(labels)} for {duration_text(condition.duration_ms)}",
+            met,
+            labels=labels,
+            events=_references(match for _, match in node.partial(place.view).parts),
+            notes=notes,
+        )
+
+    def _quiet(self, condition: Quiet, node: Settled, place: Place) -> Explained:
+        below = self._node(condition.of, node.of, place)
+        met = node.met(place.view) is not None
+        came = place.view.came.get(node.index)
+        notes: tuple[Note, ...] = ()
+        if below.met and not met and came is not None:
+            notes = (Note("settles", at_ms=came + node.duration_ms),)
+        return Explained(
+            "quiet", f"quiet for {duration_text(condition.duration_ms)}", met, notes=notes, of=(below,)
+        )
+
+
+def _references(matches: Iterable[Match]) -> tuple[EventRef, ...]:
+    return tuple(reference(match) for match in list(matches)[:MAX_EVENTS])
+
+
+def _period(start_us: int, end_us: int) -> Note:
+    return Note(
+        "period",
+        from_ms=None if start_us == BEGINNING else start_us // 1000,
+        at_ms=None if end_us == END else end_us // 1000,
+    )
+
+
+def _span(node: Ending, match: Match) -> tuple[int, int]:
+    """The window that an event opens, both bounds included (E3)."""
+    if node.periods is None:
+        return match.time_us, match.time_us + node.duration_ms * 1000
+    start_us, end_us = node.periods.of(match.time_us)
+    return start_us, end_us - 1
+
+
+def _refuted(node: Ending, view: View, span: tuple[int, int]) -> bool:
+    return any(
+        span[0] <= time <= span[1] for number in node.negated for time in view.refuters.get(number, ())
+    )
+
+
+def _too_far_ms(node: Together, found: Found, hi_us: int) -> int | None:
+    """By how much the stamps of events that are together by their times are too far apart (I6, R4)."""
+    stamps = [match.timestamp_ms for _, match in found.parts]
+    limit = min(stamps) + node.duration_ms
+    if node.periods is not None:
+        limit = max((hi_us + 1) // 1000, min(stamps))
+    by = max(stamps) - limit - node.late_ms
+    return by if by > 0 else None

@@ -1,0 +1,71 @@
+"""Words of an explanation: moments, lengths of time, and texts that are cut and made safe to print."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ..duration import duration_text
+from ..timers import moment_text
+
+_THINGS_IN_TEXT: Final = 3
+_MAX_CHARS: Final = 80
+# A length of time is told in two of its units.
+_COARSE: Final = ((86_400_000, 3_600_000), (3_600_000, 60_000), (60_000, 1000))
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def some(things: tuple[object, ...], of: int) -> str:
+    """The first few, and how many more there are."""
+    shown = things[:_THINGS_IN_TEXT]
+    more = f" and {of - len(shown)} more" if of > len(shown) else ""
+    return ", ".join(map(str, shown)) + more
+
+
+def counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def moment(ms: int) -> str:
+    """RFC 3339, or the number where it is beyond the years that have one."""
+    try:
+        return moment_text(ms)
+    except (OverflowError, ValueError):
+        return f"{ms} ms"
+
+
+def when(at_ms: int, now_ms: int) -> str:
+    """A moment, and how far it is from now."""
+    if at_ms == now_ms:
+        return f"{moment(at_ms)} (now)"
+    left = f"in {about(at_ms - now_ms)}" if at_ms > now_ms else f"{about(now_ms - at_ms)} ago"
+    return f"{moment(at_ms)} ({left})"
+
+
+def about(ms: int) -> str:
+    """A length of time in two of its units: 1h20m for 1h20m13s."""
+    for unit, step in _COARSE:
+        if ms >= unit:
+            ms -= ms % step
+            break
+    return duration_text(ms)
+
+
+def printed(text: str, limit: int = _MAX_CHARS) -> str:
+    """`text` cut to `limit` characters, with line breaks and what cannot be printed escaped."""
+    cut = text if len(text) <= limit else text[:limit] + "..."
+    return cut if cut.isprintable() else repr(cut)[1:-1]
+
+
+def clean(text: str, limit: int) -> str:
+    """`text` cut to `limit` characters; half surrogate pairs, which JSON cannot carry, become "?"."""
+    cut = text if len(text) <= limit else text[:limit] + "..."
+    return _SURROGATES.sub("?", cut)
+
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def given(values: dict[str, object]) -> dict[str, object]:
+    """The members that are not None."""
+    return {name: value for name, value in values.items() if value is not None}

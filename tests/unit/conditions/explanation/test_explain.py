@@ -1,0 +1,447 @@
+"""What an explanation tells of each node: parts, what is missing, and the time left."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from interlock.conditions import (
+    EMPTY,
+    Condition,
+    Explanation,
+    Match,
+    State,
+    Tick,
+    absent,
+    at_least,
+    count,
+    event,
+    explain,
+    opened,
+    sequence,
+    step,
+)
+from interlock.conditions.explanation.node import Apart, Explained, Note
+from interlock.conditions.explanation.wording import about, clean, printed, when
+from interlock.events import Event
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+NOON_MS = int(NOON.timestamp() * 1000)
+MINUTE_MS = 60_000
+a, b, c = event("a", label="a"), event("b", label="b"), event("c", label="c")
+
+
+def at(minutes: float) -> int:
+    """Milliseconds since the epoch of so many minutes after noon."""
+    return NOON_MS + int(minutes * MINUTE_MS)
+
+
+def held(condition: Condition, *sent: str, state: State = EMPTY) -> State:
+    """The state after events named type + digit, "@stamp" and, where it is another, "@stamp@time" in minutes.
+
+    "tick@5" is a tick.
+    """
+    for offset, text in enumerate(sent):
+        name, stamp, *time = text.split("@")
+        if name == "tick":
+            state, _ = step(condition, state, Tick(at(float(stamp))))
+            continue
+        happened = NOON + timedelta(minutes=float(time[0] if time else stamp))
+        sent_event = Event.of(name[0], "/s", id=name, time=happened)
+        numbers = tuple(n for n, matcher in enumerate(condition.matchers) if matcher.accepts(sent_event))
+        match = Match(sent_event, numbers, "events", 0, offset, at(float(stamp)))
+        state, firings = step(condition, state, match)
+        assert not firings, "the state of a test is one that has not fired"
+    return state
+
+
+def told(condition: Condition, *sent: str, now: float = 100, state: State = EMPTY) -> Explanation:
+    return explain(condition, held(condition, *sent, state=state), at(now))
+
+
+def ids(node: Explained) -> list[str]:
+    return [each.id for each in node.events]
+
+
+def note(node: Explained, what: str) -> Note:
+    found = [each for each in node.notes if each.what == what]
+    assert found, f"no note {what} among {node.notes}"
+    return found[0]
+
+
+def test_all_of_tells_what_is_there_and_what_is_missing() -> None:
+    explanation = told(a & b, "a1@0")
+    assert not explanation.met
+    assert explanation.missing == ("b",)
+    assert (explanation.tree.kind, explanation.tree.have, explanation.tree.need) == ("all", 1, 2)
+    here, missing = explanation.tree.of
+    assert (here.title, here.met, ids(here)) == ("a", True, ["a1"])
+    assert (missing.title, missing.met, ids(missing)) == ("b", False, [])
+
+
+def test_an_event_is_told_with_its_coordinates_and_both_its_times() -> None:
+    [ref] = told(a & b, "a1@2@1").tree.of[0].events
+    assert ref == ("a1", "/s", "a", at(1), "events", 0, 0, at(2))
+
+
+def test_text_has_a_line_for_each_node_and_labels_first() -> None:
+    assert str(told((a & b).expires(after="2h") , "a1@0", now=40)) == (
+        "not met: b missing, at 2026-11-20T12:40:00Z\n"
+        "[ ] expires after 2h: at 2026-11-20T14:00:00Z (in 1h20m)\n"
+        "`- [ ] all of: 1 of 2\n"
+        "   |- [x] a: a1 of /s at 2026-11-20T12:00:00Z (events[0]@0)\n"
+        "   `- [ ] b: nothing"
+    )  # fmt: skip
+
+
+def test_a_branch_that_is_not_needed_is_told_so() -> None:
+    alternative, other = told((a | b) & c, "a1@0").tree.of
+    assert alternative.met
+    assert [(each.title, each.met, each.needed) for each in alternative.of] == [
+        ("a", True, True),
+        ("b", False, False),
+    ]
+    assert not other.met
+    assert "[-] b: not needed" in str(told((a | b) & c, "a1@0"))
+
+
+def test_a_pending_event_of_a_branch_that_is_not_needed_is_told() -> None:
+    """A6"""
+    spare = told((a | b) & c, "a1@0", "b1@1").tree.of[0].of[1]
+    assert (ids(spare), spare.met, spare.needed) == (["b1"], True, False)
+
+
+def test_at_least_and_count_tell_how_many_there_are() -> None:
+    node = told(at_least(2, count(a, 3), b, c), "a1@0", "a2@1").tree
+    assert (node.kind, node.have, node.need) == ("at_least", 0, 2)
+    assert (node.of[0].kind, node.of[0].have, node.of[0].need, ids(node.of[0])) == (
+        "count",
+        2,
+        3,
+        ["a1", "a2"],
+    )
+    assert "count of a: 2 of 3; a1" in str(told(count(a, 3), "a1@0", "a2@1"))
+
+
+def test_of_many_events_some_are_told_and_how_many_more_there_are() -> None:
+    explanation = told(count(a, 40), *(f"a{number}@{number}" for number in range(30)))
+    assert explanation.tree.have == 30
+    assert len(explanation.tree.events) == 20
+    assert "and 27 more" in str(explanation)
+
+
+def test_the_latest_event_is_the_one_told_where_latest_is_kept() -> None:
+    first = event("a", label="a", keep="first")
+    assert ids(told(a & b, "a1@0", "a2@1").tree.of[0]) == ["a2"]
+    assert ids(told(first & b, "a1@0", "a2@1").tree.of[0]) == ["a1"]
+
+
+# -- expiry
+
+
+def test_expiry_tells_when_it_is() -> None:
+    explanation = told((a & b).expires(after="2h"), "a1@0", now=40)
+    assert note(explanation.tree, "expires").at_ms == at(120)
+    assert explanation.due_ms == at(120)
+
+
+def test_expiry_without_a_match_runs_from_the_first_one_on() -> None:
+    assert note(told((a & b).expires(after="2h")).tree, "expiry_not_armed")
+
+
+def test_expiry_of_a_subscription_runs_from_its_start() -> None:
+    condition = (a & b).expires(after="2h")
+    explanation = explain(condition, opened(condition, at(5)), at(10))
+    assert note(explanation.tree, "expires").at_ms == at(125)
+
+
+def test_expiry_whose_tick_has_not_come_is_told_as_due() -> None:
+    assert "due since 2026-11-20T14:00:00Z (1m ago), its tick is still to come" in str(
+        told((a & b).expires(after="2h"), "a1@0", now=121)
+    )
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [("a1@0",), ("a1@0", "a2@90", "b1@20"), ("b1@70",)],
+    ids=["one", "one too old", "the other"],
+)
+def test_what_is_missing_is_what_the_expiry_then_tells(sent: tuple[str, ...]) -> None:
+    """X8"""
+    condition = ((a & b).within("1h") & c).expires(after="5h")
+    state = held(condition, *sent)
+    [firing] = step(condition, state, Tick(at(400)))[1]
+    assert explain(condition, state, at(100)).missing == firing.missing
+
+
+# -- windows
+
+
+def test_a_window_tells_when_its_earliest_part_slides_out_and_is_let_go() -> None:
+    """I1, I6"""
+    node = told((a & b).within("2h"), "a1@0", "a2@30").tree
+    assert node.kind == "within"
+    assert note(node, "slides_out")[:2] == ("slides_out", at(120))
+    assert note(node, "slides_out").label == "a"
+    assert note(node, "held_until").at_ms == at(180)
+
+
+def test_parts_that_are_too_far_apart_tell_by_how_much() -> None:
+    """I2"""
+    explanation = told((a & b).within("1h"), "a1@0", "b1@90")
+    [apart] = explanation.tree.of[0].of[0].apart
+    assert (apart.event.id, apart.why, apart.by_ms) == ("a1", "window", 30 * MINUTE_MS)
+    assert "a1 of /s at 2026-11-20T12:00:00Z (events[0]@0) is outside the window by 30m" in str(explanation)
+
+
+def test_a_hair_too_far_is_told_as_a_millisecond() -> None:
+    condition = (a & b).within("1h")
+    [apart] = told(condition, "a1@0", "b1@60.00001").tree.of[0].of[0].apart
+    assert apart.by_ms == 1
+
+
+def test_parts_that_are_recorded_too_far_apart_tell_by_how_much() -> None:
+    """I6"""
+    node = told((a & b).within("1h", lateness="1m"), "a1@0", "b1@90@50").tree
+    assert note(node, "recorded_apart").by_ms == 29 * MINUTE_MS
+    assert [each.met for each in node.of[0].of] == [True, True]
+
+
+def test_a_window_that_is_met_shows_what_takes_part_alone() -> None:
+    node = told((a & b).within("1h") & c, "a1@0", "b1@30", "a2@100", now=110).tree.of[0]
+    assert node.met
+    assert [ids(each) for each in node.of[0].of] == [["a1"], ["b1"]]
+
+
+def test_a_nested_window_tells_which_of_both_keeps_an_event_out() -> None:
+    """I4"""
+    condition = ((a & b).within("10m") & c).within("1h")
+    tree = told(condition, "a1@0", "b1@20", "c1@30").tree
+    inner = tree.of[0].of[0]
+    assert [(each.why, each.by_ms) for each in inner.of[0].of[0].apart] == [("window", 10 * MINUTE_MS)]
+    assert inner.of[0].of[1].met
+
+
+def test_a_reset_tells_its_period_and_what_lies_in_another() -> None:
+    """R1"""
+    condition = (a & b).resets("0 13 * * *", timezone="UTC")
+    explanation = told(condition, "a1@0", "b1@90")
+    node = explanation.tree
+    assert node.title == 'in a period of "0 13 * * *"'
+    assert note(node, "period")[:3] == ("period", at(60 + 24 * 60), at(60))
+    assert node.of[0].of[0].apart == (Apart(node.of[0].of[0].apart[0].event, "period", 60 * MINUTE_MS),)
+    assert "period from 2026-11-20T13:00:00Z until 2026-11-21T13:00:00Z (in 23h20m)" in str(explanation)
+
+
+def test_a_reset_that_holds_nothing_tells_the_period_of_now() -> None:
+    node = told((a & b).resets("0 6 * * *", timezone="Europe/London")).tree
+    assert node.title == 'in a period of "0 6 * * *" (Europe/London)'
+    assert note(node, "period")[:3] == ("period", at(18 * 60), at(-6 * 60))
+
+
+# -- windows with ~
+
+
+def test_a_window_with_negation_tells_when_it_is_over() -> None:
+    """E6"""
+    explanation = told((a & ~b).within("1h"), "a1@0", now=20)
+    node = explanation.tree
+    assert not node.met
+    assert note(node, "opened")[:2] == ("opened", at(0))
+    assert note(node, "over").at_ms == at(60) + 1 == explanation.due_ms
+    assert [(each.kind, each.met) for each in node.of[0].of] == [("event", True), ("not", True)]
+    assert "no b" in str(explanation)
+
+
+def test_a_refuted_window_tells_when_the_negated_event_came() -> None:
+    """E4"""
+    node = told((a & ~b).within("1h"), "a1@0", "b1@30", now=40).tree
+    refuting = node.of[0].of[1]
+    assert not refuting.met
+    assert note(refuting, "refuted").at_ms == at(30)
+
+
+def test_of_several_windows_the_one_that_can_fire_first_is_told() -> None:
+    """E3"""
+    node = told((a & ~b).within("1h"), "a1@0", "b1@5", "a2@10", "a3@20", now=40).tree
+    assert note(node, "opened").at_ms == at(10)
+    assert note(node, "other_windows").number == 1
+    assert note(node, "refuted_windows").number == 1
+
+
+def test_a_window_with_negation_that_nothing_opened_says_so() -> None:
+    explanation = told((a & ~b).within("1h"), "b1@0")
+    assert note(explanation.tree, "no_window")
+    assert explanation.missing == ("a",)
+
+
+def test_a_period_with_negation_tells_its_bounds() -> None:
+    node = told((a & ~b).resets("0 13 * * *"), "a1@0", now=40).tree
+    assert note(node, "period")[:3] == ("period", at(60), at(60 - 24 * 60))
+    assert note(node, "over").at_ms == at(60) + 1
+
+
+# -- sequences
+
+
+def test_a_sequence_tells_which_step_is_next() -> None:
+    node = told(sequence(a, b, c, ordered=False), "a1@0").tree
+    assert (node.have, node.need, note(node, "next_step").number) == (1, 3, 2)
+    assert [each.met for each in node.of] == [True, False, False]
+
+
+def test_a_sequence_tells_of_an_event_that_is_too_early() -> None:
+    node = told(sequence(a, b, ordered=False), "b1@0", "a1@30").tree
+    [apart] = node.of[1].apart
+    assert (apart.event.id, apart.why, apart.by_ms) == ("b1", "sequence", 30 * MINUTE_MS)
+
+
+def test_a_sequence_gives_an_event_one_place_only() -> None:
+    """P3"""
+    node = told(sequence(a, a, ordered=False), "a1@0").tree
+    assert (node.have, ids(node.of[0])) == (1, ["a1"])
+    assert [each.why for each in node.of[1].apart] == ["taken"]
+
+
+def test_a_later_step_is_told_as_there_while_an_earlier_one_is_missing() -> None:
+    node = told(sequence(a, b, c, ordered=False), "a1@0", "c1@10").tree
+    assert [each.met for each in node.of] == [True, False, True]
+    assert node.have == 1
+
+
+def test_a_sequence_that_is_met_inside_another_condition_shows_the_chain_that_would_fire() -> None:
+    """P4"""
+    node = told(sequence(a, b, ordered=False) & c, "a1@0", "a2@5", "b1@10", "a3@20").tree.of[0]
+    assert node.met
+    assert [ids(each) for each in node.of] == [["a2"], ["b1"]]
+
+
+def test_an_ordered_condition_tells_what_waits_for_a_later_tick() -> None:
+    """W5"""
+    explanation = told((a & b).ordered(), "a1@0")
+    assert explanation.tree.kind == "ordered"
+    assert (explanation.waiting_count, [each.id for each in explanation.waiting]) == (1, ["a1"])
+    assert "1 match held back until a later tick: a1" in str(explanation)
+
+
+# -- timers
+
+
+def test_absence_tells_when_it_fires_and_the_last_event() -> None:
+    """B1"""
+    explanation = told(absent(a | b, "1h"), "a1@0", "b1@20", now=30)
+    node = explanation.tree
+    assert node.title == "no a or b for 1h"
+    assert note(node, "fires").at_ms == at(80) == explanation.due_ms
+    assert ids(node) == ["a1", "b1"]
+
+
+def test_absence_that_nothing_armed_says_so() -> None:
+    assert note(told(absent(a, "1h")).tree, "not_armed")
+
+
+def test_absence_that_has_set_in_is_met_beside_what_is_missing() -> None:
+    """B5"""
+    assert told(absent(a, "1h") & b, "a1@0", "tick@61").tree.of[0].met
+
+
+def test_quiet_tells_when_it_settles_once_its_condition_is_met() -> None:
+    """U1"""
+    condition = (a & b).quiet("1h")
+    assert not told(condition, "a1@0").tree.notes
+    node = told(condition, "a1@0", "b1@20").tree
+    assert note(node, "settles").at_ms == at(80)
+    assert node.of[0].met
+
+
+def test_waiting_matches_tell_which_due_time_holds_them() -> None:
+    """W1"""
+    explanation = told((a & b).expires(after="1h"), "a1@0", "b1@70", now=75)
+    assert explanation.waiting_until_ms == at(60)
+    assert "1 match held back until 2026-11-20T13:00:00Z (15m ago): b1" in str(explanation)
+
+
+def test_events_that_went_beyond_a_bound_are_counted() -> None:
+    """H3"""
+    queued = event("a", label="a", keep="all", limit=2)
+    explanation = told(queued & b, "a1@0", "a2@1", "a3@2")
+    assert explanation.dropped == 1
+    assert "1 event went beyond a bound" in str(explanation)
+
+
+# -- forms
+
+
+def test_data_is_strict_json_with_a_version() -> None:
+    condition = ((a & b).within("1h") | sequence(a, c, ordered=False)).expires(after="9h")
+    data = told(condition, "a1@0", "b1@90").to_json()
+    assert data["v"] == 1
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert set(data) == {
+        "v", "now_ms", "due_ms", "met", "missing", "dropped", "waiting", "tree", "near_misses", "looked_at",
+        "complete", "unreadable",
+    }  # fmt: skip
+    assert data["tree"]["notes"] == [{"what": "expires", "at_ms": at(540)}]
+
+
+def test_a_condition_that_cannot_be_waited_on_is_told_as_unusable() -> None:
+    explanation = explain(~a, EMPTY, at(0))
+    assert explanation.tree.kind == "unusable"
+    assert "~ has no end here" in str(explanation)
+
+
+def test_a_state_of_another_condition_is_told_as_far_as_it_fits() -> None:
+    state = held(at_least(2, a, b, c), "c1@0")
+    assert explain(a & b, state, at(10)).missing == ("a", "b")
+
+
+def test_a_state_with_more_events_than_a_matcher_holds_is_told_by_its_latest() -> None:
+    matches = tuple(
+        Match(Event.of("a", "/s", id=f"{number:05}"), (0,), "events", 0, number, at(0))
+        for number in range(5000)
+    )
+    node = explain(count(a, 3) & b, State(matches=matches), at(1)).tree.of[0]
+    assert (node.held, ids(node)) == (3, ["04997", "04998", "04999"])
+
+
+def test_records_of_another_shape_are_left_out() -> None:
+    broken = Match(Event({"id": "1"}), (0,), "events", 0, 0, at(0))
+    endless = Match(Event.of("a", "/s"), (0,), "events", 0, 0, 2**70)
+    state = State(matches=(broken, endless), clock_ms=10**30, came={7: 5}, refuters={9: (1,)})
+    assert explain((a & b).expires(after="1h"), state, at(0)).missing == ("a", "b")
+
+
+@pytest.mark.parametrize("now_ms", [-(10**30), 0, 10**30])
+def test_a_time_that_no_calendar_has_is_told_as_a_number(now_ms: int) -> None:
+    condition = (a & b).resets("0 0 * * *") | (a & b).within("1h")
+    assert str(explain(condition, held(condition, "a1@0"), now_ms))
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0s"), (999, "999ms"), (1500, "1s500ms"), (61_500, "1m1s"), (4_813_000, "1h20m")],
+)
+def test_a_length_of_time_is_told_in_two_units(ms: int, text: str) -> None:
+    assert about(ms) == text
+
+
+def test_a_moment_is_told_with_its_distance_from_now() -> None:
+    assert when(at(1), at(0)) == "2026-11-20T12:01:00Z (in 1m)"
+    assert when(at(0), at(1)) == "2026-11-20T12:00:00Z (1m ago)"
+    assert when(at(0), at(0)) == "2026-11-20T12:00:00Z (now)"
+
+
+def test_text_is_cut_and_its_line_breaks_are_escaped() -> None:
+    assert printed("a\nb") == "a\\nb"
+    assert printed("x" * 200) == "x" * 80 + "..."
+    assert clean("a\ud800b", 10) == "a?b"
+
+
+def test_the_page_shows_what_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "explain.md").read_text()
+    source, output = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)
+    exec(compile(source, "docs/explain.md", "exec"), {"__name__": "example"})
+    assert capsys.readouterr().out == output

@@ -1,0 +1,321 @@
+"""Near misses: which recent events nearly met a missing matcher, with the reason, in bounded work."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from interlock.conditions import (
+    EMPTY,
+    Condition,
+    Match,
+    Matcher,
+    Seen,
+    State,
+    count,
+    event,
+    explain,
+    opened,
+    step,
+)
+from interlock.conditions.explanation import search
+from interlock.conditions.explanation.near_miss import NearMiss
+from interlock.conditions.filters import Any as AnyFilter
+from interlock.conditions.filters import Exact, Prefix, Sql, Where
+from interlock.events import Event
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+NOON_MS = int(NOON.timestamp() * 1000)
+DAY = "2026-11-20"
+rates = event("com.bank.rates", by="data.day", label="rates")
+other = event("com.shop.orders", by="subject", label="orders")
+
+
+def sent(id_: str = "r1", type_: str = "com.bank.rates", minutes: int = 0, **given: Any) -> Event:
+    return Event.of(type_, "/bank", id=id_, time=NOON + timedelta(minutes=minutes), **given)
+
+
+def misses_of(
+    matcher: Matcher, events: Iterable[Any], key: str | None = None, state: State = EMPTY, most: int = 5
+) -> tuple[NearMiss, ...]:
+    explanation = explain(matcher, state, NOON_MS, events, key, near_misses=most)
+    [found] = explanation.near_misses
+    assert found.label == matcher.labels[0]
+    return found.misses
+
+
+def miss_of(matcher: Matcher, seen: object, key: str | None = None, state: State = EMPTY) -> NearMiss:
+    [miss] = misses_of(matcher, [seen], key, state)
+    return miss
+
+
+def after(condition: Condition, *events: Event, state: State = EMPTY) -> State:
+    for offset, happened in enumerate(events):
+        numbers = tuple(n for n, matcher in enumerate(condition.matchers) if matcher.accepts(happened))
+        state, _ = step(condition, state, Match(happened, numbers, "events", 0, offset, NOON_MS))
+    return state
+
+
+def test_the_one_term_that_refused_is_told_with_the_value_that_the_event_has() -> None:
+    miss = miss_of(event("com.bank.rates", subject="eur"), sent(subject="usd"))
+    assert (miss.why, miss.term, miss.attribute, miss.value) == (
+        "term",
+        'Exact(subject="eur")',
+        "subject",
+        "usd",
+    )
+    assert (miss.refused, miss.terms) == (1, 2)
+    assert str(miss).endswith(': Exact(subject="eur") refused its subject, usd')
+
+
+def test_an_attribute_that_the_event_lacks_is_told_as_none() -> None:
+    miss = miss_of(event("com.bank.rates", subject="eur"), sent())
+    assert miss.value is None
+    assert str(miss).endswith("refused its subject, none")
+
+
+def test_further_terms_that_refused_are_counted() -> None:
+    miss = miss_of(event("com.bank.rates", subject="eur", tenant="x"), sent(subject="usd"))
+    assert (miss.refused, miss.terms) == (2, 3)
+    assert "(and 1 more of 3 terms)" in str(miss)
+
+
+def test_a_filter_tells_its_term() -> None:
+    matcher = event(filters=[Prefix(subject="orders/"), AnyFilter(Exact(tenant="a"), Exact(tenant="b"))])
+    assert miss_of(matcher, sent(subject="orders/1", tenant="c")).term == (
+        'Any(Exact(tenant="a"), Exact(tenant="b"))'
+    )
+
+
+def test_a_predicate_tells_its_text_and_never_the_data() -> None:
+    miss = miss_of(event("com.bank.rates", where="data.rows > 0"), sent(data={"rows": -42, "iban": "SECRET"}))
+    assert (miss.why, miss.term, miss.value) == ("term", 'Where("data.rows > 0")', None)
+    assert "42" not in str(miss) + json.dumps(miss.to_json())
+
+
+def test_an_error_of_a_predicate_is_told_and_counted() -> None:
+    matcher = event("com.bank.rates", where="data.rows > 0")
+    explanation = explain(matcher, EMPTY, NOON_MS, [sent("1"), sent("2", data={"row": 1})])
+    [found] = explanation.near_misses
+    assert found.errors == 2
+    assert {miss.why for miss in found.misses} == {"error"}
+    assert "rows" in (found.misses[1].error or "")
+    assert "near misses of bank.rates (2 could not be evaluated):" in str(explanation)
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["{'a': 1}[data.secret] > 0", "data.list[data.number] > 0", "int(data.secret) > 0"],
+)
+def test_an_error_of_a_predicate_quotes_nothing_of_the_data(where: str) -> None:
+    seen = sent(data={"secret": 'hun"ter2', "number": 987654, "list": [1]})
+    inside = AnyFilter(Where(where), Exact(tenant="x"))
+    for matcher in (event("com.bank.rates", where=where), event("com.bank.rates", filters=[inside])):
+        miss = miss_of(matcher, seen)
+        assert miss.why == "error"
+        assert "hun" not in str(miss)
+        assert "ter2" not in str(miss)
+        assert "987654" not in str(miss)
+
+
+def test_an_error_of_sql_is_told() -> None:
+    miss = miss_of(event("com.bank.rates", filters=[Sql("INT(subject) > 3")]), sent(subject="abc"))
+    assert (miss.why, "abc" in (miss.error or "")) == ("error", True)
+
+
+def test_a_key_that_differs_is_told_with_both_keys_and_how_it_is_written() -> None:
+    miss = miss_of(rates, sent(data={"day": "20261119"}), DAY)
+    assert (miss.why, miss.key, miss.raw, miss.wanted) == ("key", "2026-11-19", "20261119", DAY)
+    assert str(miss).endswith("key 2026-11-19 (written 20261119) here, 2026-11-20 wanted")
+
+
+def test_a_key_that_is_written_canonically_is_told_once() -> None:
+    assert miss_of(rates, sent(data={"day": "2026-11-19"}), DAY).raw is None
+
+
+def test_the_key_given_is_compared_in_canonical_form() -> None:
+    assert miss_of(rates, sent(data={"day": "2026-11-19"}), "20261120").wanted == DAY
+
+
+def test_a_numeric_key_is_told_as_it_is_written() -> None:
+    assert miss_of(rates, sent(data={"day": 20261119}), DAY).raw == "20261119"
+
+
+def test_a_composite_key_is_told_whole() -> None:
+    matcher = event("com.bank.rates", by=("data.day", "subject"))
+    miss = miss_of(matcher, sent(subject="eur", data={"day": "20261119"}), '["2026-11-20","eur"]')
+    assert (miss.key, miss.raw) == ('["2026-11-19","eur"]', '["20261119","eur"]')
+
+
+@pytest.mark.parametrize("data", [None, {"date": "x"}, {"day": None}, {"day": {"a": 1}}, b"no json"])
+def test_an_event_without_a_key_is_told_with_the_path(data: object) -> None:
+    miss = miss_of(rates, sent(data=data, datacontenttype="application/json" if data else None), DAY)
+    assert (miss.why, miss.attribute) == ("no key", "data.day")
+    assert str(miss).endswith("no key at data.day")
+
+
+def test_the_key_is_read_from_an_event_held_where_none_is_given() -> None:
+    condition = rates & other
+    state = after(condition, sent("o1", "com.shop.orders", subject="20261120"))
+    explanation = explain(condition, state, NOON_MS, [sent(data={"day": "2026-11-19"})])
+    assert explanation.key == DAY
+    assert [miss.why for miss in explanation.near_misses[0].misses] == ["key"]
+
+
+def test_an_event_stamped_before_since_is_told_so() -> None:
+    """Y1"""
+    matcher = event("com.bank.rates")
+    state = opened(matcher, NOON_MS, since_ms=NOON_MS)
+    assert miss_of(matcher, Seen(sent(), timestamp_ms=NOON_MS - 1), state=state).why == "since"
+    assert miss_of(matcher, Seen(sent(), timestamp_ms=NOON_MS), state=state).why == "unread"
+
+
+def test_an_event_that_fired_before_is_told_as_a_repeat() -> None:
+    """D1"""
+    matcher = event("com.bank.rates")
+    assert miss_of(matcher, sent(), state=after(matcher, sent())).why == "repeat"
+
+
+def test_an_event_that_the_state_has_forgotten_is_no_repeat() -> None:
+    """D1"""
+    matcher = event("com.bank.rates")
+    later = Seen(sent(), timestamp_ms=NOON_MS + 3_600_001)
+    assert miss_of(matcher, later, state=after(matcher, sent())).why == "unread"
+
+
+def test_an_event_that_waits_for_a_due_time_is_told_so() -> None:
+    """W5"""
+    condition = (event("com.bank.rates", label="rates") & other).ordered()
+    state = after(condition, sent())
+    [found, _] = explain(condition, state, NOON_MS, [sent()]).near_misses
+    assert [miss.why for miss in found.misses] == ["waiting"]
+
+
+def test_an_event_that_is_held_is_no_near_miss() -> None:
+    condition = count(event("com.bank.rates"), 2)
+    [found] = explain(condition, after(condition, sent()), NOON_MS, [sent(), sent("r2")]).near_misses
+    assert [miss.event.id for miss in found.misses] == ["r2"]
+
+
+def test_matchers_that_are_met_are_not_looked_at() -> None:
+    condition = event("com.bank.rates", label="rates") & other
+    explanation = explain(condition, after(condition, sent()), NOON_MS, [sent("r2")])
+    assert [found.label for found in explanation.near_misses] == ["orders"]
+
+
+def test_an_event_of_another_kind_is_no_near_miss() -> None:
+    assert not misses_of(event("com.bank.rates"), [sent(type_="com.shop.orders")])
+    assert not misses_of(event("com.bank.rates", source="/bank"), [sent(type_="com.shop.orders")])
+
+
+def test_an_event_of_another_type_that_most_terms_accept_is_one() -> None:
+    matcher = event("com.bank.rates", source="/bank", subject="eur")
+    miss = miss_of(matcher, sent(type_="com.bank.rate", subject="eur"))
+    assert (miss.attribute, miss.value) == ("type", "com.bank.rate")
+
+
+@pytest.mark.parametrize("type_", ["com.bank.Rates", "com.bank.rates "])
+def test_a_type_that_differs_in_case_or_space_alone_is_one(type_: str) -> None:
+    assert miss_of(event("com.bank.rates"), sent(type_=type_)).value == type_
+
+
+def test_the_closest_come_first_and_of_these_the_latest() -> None:
+    matcher = event("com.bank.rates", subject="eur", tenant="x", by="data.day")
+    events = [
+        sent("two terms", subject="usd", tenant="y"),
+        sent("one term", minutes=1, subject="usd", tenant="x"),
+        sent("one term, later", minutes=2, subject="usd", tenant="x"),
+        sent("another type", "com.bank.rate", minutes=3, subject="eur", tenant="x"),
+        sent("another key", subject="eur", tenant="x", data={"day": 1}),
+    ]
+    ids = [miss.event.id for miss in misses_of(matcher, events, DAY)]
+    assert ids == ["another key", "one term, later", "one term", "two terms", "another type"]
+
+
+def test_at_most_so_many_are_told_for_a_matcher() -> None:
+    matcher = event("com.bank.rates", subject="eur")
+    events = [sent(str(number), minutes=number) for number in range(20)]
+    assert len(misses_of(matcher, events)) == 5
+    assert [miss.event.id for miss in misses_of(matcher, events, most=2)] == ["19", "18"]
+    assert not misses_of(matcher, events, most=0)
+
+
+def test_a_repeated_event_is_told_once() -> None:
+    assert len(misses_of(event("com.bank.rates", subject="eur"), [sent(), sent(), sent()])) == 1
+
+
+def test_coordinates_are_told_where_they_are_known() -> None:
+    matcher = event("com.bank.rates", subject="eur")
+    known = miss_of(matcher, Seen(sent(), "events", 3, 17, NOON_MS + 5))
+    assert "r1 of /bank at 2026-11-20T12:00:00Z (events[3]@17)" in str(known)
+    assert known.event.timestamp_ms == NOON_MS + 5
+    assert known.to_json()["event"] == {
+        "id": "r1", "source": "/bank", "type": "com.bank.rates", "time_ms": NOON_MS, "topic": "events",
+        "partition": 3, "offset": 17, "timestamp_ms": NOON_MS + 5,
+    }  # fmt: skip
+    assert "(" not in str(miss_of(matcher, sent())).split(": Exact")[0]
+
+
+def test_long_values_are_shortened() -> None:
+    matcher = event("com.bank.rates", subject="x" * 2000)
+    miss = miss_of(matcher, sent("i" * 5000, subject="y" * 5000))
+    assert len(str(miss)) < 700
+    assert len(json.dumps(miss.to_json())) < 3000
+
+
+def test_a_million_events_stop_at_the_bound_and_it_is_said() -> None:
+    events = (sent(str(number)) for number in itertools.count())
+    explanation = explain(event("com.bank.rates", subject="eur"), EMPTY, NOON_MS, events)
+    assert (explanation.looked_at, explanation.complete) == (search.MAX_EVENTS, False)
+    assert str(explanation).endswith("10000 events looked at, and there are more")
+
+
+def test_dear_terms_stop_the_search_earlier() -> None:
+    events = (sent(str(number), data={"rows": 0}) for number in itertools.count())
+    explanation = explain(event("com.bank.rates", where="data.rows > 0"), EMPTY, NOON_MS, events)
+    assert explanation.looked_at < search.MAX_TERMS / search.DEAR
+    assert not explanation.complete
+
+
+def test_large_data_stops_the_search_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "MAX_DATA_BYTES", 1000)
+    events = [sent(str(number), data={"day": "x" * 400}) for number in range(10)]
+    assert explain(rates, EMPTY, NOON_MS, events, DAY).looked_at == 3
+    assert explain(event("other", label="x"), EMPTY, NOON_MS, events).looked_at == 10
+
+
+def test_exactly_as_many_events_as_the_bound_are_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "MAX_EVENTS", 3)
+    events = [sent(str(number)) for number in range(3)]
+    assert explain(rates, EMPTY, NOON_MS, events).complete
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [None, 3, "x", object(), Event({"id": "1"}), Event({"id": 1, "source": "/s"}), Seen(None)],  # type: ignore[arg-type]
+)
+def test_what_is_no_event_is_counted_and_passed_by(thing: object) -> None:
+    explanation = explain(event("com.bank.rates", subject="e"), EMPTY, NOON_MS, [thing, sent()])
+    assert (explanation.unreadable, explanation.looked_at) == (1, 1)
+    assert "1 event looked at, 1 unreadable" in str(explanation)
+
+
+def test_an_event_that_is_half_readable_breaks_nothing() -> None:
+    odd = Event(
+        {"id": "\ud800", "source": "\n", "time": "0001-01-01T00:00:00+23:59", "type": "com.bank.rates"}
+    )
+    explanation = explain(event("com.bank.rates", subject="e", by="time"), EMPTY, NOON_MS, [odd])
+    assert json.dumps(explanation.to_json(), ensure_ascii=False, allow_nan=False).encode("utf-8")
+    assert "? of \\n" in str(explanation)
+
+
+def test_without_events_no_near_misses_are_told_in_text() -> None:
+    assert "near misses" not in str(explain(rates, EMPTY, NOON_MS))
+
+
+def test_that_there_are_none_is_told() -> None:
+    assert "near misses of rates: none" in str(explain(rates, EMPTY, NOON_MS, [sent(type_="x")]))
