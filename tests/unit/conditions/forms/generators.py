@@ -96,9 +96,11 @@ def conditions(draw: Draw, depth: int = 3) -> Condition:
     key = draw(st.sampled_from(("none", "one", "one", "two", "three")))
     unlabelled = matchers(key, st.none())
     try:
-        return _whole(draw, unlabelled, depth)
-    except ConditionError:  # a combination of parts that happen to be equal, or that has no meaning
+        made = _whole(draw, unlabelled, depth)
+        made.check()
+    except ConditionError:  # parts that happen to be equal, that have no meaning together, or cost too much
         reject()
+    return made
 
 
 @st.composite

@@ -1,0 +1,260 @@
+"""The JSON forms of conditions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from interlock.conditions import (
+    AllOf,
+    Condition,
+    ConditionError,
+    Matcher,
+    absent,
+    at_least,
+    codec,
+    count,
+    event,
+    from_json,
+    sequence,
+)
+from interlock.conditions.filters import Exact, Prefix, Sql
+
+from .generators import conditions, simple
+
+a, b, c = event("a"), event("b"), event("c")
+A, B, C = ({"event": {"exact": {"type": name}}} for name in "abc")
+
+
+def form(node: object, version: object = 2) -> dict[str, object]:
+    return {"v": version, "condition": node}
+
+
+def text(condition: Condition) -> str:
+    return json.dumps(condition.to_json())
+
+
+@settings(max_examples=200)
+@given(conditions() | simple())
+def test_the_json_of_a_condition_reads_back_equal(condition: Condition) -> None:
+    read = from_json(json.loads(text(condition)))
+    assert read == condition
+    assert hash(read) == hash(condition)
+    assert text(read) == text(condition)
+
+
+@given(conditions(), conditions())
+def test_conditions_are_equal_exactly_when_their_json_is(one: Condition, other: Condition) -> None:
+    assert (one == other) == (text(one) == text(other))
+
+
+@given(simple())
+def test_what_version_1_can_say_is_written_in_it(condition: Condition) -> None:
+    written = condition.to_json()
+    assert written["v"] == 1
+    assert from_json({**written, "v": 2}) == condition  # a reader of version 2 takes the same nodes
+
+
+@pytest.mark.parametrize(
+    ("condition", "node"),
+    [
+        (event("a", by="subject", label="l"), None),
+        (event("a", filters=[Exact(source="s")]), None),
+        (event("a", by=("subject", "id")), {"event": {"exact": {"type": "a"}, "by": ["subject", "id"]}}),
+        (event("a", where="true"), {"event": {"exact": {"type": "a"}, "where": "true"}}),
+        (
+            event(filters=[Prefix(subject="s"), Sql("x = 'y'")]),
+            {"event": {"filters": [{"prefix": {"subject": "s"}}, {"sql": "x = 'y'"}]}},
+        ),
+        (event("a", keep="latest"), {"event": {"exact": {"type": "a"}, "keep": "latest"}}),
+        (event("a", keep="all"), {"event": {"exact": {"type": "a"}, "keep": "all", "limit": 100}}),
+        (at_least(2, a, b, c), {"at_least": {"n": 2, "of": [A, B, C]}}),
+        (count(a, 3), {"count": {"n": 3, "of": A}}),
+        (sequence(a, b, ordered=False), {"sequence": {"of": [A, B], "ordered": False}}),
+        ((a & b).within("2h"), {"within": {"of": {"all": [A, B]}, "duration_ms": 7_200_000}}),
+        (
+            (a & ~b).within("2h", lateness="0s"),
+            {"within": {"of": {"all": [A, {"not": B}]}, "duration_ms": 7_200_000, "lateness_ms": 0}},
+        ),
+        (
+            (a & b).resets("0 0 * * *"),
+            {"reset": {"of": {"all": [A, B]}, "cron": "0 0 * * *", "timezone": "UTC"}},
+        ),
+        (absent(a, "10m"), {"absent": {"of": A, "duration_ms": 600_000, "armed_by": "event"}}),
+        (a.quiet("5m"), {"quiet": {"of": A, "duration_ms": 300_000}}),
+        ((a | b).ordered(), {"ordered": {"any": [A, B]}}),
+        (
+            a.expires(after="1s", at="2026-11-20T18:00:00.5+01:00"),
+            {"expires": {"of": A, "after_ms": 1000, "at": "2026-11-20T17:00:00.500Z"}},
+        ),
+    ],
+)
+def test_a_form_is_of_the_version_that_it_needs(condition: Condition, node: object) -> None:
+    """None: version 1 is enough."""
+    written = condition.to_json()
+    assert written["v"] == (1 if node is None else 2)
+    if node is not None:
+        assert written == form(node)
+        with pytest.raises(ConditionError):
+            from_json({**written, "v": 1})
+    assert from_json(written) == condition
+
+
+WITHIN = {"of": {"all": [A, B]}, "duration_ms": 1000}
+
+
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        (None, "$.condition must be an object with one member: all, any, event, at_least"),
+        ({}, "$.condition must be an object with one member"),
+        ({"all": [A, B], "any": [A, B]}, "$.condition must be an object with one member"),
+        ({"none": [A, B]}, "$.condition has the member 'none': all, any"),
+        ({"all": A}, "$.condition.all is a dict: a list of conditions belongs there"),
+        ({"all": [A, {"any": [A, A]}]}, "$.condition.all[1].any: AnyOf needs at least two"),
+        ({"event": {}}, "$.condition.event: event() without a filter"),
+        ({"event": {"exact": {}, "where": "true"}}, "$.condition.event.exact is empty: leave it out"),
+        ({"event": {"exact": {"type": "a"}, "filters": []}}, "$.condition.event.filters is empty"),
+        ({"event": {"exact": {"type": 1}}}, "$.condition.event: event(type=...) is a int"),
+        ({"event": {"filters": {"x": 1}}}, "$.condition.event.filters is a dict: a list belongs there"),
+        ({"event": {"filters": [{"sql": 1}]}}, "$.condition.event.filters[0].sql: Sql() got a int"),
+        ({"event": {"filters": [{"not": {"x": 1}}]}}, "$.condition.event.filters[0].not has the member 'x'"),
+        ({"event": {"where": 1}}, "$.condition.event.where is a int: a string belongs there"),
+        ({"event": {"where": "data."}}, "$.condition.event.where: event(where="),
+        ({"event": {"exact": {"type": "a"}, "by": ["x"]}}, "$.condition.event: event(by=[...]) has 1 path"),
+        ({"event": {"exact": {"type": "a"}, "by": 1}}, "$.condition.event.by is a int"),
+        ({"event": {"exact": {"type": "a"}, "keep": None}}, "$.condition.event.keep is a NoneType"),
+        ({"event": {"exact": {"type": "a"}, "keep": "one"}}, "$.condition.event: event(keep='one')"),
+        ({"event": {"exact": {"type": "a"}, "limit": 3}}, "$.condition.event: event(limit=...) goes with"),
+        ({"event": {"exact": {"type": "a"}, "limit": True}}, "$.condition.event.limit is a bool"),
+        ({"event": {"exact": {"type": "a"}, "keeps": "all"}}, "unknown member 'keeps'"),
+        ({"at_least": {"n": 3, "of": [A, B, C]}}, "$.condition.at_least: AtLeast(n) is 3: from 2 to 2"),
+        ({"at_least": {"n": 2.0, "of": [A, B, C]}}, "$.condition.at_least.n is a float"),
+        ({"at_least": {"of": [A, B, C]}}, "$.condition.at_least.n is missing"),
+        ({"count": {"n": 1, "of": A}}, "$.condition.count: count(n) is 1: from 2 to 1000"),
+        ({"count": {"n": 2, "of": {"all": [A, B]}}}, "$.condition.count: count() counts the events of one"),
+        ({"count": {"n": 10**400, "of": A}}, "$.condition.count.n is a large int"),
+        ({"sequence": {"of": [A, B]}}, "$.condition.sequence.ordered is missing"),
+        ({"sequence": {"of": [A, B], "ordered": 1}}, "$.condition.sequence.ordered is a int"),
+        ({"sequence": {"of": [A], "ordered": True}}, "$.condition.sequence: sequence needs at least two"),
+        ({"within": WITHIN | {"x": 1}}, "$.condition.within has an unknown member 'x'"),
+        ({"within": WITHIN | {"duration_ms": 0}}, "$.condition.within: within() is 0 ms"),
+        ({"within": WITHIN | {"duration_ms": "1h"}}, "$.condition.within.duration_ms is a str"),
+        ({"within": WITHIN | {"lateness_ms": -1}}, "$.condition.within: lateness is -1 ms"),
+        ({"within": WITHIN | {"of": A}}, "$.condition.within: within() around"),
+        ({"within": WITHIN | {"of": {"all": [{"not": A}, {"not": B}]}}}, "$.condition.within: "),
+        ({"reset": {"of": {"all": [A, B]}, "cron": "x", "timezone": "UTC"}}, "$.condition.reset: cron 'x'"),
+        ({"reset": {"of": {"all": [A, B]}, "cron": 1, "timezone": "UTC"}}, "$.condition.reset.cron is a int"),
+        ({"reset": {"of": {"all": [A, B]}, "cron": "0 0 * * *"}}, "$.condition.reset.timezone is missing"),
+        ({"reset": {"of": {"all": [A, B]}, "cron": "0 0 * * *", "timezone": "../x"}}, "$.condition.reset: "),
+        ({"not": A}, "$.condition: ~event(type=\"a\"): ~ has no end here"),
+        ({"all": [A, {"not": B}]}, "$.condition: event(type=\"a\") & ~event(type=\"b\"): ~ has no end"),
+        ({"not": {"all": [A, B]}}, "$.condition.not: ~ cannot be applied"),
+        ({"absent": {"of": A, "duration_ms": 1, "armed_by": "x"}}, "$.condition.absent: absent(armed_by="),
+        ({"absent": {"of": {"all": [A, B]}, "duration_ms": 1, "armed_by": "event"}}, "$.condition.absent: "),
+        ({"quiet": {"of": {"quiet": {"of": A, "duration_ms": 1}}, "duration_ms": 1}}, "$.condition.quiet: "),
+        ({"ordered": {"ordered": A}}, "$.condition.ordered: operand of ordered()"),
+        ({"all": [{"ordered": A}, B]}, "$.condition.all: argument 1 of AllOf"),
+        ({"expires": {"of": A}}, "$.condition.expires: expires() needs a time"),
+        ({"expires": {"of": A, "at": 1}}, "$.condition.expires.at is a int"),
+        ({"expires": {"of": A, "at": "2026-11-20"}}, "$.condition.expires.at is '2026-11-20': write"),
+        ({"expires": {"of": A, "at": "2026-11-20T18:00:00"}}, "$.condition.expires.at is"),
+        ({"expires": {"of": A, "at": "2026-02-30T18:00:00Z"}}, "$.condition.expires.at: "),
+        ({"expires": {"of": A, "at": "1969-12-31T23:59:59Z"}}, "$.condition.expires.at: "),
+        ({"all": [{"expires": {"of": A, "after_ms": 1}}, B]}, "$.condition.all: argument 1 of AllOf"),
+    ],
+)  # fmt: skip
+def test_a_wrong_form_is_refused_with_its_path(node: object, told: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        from_json(form(node))
+    assert told in str(caught.value)
+
+
+def test_version_1_has_no_other_nodes() -> None:
+    with pytest.raises(ConditionError, match=r"has the member 'within': all, any or event belongs there"):
+        from_json(form({"within": WITHIN}, 1))
+    with pytest.raises(ConditionError, match="unknown member 'where': exact, by, label"):
+        from_json(form({"event": {"exact": {"type": "a"}, "where": "true"}}, 1))
+
+
+def test_a_part_of_a_condition_has_no_form() -> None:
+    for part in (~a, a & ~b):
+        with pytest.raises(ConditionError, match="~ has no end here"):
+            part.to_json()
+
+
+def nested(levels: int, wrap: Callable[[Any], Any], inner: Any) -> Any:
+    for _ in range(levels):
+        inner = wrap(inner)
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        (nested(100_000, lambda inner: {"all": [inner]}, {}), "more than 32 levels"),
+        (nested(100_000, lambda inner: {"not": inner}, {}), "more than 32 levels"),
+        (nested(100_000, lambda inner: {"count": {"of": inner, "n": 2}}, {}), "more than 32 levels"),
+        ({"event": {"filters": [nested(100_000, lambda inner: {"not": inner}, {})]}}, "too large together"),
+        ({"event": {"filters": [nested(100, lambda inner: {"all": [inner]}, {})]}}, "more than 16 levels"),
+        ({"event": {"exact": nested(100_000, lambda inner: [inner], "x")}}, "too large together"),
+        ({"event": {"by": nested(100_000, lambda inner: [inner], "x")}}, "too large together"),
+        ({"all": [{"event": {"exact": {"type": "a"}}}] * 100_000}, "more than 256 nodes"),
+        ({"event": {"filters": [{"any": [{"sql": "x"}] * 100_000}]}}, "too large together"),
+        ({"event": {"exact": {"type": "x" * 2_000_000}}}, "too large together"),
+        ({"event": {"exact": {"x" * 2_000_000: "x"}}}, "too large together"),
+        ({"event": {"exact": {f"a{n}": "x" for n in range(100_000)}}}, "too large together"),
+        ({"event": {"exact": {f"a{n}": "x" for n in range(300)}}}, "have 300 terms: at most 256"),
+        ({"event": {"filters": [{"sql": " " * 5000}]}}, "too large together"),
+        (
+            {"all": [{"event": {"where": f"data.x == {n}{' ' * 900}"}} for n in range(5)]},
+            "4,096 in where and sql",
+        ),
+        (
+            {
+                "all": [
+                    {"event": {"filters": [{"any": [{"exact": {"type": f"{n}.{m}"}} for m in range(250)]}]}}
+                    for n in range(99)
+                ]
+            },
+            "16,384 members and items",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "node",
+)  # fmt: skip
+def test_nothing_is_followed_beyond_the_limits(node: Any, told: str) -> None:
+    try:
+        with pytest.raises(ConditionError) as caught:
+            from_json(form(node))
+        assert told in str(caught.value)
+        assert len(str(caught.value)) < 2000
+    finally:
+        waiting = [node]  # taken apart here: CPython frees nested objects recursively
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, dict):
+                waiting += each.values()
+                each.clear()
+            elif isinstance(each, list):
+                waiting += each
+                each.clear()
+
+
+def test_what_would_not_be_read_is_not_written() -> None:
+    large = AllOf(*(event(f"{n}", where=f"data.x == {n}{' ' * 900}") for n in range(5)))
+    with pytest.raises(ConditionError, match="4,096 in where and sql"):
+        large.to_json()
+
+
+def test_the_largest_condition_reads_back() -> None:
+    largest = AllOf(
+        *(
+            Matcher([(f"a{m}", f"{n}" + "x" * 998) for m in range(4)], filters=[Prefix(source="s" * 999)])
+            for n in range(200)
+        )
+    )
+    assert from_json(largest.to_json()) == largest
+    assert codec.MAX_CHARS > len(text(largest)) > 0.9 * 1_000_000

@@ -1,0 +1,99 @@
+"""What earlier releases have written still loads. A fixture never changes: that would break the format.
+
+A new node or a new version adds entries. Those of version 1 were written by the release before version 2.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interlock.conditions import Match, State, from_json, parse
+
+FIXTURES = Path(__file__).parent / "fixtures"
+CONDITIONS = json.loads((FIXTURES / "conditions.json").read_text("utf-8"))
+STATES = json.loads((FIXTURES / "states.json").read_text("utf-8"))
+
+
+def entries(fixture: dict[str, list[Any]], *versions: str) -> list[Any]:
+    return [
+        pytest.param(entry, id=f"{version}: {entry['name']}")
+        for version in versions or fixture
+        for entry in fixture[version]
+    ]
+
+
+@pytest.mark.parametrize("entry", entries(CONDITIONS))
+def test_a_published_form_of_a_condition_loads_and_is_written_again(entry: dict[str, Any]) -> None:
+    condition = from_json(entry["form"])
+    assert str(condition) == entry["text"]
+    assert json.dumps(condition.to_json()) == json.dumps(entry["form"])
+
+
+@pytest.mark.parametrize("entry", entries(CONDITIONS))
+def test_a_published_text_parses_to_the_same_condition(entry: dict[str, Any]) -> None:
+    assert parse(entry["text"]) == from_json(entry["form"])
+
+
+def told(match: Match) -> dict[str, object]:
+    return {
+        "id": match.event.id,
+        "matchers": list(match.matchers),
+        "topic": match.topic,
+        "partition": match.partition,
+        "offset": match.offset,
+        "timestamp_ms": match.timestamp_ms,
+        "event": match.event.to_json_dict(),
+    }
+
+
+@pytest.mark.parametrize("entry", entries(STATES))
+def test_a_stored_state_loads_with_all_it_holds(entry: dict[str, Any]) -> None:
+    state = State.decode(bytes.fromhex(entry["bytes"]))
+    assert entry["state"] == {
+        "matches": [told(match) for match in state.matches],
+        "seen": state.seen.hex(),
+        "last_ms": state.last_ms,
+        "waiting": [told(match) for match in state.waiting],
+        "clock_ms": state.clock_ms,
+        "since_ms": state.since_ms,
+        "opened_ms": state.opened_ms,
+        "armed_ms": state.armed_ms,
+        "came": {str(node): stamp for node, stamp in state.came.items()},
+        "refuters": {str(number): list(times) for number, times in state.refuters.items()},
+        "dropped": state.dropped,
+    }
+
+
+@pytest.mark.parametrize("entry", entries(STATES, "version 2"))
+def test_a_stored_state_is_written_again_byte_for_byte(entry: dict[str, Any]) -> None:
+    assert State.decode(bytes.fromhex(entry["bytes"])).encode().hex() == entry["bytes"]
+
+
+@pytest.mark.parametrize("entry", entries(STATES, "version 1"))
+def test_a_state_of_version_1_is_written_as_version_2(entry: dict[str, Any]) -> None:
+    state = State.decode(bytes.fromhex(entry["bytes"]))
+    assert state.version == 2
+    assert State.decode(state.encode()) == state
+
+
+def test_the_fixtures_have_every_node_and_member() -> None:
+    found: set[str] = set()
+    waiting: list[Any] = [entry["form"] for entry in CONDITIONS["version 2"]]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            found |= each.keys()
+            waiting += each.values()
+        elif isinstance(each, list):
+            waiting += each
+    assert found >= {
+        *("event", "exact", "filters", "where", "by", "label", "keep", "limit"),
+        *("prefix", "suffix", "all", "any", "not", "sql"),
+        *("at_least", "count", "n", "of", "sequence", "ordered", "within", "duration_ms", "lateness_ms"),
+        *("reset", "cron", "timezone", "absent", "armed_by", "quiet", "expires", "after_ms", "at"),
+    }
+    full = next(entry["state"] for entry in STATES["version 2"] if entry["name"] == "every member")
+    assert all(full.values())

@@ -1,0 +1,140 @@
+"""The published JSON Schema, beside what the reader takes."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from interlock.conditions import Condition, ConditionError, from_json
+from jsonschema import Draft202012Validator  # Airflow requires it
+
+from .generators import conditions, simple
+
+SCHEMA = json.loads(
+    resources.files("interlock.conditions").joinpath("condition.schema.json").read_text("utf-8")
+)
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+A, B, C = ({"event": {"exact": {"type": name}}} for name in "abc")
+ALL = {"all": [A, B]}
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@settings(max_examples=200)
+@given(conditions() | simple())
+def test_every_form_that_is_written_is_valid(condition: Condition) -> None:
+    VALIDATOR.validate(condition.to_json())
+
+
+def event(**members: Any) -> dict[str, object]:
+    return {"event": {"exact": {"type": "a"}} | members}
+
+
+@pytest.mark.parametrize(
+    ("version", "node"),
+    [
+        (1, None),
+        (1, {}),
+        (1, {"event": {}}),
+        (1, {"event": {"exact": {}}}),
+        (1, {"event": {"exact": {"Type": "a"}}}),
+        (1, {"event": {"exact": {"data": "a"}}}),
+        (1, {"event": {"exact": {"type": ""}}}),
+        (1, {"event": {"exact": {"type": "a" * 2049}}}),
+        (1, {"event": {"exact": {"type": 1}}}),
+        (1, event(by=["subject", "id"])),
+        (1, event(by="data")),
+        (1, event(by="data.a..b")),
+        (1, event(by="data.a[0]")),
+        (1, event(by="a b")),
+        (1, event(label="")),
+        (1, event(label="x" * 129)),
+        (1, event(where="true")),
+        (1, {"all": [A]}),
+        (1, {"all": A}),
+        (1, {"all": [A, B], "any": [A, B]}),
+        (1, {"not": A}),
+        (1, {"count": {"n": 2, "of": A}}),
+        (2, {"event": {"by": "subject"}}),
+        (2, {"event": {"filters": []}}),
+        (2, event(filters=[{"exact": {}}])),
+        (2, event(filters=[{"exact": {"type": "a"}, "prefix": {"type": "a"}}])),
+        (2, event(filters=[{"regex": {"type": "a"}}])),
+        (2, event(filters=[{"any": []}])),
+        (2, event(filters=[{"not": [{"exact": {"type": "a"}}]}])),
+        (2, event(filters=[{"sql": 1}])),
+        (2, event(where="")),
+        (2, event(where="x" * 1025)),
+        (2, event(by=["subject"])),
+        (2, event(by=["subject", "subject"])),
+        (2, event(by=[f"a{n}" for n in range(9)])),
+        (2, event(keep="one")),
+        (2, event(limit=3)),
+        (2, event(keep="first", limit=3)),
+        (2, event(keep="all", limit=0)),
+        (2, event(keep="all", limit=1001)),
+        (2, event(unknown=1)),
+        (2, {"at_least": {"n": 2, "of": [A, B]}}),
+        (2, {"at_least": {"n": 1, "of": [A, B, C]}}),
+        (2, {"at_least": {"of": [A, B, C]}}),
+        (2, {"count": {"n": 1, "of": A}}),
+        (2, {"count": {"n": 1001, "of": A}}),
+        (2, {"count": {"n": 2, "of": ALL}}),
+        (2, {"sequence": {"of": [A, B]}}),
+        (2, {"sequence": {"of": [A], "ordered": True}}),
+        (2, {"sequence": {"of": [A, B], "ordered": "true"}}),
+        (2, {"within": {"of": ALL}}),
+        (2, {"within": {"of": ALL, "duration_ms": 0}}),
+        (2, {"within": {"of": ALL, "duration_ms": 1.5}}),
+        (2, {"within": {"of": ALL, "duration_ms": 31_622_400_001}}),
+        (2, {"within": {"of": ALL, "duration_ms": 1, "lateness_ms": -1}}),
+        (2, {"within": {"of": {"any": [A, {"not": B}]}, "duration_ms": 1}}),
+        (2, {"within": {"of": {"all": [A, {"not": {"all": [B, C]}}]}, "duration_ms": 1}}),
+        (2, {"reset": {"of": ALL, "timezone": "UTC"}}),
+        (2, {"reset": {"of": ALL, "cron": "0 0 * * *"}}),
+        (2, {"reset": {"of": ALL, "cron": 1, "timezone": "UTC"}}),
+        (2, {"not": A}),
+        (2, {"all": [A, {"not": B}]}),
+        (2, {"absent": {"of": A, "duration_ms": 1}}),
+        (2, {"absent": {"of": A, "duration_ms": 1, "armed_by": "x"}}),
+        (2, {"absent": {"of": ALL, "duration_ms": 1, "armed_by": "event"}}),
+        (2, {"quiet": {"of": A}}),
+        (2, {"ordered": {"ordered": A}}),
+        (2, {"all": [{"ordered": A}, B]}),
+        (2, {"expires": {"of": A}}),
+        (2, {"expires": {"of": A, "at": "2026-11-20"}}),
+        (2, {"expires": {"of": A, "at": "2026-11-20T18:00:00"}}),
+        (2, {"expires": {"of": A, "at": 1}}),
+        (2, {"expires": {"of": {"expires": {"of": A, "after_ms": 1}}, "after_ms": 1}}),
+        (2, {"all": [{"expires": {"of": A, "after_ms": 1}}, B]}),
+        (3, A),
+        ("2", A),
+        (None, A),
+    ],
+)
+def test_what_the_schema_refuses_the_reader_refuses(version: object, node: object) -> None:
+    form = {"v": version, "condition": node}
+    assert not VALIDATOR.is_valid(form)
+    with pytest.raises(ConditionError):
+        from_json(form)
+
+
+@pytest.mark.parametrize(
+    "form", [None, [], {}, {"v": 2}, {"condition": A}, {"v": 2, "condition": A, "x": 1}, "x"], ids=repr
+)
+def test_the_envelope_is_strict(form: object) -> None:
+    assert not VALIDATOR.is_valid(form)
+    with pytest.raises(ConditionError):
+        from_json(form)
+
+
+def test_the_tables_above_start_from_valid_forms() -> None:
+    for version in (1, 2):
+        VALIDATOR.validate({"v": version, "condition": {"any": [ALL, event(by="data.a", label="x")]}})
+    VALIDATOR.validate({"v": 2, "condition": {"within": {"of": {"all": [A, {"not": B}]}, "duration_ms": 1}}})
