@@ -215,7 +215,7 @@ class _Search:
         other_type = self._exact.get("type", record.event.attributes.get("type")) != miss.event.type
         time = miss.event.time_ms
         self._found[record.event.identity] = (
-            (refused > 0, other_type, refused, -(0 if time is None else time), len(self._found)),
+            (other_type, refused, -(0 if time is None else time), len(self._found)),
             miss,
         )
 

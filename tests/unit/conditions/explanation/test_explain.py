@@ -108,6 +108,14 @@ def test_a_branch_that_is_not_needed_is_told_so() -> None:
     assert "[-] b: not needed" in str(told((a | b) & c, "a1@0"))
 
 
+def test_a_branch_before_the_one_that_is_met_is_not_needed_either() -> None:
+    """O2"""
+    assert [(each.met, each.needed) for each in told((a | b) & c, "b1@0").tree.of[0].of] == [
+        (False, False),
+        (True, True),
+    ]
+
+
 def test_a_pending_event_of_a_branch_that_is_not_needed_is_told() -> None:
     """A6"""
     spare = told((a | b) & c, "a1@0", "b1@1").tree.of[0].of[1]
@@ -223,6 +231,14 @@ def test_a_nested_window_tells_which_of_both_keeps_an_event_out() -> None:
     inner = tree.of[0].of[0]
     assert [(each.why, each.by_ms) for each in inner.of[0].of[0].apart] == [("window", 10 * MINUTE_MS)]
     assert inner.of[0].of[1].met
+    assert {each.what for each in tree.notes} == {"slides_out", "held_until"}
+    assert {each.what for each in inner.notes} == {"slides_out"}, "the outer window decides how long"
+
+
+def test_an_event_outside_two_windows_is_told_by_the_inner_one() -> None:
+    condition = ((a & b).within("10m") & c).within("1h")
+    inner = told(condition, "a1@0", "b1@50", "c1@70").tree.of[0].of[0]
+    assert [(each.why, each.by_ms) for each in inner.of[0].of[0].apart] == [("window", 40 * MINUTE_MS)]
 
 
 def test_a_reset_tells_its_period_and_what_lies_in_another() -> None:
@@ -270,6 +286,23 @@ def test_of_several_windows_the_one_that_can_fire_first_is_told() -> None:
     assert note(node, "opened").at_ms == at(10)
     assert note(node, "other_windows").number == 1
     assert note(node, "refuted_windows").number == 1
+
+
+def test_of_several_windows_that_cannot_fire_yet_the_latest_is_told() -> None:
+    node = told((a & b & ~c).within("1h"), "a1@0", "a2@10", now=40).tree
+    assert note(node, "opened").at_ms == at(10)
+
+
+def test_a_window_with_negation_shows_the_events_that_met_it_first() -> None:
+    """E4"""
+    node = told((a & b & ~c).within("1h"), "a1@0", "b1@10", "b2@20", now=40).tree
+    assert [ids(each) for each in node.of[0].of] == [["a1"], ["b1"], []]
+
+
+def test_an_event_whose_window_was_over_when_it_came_opens_none() -> None:
+    """W6"""
+    node = told((a & ~b).within("1h"), "tick@200", "a1@0", now=201).tree
+    assert note(node, "no_window")
 
 
 def test_a_window_with_negation_that_nothing_opened_says_so() -> None:
@@ -364,6 +397,12 @@ def test_waiting_matches_tell_which_due_time_holds_them() -> None:
     assert "1 match held back until 2026-11-20T13:00:00Z (15m ago): b1" in str(explanation)
 
 
+def test_in_an_ordered_condition_a_later_tick_holds_them_whatever_is_due() -> None:
+    explanation = told((a & b).ordered().expires(after="1h"), "a1@0", "tick@5", "b1@70", now=75)
+    assert explanation.due_ms == at(60)
+    assert explanation.waiting_until_ms is None
+
+
 def test_events_that_went_beyond_a_bound_are_counted() -> None:
     """H3"""
     queued = event("a", label="a", keep="all", limit=2)
@@ -405,6 +444,19 @@ def test_a_state_with_more_events_than_a_matcher_holds_is_told_by_its_latest() -
     )
     node = explain(count(a, 3) & b, State(matches=matches), at(1)).tree.of[0]
     assert (node.held, ids(node)) == (3, ["04997", "04998", "04999"])
+
+
+def test_events_of_a_state_in_disorder_are_told_in_their_order() -> None:
+    matches = tuple(
+        Match(Event.of("a", "/s", id=str(number)), (0,), "events", 0, number, at(number))
+        for number in (2, 3, 1)
+    )
+    assert ids(explain(count(a, 2) & b, State(matches=matches), at(9)).tree.of[0]) == ["2", "3"]
+
+
+@pytest.mark.parametrize(("key", "told_as"), [("", None), ("20261120", "2026-11-20"), ("x" * 600, "x" * 600)])
+def test_the_key_is_told_in_canonical_form_where_it_has_one(key: str, told_as: str | None) -> None:
+    assert explain(a & b, EMPTY, at(0), key=key).key == told_as
 
 
 def test_records_of_another_shape_are_left_out() -> None:
