@@ -43,11 +43,13 @@ queue = event("q", keep="all", limit=2)
         (lambda: count(a, True), "count(n) is a bool: a whole number belongs there"),
         (lambda: count("a", 2), "argument 1 of count is a str: write a condition"),
         (lambda: count(a | b, 2), "count() counts the events of one matcher, not event("),
+        (lambda: count(a & b, 1), "count() counts the events of one matcher, not event("),
         (lambda: count(count(a, 2), 2), "count each matcher, or let one accept several types with filters="),
         (lambda: count(queue, 3), "count() asks for 3 events, and the matcher holds at most 2: raise"),
         (lambda: Count(a, 1), "count(n) is 1: from 2 to 1000"),
         (lambda: sequence(), "sequence needs at least two conditions, it got 0"),
         (lambda: sequence(a), "sequence needs at least two conditions, it got 1"),
+        (lambda: sequence(a, b, ordered="no"), "sequence(ordered=...) is a str: write True or False"),
         (lambda: sequence(a, "b"), "argument 2 of sequence is a str: write a condition"),
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from interlock.conditions import AllOf, Condition, ConditionError, absent, at_least, count, event, sequence
-from interlock.conditions.plan import MAX_COST, WINDOW_ROOM
+from interlock.conditions.plan import MAX_COST
 
 from .timeline import timeline
 
@@ -48,6 +48,9 @@ def test_a_condition_tells_whether_time_and_the_order_of_arrival_matter(
 ) -> None:
     """V3, W5"""
     assert (condition.needs_ticks, condition.merge_independent) == (needs_ticks, merge_independent)
+
+
+WINDOW_ROOM = 16
 
 
 def events(letter: str, n: int) -> str:
