@@ -102,6 +102,23 @@ test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.10 /path/to/pytho
 	  $(MAKE) VENV=".build/python$$version" PYTHON="$$python" test-unit; \
 	done
 
+# Rounds of cases that no run has seen; a failing one says how to have its cases again.
+FUZZ_SECONDS ?= 300
+FUZZ_EXAMPLES ?= 10000
+.PHONY: fuzz fuzz-step
+fuzz: fuzz-step ## Search for faults with new random cases (FUZZ_SECONDS=300, FUZZ_EXAMPLES=10000 a round)
+
+fuzz-step: $(VENV)/.interlock
+	@end=$$((SECONDS + $(FUZZ_SECONDS))); \
+	while ((SECONDS < end)); do \
+	  seed=$(or $(FUZZ_SEED),$$((RANDOM * 32768 + RANDOM))); \
+	  echo "== step against its oracle: FUZZ_SEED=$$seed FUZZ_EXAMPLES=$(FUZZ_EXAMPLES)"; \
+	  FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) -q --hypothesis-seed=$$seed tests/unit/conditions/property \
+	    --ignore=tests/unit/conditions/property/test_faults.py || \
+	    { echo "make: to see this again: make fuzz-step FUZZ_SEED=$$seed FUZZ_EXAMPLES=$(FUZZ_EXAMPLES)" >&2; exit 1; }; \
+	  [ -z "$(FUZZ_SEED)" ] || break; \
+	done
+
 .PHONY: bench-engine
 bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=100000)
 	@$(PY) -m bench.engine

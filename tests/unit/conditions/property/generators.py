@@ -168,17 +168,17 @@ def _with_end(draw: Draw, leaves: tuple[Matcher, ...], depth: int) -> Condition:
 
 
 @st.composite
-def conditions(draw: Draw, base_ms: int = BASES_MS[0]) -> Condition:
-    """A condition of 2 to 4 matchers, with all kinds of nodes."""
+def conditions(draw: Draw, base_ms: int = BASES_MS[0], negated: bool = False) -> Condition:
+    """A condition of 2 to 4 matchers, with all kinds of nodes; `negated`: with a window with `~`."""
     leaves = tuple(draw(st.permutations(LEAVES))[: draw(st.integers(2, 4))])
     try:
-        return _whole(draw, leaves, base_ms)
+        return _whole(draw, leaves, base_ms, negated)
     except ConditionError:  # what the documents forbid: a window of one event, an & of one operand...
         return draw(st.sampled_from(_FALLBACKS))
 
 
-def _whole(draw: Draw, leaves: tuple[Matcher, ...], base_ms: int) -> Condition:
-    make = draw(st.sampled_from((_of_events, _of_events, _timed, _with_end)))
+def _whole(draw: Draw, leaves: tuple[Matcher, ...], base_ms: int, negated: bool) -> Condition:
+    make = _with_end if negated else draw(st.sampled_from((_of_events, _of_events, _timed, _with_end)))
     result = make(draw, leaves, draw(st.integers(1, 2)))
     if not draw(_small):
         result = result.ordered()
@@ -221,9 +221,10 @@ _ops = st.tuples(st.lists(_op, max_size=12), st.lists(_op, max_size=12), st.samp
 
 
 @st.composite
-def cases(draw: Draw) -> Case:
+def cases(draw: Draw, negated: bool = False) -> Case:
+    """A condition, how its state begins, and inputs."""
     base_ms = draw(st.sampled_from(BASES_MS))
-    condition = draw(conditions(base_ms))
+    condition = draw(conditions(base_ms, negated))
     opened = None
     if draw(st.integers(0, 2)) == 0:
         opened = Opened(base_ms, draw(st.sampled_from((0, base_ms - _ms(2), base_ms + _ms(1)))))
@@ -264,6 +265,8 @@ def inputs_of(
             happened = sent[which % len(sent)]  # a repeat
         else:
             time = None if lag is None else _EPOCH + timedelta(milliseconds=stamp + _ms(lag))
+            if kind == 8 and time is not None:  # T4: times tell microseconds
+                time += timedelta(microseconds=which - 1)
             wanted = dict(condition.matchers[which % len(condition.matchers)].exact)
             type_ = wanted.get("type", "abx"[source % 3]) if kind != 9 else "x"
             from_ = wanted.get("source", "/t" if source == 0 else "/s")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from interlock.conditions import EMPTY, Match, closes_at
+from interlock.conditions import Match, State, closes_at
 
 from .generators import BASES_MS, Case, cases
 from .oracle import Cancel, Tick
@@ -25,7 +25,7 @@ def test_a_state_may_be_forgotten_when_it_closes() -> None:
     @given(cases(), st.integers(0, 20))
     def check(case: Case, after: int) -> None:
         state, _ = folded(case.condition, first_state(case), case.inputs[:after])
-        time = 0 if case.opened is None else case.opened.since_ms  # that the wait remembers (Y1)
+        time = 0
         while (closes := closes_at(case.condition, state, LONG_TTL_MS)) is not None and closes > time:
             time = closes
             if time > BASES_MS[-1] + LONG_TTL_MS // 2:
@@ -35,7 +35,7 @@ def test_a_state_may_be_forgotten_when_it_closes() -> None:
         closed[True] += 1
         later = _moved(case.inputs[after:], time + 1)
         _, kept = folded(case.condition, state, later)
-        _, forgotten = folded(case.condition, EMPTY, later)
+        _, forgotten = folded(case.condition, State(since_ms=state.since_ms), later)  # Y1: the wait's
         assert list(map(shown, kept)) == list(map(shown, forgotten))
 
     check()
