@@ -186,24 +186,24 @@ class Chain(Node):
 
     def met(self, view: View) -> Found | None:
         parts: Parts = ()
-        latest = self.latest and not view.early
-        for node in reversed(self.of) if latest else self.of:  # P4
-            found = _latest(node, view) if latest else _earliest(node, view)
+        backward = self.latest and not view.early
+        for node in reversed(self.of) if backward else self.of:  # P4
+            found = latest(node, view) if backward else earliest(node, view)
             if found is None:
                 return None
             parts += found.parts
-            view = _before(view, found) if latest else _after(view, found)
+            view = before(view, found) if backward else after(view, found)
         return Found(parts)
 
     def partial(self, view: View) -> Partial:
         parts: Parts = ()
         for place, node in enumerate(self.of):  # X8: from its beginning
-            found = _earliest(node, view)
+            found = earliest(node, view)
             if found is None:
                 missing = tuple(dict.fromkeys(number for rest in self.of[place:] for number in rest.numbers))
                 return Partial(parts, missing)
             parts += found.parts
-            view = _after(view, found)
+            view = after(view, found)
         return Partial(parts, ())
 
 
@@ -456,7 +456,7 @@ def _union(partials: Iterable[Partial]) -> Partial:
     return Partial(parts, tuple(dict.fromkeys(missing)))
 
 
-def _latest(node: Node, view: View) -> Found | None:
+def latest(node: Node, view: View) -> Found | None:
     """The node met by events that begin as late as can be."""
     if isinstance(node, Leaf):
         return node.met(view)
@@ -467,7 +467,7 @@ def _latest(node: Node, view: View) -> Found | None:
     return None
 
 
-def _earliest(node: Node, view: View) -> Found | None:
+def earliest(node: Node, view: View) -> Found | None:
     """The node met by events that end as early as can be."""
     view = view._replace(early=True)
     if isinstance(node, Leaf):
@@ -479,11 +479,13 @@ def _earliest(node: Node, view: View) -> Found | None:
     return None
 
 
-def _after(view: View, found: Found) -> View:
+def after(view: View, found: Found) -> View:
+    """What a sequence has left for the operand after the one that was met."""
     taken = view.taken | {match.identity for _, match in found.parts}
     return view._replace(lo_us=max(match.time_us for _, match in found.parts), taken=taken)
 
 
-def _before(view: View, found: Found) -> View:
+def before(view: View, found: Found) -> View:
+    """What a sequence has left for the operand before the one that was met."""
     taken = view.taken | {match.identity for _, match in found.parts}
     return view._replace(hi_us=min(match.time_us for _, match in found.parts), taken=taken)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..evaluation import Found, Parts, View, _after, _before
+from ..evaluation import Found, Parts, View, after, before
 from ..state import Match
 
 
@@ -38,5 +38,5 @@ class Place(NamedTuple):
 
     def beside(self, found: Found, backward: bool) -> Place:
         """The place of the next step of a sequence; backward: of the one before."""
-        view = _before(self.view, found) if backward else _after(self.view, found)
+        view = before(self.view, found) if backward else after(self.view, found)
         return Place(view, (*self.bounds, Bound("sequence", view.lo_us, view.hi_us)))

@@ -27,8 +27,8 @@ from ..evaluation import (
     Silence,
     Together,
     View,
-    _earliest,
-    _latest,
+    earliest,
+    latest,
 )
 from ..run import Run
 from ..state import Match
@@ -154,7 +154,7 @@ class Teller:
         below: dict[int, Explained] = {}
         first_missing: int | None = None
         for number, (operand, step) in reversed(steps) if backward else steps:
-            found = _latest(step, place.view) if backward else _earliest(step, place.view)
+            found = latest(step, place.view) if backward else earliest(step, place.view)
             if found is None:
                 first_missing = number if first_missing is None else first_missing
                 below[number] = self._node(operand, step, place)
