@@ -117,10 +117,12 @@ P1  sequence(a & b, c, ordered=False):   c1(t=2)  a1(t=1)  b1(t=3)  c2(t=4) ! a1
 P2  sequence(a, b, ordered=False):   a1(t=1)  b1(t=1) ! a1 b1   {}
 P2  sequence(a, b, ordered=False):   b1(t=1)  a1(t=1) ! a1 b1   {}
 P3  sequence(a, a, ordered=False):   a1  a2 ! a1 a2   {}
+P3  sequence(a, a, ordered=False).keep("first"):   a1  a2 ! a1 a2   {}
 P3  sequence(a, b, ordered=False):   e1 (accepted by both)   {e1}
 P3  sequence(a, b, ordered=False):   e1 (accepted by both)  e2 (accepted by both) ! e1 e2 as a b   {}
 P4  sequence(a, b, ordered=False):   b1(t=3)  b2(t=4)  a1(t=2) ! a1 b2   {}
 P4  sequence(a, b, ordered=False).keep("first"):   b2(t=4)  b1(t=3)  a2(t=2) ! a2 b1   {b2}
+P4  sequence(a, b, ordered=False).keep("first"):   b1(t=1)  a1(t=2)  b2(t=3) ! a1 b2   {}
 P4  sequence(a, b, c, ordered=False):   a1(t=1)  b1(t=2)  b2(t=4)  c1(t=3) ! a1 b1 c1   {b2}
 P5  sequence(a | b, c, ordered=False):   b1  c1 ! b1 c1   {}
 P5  sequence(count(a, 2), b, ordered=False):   a1  a2  a3  b1 ! a2 a3 b1   {}

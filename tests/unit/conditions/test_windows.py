@@ -159,6 +159,7 @@ E8  (a & ~b).within("1h"):   b1(0:30)  tick(9:00)  a1(0:10, recorded 9:00)  tick
 E8  (a & ~b).within("1h"):   b1(0:30)  tick(Tue 1:30)  a1(0:10, recorded Tue 1:30)  tick(Tue 2:00)   {}
 E8  (a & ~b).within("1h"):
       b1(0:30)  tick(Tue 1:30:00.001)  a1(0:10, recorded Tue 1:31)  tick(Tue 2:00) ! a1   {}
+E8  (a & ~b).within("1h"):   b1(0:00)  b2(2:00)  b3(4:00)  a1(1:30, recorded 4:10)  tick(9:00)   {}
 E8  (a & ~b).within("1h") | b:   b1(0:30) ! b1   a1(0:10)  tick(2:00)   {}
 E9  (a & ~b).within("1h") | c:   a1(0:00)  c1(0:10) ! c1   tick(2:00) ! a1   {}
 E9  (a & ~b).within("1h") | (c & ~d).within("30m"):
