@@ -30,7 +30,7 @@ _MATCH = 15.0  # a state of a regular expression, for a byte of text
 _BUILD = 1_500.0  # a unit of cel_regex.Size.build: it is compiled each time it is used
 _VALUE = 120.0  # an element that is compared
 _VALUE_BYTES = 48  # of memory, for each element of a list that is built
-_APPEND = 50.0  # map and filter copy the list made so far for every element: so long for each one in it
+_APPEND = 60.0  # map and filter copy the list made so far for every element: so long for each one in it
 _ELEMENT_BYTES = 40
 
 _COMPARISONS: Final = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"})
@@ -42,11 +42,12 @@ _OF_TIME: Final = frozenset(
 )  # fmt: skip
 # A name the library looks up among its files: nothing that could lead out of their folder.
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-]?[0-9]{2}:[0-9]{2}")
-_ELEMENTARY: Final = frozenset(
-    {
-        "_-_", "_*_", "_/_", "_%_", "-_", "!_", "_&&_", "_||_", "_?_:_", "@not_strictly_false", "type", "dyn",
-    }
-)  # fmt: skip
+_SCALAR: Final = frozenset(
+    {"_-_", "_*_", "_/_", "_%_", "-_", "!_", "_&&_", "_||_", "@not_strictly_false", "type"}
+)
+# What they are given comes out, a number as text.
+_PASSING: Final = frozenset({"string", "bytes", "dyn"})
+_NUMBER_CHARS = 32.0
 
 
 class Allowance(NamedTuple):
@@ -64,12 +65,16 @@ class Cost(NamedTuple):
 
 
 class _Size(NamedTuple):
-    """A bound of a value: bytes of text and values in it, once and summed over all times that it is met."""
+    """A bound of a value: bytes of text and values in it, once and summed over all times that it is met.
 
-    text: float = 0.0
-    values: float = 0.0
-    all_text: float = 0.0
-    all_values: float = 0.0
+    items: elements or members, if it is a list or a map.
+    """
+
+    text: float
+    values: float
+    all_text: float
+    all_values: float
+    items: float
 
 
 class _Variable(NamedTuple):
@@ -77,19 +82,20 @@ class _Variable(NamedTuple):
 
     text: float
     values: float
+    items: float
     passes: float = 0.0
     steps: float = 0.0
 
     def met(self, times: float) -> _Size:
         if self.steps:  # each step of a pass meets another part; loops further inside meet it again
             times = min(times, self.passes * max(1.0, times / self.steps))
-        return _Size(self.text, self.values, self.text * times, self.values * times)
+        return _Size(self.text, self.values, self.text * times, self.values * times, self.items)
 
 
 def worst(root: Node, allowance: Allowance) -> Cost:
     """The bound for `root` on all events within the allowance; ConditionError for what is never allowed."""
     meter = _Meter()
-    whole = _Variable(allowance.text, allowance.values)
+    whole = _Variable(allowance.text, allowance.values, allowance.values)
     meter.size(root, 1, {"data": whole, "event": whole})
     # both variables are converted once, by walking over what is read and by the library
     converted = 500.0 * allowance.values + _COPY * allowance.text
@@ -106,17 +112,17 @@ class _Meter:
         self.nanoseconds += _NODE * times
         if node.kind == "const":
             text = len(node.text or "") * 4.0
-            return _Size(text, 1, text * times, times)
+            return _Size(text, 1, text * times, times, 1)
         if node.kind == "ident":
             variable = variables.get(node.name)  # none: a type, such as `int`
-            return _Size(0, 1, 0, times) if variable is None else variable.met(times)
+            return _scalar(times) if variable is None else variable.met(times)
         if node.kind == "loop":
             return self._loop(node, times, variables)
         if node.kind == "struct" and node.name:
             raise ConditionError(f"it makes a message {node.name}: only maps, {{'name': value}}, can be made")
         sizes = [self.size(child, times, variables) for child in node.children]
         if node.kind == "select":
-            return sizes[0]
+            return sizes[0]._replace(items=sizes[0].values)
         if node.kind == "call":
             return self._call(node, sizes, times)
         self.nanoseconds += _VALUE * len(sizes) * times
@@ -125,8 +131,10 @@ class _Meter:
 
     def _call(self, node: Node, sizes: list[_Size], times: float) -> _Size:
         name = node.name
-        if name in _ELEMENTARY:
-            return _joined(sizes, times)
+        if name in _SCALAR:
+            return _scalar(times)
+        if name == "_?_:_":
+            return _joined(sizes[1:], times)
         if name in _COMPARISONS:
             self.nanoseconds += min((_read(size) for size in sizes), default=0.0)
         elif name == "_+_":
@@ -139,7 +147,7 @@ class _Meter:
             # a missing key is told in the error, which copies it
             self.nanoseconds += sizes[1].all_text * _PARSE
             self.bytes += sizes[1].all_text * 2
-            return sizes[0]
+            return sizes[0]._replace(items=sizes[0].values)
         elif name == "contains":
             text, sought = sizes[0], sizes[-1]
             self.nanoseconds += text.all_text * _SEARCH
@@ -150,8 +158,10 @@ class _Meter:
             _check_zone(node)
             self.nanoseconds += sum(size.all_text for size in sizes) * _PARSE
             self.bytes += sum(size.all_text for size in sizes)
-            return _joined(sizes, times)
-        return _Size(0, 1, 0, times)
+            if name in _PASSING:
+                texts = _Size(_NUMBER_CHARS, 0, _NUMBER_CHARS * times, 0, 0)
+                return _joined([*sizes, texts], times)
+        return _scalar(times)
 
     def _matches(self, node: Node, text: _Size, times: float) -> None:
         pattern = node.children[-1]
@@ -168,24 +178,34 @@ class _Meter:
 
     def _loop(self, node: Node, times: float, variables: dict[str, _Variable]) -> _Size:
         over, start, condition, step, result = node.children
-        elements = self.size(over, times, variables)
-        count = float(len(over.children)) if over.kind == "list" else elements.values
+        over_size = self.size(over, times, variables)
+        count = over_size.items
         steps = max(1.0, min(times * count, MAX_ITERATIONS))
         inside = dict(variables)
-        inside[node.name] = _Variable(elements.text, elements.values, times, steps)
-        inside[node.text or ""] = _Variable(0, 0)
+        inside[node.name] = _Variable(over_size.text, over_size.values, over_size.values, times, steps)
+        inside[node.text or ""] = _Variable(0, 1, 1)
         self.size(start, times, variables)
         self.size(condition, steps, inside)
-        made = self.size(step, steps, inside)
         self.size(result, times, inside)
         if start.kind != "list":
-            return _Size(0, 1, 0, times)
+            self.size(step, steps, inside)
+            return _scalar(times)
+        # map and filter: [predicate ?] made + [element] [: made]
+        self.nanoseconds += 4 * _NODE * steps
+        if step.name == "_?_:_":
+            self.size(step.children[0], steps, inside)
+            step = step.children[1]
+        element = self.size(step.children[1].children[0], steps, inside)
         copies = steps * min(count, steps) / 2
         self.nanoseconds += _APPEND * copies
         self.bytes += _ELEMENT_BYTES * copies
-        return made._replace(
-            text=min(made.all_text, count * made.text), values=min(made.all_values, count * made.values)
-        )
+        text = min(element.all_text, count * element.text)
+        values = min(element.all_values, count * element.values)
+        return _Size(text, 1 + values, element.all_text, times + element.all_values, count)
+
+
+def _scalar(times: float) -> _Size:
+    return _Size(0, 1, 0, times, 1)
 
 
 def _joined(sizes: list[_Size], times: float) -> _Size:
@@ -194,6 +214,7 @@ def _joined(sizes: list[_Size], times: float) -> _Size:
         1 + sum(size.values for size in sizes),
         sum(size.all_text for size in sizes),
         times + sum(size.all_values for size in sizes),
+        max(1 + len(sizes), sum(size.items for size in sizes)),
     )
 
 

@@ -10,13 +10,15 @@ import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import cel_expr_python.cel
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from interlock.conditions import ConditionError
 from interlock.conditions.filters import Where
 from interlock.conditions.filters.cel import ALLOWANCES, MAX_DATA_BYTES, MAX_SOURCE_CHARS
-from interlock.conditions.filters.cel_cost import Allowance
+from interlock.conditions.filters.cel_ast import tree
+from interlock.conditions.filters.cel_cost import Allowance, worst
 from interlock.conditions.filters.cel_reads import MAX_NESTING
 from interlock.events import Event
 
@@ -59,6 +61,7 @@ def sent(data: object = None, **attributes: object) -> Event:
         ("data.x.all(i, i > 0) && data.x.exists(i, i > 1)", {"x": [1, 2]}),
         ("data.x.exists_one(i, i.a == 1)", {"x": [{"a": 1}, {"a": 2}]}),
         ("data.x.filter(i, i > 1).map(i, i * 2) == [4, 6]", {"x": [1, 2, 3]}),
+        ("data.x.filter(i, i > 1).map(i, i * 2).filter(i, i > 4).map(i, i + 1) == [7]", {"x": [1, 2, 3]}),
         ("data.x.exists(a, data.y.exists(b, a == b))", {"x": [1, 2], "y": [2, 3]}),
         ("data.exists(k, k == 'x')", {"x": 1}),
         ("[1, 2].all(data, data > 0)", None),
@@ -134,6 +137,7 @@ def test_data_that_is_no_json_counts_as_none() -> None:
 def test_data_is_not_looked_at_by_an_expression_without_it() -> None:
     broken = sent(b"{" + b"x" * MAX_DATA_BYTES)
     assert Where("event.type == 'com.shop.order'").accepts(broken)
+    assert Where("[1, 2].all(data, data > 0)").accepts(broken)
 
 
 def test_only_the_members_named_count_as_read() -> None:
@@ -187,6 +191,7 @@ def test_a_value_nested_too_deep_is_not_read() -> None:
         ("timestamp(data.t).getHours('/dev/zero') == 1", "time zone as a literal"),
         ("timestamp(data.t).getHours('../../etc/localtime') == 1", "time zone as a literal"),
         ("timestamp(data.t).getHours('localtime') == 1", "time zone as a literal"),
+        ("timestamp(data.t).getHours('Europe/../../etc/localtime') == 1", "time zone as a literal"),
         ("google.protobuf.Struct{} == data", "it makes a message google.protobuf.Struct"),
         ("x" * (MAX_SOURCE_CHARS + 1), "at most 1024"),
         ("\ud800", "no Unicode"),
@@ -233,6 +238,30 @@ def test_the_more_an_expression_does_the_less_it_may_look_at() -> None:
     data = {"l": [1] * squared.values, "k": [2]}
     told = Where("data.l.exists(i, i in data.k)").verdict(sent(data)).error or ""
     assert f"more than {squared.values} values" in told
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        ("data.s.contains(data.t)", 2048),  # two texts of 32 KiB: 4 ms
+        ("size(data.l.map(i, i)) > 0", 512),  # 1,024 elements: 24 ms and 17 MB
+        ("data.l.exists(i, i in data.k)", 1024),  # 1,024 in 1,024: 6 ms
+        ("data.l.all(i, data.s.matches('b+'))", 1024),  # 1,000 patterns compiled: 11 ms
+        ("data.s.matches('(a{0,50}){5}b')", 512),
+    ],
+)
+def test_what_grows_faster_than_the_data_is_held_to_less_of_it(source: str, values: int) -> None:
+    assert Where(source).allowance.values <= values
+
+
+def test_what_is_joined_counts_as_memory() -> None:
+    def taken(source: str) -> float:
+        expression = cel_expr_python.cel.NewEnv(variables={"data": cel_expr_python.cel.Type.DYN}).compile(
+            source
+        )
+        return worst(tree(expression.serialize()), LARGEST).bytes
+
+    assert taken("data.s + data.s == ''") - taken("data.s == data.s") > 2 * LARGEST.text
 
 
 DOUBLING = "[data.x].map(a, a + a + a).map(b, b + b + b).map(c, c + c + c).map(d, d + d + d)[0] == ''"
