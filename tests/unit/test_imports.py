@@ -19,7 +19,7 @@ CLIENTS = ("confluent_kafka", "pyspark", "py4j", "cloudevents")
     [
         ("interlock", (*CLIENTS, "airflow", "msgspec")),
         ("interlock.events", (*CLIENTS, "airflow")),
-        ("interlock.conditions", (*CLIENTS, "airflow")),
+        ("interlock.conditions", (*CLIENTS, "airflow", "cel_expr_python", "lark")),
         ("interlock.conditions.calendar", (*CLIENTS, "airflow", "croniter")),
         ("interlock.spark", (*CLIENTS, "airflow")),
         ("interlock.plugin.provider", (*CLIENTS, "airflow", "msgspec")),
