@@ -1,4 +1,4 @@
-# Everything a checkout needs, with git, make, Python >= 3.10 and (for demo and test) Java >= 17.
+# Everything a checkout needs, with git, make, Python >= 3.11 and (for demo and test) Java >= 17.
 # All paths are relative to this folder, whose name may hold spaces.
 
 PYTHON ?= python3
@@ -25,8 +25,8 @@ help: ## List these targets
 venv: $(VENV)/.interlock ## Make .venv from constraints.txt (PYTHON=/path/to/python3 chooses another)
 
 $(VENV)/.python:
-	@command -v "$(PYTHON)" >/dev/null || { echo "make: no $(PYTHON) found; Interlock needs Python 3.10 to 3.14: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@"$(PYTHON)" -c 'import sys; v = sys.version_info[:2]; v >= (3, 10) and v < (3, 15) or sys.exit("make: Interlock needs Python 3.10 to 3.14 and %s is %d.%d; say make PYTHON=/path/to/python3" % (sys.executable, v[0], v[1]))'
+	@command -v "$(PYTHON)" >/dev/null || { echo "make: no $(PYTHON) found; Interlock needs Python 3.11 to 3.14: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) and v < (3, 15) or sys.exit("make: Interlock needs Python 3.11 to 3.14 and %s is %d.%d; say make PYTHON=/path/to/python3" % (sys.executable, v[0], v[1]))'
 	@echo "== environment in $(VENV) with $$("$(PYTHON)" --version)"
 	@"$(PYTHON)" -m venv --clear $(VENV) || { echo "make: $(PYTHON) -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@awk '/^[a-z0-9]/ {uv = /^uv==/} uv' constraints.txt > $(VENV)/uv.txt
@@ -46,7 +46,7 @@ $(VENV)/.interlock: pyproject.toml $(VENV)/.packages
 # Brought up to date only on demand: newer versions are a decision, and a commit of their own.
 .PHONY: constraints
 constraints: $(VENV)/.interlock ## Resolve the ranges of pyproject.toml anew into constraints.txt (UPGRADE=1: to the newest)
-	$(UV) pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  $(if $(UPGRADE),--upgrade) --custom-compile-command "make constraints" \
 	  --extra dev pyproject.toml constraints.in --output-file constraints.txt
 
@@ -94,8 +94,8 @@ test-unit: $(VENV)/.interlock ## Unit tests: no broker, no Java
 
 # An environment for each, beside that of `make venv`.
 .PHONY: test-pythons
-test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.10 /path/to/python3.13")
-	@[ -n "$(PYTHONS)" ] || { echo 'make: say which: make test-pythons PYTHONS="python3.10 /path/to/python3.13"' >&2; exit 1; }
+test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.12 /path/to/python3.13")
+	@[ -n "$(PYTHONS)" ] || { echo 'make: say which: make test-pythons PYTHONS="python3.12 /path/to/python3.13"' >&2; exit 1; }
 	@for python in $(PYTHONS); do \
 	  version="$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"; \
 	  echo "== unit tests on Python $$version"; \
@@ -105,8 +105,8 @@ test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.10 /path/to/pytho
 # Rounds of cases that no run has seen; a failing one says how to have its cases again.
 FUZZ_SECONDS ?= 300
 FUZZ_EXAMPLES ?= 10000
-.PHONY: fuzz fuzz-step
-fuzz: fuzz-step ## Search for faults with new random cases (FUZZ_SECONDS=300, FUZZ_EXAMPLES=10000 a round)
+.PHONY: fuzz fuzz-step fuzz-forms
+fuzz: fuzz-step fuzz-forms ## Search for faults with new random cases (FUZZ_SECONDS=300, FUZZ_EXAMPLES=10000 a round)
 
 fuzz-step: $(VENV)/.interlock
 	@end=$$((SECONDS + $(FUZZ_SECONDS))); \
@@ -118,6 +118,10 @@ fuzz-step: $(VENV)/.interlock
 	    { echo "make: to see this again: make fuzz-step FUZZ_SEED=$$seed FUZZ_EXAMPLES=$(FUZZ_EXAMPLES)" >&2; exit 1; }; \
 	  [ -z "$(FUZZ_SEED)" ] || break; \
 	done
+
+# What reads text, JSON and states, under limits of memory and processor time; the slowest inputs as JSON lines.
+fuzz-forms: $(VENV)/.interlock
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PY) -m tests.unit.conditions.forms.fuzz
 
 .PHONY: bench-engine
 bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=100000)
