@@ -49,6 +49,7 @@ def test_only_events_with_the_key_given_count_beside_those_that_have_none() -> N
     events = [sent("a1", 1, "20261121"), sent("b1", 2), sent("a2", 3, "20261120"), sent("a3", 4, "x")]
     assert ids(rehearse(keyed_a & b, events, key=day)) == [["a2", "b1"]]
     assert ids(rehearse(keyed_a & b, events, key=date(2026, 11, 20))) == [["a2", "b1"]]
+    assert rehearse(keyed_a, [sent("a1", 1, "x")], key="y") == []
 
 
 def test_firings_of_all_keys_come_in_the_order_of_time() -> None:
