@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _MAX_CARET_CHARS: Final = 100
 _MAX_DIGITS: Final = 18
+_MAX_KEPT: Final = 4 * MAX_NODES  # matchers that keep() goes over
 _CONSTANTS: Final = {"True": True, "False": False}
 _ESCAPE = re.compile(
     r"\\(?:([\\'\"abfnrtv])|([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.?))",
@@ -56,7 +57,7 @@ class Builder:
     def __init__(self, text: str, names: Mapping[str, Condition]) -> None:
         self._text = text
         self._names = names
-        self._terms = 0
+        self._terms = self._kept = 0
         self._expressions = 0
 
     def build(self, tree: Tree[Token] | Token) -> Condition:
@@ -122,6 +123,10 @@ class Builder:
         call = self._find(vocabulary.METHODS, name, "method")
         self._term(name.start_pos)
         self._condition(of, f".{name}() belongs to a condition")
+        if name == "keep":  # it makes all matchers anew
+            self._kept += len(of.value.matchers)
+            if self._kept > _MAX_KEPT:
+                self._fail(name.start_pos, "keep() is called too often: call it once, on the whole")
         item = self._called(call, name.start_pos or 0, (of.value,), arguments)
         return _Item(item.value, of.at)
 

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 MAX_CHARS: Final = 65_536
 MAX_NESTING: Final = 64
 # Names, literals, operators and signs together. Each costs some 6 us.
-MAX_TOKENS: Final = 6000
+MAX_TOKENS: Final = 4500
 
 _building = threading.Lock()
-_TOKEN = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|[A-Za-z0-9_-]+|&&|\|\||[^ \t\r\n]""")
+_TOKEN = re.compile(
+    r"""'[^'\\\n]*(?:\\.[^'\\\n]*)*'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[A-Za-z0-9_-]+|&&|\|\||[^ \t\r\n]"""
+)
 # What may follow, in the author's words. Where a name and a string may, all that begins a condition may.
 _WORDS: Final = {
     "NAME": "a condition",
@@ -50,7 +52,7 @@ def parse(text: str, names: Mapping[str, Condition] | None = None) -> Condition:
 
     text: Python as `str(condition)` gives it (event(...), &, |, ~, at_least(...), .within(...) and so on);
     &&, || and ! are &, | and ~. names: the conditions that names in it stand for, of letters, digits, - and
-    _. & binds tighter than |, and ~ tighter than &. At most 65,536 characters, 6,000 tokens, 64 levels of
+    _. & binds tighter than |, and ~ tighter than &. At most 65,536 characters, 4,500 tokens, 64 levels of
     brackets, 256 names and calls, and 4,096 characters of where and sql. Errors tell line and column.
     """
     if not isinstance(text, str):
@@ -69,6 +71,8 @@ def _check_tokens(text: str) -> None:
         if number > MAX_TOKENS:
             fail(text, token.start(), f"the text is too long: at most {MAX_TOKENS} names, literals and signs")
         sign = token[0]
+        if sign in ("'", '"'):  # one by one, each open quote would be sought to the end of the text
+            fail(text, token.start(), "this string is not closed")
         if sign in "([{":
             nesting += 1
             if nesting > MAX_NESTING:
@@ -108,8 +112,6 @@ def _built() -> Lark:
 def _unexpected(text: str, at: int, expected: Collection[str]) -> str:
     found = _TOKEN.match(text, at)
     here = found[0] if found else ""
-    if here in ("'", '"') and "STRING" in expected:
-        return "this string is not closed"
     before = text[:at].rstrip()[-4:].split(" ")[-1]
     for word in (here, before):  # `not` passes for a name until something follows it
         if word in _PYTHON:

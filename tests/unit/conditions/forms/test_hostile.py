@@ -1,0 +1,36 @@
+"""Whatever is read: a value or a ConditionError, and nothing else. `make fuzz-forms` runs longer."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+import pytest
+from interlock.conditions import ConditionError
+
+from .hostile import READERS
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_random_input_is_read_or_refused(kind: str) -> None:
+    """Some are valid: else only the first check of a reader would be tested."""
+    valid = 0
+    for seed in range(200):
+        given = READERS[kind].random_input(random.Random(seed))
+        try:
+            with contextlib.suppress(ConditionError):
+                READERS[kind].read(given)
+                valid += 1
+        except Exception as error:
+            raise AssertionError(f"{kind}, seed {seed}: {given!r:.300}") from error
+    assert valid >= 2
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_the_dearest_known_inputs_are_read_or_refused(kind: str) -> None:
+    for name, given in READERS[kind].worst():
+        try:
+            with contextlib.suppress(ConditionError):
+                READERS[kind].read(given)
+        except Exception as error:
+            raise AssertionError(f"{kind}: {name}") from error
