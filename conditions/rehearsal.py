@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ..events.event import Event
@@ -14,7 +14,7 @@ from .key import KeyPart, canonical_key
 from .state import EMPTY, Match, State
 from .step import Tick, opened, step
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNKEYED: Final = ""
 
 

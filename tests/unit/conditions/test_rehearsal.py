@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from interlock.conditions import ConditionError, Firing, absent, event, rehearse, sequence
 from interlock.events import Event
 
-START = datetime(2026, 11, 20, tzinfo=timezone.utc)
+START = datetime(2026, 11, 20, tzinfo=UTC)
 a, b = event("a", label="a"), event("b", label="b")
 keyed_a, keyed_b = event("a", label="a", by="subject"), event("b", label="b", by="subject")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -78,7 +78,7 @@ def test_a_period_is_that_of_its_expression_and_zone() -> None:
     """R1"""
     reset = (a & b).resets("0 6 * * *", timezone="Europe/London")
     assert isinstance(reset, Reset)
-    six = datetime(2026, 7, 1, 5, tzinfo=timezone.utc)  # in London
+    six = datetime(2026, 7, 1, 5, tzinfo=UTC)  # in London
     assert reset.periods.of(millis(six) * 1000)[0] == millis(six) * 1000
     assert reset.periods.of(millis(six) * 1000 - 1)[1] == millis(six) * 1000
 

@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import interlock.conditions
@@ -32,7 +32,7 @@ from interlock.conditions import (
 )  # fmt: skip
 from interlock.events import Event
 
-MONDAY = datetime(2026, 11, 16, tzinfo=timezone.utc)
+MONDAY = datetime(2026, 11, 16, tzinfo=UTC)
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 LABELS = "abcdefgh"
 # What the text of a condition may name: all that is public, and a matcher for each letter.
@@ -162,7 +162,7 @@ def told(firing: Firing) -> str:
 
 def millis(moment: datetime) -> int:
     """Milliseconds since the epoch."""
-    return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(milliseconds=1)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def at(text: str) -> datetime:
