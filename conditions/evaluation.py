@@ -196,6 +196,9 @@ class Chain(Node):
         return Found(parts)
 
     def partial(self, view: View) -> Partial:
+        whole = self.met(view)
+        if whole is not None:
+            return Partial(whole.parts, ())
         parts: Parts = ()
         for place, node in enumerate(self.of):  # X8: from its beginning
             found = earliest(node, view)
