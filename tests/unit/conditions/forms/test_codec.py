@@ -87,7 +87,7 @@ def test_what_version_1_can_say_is_written_in_it(condition: Condition) -> None:
         (a.quiet("5m"), {"quiet": {"of": A, "duration_ms": 300_000}}),
         ((a | b).ordered(), {"ordered": {"any": [A, B]}}),
         (
-            a.expires(after="1s", at="2026-11-20T18:00:00.5+01:00"),
+            a.expires(after="1s", at="2026-11-20T18:00:00.500+01:00"),
             {"expires": {"of": A, "after_ms": 1000, "at": "2026-11-20T17:00:00.500Z"}},
         ),
     ],
