@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from ..events.attributes import shown
@@ -14,9 +14,9 @@ from .errors import ConditionError
 from .windows import is_matchers
 
 ArmedBy = Literal["event", "subscription"]
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_MAX_MOMENT_MS: Final = (datetime(9999, 12, 31, tzinfo=timezone.utc) - _EPOCH) // _MILLISECOND
+_MAX_MOMENT_MS: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -168,7 +168,7 @@ class LocalAirflow:
 
     def start_triggerer(self, timeout_s: float = 60.0) -> None:
         """Starts one more triggerer and returns when it is alive."""
-        before = datetime.now(timezone.utc)
+        before = datetime.now(UTC)
         self._start_triggerer()
         deadline = time.monotonic() + timeout_s
         while not any(job["start_date"] >= before for job in self.api.jobs("TriggererJob")):

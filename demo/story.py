@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 
 from .check import absent
 from .evidence import EVENT_TOPIC, WAITED_FOR, StoredEvent, read_events
@@ -62,7 +62,7 @@ FAULTS = {
 
 def business_dates(number: int) -> tuple[date, date]:
     """The two dates of the story with this number; the day after them belongs to no story."""
-    today = datetime.now(timezone.utc).date()
+    today = datetime.now(UTC).date()
     return today - timedelta(days=2 + 3 * number), today - timedelta(days=1 + 3 * number)
 
 
@@ -112,7 +112,7 @@ class Story:
         self._await_reports()
 
     def _run(self, dag_id: str, day: date, remark: str, conf: dict[str, object] | None = None) -> None:
-        logical_date = datetime(day.year, day.month, day.day, tzinfo=timezone.utc)
+        logical_date = datetime(day.year, day.month, day.day, tzinfo=UTC)
         self._runs[dag_id, day] = self._api.trigger(dag_id, logical_date=logical_date, conf=conf)
         self._progress.say(f"{day}  {dag_id} started: {remark}")
 

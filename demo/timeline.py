@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from .check import Step
 
@@ -21,5 +21,5 @@ def lines(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _line(at_ms: int, what: str, remark: str) -> str:
-    moment = datetime.fromtimestamp(at_ms / 1000, timezone.utc)
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
     return f"    {moment:%H:%M:%S}.{moment.microsecond // 1000:03d}  {what:44} {remark}".rstrip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from .bus import Committed, Output, Record, TopicPartition
 from .config import BusConfig
@@ -43,7 +43,7 @@ class Outputs:
             "interlock_reason": reason if len(reason) <= _REASON_CHARS else reason[:_REASON_CHARS] + " ...",
             "interlock_stage": stage,
             "interlock_origin": str(record),
-            "interlock_time": datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds"),
+            "interlock_time": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
         }
         key, value, own = record.key, record.value, list(record.headers or ())
         size = len(key or b"") + len(value or b"") + sum(len(name) + len(raw or b"") for name, raw in own)

@@ -95,7 +95,9 @@ class Registry:
             condition = registration.build_condition()
             condition.check_key(registration.key is not None)
             if condition.needs_ticks:
-                raise RecordError(f"its condition, {condition}, needs timers, which this engine does not have")
+                raise RecordError(
+                    f"its condition, {condition}, needs timers, which this engine does not have"
+                )
             if registration.key is not None:
                 canonical_key(registration.key)
         except (RecordError, InterlockError) as e:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -215,7 +215,7 @@ class TriggerTask:
             id=firing_id(registered.incarnation, key, fired.outcome, fired.taking_part),
             outcome="met",
             key=key or None,
-            fired_at=datetime.fromtimestamp(now, timezone.utc).isoformat(timespec="milliseconds"),
+            fired_at=datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
             events=events,
             origins=origins,
         )

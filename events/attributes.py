@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 
 SPECVERSION = "1.0"
 REQUIRED = ("specversion", "id", "source", "type")
@@ -92,7 +92,7 @@ def parse_timestamp(text: str) -> datetime:
         offset = -offset if zone[0] == "-" else offset
     local = datetime(
         int(match["year"]), int(match["month"]), int(match["day"]),
-        int(match["hour"]), int(match["minute"]), second, micro, timezone.utc,
+        int(match["hour"]), int(match["minute"]), second, micro, UTC,
     )  # fmt: skip
     try:
         return local - offset
@@ -105,7 +105,7 @@ def format_timestamp(value: datetime) -> str:
     if value.utcoffset() is None:
         raise ValueError("it has no time zone; give an aware datetime, e.g. datetime.now(timezone.utc)")
     try:
-        utc = value.astimezone(timezone.utc)
+        utc = value.astimezone(UTC)
     except OverflowError as error:
         raise ValueError("it lies outside the years 1 to 9999 in UTC") from error
     return utc.replace(tzinfo=None).isoformat() + "Z"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from cloudevents.core.v1.event import CloudEvent
@@ -12,7 +12,7 @@ from .attributes import REQUIRED, SPECVERSION, shown
 from .errors import EventError
 from .event import Event
 
-_SOME_TIME = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_SOME_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_cloudevent(event: Event) -> CloudEvent:

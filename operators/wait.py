@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseHook, BaseSensorOperator
@@ -63,7 +63,7 @@ class EventSensor(BaseSensorOperator):
         super().__init__(**kwargs)
         if not isinstance(condition, Condition):
             raise ConditionError(
-                f"EventSensor {self.task_id!r}: condition must be made with interlock.event() and what joins it; "
+                f"EventSensor {self.task_id!r}: condition must be made with interlock.event() and its like; "
                 f"got {type(condition).__name__}."
             )
         # A condition travels to the engine as JSON: what would not come back equal is an error here.
@@ -84,8 +84,8 @@ class EventSensor(BaseSensorOperator):
                 )
         if condition.needs_ticks:
             raise ConditionError(
-                f"EventSensor {self.task_id!r}: {condition} is met, ended or ordered by the passing of time, "
-                "and the engine of this release has no timers: it would wait for ever. Conditions of matchers, "
+                f"EventSensor {self.task_id!r}: {condition} is met, ended or ordered by the passing of "
+                "time, and the engine of this release has no timers: it would wait for ever. Conditions of matchers, "
                 "&, |, at_least, count, within(), resets() and sequence(ordered=False) run."
             )
         if not deferrable:
@@ -112,7 +112,7 @@ class EventSensor(BaseSensorOperator):
         key = None if self.key is None else canonical_key(self.key)
         since = self._since(context)
         subscription = task_identity(context, config.deployment)
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         trigger = EventTrigger(
             subscription=subscription,
             condition=self.condition.to_json(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def describe(spark: SparkSession, now: datetime) -> Application:
     if session is None:
         context = spark.sparkContext
         user = context.sparkUser()
-        started_at = datetime.fromtimestamp(context.startTime / 1000, timezone.utc)
+        started_at = datetime.fromtimestamp(context.startTime / 1000, UTC)
     return Application(
         id=_setting(spark, "spark.app.id") or session or "unknown",
         name=_setting(spark, "spark.app.name") or "spark",

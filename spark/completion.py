@@ -9,7 +9,7 @@ import os
 from collections import UserDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -79,7 +79,7 @@ class Completion:
 
     def __enter__(self) -> Completion:
         settings = read_settings(lambda setting: self._spark.conf.get(setting, None))
-        self._work = _Work(self.name, describe(self._spark, datetime.now(timezone.utc)), settings)
+        self._work = _Work(self.name, describe(self._spark, datetime.now(UTC)), settings)
         # Data that is no JSON is told before the work, not after it.
         self._work.event(self.data, None)
         return self
@@ -110,7 +110,7 @@ class _Work:
     settings: Settings
 
     def event(self, author_data: Mapping[str, object], failure: BaseException | None) -> Event:
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         outcome = SPARK_APPLICATION_SUCCEEDED if failure is None else SPARK_APPLICATION_FAILED
         data: dict[str, object] = {**author_data, "application": self.application.to_data(now)}
         if task := airflow_task(os.environ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
@@ -158,5 +158,5 @@ def _seconds_until(moment: str | None) -> float | None:
     """Seconds from now, 0 for a moment that is over; None where there is none."""
     if moment is None:
         return None
-    left = datetime.fromisoformat(moment) - datetime.now(timezone.utc)
+    left = datetime.fromisoformat(moment) - datetime.now(UTC)
     return max(0.0, left.total_seconds())

@@ -10,7 +10,7 @@ import heapq
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol
 
 from ...events import content
@@ -34,7 +34,7 @@ _MAX_TERM_CHARS: Final = 512
 _MAX_ID_CHARS: Final = 1024
 _MAX_KEY_CHARS: Final = 512
 _DATA = "data."
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _QUOTED_OR_NUMBER = re.compile(r"""[\"'].*[\"']|\b[0-9]+\b""", re.DOTALL)
 

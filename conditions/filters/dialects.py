@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from ...events.attributes import shown
 from ...events.event import Event
 from ..errors import ConditionError
+from .cel import Where
 from .filter import (
     ACCEPTED,
     MAX_FILTER_DEPTH,
@@ -21,6 +22,7 @@ from .filter import (
     arguments,
     check_size,
     checked_pairs,
+    is_unicode,
     quoted,
 )
 
@@ -216,6 +218,8 @@ class Sql(Filter):
     def __init__(self, expression: str, /) -> None:
         if not isinstance(expression, str):
             raise ConditionError(f"Sql() got a {type(expression).__name__}: give the expression as a string")
+        if not is_unicode(expression):
+            raise ConditionError(f"Sql({shown(expression)}) is no Unicode text")
         from .cesql import compile  # noqa: A004  # loads the parser, which most conditions do without
 
         compiled = compile(expression)
@@ -306,4 +310,9 @@ def _check_filter(where: str, value: object) -> None:
         raise ConditionError(
             f"the {where} is a {type(value).__name__}: give a filter, such as Prefix(subject=...); JSON is"
             " read by filter_from_json"
+        )
+    if isinstance(value, Where):
+        raise ConditionError(
+            f"the {where} is a Where, which no dialect of CloudEvents can say: write event(where=...) beside"
+            " filters, or Sql(...)"
         )

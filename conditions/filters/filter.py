@@ -103,9 +103,20 @@ def checked_text(caller: str, what: str, value: object, limit: int) -> str:
         raise ConditionError(f"{caller}({what}='') is empty: leave it out or give a value")
     if len(value) > limit:
         raise ConditionError(f"{caller}({what}=...) has {len(value)} characters: at most {limit}")
-    if any("\ud800" <= char <= "\udfff" for char in value):
+    if not is_unicode(value):
         raise ConditionError(f"{caller}({what}={shown(value)}) is no Unicode text")
     return str.__str__(value)
+
+
+def is_unicode(text: str) -> bool:
+    """False for a text with half a surrogate pair, which has no bytes in UTF-8."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def arguments(pairs: Mapping[str, str]) -> str:

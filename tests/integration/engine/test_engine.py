@@ -48,7 +48,9 @@ def test_a_pair_does_not_fire_when_the_keys_differ(bench: Any, eventually: Any) 
 def test_counts_windows_filters_and_composite_keys_are_decided_by_the_engine(
     bench: Any, eventually: Any
 ) -> None:
-    failed = event(filters=[{"prefix": {"type": "com.bank."}}, {"sql": "type LIKE '%.failed'"}], label="failed")
+    failed = event(
+        filters=[{"prefix": {"type": "com.bank."}}, {"sql": "type LIKE '%.failed'"}], label="failed"
+    )
     trades = event("trades", where="data.rows > 0", by=("data.day", "data.market"))
     prices = event("prices", by=("data.day", "data.market"))
     with bench.engine(), bench.waiting() as waiting:

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
 
@@ -20,7 +20,7 @@ from interlock.conditions import calendar
 from interlock.conditions.calendar import BEGINNING, END, MAX_ZONE_CHARS, Periods
 from interlock.conditions.errors import ConditionError
 
-UTC = timezone.utc
+UTC = UTC
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000
 HOUR = 3600 * SECOND

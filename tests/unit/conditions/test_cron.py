@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import pytest
 from croniter import croniter
@@ -134,7 +134,7 @@ def test_what_is_accepted_the_library_reads_and_finds(fields: list[str]) -> None
         text = parse(" ".join(fields)).text
     except ConditionError:
         return
-    new_year = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    new_year = datetime(2026, 1, 1, tzinfo=UTC)
     search = croniter(text, new_year, ret_type=datetime)
     after = search.get_next()
     assert search.get_prev(start_time=after) <= new_year < after

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -33,7 +33,7 @@ CET = timezone(timedelta(hours=1))
         pytest.param("2026-11-20T00:00:00.1234567890z", "2026-11-20T00:00:00.123456789Z", id="K5-digits"),
         pytest.param(datetime(2026, 11, 20, 1, 30, tzinfo=CET), "2026-11-20T00:30:00Z", id="K5-datetime"),
         pytest.param("2026-11-20T00:00:00+00:00", "2026-11-20T00:00:00Z", id="K6-ts"),
-        pytest.param(datetime(2026, 11, 20, tzinfo=timezone.utc), "2026-11-20T00:00:00Z", id="K6-datetime"),
+        pytest.param(datetime(2026, 11, 20, tzinfo=UTC), "2026-11-20T00:00:00Z", id="K6-datetime"),
         pytest.param("2026-11-20T00:00:00", "2026-11-20T00:00:00", id="K7-no-zone"),
         pytest.param("2016-12-31T23:59:60Z", "2016-12-31T23:59:60Z", id="K7-leap"),
         pytest.param("2026-02-30T00:00:00Z", "2026-02-30T00:00:00Z", id="K7-no-day"),

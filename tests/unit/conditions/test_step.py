@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
@@ -32,7 +32,7 @@ BOTH = event(source="/s", label="s")
 
 
 def match(condition: Condition, type_: str, id_: str, time_s: int | None = None, at_ms: int = 0) -> Match:
-    time = None if time_s is None else datetime.fromtimestamp(time_s, timezone.utc)
+    time = None if time_s is None else datetime.fromtimestamp(time_s, UTC)
     sent = Event.of(type_, "/s", id=id_, time=time)
     numbers = tuple(n for n, matcher in enumerate(condition.matchers) if matcher.accepts(sent))
     return Match(sent, numbers, "events", 0, 0, at_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import msgspec
 import pytest
@@ -24,9 +24,7 @@ def test_every_bad_argument_is_named_at_once() -> None:
 
 
 def test_extensions_are_kept_as_canonical_strings() -> None:
-    event = Event.of(
-        "t", "/s", urgent=True, level=-7, raw=b"\xff", due=datetime(2026, 1, 2, tzinfo=timezone.utc)
-    )
+    event = Event.of("t", "/s", urgent=True, level=-7, raw=b"\xff", due=datetime(2026, 1, 2, tzinfo=UTC))
     assert {name: event.attributes[name] for name in ("urgent", "level", "raw", "due")} == {
         "urgent": "true", "level": "-7", "raw": "/w==", "due": "2026-01-02T00:00:00Z",
     }  # fmt: skip
@@ -45,13 +43,13 @@ def test_an_id_is_drawn_unless_given_and_no_time_is_invented() -> None:
 
 def test_time_is_utc_whatever_its_zone() -> None:
     event = Event.of("t", "/s", time="2026-11-20T01:30:00.1234567+01:00")
-    assert event.time == datetime(2026, 11, 20, 0, 30, 0, 123456, tzinfo=timezone.utc)
+    assert event.time == datetime(2026, 11, 20, 0, 30, 0, 123456, tzinfo=UTC)
 
 
 @given(st.datetimes(timezones=st.timezones()))
 def test_any_aware_datetime_is_a_valid_time(value: datetime) -> None:
     try:
-        expected = value.astimezone(timezone.utc)
+        expected = value.astimezone(UTC)
     except OverflowError:
         return
     assert Event.of("t", "/s", time=value).time == expected

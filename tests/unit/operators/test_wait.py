@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +20,7 @@ from interlock.triggers.payload import Payload
 SOLO = event("x")
 PAIR = event("x", by="data.day") & event("y", by="data.day")
 MIXED = event("x", by="data.day") & event("y")
-DAY = datetime(2026, 11, 20, tzinfo=timezone.utc)
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
@@ -133,7 +133,7 @@ def test_a_key_that_is_rendered_to_nothing_fails_its_task_and_lets_no_other_key_
 
 
 def test_it_defers_to_a_trigger_with_all_it_needs_and_no_secret() -> None:
-    before = datetime.now(timezone.utc)
+    before = datetime.now(UTC)
     kwargs = deferred(sensor(PAIR, key="20261120", timeout=60, bus="b", kafka_conn_id="mine"))
     assert kwargs["subscription"] == "airflow/dag/run/wait"
     assert kwargs["condition"] == PAIR.to_json()

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import pytest
@@ -24,7 +24,7 @@ CONDITION = event("x")
 
 
 def in_seconds(seconds: float) -> str:
-    return (datetime.now(timezone.utc) + timedelta(seconds=seconds)).isoformat()
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
 
 
 def a_trigger(**changes: Any) -> EventTrigger:
@@ -237,10 +237,10 @@ def test_a_bus_that_cannot_be_looked_at_does_not_keep_a_task_beyond_its_time(
 
 def test_a_firing_is_kept_until_its_task_may_be_resumed(waits: FakeWaits) -> None:
     waits.then = lambda wait: wait.deliver(delivery(wait))
-    floor = datetime.now(timezone.utc) + timedelta(seconds=0.4)
+    floor = datetime.now(UTC) + timedelta(seconds=0.4)
     [payload] = events_of(a_trigger(resume_not_before=floor.isoformat()))
     assert payload["outcome"] == "fired"
-    assert datetime.now(timezone.utc) >= floor
+    assert datetime.now(UTC) >= floor
 
 
 def test_a_run_that_is_cancelled_closes_its_wait(waits: FakeWaits) -> None:

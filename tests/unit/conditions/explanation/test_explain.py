@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ from interlock.conditions.explanation.node import Apart, Explained, Note
 from interlock.conditions.explanation.wording import about, clean, printed, when
 from interlock.events import Event
 
-NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
 MINUTE_MS = 60_000
 a, b, c = event("a", label="a"), event("b", label="b"), event("c", label="c")

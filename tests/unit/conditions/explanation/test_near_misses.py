@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from interlock.conditions.filters import Any as AnyFilter
 from interlock.conditions.filters import Exact, Prefix, Sql, Where
 from interlock.events import Event
 
-NOON = datetime(2026, 11, 20, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 NOON_MS = int(NOON.timestamp() * 1000)
 DAY = "2026-11-20"
 rates = event("com.bank.rates", by="data.day", label="rates")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock.conditions import ConditionError, filters
-from interlock.conditions.filters import All, Exact, Filter, Not, Prefix, Sql, Suffix, filter_from_json
+from interlock.conditions.filters import All, Exact, Filter, Not, Prefix, Sql, Suffix, Where, filter_from_json
 from interlock.conditions.filters import Any as AnyOf
 from interlock.conditions.filters.filter import MAX_FILTER_DEPTH, MAX_FILTER_NODES
 from interlock.events import Event
@@ -272,3 +272,14 @@ def test_any_json_gives_a_filter_or_a_condition_error(obj: object) -> None:
     for given_ in (obj, {"all": [obj]}, {"not": obj}, {"exact": obj}, {"sql": obj}):
         with contextlib.suppress(ConditionError):
             filter_from_json(given_)
+
+
+@pytest.mark.parametrize("group", [All, AnyOf, Not])
+def test_a_where_has_no_place_among_the_dialects(group: type[Filter]) -> None:
+    with pytest.raises(ConditionError, match=r"no dialect of CloudEvents.*event\(where="):
+        group(Where("data.x > 1"))  # type: ignore[call-arg]
+
+
+def test_an_expression_with_half_a_surrogate_pair_is_refused() -> None:
+    with pytest.raises(ConditionError, match="no Unicode text"):
+        Sql("type = '\ud800'")
