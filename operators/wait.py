@@ -84,9 +84,9 @@ class EventSensor(BaseSensorOperator):
                 )
         if condition.needs_ticks:
             raise ConditionError(
-                f"EventSensor {self.task_id!r}: {condition} is met, ended or ordered by the passing of "
-                "time, and the engine of this release has no timers: it would wait for ever. Conditions of matchers, "
-                "&, |, at_least, count, within(), resets() and sequence(ordered=False) run."
+                f"EventSensor {self.task_id!r}: the passing of time meets, ends or orders {condition}, and the "
+                "engine of this release has no timers: it would wait for ever. What runs: matchers, &, |, "
+                "at_least, count, within(), resets() and sequence(ordered=False)."
             )
         if not deferrable:
             raise ValueError(
