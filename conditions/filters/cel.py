@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
@@ -85,6 +85,10 @@ class Where(Filter):
         return (Where, (self.source,))  # the text alone: it is compiled where it is read
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:  # once: each event that is refused is told it
         return f"Where({quoted(self.source)})"
 
     def _refused(self, error: str) -> Verdict:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from ...events.attributes import shown
@@ -245,6 +246,10 @@ class Sql(Filter):
         return (Sql, (self.expression,))  # the text alone: it is compiled where it is read
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:  # once: each event that is refused is told it
         return f"Sql({quoted(self.expression)})"
 
 
