@@ -85,8 +85,8 @@ class EventSensor(BaseSensorOperator):
         if condition.needs_ticks:
             raise ConditionError(
                 f"EventSensor {self.task_id!r}: the passing of time meets, ends or orders {condition}, and "
-                "the engine of this release has no timers: it would wait for ever. What runs: matchers, &, |, "
-                "at_least, count, within(), resets() and sequence(ordered=False)."
+                "the engine of this release has no timers: it would wait for ever. What runs: matchers, &, "
+                "|, at_least, count, within(), resets() and sequence(ordered=False)."
             )
         if not deferrable:
             raise ValueError(
