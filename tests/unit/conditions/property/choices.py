@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
 from interlock.conditions import AllOf, AnyOf, Condition, Match, Matcher
@@ -18,7 +18,7 @@ from interlock.conditions.windows import Reset, Window, Within
 
 from .periods import period_of
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Identity = tuple[str, str]
 Rank = tuple[int, str, str]
@@ -291,7 +291,13 @@ def choice_at_end(node: Window, opening: Match, refuters: list[Match], view: Vie
 def told(
     node: Condition, view: View, *, outermost: bool = False
 ) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
-    """X8: what takes part, and the numbers of the matchers that are missing. The outermost is not met."""
+    """X8: what takes part, and the numbers of the matchers that are missing.
+
+    outermost: the whole condition, or a branch of its outermost `|`; neither is met.
+    """
+    met = None if outermost else first_choice(node, view)
+    if met is not None:
+        return met.parts, frozenset()
     if isinstance(node, (Matcher, Count)):
         matcher, n = (node.of, node.n) if isinstance(node, Count) else (node, 1)
         number = view.numbers[matcher]
@@ -299,11 +305,10 @@ def told(
         given = held[-n:] if view.direction(matcher) == "latest" else held[:n]
         missing = frozenset({number}) if len(held) < n else frozenset()
         return frozenset((number, match.identity) for match in given), missing
-    if isinstance(node, AnyOf) and outermost:
+    if isinstance(node, AnyOf):
+        return _told_by_all(node.operands, view, outermost=outermost)
+    if isinstance(node, AtLeast):
         return _told_by_all(node.operands, view)
-    if isinstance(node, (AnyOf, AtLeast)):
-        met = first_choice(node, view)
-        return (met.parts, frozenset()) if met is not None else _told_by_all(node.operands, view)
     if isinstance(node, AllOf):
         return _told_by_all(node.operands, view)
     if isinstance(node, Sequence):
@@ -318,12 +323,12 @@ def told(
 
 
 def _told_by_all(
-    operands: Iterable[Condition], view: View
+    operands: Iterable[Condition], view: View, *, outermost: bool = False
 ) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
     given: frozenset[tuple[int, Identity]] = frozenset()
     missing: frozenset[int] = frozenset()
     for operand in operands:
-        parts, lacks = told(operand, view)
+        parts, lacks = told(operand, view, outermost=outermost)
         given, missing = given | parts, missing | lacks
     return given, missing
 

@@ -85,8 +85,7 @@ class Oracle:
         self.ends = [n for n in self.branches if isinstance(n, Window) and n.negated]
         self.silences = [n for n in nodes(condition) if isinstance(n, Absent)]
         self.quiets = [n for n in nodes(condition) if isinstance(n, Quiet)]
-        timers = bool(self.ends or self.silences or self.quiets) or self.expires is not None
-        self.goes_by_ticks = timers or self.is_ordered
+        self.has_timers = bool(self.ends or self.silences or self.quiets) or self.expires is not None
         self.rooms = self._rooms()
         self.passing = {self.numbers[m] for m in self._windowed() if m.keeps != "all"}  # I7
         self._reset(at_ms, since_ms)
@@ -138,16 +137,15 @@ class Oracle:
     def _arrive(self, match: Match) -> list[Fired]:
         if match.timestamp_ms < self.since_ms:  # Y1
             return []
-        late = self.tick_ms is not None and match.timestamp_ms < self.tick_ms
         due = self.due()
-        if not late and (self.is_ordered or (due is not None and match.timestamp_ms >= due)):  # W1, W5
+        if self.is_ordered or (due is not None and match.timestamp_ms >= due):  # W1, W5, W6
             self.waiting.append(match)
             self.waiting.sort(key=lambda each: (each.timestamp_ms, *each.identity))
             if len(self.waiting) > WAITING:  # W4
                 self.waiting.pop()
                 self.dropped += 1
             return []
-        return self._enter(match)  # W6
+        return self._enter(match)
 
     def _proceed(self, until: int | None) -> list[Fired]:
         """W2, W3, W5: in order of time, what waits enters and what is due is judged."""
@@ -231,7 +229,7 @@ class Oracle:
         windowed = self._windowed()
         for matcher, need in _needs(self.condition).items():
             if matcher.keeps == "all":
-                rooms[self.numbers[matcher]] = matcher.limit or DEFAULT_LIMIT
+                rooms[self.numbers[matcher]] = max(need, matcher.limit or DEFAULT_LIMIT)
             else:
                 rooms[self.numbers[matcher]] = max(need, ROOM_IN_WINDOW if matcher in windowed else 1)
         return rooms

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 MINUTE_US = 60_000_000
 DAY_US = 24 * 60 * MINUTE_US
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # {cron: minutes between its times in real time}: expressions that run every hour or minute (R2)
 REGULAR = {"0 * * * *": 60, "*/20 * * * *": 20}
@@ -37,7 +37,7 @@ def period_of(cron: str, zone: str, micros: int) -> tuple[int, int]:
 def _instant(day: date, hour: int, minute: int, zone: ZoneInfo) -> int:
     """The first instant at which the local clock shows this time, or the end of the gap that skips it."""
     wanted = datetime.combine(day, time(hour, minute))
-    start = datetime(day.year, day.month, day.day, tzinfo=timezone.utc) - timedelta(hours=15)
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC) - timedelta(hours=15)
     for minutes in range(40 * 60):
         local = (start + timedelta(minutes=minutes)).astimezone(zone).replace(tzinfo=None)
         if local >= wanted:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hypothesis import given
-from interlock.conditions import State
+from interlock.conditions import Match, State
+from interlock.events import Event
 
-from .generators import Case, cases, crowded_cases
-from .oracle import Fired, Oracle, Tick
+from .generators import BASES_MS, LEAVES, Case, cases, crowded_cases, match_of
+from .oracle import WAITING, Fired, Oracle, Tick
 from .runs import examples
 from .shares import Shares
 from .subject import INCARNATION, KEY, first_state, held_identities, id_of, shown, stepped
@@ -60,3 +61,19 @@ def test_step_fires_as_the_oracle_does_when_more_comes_than_is_held(case: Case) 
 def test_step_fires_as_the_oracle_does_when_more_comes_than_is_remembered(case: Case) -> None:
     """D1, D2"""
     compare(case)
+
+
+def test_of_more_matches_than_may_wait_the_last_ones_go() -> None:
+    """W4"""
+    condition = (LEAVES[0] & LEAVES[1]).ordered()
+    inputs: list[Match | Tick] = []
+    for number in range(WAITING + 5):
+        place = number * 7 % (WAITING + 5)  # they come in another order than that of their stamps
+        match = match_of(
+            condition, Event.of("ab"[place % 2], "/s", id=str(place)), BASES_MS[0] + place, number
+        )
+        assert match is not None
+        inputs.append(match)
+    inputs.append(Tick(BASES_MS[0] + 2 * WAITING))
+    fired = compare(Case(condition, None, tuple(inputs)))
+    assert len(fired) == WAITING // 2
