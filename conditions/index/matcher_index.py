@@ -80,15 +80,19 @@ class MatcherIndex(Generic[T]):
         attributes = event.attributes
         types = self._types
         typed, untyped = types.get(attributes.get("type")), types.get(None)
-        if untyped is None:
-            if typed is None:
+        if typed is None:
+            if untyped is None:
                 return []
-            if type(typed) is Hit:
-                return [typed]
+            places = [untyped]
+        elif untyped is not None:
+            places = [typed, untyped]
+        elif type(typed) is Hit:
+            return [typed]
+        else:
+            places = [typed]
         self._turn += 1
         hits: list[Hit[T]] = []
         keys: dict[str | tuple[str, ...], str | None] = {}
-        places = [place for place in (typed, untyped) if place is not None]
         for place in places:  # it grows meanwhile
             if isinstance(place, Hit):
                 hits.append(place)

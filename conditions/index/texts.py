@@ -1,39 +1,45 @@
-"""Texts with values: finds all that a text begins with, with a number of look-ups that is small and bounded.
+"""Texts with values: finds all that a text begins with, in a number of steps that does not grow with them.
 
-Texts lie in one dict for each length, and a look-up probes each length. A level takes MAX_LENGTHS lengths as
-they come; a text of a further one lies below its beginning, in a level of its own. So texts of few lengths
-cost one probe each length, and texts of many do not cost more than some levels' probes. A trie by characters
-was slower in every shape that was measured: its nodes are many, and each is a step.
+Texts that begin alike lie in one level, in a dict under as much of their rest as the shortest of them has;
+what is longer goes on in a level below. So every step of a search is one look-up, most texts part in the
+first ones, and the number of lengths does not matter. A trie by characters takes more steps, each as long;
+one dict for every length has to be probed for all of them.
 """
 
 from __future__ import annotations
 
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
-# More make more probes in a level, fewer make more levels; a level costs about as much as two probes.
-MAX_LENGTHS: Final = 8
-
 
 class _Level(Generic[V]):
-    """The texts that begin alike, without that beginning; `value` is that of the beginning itself."""
+    """Texts that begin alike, without that beginning; `value` is that of the beginning itself.
 
-    __slots__ = ("sealed", "tables", "value")
+    table: {the first `size` characters: the value of the text that ends there, or the level below}.
+    """
+
+    __slots__ = ("size", "table", "value")
 
     def __init__(self, value: V | None = None) -> None:
         self.value = value
-        self.tables: dict[int, dict[str, V | _Level[V]]] = {}
-        self.sealed = False  # it had MAX_LENGTHS lengths
+        self.size = 0
+        self.table: dict[str, V | _Level[V]] = {}
 
-    def length_for(self, text: str) -> int:
-        """How much of the text its table is for; the same as long as the text is here."""
-        size = len(text)
-        if size in self.tables or not self.sealed:
-            return size
-        # Shorter than all others, it can lie below none: the one case in which a level grows beyond the
-        # limit. Taking any other new length would look in another place for texts of it that are here.
-        return max((length for length in self.tables if length < size), default=size)
+    def split(self, size: int) -> None:
+        """Shorten `size`, for a text that is shorter than all that are here.
+
+        The one step whose cost grows with the texts here. It is rare: texts that come in no order have the
+        shortest so far among the first few.
+        """
+        table: dict[str, V | _Level[V]] = {}
+        for head, below in self.table.items():
+            between = table.get(head[:size])
+            if not isinstance(between, _Level):
+                between = table[head[:size]] = _Level()
+                between.size = self.size - size
+            between.table[head[size:]] = below
+        self.size, self.table = size, table
 
 
 class Texts(Generic[V]):
@@ -45,89 +51,76 @@ class Texts(Generic[V]):
         self._root: _Level[V] = _Level()
 
     def __bool__(self) -> bool:
-        return bool(self._root.tables)
+        return bool(self._root.table)
 
     def find(self, whole: str) -> list[V]:
         """The values of all texts that `whole` begins with."""
         found: list[V] = []
-        deeper: list[tuple[_Level[V], str]] | None = None
-        for length, table in self._root.tables.items():
-            below = table.get(whole[:length])
+        level, start = self._root, 0
+        while True:
+            end = start + level.size
+            below = level.table.get(whole[start:end])
             if below is None:
-                continue
-            if type(below) is not _Level:
-                found.append(below)  # type: ignore[arg-type]  # mypy does not narrow by `is not`
-            elif deeper is None:
-                deeper = [(below, whole[length:])]
-            else:
-                deeper.append((below, whole[length:]))
-        for level, rest in deeper or ():  # it grows meanwhile
-            if level.value is not None:
-                found.append(level.value)
-            for length, table in level.tables.items():
-                below = table.get(rest[:length])
-                if type(below) is _Level:
-                    deeper.append((below, rest[length:]))  # type: ignore[union-attr]
-                elif below is not None:
-                    found.append(below)  # type: ignore[arg-type]
-        return found
+                return found
+            if not isinstance(below, _Level):
+                found.append(below)
+                return found
+            if below.value is not None:
+                found.append(below.value)
+            level, start = below, end
 
     def get(self, text: str) -> V | None:
         """The value of this very text."""
         level = self._root
         while True:
-            length = level.length_for(text)
-            below = level.tables.get(length, {}).get(text[:length])
-            if length == len(text):
-                return below.value if isinstance(below, _Level) else below
+            below = level.table.get(text[: level.size])
+            text = text[level.size :]
             if not isinstance(below, _Level):
-                return None
-            level, text = below, text[length:]
+                return None if text else below
+            if not text:
+                return below.value
+            level = below
 
     def __setitem__(self, text: str, value: V) -> None:
         level = self._root
         while True:
-            length = level.length_for(text)
-            table = level.tables.setdefault(length, {})
-            level.sealed = level.sealed or len(level.tables) >= MAX_LENGTHS
-            head = text[:length]
-            below = table.get(head)
-            if length == len(text):
+            if not level.table:
+                level.size = len(text)
+            elif len(text) < level.size:
+                level.split(len(text))
+            head, text = text[: level.size], text[level.size :]
+            below = level.table.get(head)
+            if not text:
                 if isinstance(below, _Level):
                     below.value = value
                 else:
-                    table[head] = value
+                    level.table[head] = value
                 return
             if not isinstance(below, _Level):
-                below = table[head] = _Level(below)
-            level, text = below, text[length:]
+                below = level.table[head] = _Level(below)
+            level = below
 
     def __delitem__(self, text: str) -> None:
         """Take out a text that is there, and every level that has become empty."""
-        level, trail = self._root, list[tuple[_Level[V], int, str]]()
-        while True:
-            length = level.length_for(text)
-            head = text[:length]
-            trail.append((level, length, head))
-            below = level.tables[length][head]
-            if length == len(text):
-                break
-            assert isinstance(below, _Level)  # noqa: S101  # a text that is there ends nowhere else
-            level, text = below, text[length:]
+        level, trail = self._root, list[tuple[_Level[V], str]]()
         left: V | _Level[V] | None = None
-        if isinstance(below, _Level):
-            below.value = None
-            left = below
-        for level, length, head in reversed(trail):
+        while text:
+            head, text = text[: level.size], text[level.size :]
+            trail.append((level, head))
+            below = level.table[head]
+            if isinstance(below, _Level):
+                level = left = below
+            else:
+                left = None
+        if left is not None:
+            level.value = None
+        for level, head in reversed(trail):
             if isinstance(left, _Level):
-                if left.tables:
+                if left.table:
                     return
                 left = left.value  # a level with nothing below is its value
             if left is not None:
-                level.tables[length][head] = left
+                level.table[head] = left
                 return
-            del level.tables[length][head]
-            if not level.tables[length]:
-                del level.tables[length]
-            level.sealed = level.sealed and bool(level.tables)
+            del level.table[head]
             left = level

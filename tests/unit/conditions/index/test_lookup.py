@@ -78,6 +78,17 @@ def test_what_is_a_part_of_a_condition_only_is_refused_and_leaves_nothing() -> N
     assert index._types == {}
 
 
+def test_a_subscription_that_lies_twice_in_a_place_is_removed_without_its_neighbour() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    alone: MatcherIndex[str] = MatcherIndex()
+    for each in (index, alone):
+        each.add("stays", event("a"))
+    index.add("goes", event("a", label="l") & event("a", label="r"))
+    index.remove("goes")
+    assert index.lookup(Event.of("a", "/s")) == [Hit("stays", (0,), "")]
+    assert index._types == alone._types  # nothing around it is left
+
+
 def test_conditions_whose_filters_contradict_each_other_reach_nothing_and_can_be_removed() -> None:
     index: MatcherIndex[str] = MatcherIndex()
     index.add("s", event("a", filters=[Any(Exact(type="b"), All(Exact(tenant="x"), Exact(tenant="y")))]))

@@ -6,10 +6,10 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interlock.conditions.index.texts import MAX_LENGTHS, Texts
+from interlock.conditions.index.texts import Texts
 
-# Few characters and many lengths: most texts begin others, and lengths go beyond what one level has.
-words = st.text("ab", min_size=1, max_size=4 * MAX_LENGTHS)
+# Few characters and many lengths: most texts begin others.
+words = st.text("ab", min_size=1, max_size=12)
 
 
 @settings(max_examples=500, deadline=None)
@@ -19,7 +19,7 @@ def test_find_gives_the_texts_that_a_text_begins_with(
 ) -> None:
     texts: Texts[str] = Texts()
     held: set[str] = set()
-    # texts come, go and come again, which leaves levels that had other lengths before
+    # texts come, go and come again, which leaves levels that were split for others
     for text in given_texts + given_texts[::2]:
         if text in held and random.random() < 0.7:
             del texts[text]
@@ -35,13 +35,23 @@ def test_find_gives_the_texts_that_a_text_begins_with(
     for text in held:
         del texts[text]
     assert not texts
-    assert texts._root.tables == {}
-    assert texts._root.sealed is False
+    assert texts._root.table == {}
 
 
-def test_a_look_up_probes_few_lengths_whatever_the_number_of_lengths() -> None:
+def test_a_search_takes_few_steps_whatever_the_number_of_texts_and_of_lengths() -> None:
+    steps = 0
+
+    class Counted(str):
+        def __getitem__(self, part: object) -> str:
+            nonlocal steps
+            steps += 1
+            return str.__getitem__(self, part)  # type: ignore[index]
+
     texts: Texts[int] = Texts()
     random = Random(1)
-    for number in range(2000):
-        texts["".join(random.choices("abcdefgh", k=random.randint(3, 60)))] = number
-    assert len(texts._root.tables) < 2 * MAX_LENGTHS
+    given_texts = ["".join(random.choices("abcdefgh", k=random.randint(8, 60))) for _ in range(2000)]
+    for number, text in enumerate(given_texts):
+        texts[text] = number
+    for number, text in enumerate(given_texts):
+        assert texts.find(Counted(text + "/rest")) == [number]
+    assert steps < 4 * len(given_texts)
