@@ -199,6 +199,14 @@ def event(
     )
 
 
+def scalar_at(path: tuple[str, ...], event: Event) -> str | int | float | None:
+    """The text or number at a path of members in JSON data, as `where` compares it; None for none."""
+    value = _member(path, event)
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    return value
+
+
 def key_at(path: str | tuple[str, ...], event: Event) -> str | None:
     """The canonical key at a `by` path, or at several, of an event; None if it has none (Matcher.key_of)."""
     if isinstance(path, str):
@@ -218,16 +226,7 @@ def key_at(path: str | tuple[str, ...], event: Event) -> str | None:
 def _key_at(path: str, event: Event) -> str | None:
     value: object
     if path.startswith(_DATA):
-        if not content.is_json(event.datacontenttype):
-            return None
-        try:
-            value = event.payload
-        except EventError:
-            return None
-        for member in path[len(_DATA) :].split("."):
-            if not isinstance(value, dict):
-                return None
-            value = value.get(member)
+        value = _member(tuple(path[len(_DATA) :].split(".")), event)
     else:
         value = event.attributes.get(path)
     if not isinstance(value, (str, int, float)):  # bool is an int; JSON has no other scalars
@@ -236,6 +235,21 @@ def _key_at(path: str, event: Event) -> str | None:
         return canonical_key(value)
     except ConditionError:
         return None
+
+
+def _member(path: tuple[str, ...], event: Event) -> object:
+    """The value at a path of members in JSON data; None where there is none."""
+    if not content.is_json(event.datacontenttype):
+        return None
+    try:
+        value = event.payload
+    except EventError:
+        return None
+    for member in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(member)
+    return value
 
 
 def _filters(given: object) -> list[Filter]:

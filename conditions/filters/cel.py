@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import ModuleType
@@ -14,7 +15,7 @@ from ...events.event import Event
 from ..errors import ConditionError
 from .cel_ast import Node, tree
 from .cel_cost import Allowance, worst
-from .cel_reads import Paths, Reader, Unreadable, paths
+from .cel_reads import Paths, Reader, Scalar, Unreadable, equalities, paths
 from .filter import ACCEPTED, Filter, Verdict, checked_text, quoted
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class _Program:
     data: Paths | None
     attributes: Paths | None
     allowance: Allowance
+    equalities: Mapping[tuple[str, ...], Scalar]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -62,6 +64,12 @@ class Where(Filter):
         """How much of an event it may look at; where it would read more, the event is refused."""
         program: _Program = self.__dict__["_program"]
         return program.allowance
+
+    @property
+    def equalities(self) -> Mapping[tuple[str, ...], Scalar]:
+        """{("data" or "event", member, ...): value}: what an event must have there to be accepted."""
+        program: _Program = self.__dict__["_program"]
+        return program.equalities
 
     def verdict(self, event: Event) -> Verdict:
         program: _Program = self.__dict__["_program"]
@@ -127,7 +135,7 @@ def _compiled(source: str) -> _Program:
     except (RuntimeError, ConditionError) as error:
         raise ConditionError(f"event(where={quoted(source)}): {_readable(str(error))}") from error
     data, attributes = paths(root, "data"), paths(root, "event")
-    return _Program(expression, data, attributes, allowance)
+    return _Program(expression, data, attributes, allowance, equalities(root))
 
 
 def _allowance(root: Node) -> Allowance:

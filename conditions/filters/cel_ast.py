@@ -6,6 +6,7 @@ buffers (checked.proto, syntax.proto), whose field numbers are fixed for good; w
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +15,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _ANY_VALUE: Final = 2
 _CHECKED_EXPR: Final = 4
 _CONST, _IDENT, _SELECT, _CALL, _LIST, _STRUCT, _COMPREHENSION = 3, 4, 5, 6, 7, 8, 9
-_CONST_STRING, _CONST_BYTES = 6, 7
+_CONST_INT64, _CONST_UINT64, _CONST_DOUBLE, _CONST_STRING, _CONST_BYTES = 3, 4, 5, 6, 7
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Node:
     kind: "const", "ident", "select", "call", "list", "struct" or "loop" (what a macro becomes).
     name: of the variable, member, function or message; of a loop its variable.
     text: the string of a constant, None for other constants; of a loop the variable that accumulates.
+    number: the value of a constant that is one.
     children: operands, a call's receiver first; of a loop (range, start, condition, step, result).
     """
 
@@ -31,6 +33,7 @@ class Node:
     name: str = ""
     text: str | None = None
     children: tuple[Node, ...] = ()
+    number: int | float | None = None
 
 
 def tree(serialized: bytes) -> Node:
@@ -42,7 +45,7 @@ def tree(serialized: bytes) -> Node:
 def _expr(data: bytes) -> Node:
     for number, body in _fields(data):
         if number == _CONST and isinstance(body, bytes):
-            return Node("const", text=_constant_text(body))
+            return Node("const", text=_constant_text(body), number=_constant_number(body))
         if number == _IDENT and isinstance(body, bytes):
             return Node("ident", _text(body, 1))
         if number == _SELECT and isinstance(body, bytes):
@@ -69,6 +72,17 @@ def _constant_text(data: bytes) -> str | None:
     for number, body in _fields(data):
         if number in (_CONST_STRING, _CONST_BYTES) and isinstance(body, bytes):
             return body.decode("utf-8", "replace")
+    return None
+
+
+def _constant_number(data: bytes) -> int | float | None:
+    for number, body in _fields(data):
+        if number == _CONST_INT64 and isinstance(body, int):
+            return body - 2**64 if body >= 2**63 else body
+        if number == _CONST_UINT64 and isinstance(body, int):
+            return body
+        if number == _CONST_DOUBLE and isinstance(body, bytes):
+            return float(struct.unpack("<d", body)[0])
     return None
 
 

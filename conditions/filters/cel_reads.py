@@ -16,6 +16,8 @@ from .cel_ast import Node
 Paths = dict[str, "Paths"]
 Value = Union[None, bool, int, float, str, "list[Value]", "dict[str, Value]"]
 
+Scalar = str | int | float
+
 MAX_NESTING: Final = 64
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _UTF8_BYTES: Final = 4
@@ -41,6 +43,30 @@ def paths(root: Node, variable: str) -> Paths | None:
                 break
             level = level.setdefault(name, {})
     return tree
+
+
+def equalities(root: Node) -> dict[tuple[str, ...], Scalar]:
+    """{path: value} of what every event has for which `root` is true: its conjuncts `path == value`.
+
+    A path begins with its variable; values are texts and numbers. An event with another value there, or with
+    none, makes the conjunct false or an error, and so the whole no match.
+    """
+    found: dict[tuple[str, ...], Scalar] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.kind == "call" and node.name == "_&&_":
+            waiting += node.children[::-1]
+        elif node.kind == "call" and node.name == "_==_":
+            for one, other in (node.children, node.children[::-1]):
+                for variable in ("data", "event"):
+                    path = _path(one, variable)
+                    value = other.number if other.text is None else other.text
+                    # beyond 2**53 equality of integers and floating-point numbers is not sure to be Python's
+                    exact = isinstance(value, str) or (value is not None and abs(value) < 2**53)
+                    if path and other.kind == "const" and value is not None and exact:
+                        found.setdefault((variable, *path), value)
+    return found
 
 
 def _collect(node: Node, variable: str, found: set[tuple[str, ...]]) -> None:

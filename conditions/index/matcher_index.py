@@ -10,7 +10,7 @@ from ...events.event import Event
 from ..condition import Condition
 from ..errors import ConditionError
 from ..key import canonical_key
-from ..matcher import Matcher, key_at
+from ..matcher import Matcher, key_at, scalar_at
 from .checks import Check, Checks
 from .routes import Route, routes_of
 from .tree import Hit, Place, Step, put, take, united
@@ -107,6 +107,12 @@ class MatcherIndex(Generic[T]):
                     value = attributes.get(name)
                     if value is not None:
                         places += texts.find(value[::-1] if backwards else value)
+            if place.members is not None:
+                for path, by_value in place.members.items():
+                    member = scalar_at(path, event)
+                    below = None if member is None else by_value.get(member)
+                    if below is not None:
+                        places.append(below)
             if place.keys is not None:
                 for by, waits in place.keys.items():
                     if by not in keys:
@@ -155,6 +161,7 @@ def _steps(route: Route, matcher: Matcher, own: str | None, checks: list[Check])
     if exact:
         steps.append(Step("exact", tuple(name for name, _ in exact), tuple(value for _, value in exact)))
     steps += [Step("affixes", (name, backwards), text) for name, backwards, text in route.affixes]
+    steps += [Step("members", path, text) for path, text in route.members]
     if matcher.by is not None:  # without `by`, beside a keyed one, it passes on to the wait's own key (K23)
         steps.append(Step("keys", matcher.by, own))
     steps += [Step("checks", None, check) for check in checks]

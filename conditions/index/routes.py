@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from ...events.attributes import is_name
 from ..filters import All, Any, Exact, Filter, Prefix, Suffix, Where
+from ..filters.cel_reads import Scalar
 from ..filters.dialects import Comparison, Group, Not
 from ..matcher import Matcher
 
@@ -17,6 +19,11 @@ from ..matcher import Matcher
 MAX_ROUTES: Final = 16
 # Beginnings and endings looked up one below the other; further ones are evaluated.
 MAX_AFFIXES: Final = 4
+# Members of data looked up one below the other; the predicate that needs them is evaluated in any case.
+MAX_MEMBERS: Final = 2
+
+
+Members = tuple[tuple[tuple[str, ...], Scalar], ...]
 
 
 class Affix(NamedTuple):
@@ -33,18 +40,39 @@ class Affix(NamedTuple):
 
 
 class Route(NamedTuple):
-    """exact: sorted by attribute. checks: cheap ones first."""
+    """exact: sorted by attribute. members: (path in the data, its value). checks: cheap ones first."""
 
     exact: tuple[tuple[str, str], ...]
     affixes: tuple[Affix, ...]
     checks: tuple[Filter, ...]
+    members: Members = ()
 
 
 def routes_of(matcher: Matcher) -> tuple[Route, ...]:
     """The routes of a matcher, each once; none where no event can pass it. Equal matchers' are equal."""
     filters = (*((Exact(dict(matcher.exact)),) if matcher.exact else ()), *matcher.filters)
-    where = (matcher.where,) if matcher.where is not None else ()
-    return tuple(dict.fromkeys(_ordered(route, where) for route in _conjunction(filters)))
+    where: tuple[Filter, ...] = ()
+    members: Members = ()
+    if matcher.where is not None:
+        where, members = (matcher.where,), _members(matcher.where)
+        filters += _attributes(matcher.where)
+    routes = (_ordered(route, where)._replace(members=members) for route in _conjunction(filters))
+    return tuple(dict.fromkeys(routes))
+
+
+def _members(where: Where) -> Members:
+    """The members of data that a predicate needs to equal a text or a number: they are looked up."""
+    found = [(path[1:], value) for path, value in where.equalities.items() if path[0] == "data"]
+    return tuple(sorted(found, key=lambda member: member[0])[:MAX_MEMBERS])
+
+
+def _attributes(where: Where) -> tuple[Exact, ...]:
+    """The same for attributes, as filters."""
+    return tuple(
+        Exact({path[1]: value})
+        for path, value in where.equalities.items()
+        if path[0] == "event" and len(path) == 2 and isinstance(value, str) and is_name(path[1]) and value
+    )
 
 
 def _conjunction(filters: Iterable[Filter]) -> list[Route]:

@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, Union
 
 import msgspec
 
+from ..filters.cel_reads import Scalar
 from .checks import Check
 from .texts import Texts
 
@@ -32,16 +33,17 @@ class Node(Generic[T]):
     """A place in the tree; what it has none of is None.
 
     hits: the subscriptions that lie here, by handle. exact: {attributes: {their values: place}}. affixes:
-    {(attribute, backwards): {text: place}}. keys: {`by`: {key: place}}, and under the key None lie those that
-    have none of their own.
+    {(attribute, backwards): {text: place}}. members: {path in the data: {value: place}}. keys: {`by`: {key:
+    place}}, and under the key None lie those that have none of their own.
     """
 
-    __slots__ = ("affixes", "checks", "exact", "hits", "keys")
+    __slots__ = ("affixes", "checks", "exact", "hits", "keys", "members")
 
     def __init__(self) -> None:
         self.hits: dict[T, Hit[T]] | None = None
         self.exact: dict[tuple[str, ...], dict[tuple[str, ...], Place[T]]] | None = None
         self.affixes: dict[tuple[str, bool], Texts[Place[T]]] | None = None
+        self.members: dict[tuple[str, ...], dict[Scalar, Place[T]]] | None = None
         self.keys: dict[str | tuple[str, ...], dict[str | None, Place[T]]] | None = None
         self.checks: dict[Check, Place[T]] | None = None
 
@@ -52,7 +54,7 @@ Place = Union[Hit[T], Node[T]]  # noqa: UP007  # a generic alias needs it before
 class Step(NamedTuple):
     """kind: where it leads on in a node. of: the attributes or path, None for checks. at: the value there."""
 
-    kind: Literal["exact", "affixes", "keys", "checks"]
+    kind: Literal["exact", "affixes", "members", "keys", "checks"]
     of: Hashable
     at: Any
 
@@ -157,7 +159,7 @@ def _drop(node: Node[T], step: Step) -> None:
 
 def _shrink(places: Places[T], at: object, node: Node[T]) -> None:
     """Put in the place of a node what is left of it."""
-    if node.exact or node.affixes or node.keys or node.checks:
+    if node.exact or node.affixes or node.members or node.keys or node.checks:
         node.hits = node.hits or None
     elif not node.hits:
         del places[at]

@@ -284,7 +284,7 @@ def test_a_filter_that_is_no_longer_used_is_not_evaluated() -> None:
 
 def test_a_filter_that_fails_is_no_match_and_counted_once_an_event() -> None:
     index: MatcherIndex[str] = MatcherIndex()
-    sql, where = Sql("INT(tenant) > 5"), Where("data.none.at.all == 1")
+    sql, where = Sql("INT(tenant) > 5"), Where("data.none.at.all > 1")
     index.add("sql", event("t", filters=[sql]))
     index.add("both", event("t", filters=[Any(sql, Exact(tenant="no"))], where=where.source))
     index.add("negated", event("t", filters=[Not(sql)]))
@@ -321,3 +321,53 @@ def test_errors_of_more_filters_than_are_told_apart_are_counted_together(
     assert len(index.errors) == 3
     assert index.errors[checks.OTHER_FILTERS] == 6
     assert index.errors.total() == 10
+
+
+@pytest.mark.parametrize(
+    ("where", "data", "reached"),
+    [
+        ("data.k == 'v'", {"k": "v"}, True),
+        ("data.k == 'v'", {"k": "w"}, False),
+        ("'v' == data.k && data.n > 0", {"k": "v", "n": 1}, True),
+        ("'v' == data.k && data.n > 0", {"k": "v", "n": 0}, False),
+        ("data.n == 5", {"n": 5.0}, True),
+        ("data.n == 5", {"n": True}, False),
+        ("data.n == 1", {"n": True}, False),
+        ("data.n == -0.5 && data.a.b == 'x' && data.c == 'y'", {"n": -0.5, "a": {"b": "x"}, "c": "y"}, True),
+        ("data.k == 'v' || data.n == 5", {"n": 5}, True),
+        ("!(data.k == 'v')", {"k": "w"}, True),
+        ("event.tenant == 'bank' && data.k == 'v'", {"k": "v"}, True),
+        ("event.tenant == 'shop' && data.k == 'v'", {"k": "v"}, False),
+        ("data['k'] == 'v'", {"k": "v"}, True),
+        ("data.k == 'v' && data.k == 'w'", {"k": "v"}, False),
+    ],
+)
+def test_a_predicate_found_by_its_equalities_decides_as_it_does_alone(
+    where: str, data: dict[str, object], reached: bool
+) -> None:
+    sent = Event.of("t", "/s", id="1", tenant="bank", data=data)
+    index: MatcherIndex[str] = MatcherIndex()
+    matcher = event("t", where=where)
+    index.add("w", matcher)
+    assert bool(index.lookup(sent)) is reached is matcher.accepts(sent)
+    index.remove("w")
+    assert len(index) == 0
+
+
+def test_of_predicates_that_need_different_values_only_those_of_the_event_are_evaluated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    plain = Where.verdict
+
+    def counting(where: Where, sent: Event) -> Verdict:
+        asked.append(where.source)
+        return plain(where, sent)
+
+    monkeypatch.setattr(Where, "verdict", counting)
+    index: MatcherIndex[int] = MatcherIndex()
+    for n in range(100):
+        index.add(n, event("t", where=f"data.order == {n} && data.rows > 0"))
+    hits = index.lookup(Event.of("t", "/s", id="1", data={"order": 7, "rows": 2}))
+    assert [hit.handle for hit in hits] == [7]
+    assert asked == ["data.order == 7 && data.rows > 0"]
