@@ -18,6 +18,7 @@ NODES = ("Matcher", "AllOf", "AnyOf", "AtLeast", "Count", "Sequence", "Within", 
 NODES += ("Quiet", "Expires", "Ordered")
 # What is asked of the random cases, in percent.
 LEAST = {**dict.fromkeys(NODES, 5), "with a firing": 30, "with an expiry": 5, "with a reset": 5}
+ENOUGH = 5_000  # cases, for a share to tell of the generator and not of chance
 TABLES: list[str] = []  # for the terminal's summary
 
 
@@ -45,8 +46,10 @@ class Shares:
         return "\n".join(lines)
 
     def check(self) -> None:
-        """AssertionError with the table if something is too rare."""
+        """AssertionError with the table if something is too rare, of ENOUGH cases."""
         TABLES.append(self.table())
+        if self.cases < ENOUGH:
+            return
         rare = [name for name, least in LEAST.items() if self.percent(name) < least]
         assert not rare, f"too rare: {', '.join(rare)}\n{self.table()}"
 
