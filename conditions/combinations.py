@@ -115,7 +115,7 @@ class Count(Condition):
                 f"count() counts the events of one matcher, not {shortened(of)}: count each matcher, or let"
                 ' one accept several types with filters=[{"any": [...]}]'
             )
-        _check_number("count(n)", n, 2, MAX_COUNT, "which are held in the state")
+        _check_number("Count(n)", n, 2, MAX_COUNT, "which are held in the state; count(a, 1) is a")
         room = of.limit or DEFAULT_LIMIT
         if of.keeps == "all" and room < n:
             raise ConditionError(
@@ -160,6 +160,10 @@ class Sequence(Condition):
     @property
     def operands(self) -> tuple[Condition, ...]:
         return self.of
+
+    @property
+    def timed(self) -> bool:
+        return self.in_order
 
     def __str__(self) -> str:
         ordered = "" if self.in_order else ", ordered=False"

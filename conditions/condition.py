@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .matcher import Matcher
     from .plan import Plan
-    from .timers import Expires, Quiet
+    from .timers import ArmedBy, Expires, Quiet
     from .windows import Reset, Within
 
 MAX_NODES: Final = 256
@@ -54,6 +54,18 @@ class Condition:
     def role(self) -> Role:
         """What meets this node."""
         return Role.EVENTS
+
+    @property
+    def timed(self) -> bool:
+        """True if this node by itself needs ticks."""
+        return False
+
+    def timed_nodes(self) -> Iterator[Condition]:
+        """The nodes of the tree that need ticks, outermost first."""
+        if self.timed:
+            yield self
+        for operand in self.operands:
+            yield from operand.timed_nodes()
 
     @cached_property
     def matchers(self) -> tuple[Matcher, ...]:
@@ -204,11 +216,17 @@ class Condition:
 
         return Quiet(self, duration_ms("quiet()", duration, units))
 
-    def expires(self, *, after: str | timedelta | None = None, at: datetime | str | None = None) -> Expires:
+    def expires(
+        self,
+        *,
+        after: str | timedelta | None = None,
+        at: datetime | str | None = None,
+        armed_by: ArmedBy = "subscription",
+    ) -> Expires:
         """When the time is up and this is not met, fires once with outcome `expired` (X1 to X8).
 
-        after: a duration, from the start of the wait, or from a key's first match. at: an aware datetime, or
-        its ISO 8601 text.
+        after: a duration, from the start of a task's wait (where keys are open, from a key's first match);
+        with armed_by="event" from the first match in any case. at: an aware datetime, or ISO 8601 text.
         """
         from .duration import duration_ms
         from .timers import Expires, moment_ms
@@ -217,6 +235,7 @@ class Condition:
             self,
             None if after is None else duration_ms("expires(after=)", after),
             None if at is None else moment_ms(at),
+            armed_by,
         )
 
     def ordered(self) -> Condition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from datetime import timedelta
@@ -16,6 +17,7 @@ _TEXT = re.compile(
     r"(?:([0-9]{1,12})w)?(?:([0-9]{1,12})d)?(?:([0-9]{1,12})h)?(?:([0-9]{1,12})m(?!s))?"
     r"(?:([0-9]{1,12})s)?(?:([0-9]{1,12})ms)?"
 )
+_NAMES: Final = ("weeks", "days", "hours", "minutes", "seconds", "milliseconds")
 _NONE: Final[Mapping[str, float]] = {}
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -31,6 +33,12 @@ def duration_ms(
     if units:
         if value is not None:
             raise ConditionError(f"{what}: give a duration or {', '.join(units)}, not both")
+        for name in units:
+            if name not in _NAMES:
+                near = difflib.get_close_matches(name, (*_NAMES, "lateness", "armed_by"), 1)
+                raise ConditionError(
+                    f"{what} has no argument {shown(name)}" + (f": did you mean {near[0]}=?" if near else "")
+                )
         try:
             value = timedelta(**units)
         except (TypeError, ValueError, OverflowError) as error:
@@ -48,7 +56,8 @@ def duration_ms(
         ms = sum(int(n) * unit for n, unit in zip(match.groups(), _UNITS.values(), strict=True) if n)
     else:
         raise ConditionError(
-            f'{what} is a {type(value).__name__}: a duration such as "2h" or timedelta(hours=2) belongs there'
+            f'{what} takes a duration, such as "2h" or timedelta(hours=2), not a value of type'
+            f" {type(value).__name__}"
         )
     return checked_ms(what, ms, zero)
 

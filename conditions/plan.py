@@ -46,6 +46,7 @@ class Plan:
     ordered: bool
     expires_after_ms: int | None
     expires_at_ms: int | None
+    expires_by_event: bool
     dues: bool
     merge_independent: bool
     masks: tuple[int, ...]
@@ -87,8 +88,10 @@ class _Planner:
         root: Condition = condition
         after: int | None = None
         at: int | None = None
+        by_event = False
         if isinstance(condition, Expires):
             root, after, at = condition.of, condition.after_ms, condition.at_ms
+            by_event = condition.armed_by == "event"
         ordered = isinstance(root, Ordered)
         if isinstance(root, Ordered):
             root = root.of
@@ -125,6 +128,7 @@ class _Planner:
             ordered=ordered,
             expires_after_ms=after,
             expires_at_ms=at,
+            expires_by_event=by_event,
             dues=dues,
             merge_independent=ordered or (is_matchers(root) and after is None and at is None),
             masks=_masks(root, self._numbers) if short else (),

@@ -58,7 +58,8 @@ def _replaced(condition: Condition, changed: Mapping[Matcher, Matcher]) -> Condi
     if isinstance(condition, Ordered):
         return Ordered(_replaced(condition.of, changed))
     if isinstance(condition, Expires):
-        return Expires(_replaced(condition.of, changed), condition.after_ms, condition.at_ms)
+        of = _replaced(condition.of, changed)
+        return Expires(of, condition.after_ms, condition.at_ms, condition.armed_by)
     raise ConditionError(f"keep() of a {type(condition).__name__} has no meaning")
 
 

@@ -50,7 +50,11 @@ def step(
         run = Run(plan, state)
         run.tick(event.time_ms)
         return run.result()
-    return EMPTY, ()
+    if isinstance(event, Cancel):
+        return EMPTY, ()
+    raise ConditionError(
+        f"step got a {type(event).__name__}: its inputs are Match (which holds an Event), Tick and Cancel"
+    )
 
 
 def opened(condition: Condition, at_ms: int, since_ms: int | None = None) -> State:
@@ -61,7 +65,7 @@ def opened(condition: Condition, at_ms: int, since_ms: int | None = None) -> Sta
     plan = condition.plan
     return State(
         since_ms=since_ms,
-        opened_ms=at_ms if plan.expires else None,
+        opened_ms=at_ms if plan.expires and not plan.expires_by_event else None,
         came=dict.fromkeys(plan.armed, at_ms),
     )
 

@@ -35,8 +35,7 @@ class Absent(Condition):
                 f"absent() watches a matcher, or matchers joined with |, not {shortened(of)}: join several"
                 " absent() with &"
             )
-        if armed_by not in ("event", "subscription"):
-            raise ConditionError(f'absent(armed_by={armed_by!r}): "event" or "subscription" belongs there')
+        _check_armed_by("absent", armed_by)
         object.__setattr__(self, "of", of)
         object.__setattr__(self, "duration_ms", checked_ms("absent()", duration_ms))
         object.__setattr__(self, "armed_by", armed_by)
@@ -45,6 +44,10 @@ class Absent(Condition):
     @property
     def operands(self) -> tuple[Condition, ...]:
         return (self.of,)
+
+    @property
+    def timed(self) -> bool:
+        return True
 
     @property
     def role(self) -> Role:
@@ -72,6 +75,10 @@ class Quiet(Condition):
         return (self.of,)
 
     @property
+    def timed(self) -> bool:
+        return True
+
+    @property
     def role(self) -> Role:
         return Role.TIMED
 
@@ -95,6 +102,10 @@ class Ordered(Condition):
         return (self.of,)
 
     @property
+    def timed(self) -> bool:
+        return True
+
+    @property
     def role(self) -> Role:
         return Role.WHOLE
 
@@ -106,15 +117,22 @@ class Ordered(Condition):
 class Expires(Condition):
     """Fires `expired` when the time is up and its condition is not met (cases X1 to X8).
 
-    after_ms: from the start of the wait or a key's first match; at_ms: a moment, ms since the epoch. One at
-    least is given.
+    after_ms: from the start of the wait, where it has one, else from a key's first match; at_ms: a moment, ms
+    since the epoch. One at least is given. armed_by: "event" for the first match in any case.
     """
 
     of: Condition
     after_ms: int | None
     at_ms: int | None
+    armed_by: ArmedBy
 
-    def __init__(self, of: Condition, after_ms: int | None = None, at_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        of: Condition,
+        after_ms: int | None = None,
+        at_ms: int | None = None,
+        armed_by: ArmedBy = "subscription",
+    ) -> None:
         inside = of.of if isinstance(of, Ordered) else of
         check_operand("operand of expires()", inside, Role.EVENTS, Role.TIMED, Role.WINDOW_END)
         if after_ms is None and at_ms is None:
@@ -127,12 +145,18 @@ class Expires(Condition):
             raise ConditionError(f"expires(at=): {shown(at_ms)} is no moment in the years 1970 to 9999")
         object.__setattr__(self, "of", of)
         object.__setattr__(self, "after_ms", after_ms)
+        _check_armed_by("expires", armed_by)
         object.__setattr__(self, "at_ms", at_ms)
+        object.__setattr__(self, "armed_by", armed_by)
         check_tree(self)
 
     @property
     def operands(self) -> tuple[Condition, ...]:
         return (self.of,)
+
+    @property
+    def timed(self) -> bool:
+        return True
 
     @property
     def role(self) -> Role:
@@ -141,6 +165,7 @@ class Expires(Condition):
     def __str__(self) -> str:
         given = [] if self.after_ms is None else [f'after="{duration_text(self.after_ms)}"']
         given += [] if self.at_ms is None else [f'at="{moment_text(self.at_ms)}"']
+        given += [] if self.armed_by == "subscription" else ['armed_by="event"']
         return f"{called_text(self.of)}.expires({', '.join(given)})"
 
 
@@ -163,8 +188,13 @@ def ordered(condition: Condition) -> Condition:
     if isinstance(condition, Ordered):
         return condition
     if isinstance(condition, Expires):
-        return Expires(ordered(condition.of), condition.after_ms, condition.at_ms)
+        return Expires(ordered(condition.of), condition.after_ms, condition.at_ms, condition.armed_by)
     return Ordered(condition)
+
+
+def _check_armed_by(where: str, armed_by: object) -> None:
+    if not isinstance(armed_by, str) or armed_by not in ("event", "subscription"):
+        raise ConditionError(f'{where}(armed_by={shown(armed_by)}): "event" or "subscription" belongs there')
 
 
 def moment_ms(value: datetime | str) -> int:

@@ -30,7 +30,8 @@ class Not(Condition):
             raise ConditionError(not_a_condition("operand of ~", of))
         if not is_matchers(of):  # E2
             raise ConditionError(
-                f"~ cannot be applied to {shortened(of)}: it negates a matcher, or matchers joined with |"
+                f"~ cannot be applied to {shortened(of)}: it negates a matcher, or matchers joined with |,"
+                " as in ~(b | c) for neither; that not both come cannot be said"
             )
         object.__setattr__(self, "of", of)
         check_tree(self)
@@ -64,7 +65,7 @@ class Window(Condition):
         if is_matchers(checked):  # I8
             raise ConditionError(
                 f"{what} around {shortened(checked)} says nothing: one event meets it, and that is together"
-                " with itself"
+                " with itself; put several into it, such as a & b or count(a, 2), or leave it out"
             )
         object.__setattr__(self, "of", checked)
         object.__setattr__(self, "lateness_ms", lateness_ms)
@@ -78,6 +79,10 @@ class Window(Condition):
     @property
     def role(self) -> Role:
         return Role.WINDOW_END if self.of.role is Role.NEGATION else Role.EVENTS
+
+    @property
+    def timed(self) -> bool:
+        return self.role is Role.WINDOW_END
 
     @property
     def late_ms(self) -> int:

@@ -61,40 +61,52 @@ class EventSensor(BaseSensorOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        who = f"EventSensor {self.task_id!r}"
         if not isinstance(condition, Condition):
             raise ConditionError(
-                f"EventSensor {self.task_id!r}: condition must be made with interlock.event() and its like; "
-                f"got {type(condition).__name__}."
+                f"{who}: condition must be made with interlock.event() and its like, or "
+                "with Condition.parse() from a text, or Condition.from_json() from JSON; got "
+                f"{type(condition).__name__}."
             )
         # A condition travels to the engine as JSON: what would not come back equal is an error here.
         if from_json(condition.to_json()) != condition:
             raise ConditionError(
-                f"EventSensor {self.task_id!r}: the condition does not survive being written as JSON. "
+                f"{who}: the condition does not survive being written as JSON. "
                 "Build it with the names of interlock.conditions only."
             )
+        if key is not None and not isinstance(key, (str, list, tuple)):
+            raise ConditionError(
+                f"{who}: key is a value of type {type(key).__name__}; give a text, or a "
+                "list of texts for a composite key. Texts are compared in their canonical form."
+            )
         if key is not None and not key:
-            raise ConditionError(f"EventSensor {self.task_id!r}: key is empty; give one, or leave it out.")
+            raise ConditionError(f"{who}: key is empty; give one, or leave it out.")
         condition.check_key(key is not None)
         if key is not None:
             given = 1 if isinstance(key, str) else len(key)
             if given != condition.key_parts:
                 raise ConditionError(
-                    f"EventSensor {self.task_id!r}: key has {given} value(s), and the matchers read "
+                    f"{who}: key has {given} value(s), and the matchers read "
                     f"{condition.key_parts}: give a list with one for each path in by=, in their order."
                 )
-        if condition.needs_ticks:
+        for timed in condition.timed_nodes():
             raise ConditionError(
-                f"EventSensor {self.task_id!r}: the passing of time meets, ends or orders {condition}, and "
-                "the engine of this release has no timers: it would wait for ever. What runs: matchers, &, "
-                "|, at_least, count, within(), resets() and sequence(ordered=False)."
+                f"{who}: the engine of this release has no timers, and {timed} needs them: "
+                "it would wait for ever. What runs: matchers, &, |, at_least, count, within(), resets() and "
+                "sequence(ordered=False); for the time that a wait may take give timeout."
             )
         if not deferrable:
             raise ValueError(
-                f"EventSensor {self.task_id!r}: deferrable=False is not supported; it waits in the triggerer "
+                f"{who}: deferrable=False is not supported; it waits in the triggerer "
                 "and holds no worker slot."
             )
+        if since is not None and not isinstance(since, datetime):
+            raise ValueError(
+                f"{who}: since is a value of type {type(since).__name__}; give an aware "
+                "datetime. It is not templated."
+            )
         if since is not None and since.tzinfo is None:
-            raise ValueError(f"EventSensor {self.task_id!r}: since={since} has no time zone; give one.")
+            raise ValueError(f"{who}: since={since} has no time zone; give one.")
         self.condition = condition
         self.key = key
         self._key_given = key is not None

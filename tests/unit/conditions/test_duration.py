@@ -59,11 +59,11 @@ def test_a_text_of_another_form_is_refused_with_one_that_is_none(text: str) -> N
 @pytest.mark.parametrize(
     ("given", "units", "told"),
     [
-        (None, {}, "d is a NoneType: a duration such as \"2h\" or timedelta(hours=2) belongs there"),
-        (60, {}, "d is a int: a duration such as"),
+        (None, {}, "d takes a duration, such as"),
+        (60, {}, "d takes a duration, such as"),
         ("1h", {"hours": 1}, "d: give a duration or hours, not both"),
         (None, {"hours": "1"}, "d got hours: give weeks, days, hours, minutes or seconds as numbers"),
-        (None, {"fortnights": 1}, "d got fortnights: give weeks, days, hours, minutes or seconds"),
+        (None, {"fortnights": 1}, "d has no argument"),
         (None, {"hours": 1e300}, "d got hours: give weeks"),
         (None, {"hours": float("nan")}, "d got hours: give weeks"),
         ("0s", {}, "d is 0 ms: at least 1 ms, at most 366 days"),

@@ -268,3 +268,26 @@ def test_ticks_at_the_wake_ups_alone_do_what_ticks_all_the_time_do(condition: Co
         fired_often += firings
     assert fired_woken == fired_often
     assert (woken.matches, woken.seen, woken.waiting) == (often.matches, often.seen, often.waiting)
+
+
+@pytest.mark.parametrize(
+    "given", [None, "tick", 5, Event.of("a", "/s")], ids=lambda given: type(given).__name__
+)
+def test_what_is_no_input_is_refused_and_drops_nothing(given: object) -> None:
+    with pytest.raises(ConditionError, match="its inputs are Match"):
+        step(event("a") & event("b"), EMPTY, given)  # type: ignore[arg-type]
+
+
+def test_an_expiry_armed_by_the_event_counts_from_the_first_match_of_a_wait() -> None:
+    """X2"""
+    pair = (event("a") & event("b")).expires(after="2h", armed_by="event")
+    state = opened(pair, 0)
+    state, fired = step(pair, state, Tick(6 * 3_600_000))
+    assert fired == ()
+    first = Match(Event.of("a", "/s", id="a1"), (0,), "t", 0, 0, 6 * 3_600_000)
+    state, fired = step(pair, state, first)
+    assert fired == ()
+    state, fired = step(pair, state, Tick(8 * 3_600_000))
+    assert [(firing.outcome, firing.missing, firing.timer_ms) for firing in fired] == [
+        ("expired", ("b",), 8 * 3_600_000)
+    ]

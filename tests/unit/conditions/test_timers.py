@@ -22,7 +22,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
         (lambda: absent("a", "1m"), "argument 1 of absent is a str: write a condition"),
         (lambda: absent(a & b, "1m"), "matchers joined with |, not event("),
         (lambda: absent(count(a, 2), "1m"), "join several absent() with &"),
-        (lambda: absent(a), "absent() is a NoneType: a duration such as"),
+        (lambda: absent(a), "absent() takes a duration, such as"),
         (lambda: absent(a, "1m", armed_by="me"), "armed_by='me'): \"event\" or \"subscription\" belongs"),
         (lambda: Absent(a, 0), "absent() is 0 ms: at least 1 ms, at most 366 days"),
         (lambda: a.quiet("never"), "quiet(): 'never' is no duration: write it as \"2h\""),

@@ -19,7 +19,7 @@ a, b, c, d, e, f = (event(letter, label=letter) for letter in "abcdef")
     [
         (lambda: a.within("1h"), 'within() around event(type="a", label="a") says nothing: one event'),
         (lambda: (a | b).resets("@daily"), "says nothing: one event meets it, and that is together"),
-        (lambda: (a & b).within(), 'within() is a NoneType: a duration such as "2h"'),
+        (lambda: (a & b).within(), 'within() takes a duration, such as "2h"'),
         (lambda: (a & b).within("1h", hours=1), "within(): give a duration or hours, not both"),
         (lambda: (a & b).within("0s"), "within() is 0 ms: at least 1 ms, at most 366 days"),
         (lambda: (a & b).within("1h", lateness="-1s"), "lateness: '-1s' is no duration: write it as"),
