@@ -185,7 +185,8 @@ def _whole(draw: Draw, leaves: tuple[Matcher, ...], base_ms: int, negated: bool)
     if draw(st.integers(0, 2)) == 0:
         after, at = _ms(draw(_units)), base_ms + _ms(draw(st.integers(1, 20)))
         which = draw(st.integers(0, 2))
-        result = Expires(result, after if which else None, at if which != 1 else None)
+        armed_by = "subscription" if draw(_small) else "event"
+        result = Expires(result, after if which else None, at if which != 1 else None, armed_by)
     keep = draw(st.sampled_from((None, None, None, "first", "all")))
     if keep is not None:
         result = result.keep(keep, draw(st.sampled_from((None, 3))) if keep == "all" else None)

@@ -99,8 +99,9 @@ class Oracle:
         self.dropped = 0
         self.tick_ms: int | None = None
         self.since_ms = since_ms
-        self.started_ms = at_ms if self.expires is not None else None  # X2
-        self.from_subscription = at_ms is not None
+        by_event = self.expires is None or self.expires.armed_by == "event"
+        self.started_ms = None if by_event else at_ms  # X2
+        self.from_subscription = at_ms is not None and not by_event
         self.judged: set[tuple[Condition, Identity]] = set()
         self.watched: dict[Absent, int] = {}  # since when nothing came
         if at_ms is not None:
