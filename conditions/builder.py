@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _MAX_CARET_CHARS: Final = 100
 _MAX_DIGITS: Final = 18
 _MAX_KEPT: Final = 4 * MAX_NODES  # matchers that keep() goes over
+_DURATION = re.compile(r"(?:[0-9]+(?:ms|[wdhms]))+")
 _CONSTANTS: Final = {"True": True, "False": False}
 _ESCAPE = re.compile(
     r"\\(?:([\\'\"abfnrtv])|([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.?))",
@@ -102,6 +103,8 @@ class Builder:
                 self._fail(at, f"{name} is a function: write {name}(...)")
             known = "; no names are known here" if not self._names else ""
             hint = vocabulary.near(name, self._names)
+            if not hint and _DURATION.fullmatch(name):
+                self._fail(at, f'durations are written in quotes: "{name[:128]}"')
             self._fail(at, f"there is no condition called {name[:128]!r}{known}{hint and '; ' + hint}")
         if not isinstance(condition, Condition):
             self._fail(

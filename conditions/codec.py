@@ -14,10 +14,12 @@ from typing import Final, TypeVar, cast
 from ..events.attributes import shown
 from .combinations import AllOf, AnyOf, AtLeast, Combination, Count, Sequence
 from .condition import MAX_DEPTH, MAX_NODES, Condition, Keep
+from .duration import MAX_DURATION_MS
 from .errors import ConditionError
 from .filters import Where, filter_from_json
 from .matcher import Matcher
 from .timers import Absent, ArmedBy, Expires, Ordered, Quiet, moment_ms, moment_text
+from .vocabulary import near
 from .windows import Not, Reset, Within
 
 VERSIONS: Final = (1, 2)
@@ -34,6 +36,7 @@ _MOMENT = re.compile(
 )
 _COMBINATIONS: Final[Mapping[str, type[Combination]]] = {kind.kind: kind for kind in (AllOf, AnyOf)}
 _NODES_1: Final = ("all", "any", "event")
+_MEMBERS_2: Final = ("filters", "where", "keep", "limit")  # of a matcher
 
 
 def to_json(condition: Condition) -> dict[str, object]:
@@ -48,11 +51,13 @@ def to_json(condition: Condition) -> dict[str, object]:
 
 def from_json(obj: object) -> Condition:
     """The condition in a JSON form; ConditionError with the path to what is wrong, and nothing else."""
+    if isinstance(obj, (str, bytes, bytearray)):
+        raise ConditionError(f"$ is a {type(obj).__name__}: parse it with json.loads first")
     members = _members(obj, "$", required=("v", "condition"))
-    version = members["v"]
-    if version not in VERSIONS or not isinstance(version, int) or isinstance(version, bool):
+    version = _whole(members["v"])
+    if version not in VERSIONS:
         raise ConditionError(
-            f"$.v is {shown(version)}: this release reads versions {' and '.join(map(str, VERSIONS))}"
+            f"$.v is {shown(members['v'])}: this release reads versions {' and '.join(map(str, VERSIONS))}"
         )
     condition = _Reader(version).read(members["condition"], "$.condition", 1)
     try:
@@ -138,7 +143,8 @@ def _node(condition: Condition, size: _Size) -> dict[str, object]:
         return {"quiet": of | {"duration_ms": condition.duration_ms}}
     if isinstance(condition, Expires):
         at = None if condition.at_ms is None else moment_text(condition.at_ms)
-        return {"expires": of | _given(after_ms=condition.after_ms, at=at)}
+        armed_by = None if condition.armed_by == "subscription" else condition.armed_by
+        return {"expires": of | _given(after_ms=condition.after_ms, at=at, armed_by=armed_by)}
     raise ConditionError(f"a {type(condition).__name__} has no JSON form")
 
 
@@ -182,7 +188,11 @@ class _Reader:
             raise ConditionError(f"{path} must be an object with one member: {_either(self._names)}")
         name, body = next(iter(obj.items()))
         if not isinstance(name, str) or name not in self._names:
-            raise ConditionError(f"{path} has the member {shown(name)}: {_either(self._names)} belongs there")
+            if self._is_1 and isinstance(name, str) and name in _READERS:
+                raise ConditionError(f"{path}.{name} needs v 2, and this form is v 1")
+            hint = near(name, self._names) if isinstance(name, str) else ""
+            belongs = hint or f"{_either(self._names)} belongs there"
+            raise ConditionError(f"{path} has the member {shown(name)}: {belongs}")
         path = f"{path}.{name}"
         if name == "event":
             return self._matcher(body, path)
@@ -200,10 +210,9 @@ class _Reader:
     def _matcher(self, obj: object, path: str) -> Matcher:
         self._size.add(obj, path)
         if self._is_1:
-            members = _members(obj, path, required=("exact",), optional=("by", "label"))
+            members = _members(obj, path, required=("exact",), optional=("by", "label"), later=_MEMBERS_2)
         else:
-            optional = ("exact", "filters", "where", "by", "label", "keep", "limit")
-            members = _members(obj, path, optional=optional)
+            members = _members(obj, path, optional=("exact", "by", "label", *_MEMBERS_2))
         for name in ("exact", "filters"):
             if not self._is_1 and name in members and not members[name]:
                 raise ConditionError(f"{path}.{name} is empty: leave it out")
@@ -219,7 +228,9 @@ class _Reader:
             if name in members:
                 _text(members, name, path)
         by = members.get("by")
-        if not isinstance(by, (list, tuple)) or self._is_1:
+        if isinstance(by, (list, tuple)) and self._is_1:
+            raise ConditionError(f"{path}.by is a list, which needs v 2, and this form is v 1")
+        if not isinstance(by, (list, tuple)):
             by = _text(members, "by", path) if "by" in members else None
         limit = _integer(members, "limit", path) if "limit" in members else None
         read = [filter_from_json(item, f"{path}.filters[{number}]") for number, item in enumerate(filters)]
@@ -288,11 +299,12 @@ class _Reader:
         return _built(path, lambda: Quiet(of, duration))
 
     def _expires(self, body: object, path: str, depth: int) -> Condition:
-        members = _members(body, path, required=("of",), optional=("after_ms", "at"))
+        members = _members(body, path, required=("of",), optional=("after_ms", "at", "armed_by"))
         after = _integer(members, "after_ms", path) if "after_ms" in members else None
         at = _moment(_text(members, "at", path), f"{path}.at") if "at" in members else None
+        armed_by = _text(members, "armed_by", path) if "armed_by" in members else "subscription"
         of = self._of(members, path, depth)
-        return _built(path, lambda: Expires(of, after, at))
+        return _built(path, lambda: Expires(of, after, at, cast("ArmedBy", armed_by)))
 
     def _not(self, body: object, path: str, depth: int) -> Condition:
         of = self.read(body, path, depth + 1)
@@ -321,18 +333,24 @@ _READERS: Final[Mapping[str, Callable[[_Reader, object, str, int], Condition]]] 
 
 
 def _members(
-    obj: object, path: str, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()
+    obj: object,
+    path: str,
+    required: tuple[str, ...] = (),
+    optional: tuple[str, ...] = (),
+    later: tuple[str, ...] = (),
 ) -> Mapping[str, object]:
     if not isinstance(obj, Mapping):
         raise ConditionError(f"{path} is a {type(obj).__name__}: an object belongs there")
+    known = required + optional
+    for name in obj:  # before what is missing: that may be here under a wrong name
+        if name in later:
+            raise ConditionError(f"{path}.{name} needs v 2, and this form is v 1")
+        if name not in known:
+            hint = near(name, known) if isinstance(name, str) else ""
+            raise ConditionError(f"{path} has an unknown member {shown(name)}: {hint or ', '.join(known)}")
     for name in required:
         if name not in obj:
             raise ConditionError(f"{path}.{name} is missing")
-    for name in obj:
-        if name not in required and name not in optional:
-            raise ConditionError(
-                f"{path} has an unknown member {shown(name)}: {', '.join(required + optional)}"
-            )
     return obj
 
 
@@ -344,14 +362,23 @@ def _text(members: Mapping[str, object], name: str, path: str) -> str:
 
 
 def _integer(members: Mapping[str, object], name: str, path: str) -> int:
-    value = members[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConditionError(f"{path}.{name} is a {type(value).__name__}: a whole number belongs there")
-    if value.bit_length() > 63:  # str(), for a message, refuses some
+    value = _whole(members[name])
+    if value is None:
         raise ConditionError(
-            f"{path}.{name} is {shown(value)}: a number of milliseconds or events belongs there"
+            f"{path}.{name} is a {type(members[name]).__name__}: a whole number belongs there"
+        )
+    if name.endswith("_ms") and abs(value) > MAX_DURATION_MS:
+        raise ConditionError(
+            f"{path}.{name} is {shown(value)}: milliseconds up to {MAX_DURATION_MS:,} (366 days) belong there"
         )
     return value
+
+
+def _whole(value: object) -> int | None:
+    """The value if it is an integer to JSON Schema, where 3.0 is one too."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _late(members: Mapping[str, object], path: str) -> int | None:

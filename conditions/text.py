@@ -30,6 +30,7 @@ _building = threading.Lock()
 _TOKEN = re.compile(
     r"""'[^'\\\n]*(?:\\.[^'\\\n]*)*'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[A-Za-z0-9_-]+|&&|\|\||[^ \t\r\n]"""
 )
+_LAST_WORD = re.compile(r"[A-Za-z0-9_-]+\Z")
 # What may follow, in the author's words. Where a name and a string may, all that begins a condition may.
 _WORDS: Final = {
     "NAME": "a condition",
@@ -112,10 +113,10 @@ def _built() -> Lark:
 def _unexpected(text: str, at: int, expected: Collection[str]) -> str:
     found = _TOKEN.match(text, at)
     here = found[0] if found else ""
-    before = text[:at].rstrip()[-4:].split(" ")[-1]
-    for word in (here, before):  # `not` passes for a name until something follows it
-        if word in _PYTHON:
-            return f"write {_PYTHON[word]} for {word}"
+    before = _LAST_WORD.search(text[:at].rstrip()[-4:])
+    for word in (here, before[0] if before else ""):  # `not` passes for a name until something follows it
+        if word.lower() in _PYTHON:
+            return f"write {_PYTHON[word.lower()]} for {word}"
     words = [word for name, word in _WORDS.items() if name in expected]
     if "NAME" in expected:
         words = words[:1] if "STRING" in expected else ["a name"]

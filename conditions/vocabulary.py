@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final, NamedTuple
@@ -12,6 +12,7 @@ from .condition import Condition
 from .errors import ConditionError
 from .filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix
 from .matcher import event
+from .presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
 from .timers import absent
 
 
@@ -90,6 +91,7 @@ class Call:
 
 
 _DURATIONS: Final[Mapping[str, Kind]] = {"duration": _DURATION}
+_EVENTS: Final[Mapping[str, Kind]] = {"matcher": _CONDITION, "n": _WHOLE}
 _LATE: Final[Mapping[str, Kind]] = {"lateness": _DURATION}
 _MATCHER: Final[Mapping[str, Kind]] = {
     "by": _PATH,
@@ -105,7 +107,7 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
     for call in (
         Call("event", event, {"type": _TEXT}, keywords=_MATCHER, other=_TEXT),
         Call("at_least", at_least, {"n": _WHOLE}, needed=1, rest=_CONDITION),
-        Call("count", count, {"matcher": _CONDITION, "n": _WHOLE}, needed=2),
+        Call("count", count, _EVENTS, needed=2),
         Call("sequence", sequence, rest=_CONDITION, keywords={"ordered": _FLAG}),
         Call(
             "absent",
@@ -114,6 +116,25 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
             needed=1,
             keywords={"armed_by": _TEXT, **_UNITS},
         ),
+        Call("all_of", all_of, rest=_CONDITION, keywords={"within": _DURATION}),
+        Call("any_of", any_of, rest=_CONDITION),
+        Call("every_nth", every_nth, _EVENTS, needed=2),
+        Call("burst", burst, {**_EVENTS, "within": _DURATION}, needed=3),
+        Call("debounce", debounce, {"condition": _CONDITION, **_DURATIONS}, needed=2),
+        Call(
+            "heartbeat",
+            heartbeat,
+            {"matcher": _CONDITION, "every": _DURATION},
+            needed=2,
+            keywords={"armed_by": _TEXT},
+        ),
+        Call(
+            "not_followed_by",
+            not_followed_by,
+            {"condition": _CONDITION, "unwanted": _CONDITION, "within": _DURATION},
+            needed=3,
+        ),
+        Call("daily", daily, rest=_CONDITION, keywords={"timezone": _TEXT}),
         Call("Exact", Exact, {"attributes": _DICT}, other=_TEXT),
         Call("Prefix", Prefix, {"attributes": _DICT}, other=_TEXT),
         Call("Suffix", Suffix, {"attributes": _DICT}, other=_TEXT),
@@ -124,8 +145,8 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
     )
 }
 
-# Those that make conditions; the others make filters.
-CONDITIONS: Final = frozenset({"event", "at_least", "count", "sequence", "absent"})
+# Those that make conditions; the others make filters, and are classes.
+CONDITIONS: Final = frozenset(name for name, call in FUNCTIONS.items() if not isinstance(call.build, type))
 
 METHODS: Final[Mapping[str, Call]] = {
     call.name: call
@@ -133,7 +154,7 @@ METHODS: Final[Mapping[str, Call]] = {
         Call("within", Condition.within, _DURATIONS, keywords={**_LATE, **_UNITS}),
         Call("resets", Condition.resets, {"cron": _TEXT}, needed=1, keywords={"timezone": _TEXT, **_LATE}),
         Call("quiet", Condition.quiet, _DURATIONS, keywords=_UNITS),
-        Call("expires", Condition.expires, keywords={"after": _DURATION, "at": _TEXT}),
+        Call("expires", Condition.expires, keywords={"after": _DURATION, "at": _TEXT, "armed_by": _TEXT}),
         Call("ordered", Condition.ordered),
         Call("keep", Condition.keep, {"which": _TEXT, "limit": _WHOLE}, needed=1),
     )
@@ -148,7 +169,7 @@ def find(calls: Mapping[str, Call], name: str, what: str) -> Call:
     return call
 
 
-def near(name: str, names: Mapping[str, object]) -> str:
+def near(name: str, names: Iterable[str]) -> str:
     """ "did you mean ...?" with the names like this one; empty where there is none."""
     found = get_close_matches(name[:40], list(names)[:1000], n=3)
     return f"did you mean {' or '.join(found)}?" if found else ""

@@ -137,7 +137,12 @@ def _whole(draw: Draw, leaves: st.SearchStrategy[Matcher], depth: int) -> Condit
         made = Ordered(made)
     if draw(st.integers(0, 4)) == 0:
         after, at = draw(st.sampled_from(((True, True), (True, False), (False, True))))
-        made = Expires(made, draw(durations) if after else None, draw(moments) if at else None)
+        made = Expires(
+            made,
+            draw(durations) if after else None,
+            draw(moments) if at else None,
+            draw(st.sampled_from(("event", "subscription"))),
+        )
     return made
 
 

@@ -71,6 +71,7 @@ WORDS = (
     ),
     *("at_least(2,", "count(", "sequence(", "absent(", ".within('1h')", ".within(hours=", ".quiet('5m')"),
     *(".resets('0 0 * * *')", ".expires(after='2h')", ".ordered()", ".keep('all')", "Exact(", "Any(", "Not("),
+    *("all_of(", "daily(", "burst(", "debounce(", "heartbeat(", "armed_by='event'", ", '1h')", "2h"),
     *(
         "Sql('a = 1')",
         "Prefix(subject='a')",
@@ -196,6 +197,8 @@ def values(rng: random.Random, depth: int = 3) -> Any:
                 10**20,
                 10**5000,
                 1.5,
+                3.0,
+                1e300,
                 float("nan"),
                 "",
                 "a",

@@ -90,6 +90,11 @@ def test_what_version_1_can_say_is_written_in_it(condition: Condition) -> None:
             a.expires(after="1s", at="2026-11-20T18:00:00.500+01:00"),
             {"expires": {"of": A, "after_ms": 1000, "at": "2026-11-20T17:00:00.500Z"}},
         ),
+        (a.expires(after="1s", armed_by="subscription"), {"expires": {"of": A, "after_ms": 1000}}),
+        (
+            a.expires(after="1s", armed_by="event"),
+            {"expires": {"of": A, "after_ms": 1000, "armed_by": "event"}},
+        ),
     ],
 )
 def test_a_form_is_of_the_version_that_it_needs(condition: Condition, node: object) -> None:
@@ -132,17 +137,30 @@ WITHIN = {"of": {"all": [A, B]}, "duration_ms": 1000}
         ({"event": {"exact": {"type": "a"}, "limit": True}}, "$.condition.event.limit is a bool"),
         ({"event": {"exact": {"type": "a"}, "keeps": "all"}}, "unknown member 'keeps'"),
         ({"at_least": {"n": 3, "of": [A, B, C]}}, "$.condition.at_least: AtLeast(n) is 3: from 2 to 2"),
-        ({"at_least": {"n": 2.0, "of": [A, B, C]}}, "$.condition.at_least.n is a float"),
+        ({"at_least": {"n": 2.5, "of": [A, B, C]}}, "$.condition.at_least.n is a float"),
+        ({"at_least": {"n": float("inf"), "of": [A, B, C]}}, "$.condition.at_least.n is a float"),
+        ({"at_least": {"n": float("nan"), "of": [A, B, C]}}, "$.condition.at_least.n is a float"),
         ({"at_least": {"of": [A, B, C]}}, "$.condition.at_least.n is missing"),
-        ({"count": {"n": 1, "of": A}}, "$.condition.count: count(n) is 1: from 2 to 1000"),
+        ({"count": {"n": 1, "of": A}}, "ount(n) is 1: from 2 to 1000"),
         ({"count": {"n": 2, "of": {"all": [A, B]}}}, "$.condition.count: count() counts the events of one"),
-        ({"count": {"n": 10**400, "of": A}}, "$.condition.count.n is a large int"),
+        ({"count": {"n": 10**400, "of": A}}, "ount(n) is a large int: from 2 to 1000"),
         ({"sequence": {"of": [A, B]}}, "$.condition.sequence.ordered is missing"),
         ({"sequence": {"of": [A, B], "ordered": 1}}, "$.condition.sequence.ordered is a int"),
         ({"sequence": {"of": [A], "ordered": True}}, "$.condition.sequence: sequence needs at least two"),
         ({"within": WITHIN | {"x": 1}}, "$.condition.within has an unknown member 'x'"),
         ({"within": WITHIN | {"duration_ms": 0}}, "$.condition.within: within() is 0 ms"),
         ({"within": WITHIN | {"duration_ms": "1h"}}, "$.condition.within.duration_ms is a str"),
+        ({"within": WITHIN | {"duration_ms": 31_622_400_001}}, "within.duration_ms is 31622400001: "),
+        (
+            {"within": WITHIN | {"duration_ms": 10**20}},
+            "duration_ms is a large int: milliseconds up to 31,622,400,000 (366 days) belong there",
+        ),
+        ({"within": WITHIN | {"duration_ms": 1e308}}, "$.condition.within.duration_ms is a large int: "),
+        ({"within": WITHIN | {"lateness_ms": -(10**400)}}, "$.condition.within.lateness_ms is a large int: "),
+        ({"within": {"of": A, "duration": 1}}, "unknown member 'duration': did you mean duration_ms?"),
+        ({"witin": WITHIN}, "$.condition has the member 'witin': did you mean within?"),
+        ({"expires": {"of": A, "after_ms": 1, "armed_by": "x"}}, "$.condition.expires: expires(armed_by="),
+        ({"expires": {"of": A, "after_ms": 1, "armed_by": None}}, "expires.armed_by is a NoneType"),
         ({"within": WITHIN | {"lateness_ms": -1}}, "$.condition.within: lateness is -1 ms"),
         ({"within": WITHIN | {"of": A}}, "$.condition.within: within() around"),
         ({"within": WITHIN | {"of": {"all": [{"not": A}, {"not": B}]}}}, "$.condition.within: "),
@@ -173,11 +191,53 @@ def test_a_wrong_form_is_refused_with_its_path(node: object, told: str) -> None:
     assert told in str(caught.value)
 
 
-def test_version_1_has_no_other_nodes() -> None:
-    with pytest.raises(ConditionError, match=r"has the member 'within': all, any or event belongs there"):
-        from_json(form({"within": WITHIN}, 1))
-    with pytest.raises(ConditionError, match="unknown member 'where': exact, by, label"):
-        from_json(form({"event": {"exact": {"type": "a"}, "where": "true"}}, 1))
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        ({"within": WITHIN}, "$.condition.within needs v 2, and this form is v 1"),
+        ({"all": [A, {"count": {"n": 2, "of": B}}]}, "$.condition.all[1].count needs v 2"),
+        ({"event": {"exact": {"type": "a"}, "where": "true"}}, "$.condition.event.where needs v 2"),
+        ({"event": {"filters": []}}, "$.condition.event.filters needs v 2"),
+        (
+            {"event": {"exact": {"type": "a"}, "by": ["subject", "id"]}},
+            "$.condition.event.by is a list, which needs v 2",
+        ),
+        ({"none": WITHIN}, "$.condition has the member 'none': all, any or event belongs there"),
+        ({"event": {"exact": {"type": "a"}, "x": 1}}, "unknown member 'x': exact, by, label"),
+    ],
+)
+def test_what_version_1_has_not_is_said_to_need_version_2(node: object, told: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        from_json(form(node, 1))
+    assert told in str(caught.value)
+
+
+def test_the_default_of_armed_by_may_be_written_out() -> None:
+    read = from_json(form({"expires": {"of": A, "after_ms": 1000, "armed_by": "subscription"}}))
+    assert read == a.expires(after="1s")
+    assert "armed_by" not in text(read)
+
+
+@pytest.mark.parametrize("given", [text(a), text(a).encode(), "x"])
+def test_json_that_is_not_parsed_is_refused_with_what_parses_it(given: object) -> None:
+    with pytest.raises(ConditionError, match=r"^\$ is a (str|bytes): parse it with json\.loads first$"):
+        from_json(given)
+
+
+def as_floats(obj: object) -> object:
+    """The same form as a writer has it that knows one kind of number."""
+    if isinstance(obj, dict):
+        return {name: as_floats(value) for name, value in obj.items()}
+    if isinstance(obj, list):
+        return [as_floats(value) for value in obj]
+    return float(obj) if isinstance(obj, int) and not isinstance(obj, bool) else obj
+
+
+@given(conditions() | simple())
+def test_whole_numbers_may_be_written_with_a_fraction_of_zero(condition: Condition) -> None:
+    read = from_json(json.loads(json.dumps(as_floats(condition.to_json()))))
+    assert read == condition
+    assert text(read) == text(condition)  # where they are integers again
 
 
 def test_a_part_of_a_condition_has_no_form() -> None:

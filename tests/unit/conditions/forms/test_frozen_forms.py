@@ -95,5 +95,7 @@ def test_the_fixtures_have_every_node_and_member() -> None:
         *("at_least", "count", "n", "of", "sequence", "ordered", "within", "duration_ms", "lateness_ms"),
         *("reset", "cron", "timezone", "absent", "armed_by", "quiet", "expires", "after_ms", "at"),
     }
+    expiries = [each["form"]["condition"].get("expires", {}) for each in CONDITIONS["version 2"]]
+    assert any("armed_by" in each for each in expiries)  # absent() has a member of this name too
     full = next(entry["state"] for entry in STATES["version 2"] if entry["name"] == "every member")
     assert all(full.values())

@@ -93,6 +93,13 @@ def event(**members: Any) -> dict[str, object]:
         (2, {"within": {"of": ALL, "duration_ms": 0}}),
         (2, {"within": {"of": ALL, "duration_ms": 1.5}}),
         (2, {"within": {"of": ALL, "duration_ms": 31_622_400_001}}),
+        (2, {"within": {"of": ALL, "duration_ms": 10**20}}),
+        (2, {"within": {"of": ALL, "duration_ms": 1e20}}),
+        (2, {"within": {"of": ALL, "duration_ms": True}}),
+        (2, {"expires": {"of": A, "after_ms": 1, "armed_by": "x"}}),
+        (2, {"expires": {"of": A, "armed_by": "event"}}),
+        (1.5, A),
+        (True, A),
         (2, {"within": {"of": ALL, "duration_ms": 1, "lateness_ms": -1}}),
         (2, {"within": {"of": {"any": [A, {"not": B}]}, "duration_ms": 1}}),
         (2, {"within": {"of": {"all": [A, {"not": {"all": [B, C]}}]}, "duration_ms": 1}}),
@@ -138,3 +145,29 @@ def test_the_tables_above_start_from_valid_forms() -> None:
     for version in (1, 2):
         VALIDATOR.validate({"v": version, "condition": {"any": [ALL, event(by="data.a", label="x")]}})
     VALIDATOR.validate({"v": 2, "condition": {"within": {"of": {"all": [A, {"not": B}]}, "duration_ms": 1}}})
+
+
+@pytest.mark.parametrize(
+    ("version", "node"),
+    [
+        (1.0, A),
+        (2.0, A),
+        (2, event(keep="all", limit=3.0)),
+        (2, {"at_least": {"n": 2.0, "of": [A, B, C]}}),
+        (2, {"count": {"n": 3.0, "of": A}}),
+        (2, {"within": {"of": ALL, "duration_ms": 1e3, "lateness_ms": -0.0}}),
+        (2, {"reset": {"of": ALL, "cron": "0 0 * * *", "timezone": "UTC", "lateness_ms": 0.0}}),
+        (2, {"absent": {"of": A, "duration_ms": 1.0, "armed_by": "event"}}),
+        (2, {"quiet": {"of": A, "duration_ms": 1.0}}),
+        (2, {"expires": {"of": A, "after_ms": 31_622_400_000.0, "armed_by": "event"}}),
+        (2, {"expires": {"of": A, "after_ms": 1, "armed_by": "subscription"}}),
+    ],
+)
+def test_whole_numbers_and_defaults_that_the_schema_takes_the_reader_takes(
+    version: object, node: object
+) -> None:
+    form = {"v": version, "condition": node}
+    VALIDATOR.validate(form)
+    written = json.dumps(from_json(form).to_json())
+    assert ".0" not in written
+    VALIDATOR.validate(json.loads(written))

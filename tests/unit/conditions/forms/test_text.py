@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from typing import Any
 
@@ -15,8 +16,10 @@ from interlock.conditions import (
     count,
     event,
     parse,
+    presets,
     sequence,
     text,
+    vocabulary,
 )
 from interlock.conditions.filters import All, Exact, Not, Prefix, Sql, Suffix
 from interlock.conditions.filters import Any as AnyFilter
@@ -85,7 +88,26 @@ def test_the_text_of_a_condition_parses_to_an_equal_one(condition: Condition) ->
             "(orders & rates).within('1h', lateness='0s').expires(after='2h', at='2026-11-20T18:00+01:00')",
             (a & b).within("1h", lateness="0s").expires(after="2h", at="2026-11-20T17:00:00Z"),
         ),
+        ("orders.expires(after='2h', armed_by='event')", a.expires(after="2h", armed_by="event")),
         ("(orders & rates).ordered()", (a & b).ordered()),
+        ("all_of(orders, rates)", a & b),
+        ("all_of(orders, rates, within='1h') | override-2", (a & b).within("1h") | c),
+        ("any_of(orders, rates)", a | b),
+        ("any_of(orders)", a),
+        ("every_nth(orders, 3)", count(a, 3)),
+        ("burst(orders, n=3, within='1h')", count(a, 3).within("1h")),
+        ("debounce(orders | rates, '5m')", (a | b).quiet("5m")),
+        ("heartbeat(orders, '10m')", absent(a, "10m")),
+        (
+            "heartbeat(orders, every='10m', armed_by='subscription')",
+            absent(a, "10m", armed_by="subscription"),
+        ),
+        ("not_followed_by(orders, rates, '1h')", (a & ~b).within("1h")),
+        (
+            "daily(orders, rates, timezone='Europe/London')",
+            (a & b).resets("0 0 * * *", timezone="Europe/London"),
+        ),
+        ("daily(orders, rates)", (a & b).resets("0 0 * * *")),
         ("(orders & rates).keep('all', limit=10)", (a & b).keep("all", limit=10)),
         (" orders\n\t&& rates\r\n", a & b),
         (
@@ -107,6 +129,21 @@ def test_text_means_what_python_does(source: str, meant: Condition) -> None:
         ("orders rates", "line 1, column 8: expected &, |, a method or the end, found 'rates'"),
         ("orders and rates", "line 1, column 8: write & for and"),
         ("not orders", "line 1, column 5: write ~ for not"),
+        ("orders AND rates", "line 1, column 8: write & for AND"),
+        ("orders\n or rates", "line 2, column 2: write | for or"),
+        ("orders Or rates", "column 8: write | for Or"),
+        ("NOT orders", "column 5: write ~ for NOT"),
+        ("(not orders)", "column 6: write ~ for not"),
+        ("rates &\nnot orders", "line 2, column 5: write ~ for not"),
+        ("(orders & rates).within(2h)", 'column 25: durations are written in quotes: "2h"'),
+        ("debounce(orders, 1h30m)", 'column 18: durations are written in quotes: "1h30m"'),
+        ("heartbeat(orders, every=500ms)", 'column 25: durations are written in quotes: "500ms"'),
+        ("burst(orders, 3)", "column 1: burst() needs within"),
+        ("daily()", "column 1: AllOf needs at least two"),
+        ("daily(orders, timezone='x/y')", "column 1: "),
+        ("all_of(orders, 2)", "column 16: argument 2 of all_of() is a number: a condition belongs there"),
+        ("heartbeat(orders, '10m', armed_by='x')", "column 1: absent(armed_by='x')"),
+        ("orders.expires(after='2h', armed_by='x')", "column 8: expires(armed_by='x')"),
         ("(orders", "line 1, column 8: expected ',' or ')', found the end"),
         ("orders)", "line 1, column 7: expected the end, found ')'"),
         ("orders.within", "line 1, column 14: expected '(', found the end"),
@@ -155,6 +192,22 @@ def test_an_error_tells_the_place_and_what_belongs_there(source: str, told: str)
     with pytest.raises(ConditionError) as caught:
         parse(source, NAMES)
     assert told in str(caught.value)
+
+
+def test_every_preset_can_be_called_with_the_arguments_it_has_in_python() -> None:
+    written = {
+        name: made
+        for name, made in vars(presets).items()
+        if inspect.isfunction(made) and made.__module__ == presets.__name__ and not name.startswith("_")
+    }
+    assert len(written) >= 8
+    for name, made in written.items():
+        call = vocabulary.FUNCTIONS[name]
+        assert call.build is made
+        assert name in vocabulary.CONDITIONS
+        arguments = inspect.signature(made).parameters.values()
+        named = [each.name for each in arguments if each.kind is not each.VAR_POSITIONAL]
+        assert [*call.positional, *call.keywords] == named
 
 
 def test_an_error_in_a_short_line_points_to_the_place() -> None:
