@@ -12,7 +12,7 @@ from .index import Hit, MatcherIndex
 from .key import canonical_key
 from .matcher import Matcher, event
 from .presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
-from .rehearsal import rehearse
+from .rehearsal import Rehearsed, explain_rehearsal, rehearse
 from .state import EMPTY, Match, State
 from .step import Cancel, Tick, closes_at, next_wakeup, opened, step
 from .text import parse
@@ -40,6 +40,7 @@ __all__ = [
     "Ordered",
     "Part",
     "Quiet",
+    "Rehearsed",
     "Reset",
     "Seen",
     "Sequence",
@@ -59,6 +60,7 @@ __all__ = [
     "event",
     "every_nth",
     "explain",
+    "explain_rehearsal",
     "firing_id",
     "from_json",
     "heartbeat",

@@ -4,62 +4,220 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
 
 from ..events.event import Event
-from .condition import Condition
+from .condition import Condition, not_a_condition
 from .errors import ConditionError
+from .explanation import Explanation, Seen, explain
+from .explanation.explain import MAX_NEAR_MISSES, moment_of
 from .firing import Firing
 from .key import KeyPart, canonical_key
 from .state import EMPTY, Match, State
 from .step import Tick, opened, step
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 _UNKEYED: Final = ""
+_TOPIC: Final = "rehearsal"
+
+Moment = datetime | str
+Key = KeyPart | Sequence[KeyPart]
+Given = Event | Seen | tuple[Event, Moment]
+
+
+class Rehearsed(Firing, frozen=True, array_like=True, kw_only=True):
+    """A firing of a rehearsal.
+
+    key: in canonical form; None where the condition reads none. fired_at: when it was decided: the due time,
+    or the stamp of the match that met it, for an ordered condition one millisecond later (W5).
+    """
+
+    key: str | None
+    fired_at: datetime
 
 
 def rehearse(
     condition: Condition,
-    events: Iterable[Event],
+    events: Iterable[Given],
     *,
-    key: KeyPart | Sequence[KeyPart] | None = None,
-    start: datetime | None = None,
-    until: datetime | None = None,
-) -> list[Firing]:
-    """The firings that these events would bring, in order.
+    key: Key | None = None,
+    start: Moment | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+) -> list[Rehearsed]:
+    """The firings that these events would bring, in order. Moments: aware datetimes, or ISO 8601 text.
 
-    events: each is recorded at its `time`; those recorded at once come in the order given. key: the one key
-    that the wait is for; None: each key for itself. start: when the wait began, for the timers that run from
-    there. until: the end, up to which timers run; by default just after the last event. ConditionError if
-    the key and the condition do not go together, or an event has no time.
+    events: each is recorded at its `time`; (event, moment) and Seen say when it was recorded instead. Those
+    recorded at once come in the order given. key: the one key that the wait is for; None: each key for
+    itself. start: when the wait began, for the timers that run from there. since: what was recorded before it
+    does not count (Y1). until: the end: timers run up to it, and what was recorded after it does not count;
+    by default just after the last event. ConditionError for what cannot be rehearsed so: wrong arguments, a
+    key and a condition that do not go together, timers that need a start, an event without time.
     """
+    return _played("rehearse", condition, events, key, start, since, until).firings
+
+
+def explain_rehearsal(
+    condition: Condition,
+    events: Iterable[Given],
+    *,
+    key: Key | None = None,
+    open_key: Key | None = None,
+    start: Moment | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+    near_misses: int = MAX_NEAR_MISSES,
+) -> Explanation:
+    """Why `rehearse` with the same arguments did not fire, or not again: its last state, explained.
+
+    It is told as of `until`, and near misses are looked for among the same events. open_key: the key to
+    explain where none is given as `key`; needed if events of several came. near_misses: as for `explain`.
+    """
+    name = "explain_rehearsal"
+    played = _played(name, condition, events, key, start, since, until)
+    if key is not None and open_key is not None:
+        raise ConditionError(f"{name}(open_key=) is for a rehearsal without key=: give one of them")
+    if open_key is not None:
+        _check_parts(name, "open_key", condition, open_key)
+    own = _key_to_explain(name, condition, played, key if open_key is None else open_key)
+    if played.end_ms is None:
+        raise ConditionError(f"{name}() without events needs a time to tell it for: give until=")
+    state = played.states.get(own, played.first)
+    return explain(condition, state, played.end_ms, played.read[::-1], own or None, near_misses=near_misses)
+
+
+class _Played(NamedTuple):
+    """What a rehearsal did. states: by key; first: with which each begins; end_ms: None without any time."""
+
+    firings: list[Rehearsed]
+    states: dict[str, State]
+    first: State
+    read: list[Seen]
+    end_ms: int | None
+
+
+def _played(
+    name: str,
+    condition: Condition,
+    events: Iterable[Given],
+    key: Key | None,
+    start: Moment | None,
+    since: Moment | None,
+    until: Moment | None,
+) -> _Played:
+    if not isinstance(condition, Condition):
+        raise ConditionError(not_a_condition(f"argument 1 of {name}", condition))
+    _check_parts(name, "key", condition, key)
     condition.check_key(key is not None)
     own = None if key is None else canonical_key(key)
+    start_ms, since_ms, end_ms = (
+        None if moment is None else moment_of(f"{name}({argument}=", moment)
+        for argument, moment in (("start", start), ("since", since), ("until", until))
+    )
+    _check_start(name, condition, own, start_ms, end_ms)
+    read = sorted(_recorded(name, events), key=_stamp)
+    if end_ms is not None:
+        read = [seen for seen in read if _stamp(seen) <= end_ms]
+    elif read:
+        end_ms = max(_stamp(read[-1]) + 1, start_ms or 0)
+    else:
+        end_ms = start_ms
+
+    first = msgspec.structs.replace(EMPTY, since_ms=since_ms)
     states: dict[str, State] = {}
-    if start is not None:
-        if condition.keyed and own is None:
-            raise ConditionError("rehearse(start=): the keys of this condition are not known, so give a key")
-        states[own or _UNKEYED] = opened(condition, _millis("start", start))
-    firings: list[Firing] = []
+    if start_ms is not None:
+        states[own or _UNKEYED] = opened(condition, start_ms, since_ms)
+    firings: list[Rehearsed] = []
 
     def tick(time_ms: int) -> None:
+        fired: list[Rehearsed] = []
         for each in states:
-            states[each], fired = step(condition, states[each], Tick(time_ms))
-            firings.extend(fired)
+            states[each], found = step(condition, states[each], Tick(time_ms))
+            fired += (_rehearsed(firing, each, _decided_ms(firing, time_ms)) for firing in found)
+        firings.extend(sorted(fired, key=lambda firing: firing.fired_at))
 
-    end = None if until is None else _millis("until", until)
-    last = None
-    for place, (stamp, event) in enumerate(sorted(map(_stamped, events), key=lambda pair: pair[0])):
+    for place, seen in enumerate(read):
+        stamp = _stamp(seen)
         tick(stamp)
-        for found, numbers in _reached(condition, own, event).items():
-            match = Match(event, numbers, "rehearsal", 0, place, stamp)
-            states[found], fired = step(condition, states.get(found, EMPTY), match)
-            firings.extend(fired)
-        last = stamp + 1
-    end = last if end is None else end
-    if end is not None:
-        tick(end)
-    return firings
+        for found, numbers in _reached(condition, own, seen.event).items():
+            match = Match(
+                seen.event,
+                numbers,
+                _TOPIC if seen.topic is None else seen.topic,
+                0 if seen.partition is None else seen.partition,
+                place if seen.offset is None else seen.offset,
+                stamp,
+            )
+            states[found], fired = step(condition, states.get(found, first), match)
+            firings.extend(_rehearsed(firing, found, stamp) for firing in fired)
+    if end_ms is not None:
+        tick(end_ms)
+    return _Played(firings, states, first, read, end_ms)
+
+
+def _check_parts(name: str, argument: str, condition: Condition, key: Key | None) -> None:
+    given = len(key) if isinstance(key, (tuple, list)) else 1
+    if key is not None and condition.keyed and given != condition.key_parts:
+        raise ConditionError(
+            f"{name}({argument}=) has {given} value(s), and the matchers read {condition.key_parts}: give a"
+            " list with one for each path in by=, in their order"
+        )
+
+
+def _check_start(
+    name: str, condition: Condition, key: str | None, start_ms: int | None, until_ms: int | None
+) -> None:
+    """ConditionError where a start is needed, or has no meaning."""
+    plan = condition.plan
+    if start_ms is not None:
+        if condition.keyed and key is None:
+            raise ConditionError(f"{name}(start=): the keys of this condition are not known, so give a key")
+        if until_ms is not None and until_ms < start_ms:
+            raise ConditionError(f"{name}(until=) is earlier than start=: give a later one")
+    elif plan.watches_from_the_start:
+        raise ConditionError(
+            f'{name}(): absent(armed_by="subscription") watches from the start of the wait: give start='
+        )
+    elif key is not None and plan.expires and not plan.expires_by_event:
+        raise ConditionError(
+            f"{name}(key=): the expiry of a wait for one key counts from its start: give start=, or write"
+            ' expires(after=..., armed_by="event") to count from the first match'
+        )
+
+
+def _key_to_explain(name: str, condition: Condition, played: _Played, key: Key | None) -> str:
+    if key is not None:
+        return canonical_key(key)
+    if not condition.keyed:
+        return _UNKEYED
+    if len(played.states) == 1:
+        return next(iter(played.states))
+    keys = ", ".join(sorted(played.states)[:5]) or "none"
+    raise ConditionError(
+        f"{name}() tells of one key, and here are {len(played.states)} ({keys}): give open_key=, or key= for"
+        " a wait for one key"
+    )
+
+
+def _rehearsed(firing: Firing, key: str, fired_ms: int) -> Rehearsed:
+    return Rehearsed(
+        firing.outcome,
+        firing.taking_part,
+        firing.missing,
+        firing.timer_ms,
+        key=key or None,
+        fired_at=_EPOCH + fired_ms * _MILLISECOND,
+    )
+
+
+def _decided_ms(firing: Firing, tick_ms: int) -> int:
+    """When a tick's firing was decided: ticks are fewer here than on a bus."""
+    if firing.timer_ms is not None:
+        return firing.timer_ms
+    return min(tick_ms, max(part.match.timestamp_ms for part in firing.taking_part) + 1)
 
 
 def _reached(condition: Condition, key: str | None, event: Event) -> dict[str, tuple[int, ...]]:
@@ -73,13 +231,42 @@ def _reached(condition: Condition, key: str | None, event: Event) -> dict[str, t
     return reached
 
 
-def _stamped(event: Event) -> tuple[int, Event]:
-    if event.time is None:
-        raise ConditionError(f"event {event.id!r} has no time: give each event of a rehearsal one")
-    return (event.time - _EPOCH) // timedelta(milliseconds=1), event
+def _stamp(seen: Seen) -> int:
+    assert seen.timestamp_ms is not None  # noqa: S101  # _recorded has seen to it
+    return seen.timestamp_ms
 
 
-def _millis(name: str, moment: datetime) -> int:
-    if moment.tzinfo is None:
-        raise ConditionError(f"rehearse({name}=) has no time zone: give one")
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+def _recorded(name: str, events: object) -> list[Seen]:
+    """The events with their stamps; ConditionError says what to write instead."""
+    if isinstance(events, (Event, Seen)) or not isinstance(events, Iterable):
+        raise ConditionError(f"{name}(events) is of type {type(events).__name__}: give a list of events")
+    return [_one_recorded(name, number, given) for number, given in enumerate(events, 1)]
+
+
+def _one_recorded(name: str, number: int, given: object) -> Seen:
+    seen: object = given
+    if isinstance(given, Event):
+        seen = Seen(given)
+    elif isinstance(given, tuple) and not isinstance(given, Seen) and len(given) == 2:
+        event, recorded = given
+        seen = Seen(event, timestamp_ms=moment_of(f"{name}(events): item {number} (recorded=", recorded))
+    if not isinstance(seen, Seen) or not isinstance(seen.event, Event):
+        raise ConditionError(
+            f"{name}(events): item {number} is of type {type(given).__name__}: give an Event, (Event, when it"
+            " was recorded), or Seen"
+        )
+    stamp: object = seen.timestamp_ms
+    if stamp is None:
+        time = seen.event.time
+        if time is None:
+            raise ConditionError(
+                f"event {seen.event.id!r} has no time: give each event of a rehearsal one, or say when it was"
+                " recorded, (event, moment)"
+            )
+        return seen._replace(timestamp_ms=(time - _EPOCH) // _MILLISECOND)
+    if not isinstance(stamp, int) or isinstance(stamp, bool):
+        raise ConditionError(
+            f"{name}(events): item {number} is a Seen whose timestamp_ms is of type {type(stamp).__name__}:"
+            " give whole milliseconds since the epoch"
+        )
+    return seen

@@ -6,20 +6,23 @@ Pure, and made on demand: a state is read and never changed, and nothing is kept
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
+from ...events.attributes import shown
 from ...events.event import Event
-from ..condition import Condition
+from ..condition import Condition, not_a_condition
 from ..errors import ConditionError
 from ..key import canonical_key
 from ..run import Run
 from ..state import Match, State
+from ..timers import moment_ms
 from .explanation import Explanation
 from .node import MAX_EVENTS, Explained, Note
 from .place import Place
-from .search import Facts, Record, Wanted, readable, reference, search
+from .search import Facts, Record, Seen, Wanted, readable, reference, search
 from .tree import Teller
 
 MAX_NEAR_MISSES: Final = 5
@@ -30,22 +33,24 @@ _MAX_MS: Final = 2**48
 def explain(
     condition: Condition,
     state: State,
-    now_ms: int,
+    now: int | datetime | str,
     events: Iterable[Event | Record] = (),
     key: str | None = None,
     *,
     near_misses: int = MAX_NEAR_MISSES,
 ) -> Explanation:
-    """Why a state has not fired, at `now_ms` (ms since the epoch): as data, and as text by `str()`.
+    """Why a state has not fired, at `now`: as data, and as text by `str()`.
 
-    events: recent ones, in which to look for near misses of what is missing: Event, Seen, Match, or whatever
-    has `event` and, where known, `topic`, `partition`, `offset` and `timestamp_ms`. The latest first: the
-    search ends at 10,000 events, or earlier where they are dear to judge, and says so. key: the one that the
-    state is for; None: read from the events that it holds. near_misses: at most so many for a matcher.
+    now: ms since the epoch, an aware datetime, or its ISO 8601 text. events: recent ones, in which to look
+    for near misses of what is missing: Event, Seen, Match, or whatever has `event` and, where known, `topic`,
+    `partition`, `offset` and `timestamp_ms`. The latest first: the search ends at 10,000 events, or earlier
+    where they are dear to judge, and says so. key: the one that the state is for; None: read from the events
+    that it holds. near_misses: at most so many for a matcher, two of other keys among them.
 
-    The state is shown as it is: what is due and still waits for its tick is told as due. It raises for no
-    state and no events: what is unusable in them is left out.
+    The state is shown as it is: what is due and still waits for its tick is told as due. ConditionError for
+    arguments of the wrong kind; what is unusable inside a state, or among the events, is left out.
     """
+    now_ms = _checked(condition, state, now, events, key, near_misses)
     try:
         plan = condition.plan
     except ConditionError as error:
@@ -70,7 +75,7 @@ def explain(
         ],
         events,
         Facts(own, state.since_ms, state.seen, state.last_ms, {match.identity for match in state.waiting}),
-        max(near_misses, 0),
+        near_misses,
     )
     due = run.due_ms()
     return Explanation(
@@ -89,6 +94,44 @@ def explain(
         complete=searched.complete,
         unreadable=searched.unreadable,
     )
+
+
+def moment_of(where: str, value: object) -> int:
+    """Milliseconds since the epoch of an aware datetime or its ISO 8601 text.
+
+    where: the beginning of errors, such as "explain(now=".
+    """
+    try:
+        return moment_ms(value)  # type: ignore[arg-type]  # checked there
+    except ConditionError as error:
+        raise ConditionError(str(error).replace("expires(at=", where, 1)) from error
+
+
+def _checked(
+    condition: object, state: object, now: object, events: object, key: object, near_misses: object
+) -> int:
+    """`now` in milliseconds; ConditionError for arguments of the wrong kind."""
+    if not isinstance(condition, Condition):
+        raise ConditionError(not_a_condition("argument 1 of explain", condition))
+    if not isinstance(state, State):
+        raise ConditionError(
+            f"explain(state) is of type {type(state).__name__}: give what step() or opened()"
+            " returned, or EMPTY"
+        )
+    if isinstance(events, (Event, Seen)) or not isinstance(events, Iterable):
+        raise ConditionError(f"explain(events) is of type {type(events).__name__}: give a list of events")
+    if key is not None and not isinstance(key, str):
+        raise ConditionError(f"explain(key={shown(key)}): give its text, canonical_key(...)")
+    if not isinstance(near_misses, int) or isinstance(near_misses, bool) or near_misses < 0:
+        raise ConditionError(f"explain(near_misses={shown(near_misses)}): give a whole number, 0 for none")
+    if isinstance(now, int) and not isinstance(now, bool):
+        return now
+    if not isinstance(now, (datetime, str)):
+        raise ConditionError(
+            f"explain(now=) is of type {type(now).__name__}: give an aware datetime, or whole milliseconds"
+            " since the epoch"
+        )
+    return moment_of("explain(now=", now)
 
 
 def _usable(state: State, matchers: int) -> State:

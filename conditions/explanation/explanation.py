@@ -45,8 +45,8 @@ class Explanation:
 
         {"v": 1, "now_ms", "key"?, "due_ms"?, "met", "missing": [label], "dropped",
         "waiting": {"count", "until_ms"?, "events": [event]}, "tree": node,
-        "near_misses": [{"label", "errors", "misses": [miss]}], "looked_at", "complete", "unreadable"};
-        event: EventRef, node: Explained, miss: NearMiss, by the names there.
+        "near_misses": [{"label", "errors", "other_keys", "misses": [miss]}],
+        "looked_at", "complete", "unreadable"}; by the names there: event: EventRef, node: Explained, miss: NearMiss.
         """
         return {
             "v": VERSION,
@@ -84,8 +84,13 @@ class Explanation:
             yield f"{counted(self.dropped, 'event', 'events')} went beyond a bound and do not count"
         for each in self.near_misses if self.looked_at else ():
             errors = f" ({each.errors} could not be evaluated)" if each.errors else ""
-            yield f"near misses of {printed(each.label)}{errors}:" + ("" if each.misses else " none")
+            yield f"near misses of {printed(each.label)}{errors}:" + (
+                "" if each.misses or each.other_keys else " none"
+            )
             yield from (f"  - {miss}" for miss in each.misses)
+            if each.other_keys:
+                more = " more" if any(miss.has_another_key for miss in each.misses) else ""
+                yield f"  - {each.other_keys}{more} of other keys"
         if self.looked_at or self.unreadable or not self.complete:
             rest = "" if self.complete else ", and there are more"
             bad = f", {self.unreadable} unreadable" if self.unreadable else ""

@@ -45,6 +45,7 @@ class Note(NamedTuple):
     """One fact about a node beyond met or not; `what` names it, and which of the others are given.
 
     expires (at_ms) | expiry_not_armed | fires (at_ms): an `absent` | not_armed: an `absent` |
+    not_opened: one that is armed by the subscription, in a state that none has begun |
     settles (at_ms) | slides_out (at_ms, label): from then on, by events' times, nothing is together with that
     part | held_until (at_ms, label): the last tick at which it is held | period (from_ms, at_ms): the period
     looked at; a bound that there is none of is left out | opened (at_ms, label) | over (at_ms): when a window
@@ -87,6 +88,7 @@ _SAID: Final = {
     "expiry_not_armed": "its time runs from the first match on",
     "fires": "fires at {at} unless one comes",
     "not_armed": "watches from the next event on",
+    "not_opened": "not watched: this state was never opened, opened() begins one with the wait",
     "settles": "settles at {at} unless something comes",
     "slides_out": "{label} slides out at {at}",
     "held_until": "{label} is held until {at}",

@@ -7,20 +7,19 @@ bounded: by events, by terms evaluated and by bytes of data read.
 from __future__ import annotations
 
 import heapq
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol
 
-from ...events import content
-from ...events.errors import EventError
 from ...events.event import Event
 from ..filters.dialects import Comparison, Exact, Group, Not
 from ..filters.filter import Filter, Verdict
 from ..matcher import Matcher
 from ..seen import SEEN_MS, digest, is_seen
-from .near_miss import NearMiss, NearMisses
+from .keys import DATA, raw_key, unread_data
+from .near_miss import NearMiss, NearMisses, Why
 from .node import EventRef
 from .wording import clean
 
@@ -28,12 +27,14 @@ MAX_EVENTS: Final = 10_000
 # Of all events and matchers together; a term in CEL or CESQL counts as DEAR of the others.
 MAX_TERMS: Final = 200_000
 DEAR: Final = 100
+# Of each matcher, that those of the key waited for are not crowded out.
+MAX_OTHER_KEYS: Final = 2
 MAX_DATA_BYTES: Final = 32 * 1024 * 1024
 _MAX_VALUE_CHARS: Final = 80
 _MAX_TERM_CHARS: Final = 512
 _MAX_ID_CHARS: Final = 1024
 _MAX_KEY_CHARS: Final = 512
-_DATA = "data."
+_NO_KEY: Final = ("no key", "no data")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _QUOTED_OR_NUMBER = re.compile(r"""[\"'].*[\"']|\b[0-9]+\b""", re.DOTALL)
@@ -164,7 +165,7 @@ class _Search:
         self._filtered_by_data = any("Where(" in str(term) for term in matcher.filters)
         by = matcher.by
         self._paths = () if by is None else (by,) if isinstance(by, str) else by
-        self._keyed_by_data = any(path.startswith(_DATA) for path in self._paths)
+        self._keyed_by_data = any(path.startswith(DATA) for path in self._paths)
         self._found: dict[tuple[str, str], tuple[tuple[int, ...], NearMiss]] = {}
         self._errors = 0
 
@@ -180,11 +181,17 @@ class _Search:
             return cost, reads_data or self._keyed_by_data
         if self._is_near(event, refused):
             self._add(record, self._refusal(record, refused), len(refused))
+            reads_data = reads_data or self._keyed_by_data
         return cost, reads_data
 
     def result(self, most: int) -> NearMisses:
-        closest = heapq.nsmallest(most, self._found.values(), key=lambda item: item[0])
-        return NearMisses(self._wanted.label, tuple(miss for _, miss in closest), self._errors)
+        found = self._found.values()
+        others = [item for item in found if item[1].has_another_key]
+        own = [item for item in found if not item[1].has_another_key]
+        told = own + heapq.nsmallest(MAX_OTHER_KEYS, others, key=lambda item: item[0])
+        closest = [miss for _, miss in heapq.nsmallest(most, told, key=lambda item: item[0])]
+        left = len(others) - sum(miss.has_another_key for miss in closest)
+        return NearMisses(self._wanted.label, tuple(closest), self._errors, left)
 
     def _refused(self, event: Event) -> tuple[list[tuple[Filter, Verdict]], bool, int, bool]:
         """The terms that refuse the event, whether one failed, what it cost, and whether data was read."""
@@ -215,7 +222,14 @@ class _Search:
         other_type = self._exact.get("type", record.event.attributes.get("type")) != miss.event.type
         time = miss.event.time_ms
         self._found[record.event.identity] = (
-            (other_type, refused, -(0 if time is None else time), len(self._found)),
+            # one of today's that was refused says more than those of all other days that were not
+            (
+                other_type,
+                miss.has_another_key,
+                refused + (miss.why in _NO_KEY),
+                -(0 if time is None else time),
+                len(self._found),
+            ),
             miss,
         )
 
@@ -224,15 +238,32 @@ class _Search:
         text = verdict.term or str(term)
         error = None if verdict.error is None else _without_data(verdict.error, text)
         value = None if verdict.attribute is None else record.event.attributes.get(verdict.attribute)
-        return NearMiss(
-            reference(record),
-            "term" if verdict.error is None else "error",
-            len(refused),
-            self._count,
-            term=clean(text, _MAX_TERM_CHARS),
-            attribute=verdict.attribute,
-            value=None if value is None else clean(value, _MAX_VALUE_CHARS),
-            error=None if error is None else clean(error, _MAX_TERM_CHARS),
+        return self._with_key(
+            record.event,
+            NearMiss(
+                reference(record),
+                "term" if verdict.error is None else "error",
+                len(refused),
+                self._count,
+                term=clean(text, _MAX_TERM_CHARS),
+                attribute=verdict.attribute,
+                value=None if value is None else clean(value, _MAX_VALUE_CHARS),
+                error=None if error is None else clean(error, _MAX_TERM_CHARS),
+            ),
+        )
+
+    def _with_key(self, event: Event, miss: NearMiss) -> NearMiss:
+        """The same with both keys, where the event's is not the one wanted."""
+        wanted = self._facts.key
+        key = self._wanted.matcher.key_of(event)
+        if key is None or wanted is None or key == wanted:
+            return miss
+        raw = raw_key(self._paths, event)
+        return replace(
+            miss,
+            key=clean(key, _MAX_KEY_CHARS),
+            raw=None if raw in (None, key) else clean(str(raw), _MAX_KEY_CHARS),
+            wanted=clean(wanted, _MAX_KEY_CHARS),
         )
 
     def _why_not(self, record: Record) -> NearMiss:
@@ -242,18 +273,18 @@ class _Search:
         if self._paths:
             key = self._wanted.matcher.key_of(event)
             if key is None:  # K20
-                return NearMiss(ref, "no key", 0, self._count, attribute=", ".join(self._paths))
-            if facts.key is not None and key != facts.key:
-                raw = self._raw_key(event)
+                paths, error = ", ".join(self._paths), unread_data(self._paths, event)
+                why: Why = "no key" if error is None else "no data"
                 return NearMiss(
                     ref,
-                    "key",
+                    why,
                     0,
                     self._count,
-                    key=clean(key, _MAX_KEY_CHARS),
-                    raw=None if raw in (None, key) else clean(str(raw), _MAX_KEY_CHARS),
-                    wanted=clean(facts.key, _MAX_KEY_CHARS),
+                    attribute=paths,
+                    error=None if error is None else clean(error, _MAX_TERM_CHARS),
                 )
+            if facts.key is not None and key != facts.key:
+                return self._with_key(event, NearMiss(ref, "key", 0, self._count))
         if stamp is not None and facts.since_ms is not None and stamp < facts.since_ms:  # Y1
             return NearMiss(ref, "since", 0, self._count)
         if event.identity in facts.waiting:
@@ -262,32 +293,6 @@ class _Search:
         if not forgotten and is_seen(facts.seen, digest(*event.identity)):  # D1
             return NearMiss(ref, "repeat", 0, self._count)
         return NearMiss(ref, "unread", 0, self._count)
-
-    def _raw_key(self, event: Event) -> str | None:
-        """The key as the event spells it: the text or numeral, of several paths their JSON array."""
-        values = [_value_at(path, event) for path in self._paths]
-        if len(values) == 1 and isinstance(values[0], str):
-            return values[0]
-        try:
-            return json.dumps(
-                values[0] if len(values) == 1 else values, ensure_ascii=False, separators=(",", ":")
-            )
-        except (TypeError, ValueError):
-            return None
-
-
-def _value_at(path: str, event: Event) -> object:
-    if not path.startswith(_DATA):
-        return event.attributes.get(path)
-    if not content.is_json(event.datacontenttype):
-        return None
-    try:
-        value = event.payload
-    except EventError:
-        return None
-    for member in path[len(_DATA) :].split("."):
-        value = value.get(member) if isinstance(value, dict) else None
-    return value
 
 
 def _cost(term: Filter) -> int:

@@ -303,7 +303,8 @@ class Teller:
         came = place.view.came.get(node.index)
         notes: tuple[Note, ...] = ()
         if came is None:
-            notes = (Note("not_armed"),)
+            fresh = self._run.last_ms is None and self._run.state.clock_ms is None
+            notes = (Note("not_opened" if fresh and condition.armed_by == "subscription" else "not_armed"),)
         elif not met:
             notes = (Note("fires", at_ms=came + node.duration_ms),)
         return Explained(

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
-from interlock.conditions import ConditionError, Firing, absent, event, rehearse, sequence
+from interlock.conditions import (
+    ConditionError,
+    Firing,
+    Seen,
+    absent,
+    event,
+    explain_rehearsal,
+    rehearse,
+    sequence,
+)
 from interlock.events import Event
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -17,7 +28,7 @@ def sent(name: str, minute: int, subject: str | None = None) -> Event:
     return Event.of(name[0], "/s", id=name, time=START + timedelta(minutes=minute), subject=subject)
 
 
-def ids(firings: list[Firing]) -> list[list[str]]:
+def ids(firings: Sequence[Firing]) -> list[list[str]]:
     return [[part.match.event.id for part in firing.taking_part] for firing in firings]
 
 
@@ -80,6 +91,139 @@ def test_a_wait_that_starts_runs_its_timers_from_there() -> None:
     assert silence.taking_part == ()
 
 
+def test_what_is_recorded_after_the_end_does_not_count() -> None:
+    events = [sent("a1", 1), sent("b1", 5)]
+    assert rehearse(a & b, events, until=after(4)) == []
+    assert ids(rehearse(a & b, events, until=after(5))) == [["a1", "b1"]]
+
+
+def test_moments_may_be_iso_text() -> None:
+    condition = (a & b).expires(after="10m")
+    assert ids(rehearse(condition, [], start="2026-11-20T00:00Z", until="2026-11-20T00:10:00+00:00")) == [[]]
+
+
+def test_what_was_recorded_before_since_does_not_count() -> None:
+    """Y1"""
+    events = [sent("a1", 1), sent("a2", 2), sent("b1", 3)]
+    assert rehearse(a & b, events, since=after(3)) == []
+    assert ids(rehearse(a & b, events, since=after(2))) == [["a2", "b1"]]
+    assert ids(rehearse(a & b, events, start=after(3), since=after(2))) == [["a2", "b1"]]
+    keyed = [sent("a1", 1, "x"), sent("a2", 2, "x")]
+    assert ids(rehearse(keyed_a, keyed, since=after(2))) == [["a2"]]
+
+
+def test_events_come_in_the_order_in_which_they_were_recorded() -> None:
+    """I6: the lateness decides how much later than its window an event may be recorded"""
+    early, late = sent("a1", 0), sent("b1", 1)
+    stamp = int(after(200).timestamp() * 1000)
+    for recorded in ((late, after(200)), (late, after(200).isoformat()), Seen(late, timestamp_ms=stamp)):
+        assert rehearse((a & b).within("1h"), [early, recorded]) == []
+        assert ids(rehearse((a & b).within("1h", lateness="3h"), [recorded, early])) == [["a1", "b1"]]
+    timeless = Event.of("a", "/s", id="n")
+    assert ids(rehearse(a, [(timeless, after(1)), Seen(sent("a2", 2))])) == [["n"], ["a2"]]
+
+
+def test_where_an_event_was_read_goes_along() -> None:
+    (firing,) = rehearse(a, [Seen(sent("a1", 1), "events", 3, 17)])
+    match = firing.taking_part[0].match
+    assert (match.topic, match.partition, match.offset) == ("events", 3, 17)
+
+
+def test_a_firing_tells_its_key_and_when_it_was_decided() -> None:
+    (met,) = rehearse(keyed_a, [sent("a1", 1, "20261120")])
+    assert (met.key, met.fired_at) == ("2026-11-20", after(1))
+    (quiet,) = rehearse(a.quiet("5m"), [sent("a1", 1)], until=after(30))
+    assert (quiet.key, quiet.fired_at) == (None, after(6))
+    (ordered,) = rehearse((a & b).ordered(), [sent("b1", 1), sent("a1", 2)], until=after(30))
+    assert ordered.fired_at == after(2) + timedelta(milliseconds=1)
+    (expired,) = rehearse((a & b).expires(after="5m"), [sent("a1", 1)], until=after(30))
+    assert (expired.outcome, expired.missing, expired.fired_at) == ("expired", ("b",), after(6))
+
+
+def test_timers_of_keys_fire_in_the_order_of_their_times() -> None:
+    events = [sent("a1", 0, "x"), sent("a2", 1, "y"), sent("a3", 3, "x")]
+    fired = rehearse(absent(keyed_a, "5m"), events, until=after(30))
+    assert [(each.key, each.fired_at) for each in fired] == [("y", after(6)), ("x", after(8))]
+
+
+def test_a_rehearsal_that_did_not_fire_is_explained() -> None:
+    condition = (keyed_a & keyed_b).within("1h")
+    events = [sent("a1", 1, "x"), sent("b1", 2, "y")]
+    explanation = explain_rehearsal(condition, events, key="x", until=after(9))
+    assert (explanation.missing, explanation.key) == (("b",), "x")
+    assert explanation.now_ms == int(after(9).timestamp() * 1000)
+    [found] = explanation.near_misses
+    assert [(miss.event.id, miss.why) for miss in found.misses] == [("b1", "key")]
+    assert explain_rehearsal(condition, events, open_key="y").missing == ("a",)
+    assert explain_rehearsal(condition, events, open_key="never came", until=after(9)).missing == ("a", "b")
+    assert explain_rehearsal(condition, events[:1]).key == "x"
+    [unasked] = explain_rehearsal(condition, events, key="x", near_misses=0).near_misses
+    assert (unasked.misses, unasked.other_keys) == ((), 1)
+    assert explain_rehearsal(a & b, [], start=START).missing == ("a", "b")
+
+
+def test_what_cannot_be_explained_is_told() -> None:
+    events = [sent("a1", 1, "x"), sent("a2", 2, "y")]
+    for arguments, told in (
+        ((events, {}), r"tells of one key, and here are 2 \(x, y\): give open_key="),
+        ((events, {"key": "x", "open_key": "x"}), "is for a rehearsal without key="),
+        ((events, {"open_key": ("x", "y")}), r"explain_rehearsal\(open_key=\) has 2 value"),
+        (([], {"open_key": "x"}), "without events needs a time to tell it for: give until="),
+        ((events, {"key": "x", "near_misses": -1}), "give a whole number"),
+    ):
+        with pytest.raises(ConditionError, match=told):
+            explain_rehearsal(keyed_a & keyed_b, arguments[0], **arguments[1])  # type: ignore[arg-type]
+
+
+def test_a_wait_whose_timers_run_from_its_start_needs_one() -> None:
+    """B2, X2, X3"""
+    watched = absent(keyed_a, "10m", armed_by="subscription")
+    for condition, key in ((watched, "x"), (absent(a, "10m", armed_by="subscription"), None)):
+        with pytest.raises(ConditionError, match="watches from the start of the wait: give start="):
+            rehearse(condition, [], key=key, until=after(60))
+    for condition in (keyed_a.expires(after="1h"), keyed_a.expires(at=after(30))):
+        with pytest.raises(ConditionError, match="counts from its start: give start="):
+            rehearse(condition, [], key="x", until=after(60))
+        assert len(rehearse(condition, [], key="x", start=START, until=after(60))) == 1
+    from_first = (keyed_a & keyed_b).expires(after="10m", armed_by="event")
+    (alert,) = rehearse(from_first, [sent("a1", 20, "x")], key="x", start=START, until=after(60))
+    assert alert.fired_at == after(30)
+    assert rehearse(from_first, [sent("a1", 20, "x")], key="x", until=after(60)) == [alert]
+
+
+@pytest.mark.parametrize(
+    ("by", "key", "told"),
+    [
+        ("subject", ["x", "y"], r"key=\) has 2 value\(s\), and the matchers read 1"),
+        (("subject", "data.day"), "x", r"key=\) has 1 value\(s\), and the matchers read 2: give a list"),
+        (("subject", "data.day"), ("x", "y", "z"), r"key=\) has 3 value\(s\), and the matchers read 2"),
+    ],
+)
+def test_a_key_of_another_number_of_values_is_told(by: Any, key: Any, told: str) -> None:
+    """K16"""
+    with pytest.raises(ConditionError, match=told):
+        rehearse(event("a", by=by), [], key=key)
+
+
+@pytest.mark.parametrize(
+    ("condition", "events", "told"),
+    [
+        ("a & b", [], "argument 1 of rehearse is a str: write a condition"),
+        (a, sent("a1", 1), r"rehearse\(events\) is of type Event: give a list"),
+        (a, Seen(sent("a1", 1)), r"rehearse\(events\) is of type Seen: give a list"),
+        (a, None, r"rehearse\(events\) is of type NoneType: give a list"),
+        (a, ["x"], "item 1 is of type str: give an Event"),
+        (a, [sent("a1", 1), ("x", START)], "item 2 is of type tuple: give an Event"),
+        (a, [(sent("a1", 1), "soon")], r"item 1 \(recorded='soon'\) is no moment"),
+        (a, [(sent("a1", 1), 5)], r"item 1 \(recorded=\) is a int: an aware datetime belongs there"),
+        (a, [Seen(sent("a1", 1), timestamp_ms=1.5)], "timestamp_ms is of type float"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_told(condition: Any, events: Any, told: str) -> None:
+    with pytest.raises(ConditionError, match=told):
+        rehearse(condition, events)
+
+
 def test_what_cannot_be_rehearsed_is_told() -> None:
     with pytest.raises(ConditionError, match="event 'n' has no time"):
         rehearse(a, [Event.of("a", "/s", id="n")])
@@ -87,6 +231,9 @@ def test_what_cannot_be_rehearsed_is_told() -> None:
         rehearse(keyed_a.quiet("5m"), [], start=START)
     with pytest.raises(ConditionError, match="no matcher reads one"):
         rehearse(a, [], key="x")
-    for name in ("start", "until"):
-        with pytest.raises(ConditionError, match=rf"rehearse\({name}=\) has no time zone"):
-            rehearse(a, [], **{name: datetime(2026, 11, 20)})  # type: ignore[arg-type]  # noqa: DTZ001
+    with pytest.raises(ConditionError, match=r"until=\) is earlier than start="):
+        rehearse(a, [], start=after(2), until=after(1))
+    for name in ("start", "since", "until"):
+        for naive in (datetime(2026, 11, 20), "2026-11-20"):  # noqa: DTZ001
+            with pytest.raises(ConditionError, match=rf"rehearse\({name}=2026-11-20.*has no time zone"):
+                rehearse(a, [], **{name: naive})  # type: ignore[arg-type]

@@ -6,11 +6,13 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from interlock.conditions import (
     EMPTY,
     Condition,
+    ConditionError,
     Explanation,
     Match,
     State,
@@ -464,6 +466,45 @@ def test_records_of_another_shape_are_left_out() -> None:
     endless = Match(Event.of("a", "/s"), (0,), "events", 0, 0, 2**70)
     state = State(matches=(broken, endless), clock_ms=10**30, came={7: 5}, refuters={9: (1,)})
     assert explain((a & b).expires(after="1h"), state, at(0)).missing == ("a", "b")
+
+
+def test_an_absence_armed_by_the_subscription_says_that_nothing_opened_the_state() -> None:
+    """B2"""
+    watched = absent(a, "1h", armed_by="subscription")
+    assert "this state was never opened" in str(explain(watched, EMPTY, at(0)))
+    assert "never opened" not in str(explain(watched, opened(watched, at(0)), at(1)))
+    assert note(told(watched, "tick@5").tree, "not_armed")
+    assert note(told(absent(a, "1h")).tree, "not_armed")
+
+
+def test_the_time_is_milliseconds_or_a_datetime_or_its_text() -> None:
+    by_number = explain(a & b, EMPTY, NOON_MS)
+    assert by_number == explain(a & b, EMPTY, NOON) == explain(a & b, EMPTY, "2026-11-20T12:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told_as"),
+    [
+        (("a & b", EMPTY, 0), "the argument 1 of explain is a str"),
+        ((a, None, 0), r"explain\(state\) is of type NoneType: give what step"),
+        ((a, EMPTY, NOON.replace(tzinfo=None)), r"explain\(now=.*has no time zone"),
+        ((a, EMPTY, "noon"), r"explain\(now='noon'\) is no moment"),
+        ((a, EMPTY, 1.5), r"explain\(now=\) is of type float: give an aware datetime"),
+        ((a, EMPTY, True), r"explain\(now=\) is of type bool"),
+        ((a, EMPTY, 0, Event.of("a", "/s")), r"explain\(events\) is of type Event: give a list"),
+        ((a, EMPTY, 0, None), r"explain\(events\) is of type NoneType: give a list"),
+        ((a, EMPTY, 0, [], 3.5), r"explain\(key=3.5\): give its text"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_told(arguments: tuple[Any, ...], told_as: str) -> None:
+    with pytest.raises(ConditionError, match=told_as):
+        explain(*arguments)
+
+
+@pytest.mark.parametrize("number", [-1, True, "5"])
+def test_a_number_of_near_misses_that_is_none_is_refused(number: Any) -> None:
+    with pytest.raises(ConditionError, match=r"near_misses=.*: give a whole number, 0 for none"):
+        explain(a, EMPTY, 0, near_misses=number)
 
 
 @pytest.mark.parametrize("now_ms", [-(10**30), 0, 10**30])

@@ -25,7 +25,7 @@ from interlock.conditions import (
 from interlock.conditions.explanation import search
 from interlock.conditions.explanation.near_miss import NearMiss
 from interlock.conditions.filters import Any as AnyFilter
-from interlock.conditions.filters import Exact, Prefix, Sql, Where
+from interlock.conditions.filters import Exact, Prefix, Sql
 from interlock.events import Event
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -113,13 +113,11 @@ def test_an_error_of_a_predicate_is_told_and_counted() -> None:
 )
 def test_an_error_of_a_predicate_quotes_nothing_of_the_data(where: str) -> None:
     seen = sent(data={"secret": 'hun"ter2', "number": 987654, "list": [1]})
-    inside = AnyFilter(Where(where), Exact(tenant="x"))
-    for matcher in (event("com.bank.rates", where=where), event("com.bank.rates", filters=[inside])):
-        miss = miss_of(matcher, seen)
-        assert miss.why == "error"
-        assert "hun" not in str(miss)
-        assert "ter2" not in str(miss)
-        assert "987654" not in str(miss)
+    miss = miss_of(event("com.bank.rates", where=where), seen)
+    assert miss.why == "error"
+    assert "hun" not in str(miss)
+    assert "ter2" not in str(miss)
+    assert "987654" not in str(miss)
 
 
 def test_an_error_of_sql_is_told() -> None:
@@ -151,11 +149,19 @@ def test_a_composite_key_is_told_whole() -> None:
     assert (miss.key, miss.raw) == ('["2026-11-19","eur"]', '["20261119","eur"]')
 
 
-@pytest.mark.parametrize("data", [None, {"date": "x"}, {"day": None}, {"day": {"a": 1}}, b"no json"])
+@pytest.mark.parametrize("data", [None, {"date": "x"}, {"day": None}, {"day": {"a": 1}}])
 def test_an_event_without_a_key_is_told_with_the_path(data: object) -> None:
     miss = miss_of(rates, sent(data=data, datacontenttype="application/json" if data else None), DAY)
     assert (miss.why, miss.attribute) == ("no key", "data.day")
     assert str(miss).endswith("no key at data.day")
+
+
+def test_data_that_cannot_be_read_is_told_as_such() -> None:
+    miss = miss_of(rates, sent(data=b"{", datacontenttype="application/json"), DAY)
+    assert (miss.why, miss.attribute) == ("no data", "data.day")
+    assert "no key at data.day: its data is not valid JSON" in str(miss)
+    text = miss_of(rates, sent(data="day=1", datacontenttype="text/plain"), DAY)
+    assert str(text).endswith("no key at data.day: its data is text/plain, not JSON")
 
 
 def test_the_key_is_read_from_an_event_held_where_none_is_given() -> None:
@@ -225,15 +231,43 @@ def test_a_type_that_differs_in_case_or_space_alone_is_one(type_: str) -> None:
 
 def test_the_closest_come_first_and_of_these_the_latest() -> None:
     matcher = event("com.bank.rates", subject="eur", tenant="x", by="data.day")
+    today = {"data": {"day": DAY}}
     events = [
-        sent("two terms", subject="usd", tenant="y"),
-        sent("one term", minutes=1, subject="usd", tenant="x"),
-        sent("one term, later", minutes=2, subject="usd", tenant="x"),
-        sent("another type", "com.bank.rate", minutes=3, subject="eur", tenant="x"),
+        sent("two terms", subject="usd", tenant="y", **today),
+        sent("one term", minutes=1, subject="usd", tenant="x", **today),
+        sent("one term, later", minutes=2, subject="usd", tenant="x", **today),
+        sent("another type", "com.bank.rate", minutes=3, subject="eur", tenant="x", **today),
         sent("another key", subject="eur", tenant="x", data={"day": 1}),
+        sent("no key", subject="eur", tenant="x"),
+        sent("fits", subject="eur", tenant="x", **today),
     ]
-    ids = [miss.event.id for miss in misses_of(matcher, events, DAY)]
-    assert ids == ["another key", "one term, later", "one term", "two terms", "another type"]
+    ids = [miss.event.id for miss in misses_of(matcher, events, DAY, most=9)]
+    assert ids == [
+        "fits", "one term, later", "one term", "no key", "two terms", "another key", "another type",
+    ]  # fmt: skip
+
+
+def test_events_of_other_keys_do_not_crowd_out_the_one_that_a_term_refused() -> None:
+    matcher = event("com.bank.rates", by="data.day", where="data.rows > 0", label="rates")
+    days = [
+        sent(f"d{day}", minutes=30 + day, data={"day": f"2026-11-{day:02}", "rows": 5}) for day in range(1, 9)
+    ]
+    empty = sent("yesterday, empty", data={"day": "2026-11-19", "rows": 0})
+    today = sent("today", data={"day": DAY, "rows": 0})
+    explanation = explain(matcher, EMPTY, NOON_MS, [*days, empty, today], DAY)
+    [found] = explanation.near_misses
+    assert [miss.event.id for miss in found.misses] == ["today", "d8", "d7"]
+    assert found.other_keys == found.to_json()["other_keys"] == 7
+    assert "  - 7 more of other keys\n" in str(explanation)
+    nothing = explain(matcher, EMPTY, NOON_MS, days, DAY, near_misses=0)
+    assert "near misses of rates:\n  - 8 of other keys\n" in str(nothing)
+
+
+def test_a_term_that_refused_an_event_of_another_key_is_told_with_both_keys() -> None:
+    matcher = event("com.bank.rates", by="data.day", where="data.rows > 0")
+    miss = miss_of(matcher, sent(data={"day": "20261119", "rows": 0}), DAY)
+    assert (miss.why, miss.key, miss.wanted) == ("term", "2026-11-19", DAY)
+    assert str(miss).endswith("refused it; key 2026-11-19 (written 20261119) here, 2026-11-20 wanted")
 
 
 def test_at_most_so_many_are_told_for_a_matcher() -> None:

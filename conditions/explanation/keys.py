@@ -1,0 +1,53 @@
+"""Keys as events spell them, and why one cannot be read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from ...events import content
+from ...events.errors import EventError
+from ...events.event import Event
+
+DATA: Final = "data."
+
+
+def unread_data(paths: Iterable[str], event: Event) -> str | None:
+    """Why no key can be read from the event's data at all; None if that is not the reason."""
+    if not event.data or not any(path.startswith(DATA) for path in paths):
+        return None
+    if not content.is_json(event.datacontenttype):
+        return f"data is {event.datacontenttype}, not JSON"
+    try:
+        _ = event.payload
+    except EventError as error:
+        return str(error)
+    return None
+
+
+def raw_key(paths: Iterable[str], event: Event) -> str | None:
+    """The key as the event spells it: the text or numeral, of several paths their JSON array."""
+    values = [_value_at(path, event) for path in paths]
+    if len(values) == 1 and isinstance(values[0], str):
+        return values[0]
+    try:
+        return json.dumps(
+            values[0] if len(values) == 1 else values, ensure_ascii=False, separators=(",", ":")
+        )
+    except (TypeError, ValueError):
+        return None
+
+
+def _value_at(path: str, event: Event) -> object:
+    if not path.startswith(DATA):
+        return event.attributes.get(path)
+    if not content.is_json(event.datacontenttype):
+        return None
+    try:
+        value = event.payload
+    except EventError:
+        return None
+    for member in path[len(DATA) :].split("."):
+        value = value.get(member) if isinstance(value, dict) else None
+    return value
