@@ -46,7 +46,8 @@ class Explanation:
         {"v": 1, "now_ms", "key"?, "due_ms"?, "met", "missing": [label], "dropped",
         "waiting": {"count", "until_ms"?, "events": [event]}, "tree": node,
         "near_misses": [{"label", "errors", "other_keys", "misses": [miss]}],
-        "looked_at", "complete", "unreadable"}; by the names there: event: EventRef, node: Explained, miss: NearMiss.
+        "looked_at", "complete", "unreadable"}. An event is an EventRef, a node an Explained, a miss a
+        NearMiss, by the names there.
         """
         return {
             "v": VERSION,
