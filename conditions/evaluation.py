@@ -7,6 +7,7 @@ The classes mirror the nodes, with matchers replaced by their numbers; `plan.py`
 
 from __future__ import annotations
 
+import bisect
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 BEGINNING: Final = -(2**62)
 END: Final = 2**62
+
+# One evaluation takes at most so many looks, a microsecond or two each: whoever may emit chooses the times of
+# events, and what fits in which window is found by trying (H5).
+MAX_LOOKS: Final = 20_000
+_EVENTS_A_LOOK: Final = 8
 
 Parts = tuple[tuple[int, "Match"], ...]  # (number of a matcher, event)
 
@@ -41,13 +47,22 @@ class Partial(NamedTuple):
     missing: tuple[int, ...]
 
 
+class Looks:
+    """How many more looks at a matcher's events an evaluation may take; beyond, nothing is met (H5)."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_LOOKS
+
+
 class View(NamedTuple):
     """The events that may take part, and the times to judge by.
 
     pools: by matcher, what it holds in the order T3. clock_ms: the due time being judged, else the last one;
-    before_ms: the one before it. came, refuters: as in State. The rest narrows: bounds of time and of stamp,
-    both included, events taken by other places of a sequence, and `early` where the
-    earliest events are taken whatever `keep` says (P4, E4).
+    before_ms: the one before it. came, refuters: as in State. looks: shared by an evaluation. The rest
+    narrows: bounds of time and of stamp, both included, events taken by other places of a sequence, and
+    `early` where the earliest events are taken whatever `keep` says (P4, E4).
     """
 
     pools: Sequence[Sequence[Match]]
@@ -55,6 +70,7 @@ class View(NamedTuple):
     before_ms: int
     came: Mapping[int, int]
     refuters: Mapping[int, Sequence[int]]
+    looks: Looks
     lo_us: int = BEGINNING
     hi_us: int = END
     first_ms: int = BEGINNING
@@ -65,25 +81,31 @@ class View(NamedTuple):
     def events(self, number: int) -> Sequence[Match]:
         """The events of a matcher that may take part, in the order T3."""
         pool = self.pools[number]
-        if not pool or (
-            self.lo_us == BEGINNING and self.hi_us == END and self.first_ms == BEGINNING
-            and self.last_ms == END and not self.taken
-        ):  # fmt: skip
+        if not pool:
             return pool
-        return [
-            match
-            for match in pool
-            if self.lo_us <= match.time_us <= self.hi_us
-            and self.first_ms <= match.timestamp_ms <= self.last_ms
-            and match.identity not in self.taken
-        ]
+        start, stop = 0, len(pool)
+        if self.lo_us != BEGINNING:
+            start = bisect.bisect_left(pool, self.lo_us, key=_time)
+        if self.hi_us != END:
+            stop = bisect.bisect_right(pool, self.hi_us, start, key=_time)
+        if stop - start < len(pool):
+            pool = pool[start:stop]
+        if self.first_ms != BEGINNING or self.last_ms != END:
+            self.looks.left -= len(pool) // _EVENTS_A_LOOK
+            pool = [match for match in pool if self.first_ms <= match.timestamp_ms <= self.last_ms]
+        if self.taken:
+            self.looks.left -= len(pool) // _EVENTS_A_LOOK
+            pool = [match for match in pool if match.identity not in self.taken]
+        return pool
 
     def times(self, numbers: Iterable[int]) -> list[int]:
         """The distinct times of the events of these matchers, ascending."""
+        self.looks.left -= len(self.pools)
         return sorted({match.time_us for number in numbers for match in self.events(number)})
 
     def stamps(self, numbers: Iterable[int]) -> list[int]:
         """The distinct stamps of the events of these matchers, ascending."""
+        self.looks.left -= len(self.pools)
         return sorted({match.timestamp_ms for number in numbers for match in self.events(number)})
 
 
@@ -117,6 +139,7 @@ class Leaf(Node):
         object.__setattr__(self, "numbers", (self.number,))
 
     def met(self, view: View) -> Found | None:
+        view.looks.left -= 1
         events = view.events(self.number)
         return None if len(events) < self.take else Found(self._chosen(events, view.early))  # Q1
 
@@ -230,10 +253,24 @@ class Together(Node):
     def met(self, view: View) -> Found | None:
         if self.of.met(view) is None:  # not even without the window
             return None
-        for window in self._windows(view):
+        if (
+            self.bounded
+            and self._apart(view, END - 1)
+            and not any(self.of.met(choice) for choice in self._by_stamps(view, END - 1))
+        ):  # not even with all times
+            return None
+        for window, hi in self._windows(view):
+            if view.looks.left < 0:
+                return None
             found = self.of.met(window)
-            if found is not None:
+            if found is None:
+                continue
+            if not (self.bounded and self._apart(window, hi)):
                 return found
+            for choice in self._by_stamps(window, hi):
+                found = self.of.met(choice)
+                if found is not None or view.looks.left < 0:
+                    return found
         return None
 
     def partial(self, view: View) -> Partial:
@@ -253,7 +290,7 @@ class Together(Node):
         end_us = self.periods.of(match.time_us)[1]
         return max(end_us // 1000, match.timestamp_ms) + self.late_ms
 
-    def _windows(self, view: View) -> Iterator[View]:
+    def _windows(self, view: View) -> Iterator[tuple[View, int]]:
         times = view.times(self.numbers)
         latest = self.latest and not view.early
         seen: set[int] = set()
@@ -264,10 +301,7 @@ class Together(Node):
                     continue
                 seen.add(lo)
             window = view._replace(lo_us=max(lo, view.lo_us), hi_us=min(hi, view.hi_us))
-            if self.bounded:
-                yield from self._by_stamps(window, hi)
-            else:
-                yield window
+            yield window, hi
 
     def _bounds(self, time_us: int, ends: bool) -> tuple[int, int]:
         """The period of a time, or the window that ends (begins) with it; both bounds included."""
@@ -277,14 +311,17 @@ class Together(Node):
         length = self.duration_ms * 1000
         return (time_us - length, time_us) if ends else (time_us, time_us + length)
 
+    def _apart(self, window: View, hi_us: int) -> bool:
+        """True if not all stamps of the events in a window lie together."""
+        stamps = window.stamps(self.numbers)
+        return bool(stamps) and stamps[-1] > self._last_ms(stamps[0], hi_us)
+
     def _by_stamps(self, window: View, hi_us: int) -> Iterator[View]:
         """The choices of events in a window whose stamps lie together (I6, R4), in the order of I3."""
+        latest = self.latest and not window.early
         stamps = window.stamps(self.numbers)
-        if not stamps or stamps[-1] <= self._last_ms(stamps[0], hi_us):
-            yield window
-            return
-        for stamp in reversed(stamps) if self.latest else stamps:
-            if self.latest:
+        for stamp in reversed(stamps) if latest else stamps:
+            if latest:
                 yield window._replace(first_ms=self._first_ms(stamp, hi_us), last_ms=stamp)
             else:
                 yield window._replace(first_ms=stamp, last_ms=self._last_ms(stamp, hi_us))
@@ -381,7 +418,7 @@ class Ending(Node):
     def _earliest(self, view: View) -> Found | None:
         for time in view.times(self.numbers):
             found = self.of.met(view._replace(hi_us=time))
-            if found is not None:
+            if found is not None or view.looks.left < 0:
                 return found
         return None
 
@@ -446,6 +483,10 @@ class Settled(Node):
 _REFUTERS_MS: Final = 86_400_000
 
 
+def _time(match: Match) -> int:
+    return match.time_us
+
+
 def _numbers(nodes: Iterable[Node]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(number for node in nodes for number in node.numbers))
 
@@ -465,7 +506,7 @@ def latest(node: Node, view: View) -> Found | None:
         return node.met(view)
     for time in reversed(view.times(node.numbers)):
         found = node.met(view._replace(lo_us=time))
-        if found is not None:
+        if found is not None or view.looks.left < 0:
             return found
     return None
 
@@ -477,7 +518,7 @@ def earliest(node: Node, view: View) -> Found | None:
         return node.met(view)
     for time in view.times(node.numbers):
         found = node.met(view._replace(hi_us=time))
-        if found is not None:
+        if found is not None or view.looks.left < 0:
             return found
     return None
 
@@ -485,10 +526,12 @@ def earliest(node: Node, view: View) -> Found | None:
 def after(view: View, found: Found) -> View:
     """What a sequence has left for the operand after the one that was met."""
     taken = view.taken | {match.identity for _, match in found.parts}
+    view.looks.left -= len(taken) // _EVENTS_A_LOOK
     return view._replace(lo_us=max(match.time_us for _, match in found.parts), taken=taken)
 
 
 def before(view: View, found: Found) -> View:
     """What a sequence has left for the operand before the one that was met."""
     taken = view.taken | {match.identity for _, match in found.parts}
+    view.looks.left -= len(taken) // _EVENTS_A_LOOK
     return view._replace(hi_us=min(match.time_us for _, match in found.parts), taken=taken)

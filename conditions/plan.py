@@ -17,7 +17,7 @@ from .windows import Not, Reset, Window, Within, is_matchers
 # Inside a window or a sequence: how many events of a matcher are held, for which of them fit together is not
 # known when they come (H1). More make states larger and evaluation dearer.
 WINDOW_ROOM: Final = 16
-# Windows that one event may make `step` look at; a tenth of a microsecond to a microsecond each.
+# Windows that a condition may have around its events. What one event may cost is bounded by MAX_LOOKS.
 MAX_COST: Final = 1_000_000
 
 

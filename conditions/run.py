@@ -8,11 +8,12 @@ from __future__ import annotations
 import bisect
 from typing import Final
 
-from .evaluation import BEGINNING, Found, Parts, View
+from .errors import ConditionError
+from .evaluation import BEGINNING, Found, Looks, Parts, View
 from .firing import EXPIRED, MET, Firing, Part
 from .plan import Plan
 from .seen import SEEN_MS, digest, is_seen, with_digest
-from .state import Match, State, as_matches, with_matchers
+from .state import Match, State, as_matches, of_another, with_matchers
 
 MAX_WAITING: Final = 1000
 MAX_REFUTERS: Final = 1000
@@ -27,7 +28,11 @@ class Run:
         self.pools: list[list[Match]] = [[] for _ in plan.rooms]
         for match in state.matches:
             for number in match.matchers:
+                if not 0 <= number < len(self.pools):
+                    raise ConditionError(of_another(number, len(self.pools)))
                 self.pools[number].append(match)
+        if state.refuters.keys() - plan.negated.keys():
+            raise ConditionError(of_another(max(state.refuters), len(self.pools)))
         self.seen = state.seen
         self.last_ms = state.last_ms
         self.waiting = list(state.waiting)
@@ -61,12 +66,25 @@ class Run:
         due = self.due_ms() if self.plan.dues else None
         if self.plan.ordered or (due is not None and match.timestamp_ms >= due):  # W5, W1
             bisect.insort(self.waiting, match, key=_waiting_order)
-            if len(self.waiting) > MAX_WAITING:  # W4
-                self.waiting.pop()
-                self.dropped += 1
+            if len(self.waiting) > MAX_WAITING:
+                self._make_room()
             return
         self._enter(match)
         self._advance(None)
+
+    def _make_room(self) -> None:
+        """Let a repeat of what waits go, so that a storm of them drops nothing else; or the last (W4)."""
+        earlier: set[tuple[str, str]] = set()
+        repeats = []
+        for place, match in enumerate(self.waiting):
+            if match.identity in earlier:
+                repeats.append(place)
+            earlier.add(match.identity)
+        if repeats:
+            del self.waiting[repeats[-1]]
+        else:
+            self.waiting.pop()
+            self.dropped += 1
 
     def tick(self, time_ms: int) -> None:
         self._advance(time_ms)
@@ -158,7 +176,8 @@ class Run:
 
     def view(self, before_ms: int | None = None) -> View:
         clock = self.clock_ms
-        return View(self.pools, clock, clock if before_ms is None else before_ms, self.came, self.refuters)
+        before = clock if before_ms is None else before_ms
+        return View(self.pools, clock, before, self.came, self.refuters, Looks())
 
     def expiry_ms(self) -> int | None:
         """When the key expires (X2, X3, X5)."""
@@ -167,8 +186,8 @@ class Run:
         if start is None:
             return None
         times = [] if plan.expires_after_ms is None else [start + plan.expires_after_ms]
-        if plan.expires_at_ms is not None and start < plan.expires_at_ms:
-            times.append(plan.expires_at_ms)
+        if plan.expires_at_ms is not None and (start < plan.expires_at_ms or self.opened_ms is not None):
+            times.append(max(start, plan.expires_at_ms))
         return min(times, default=None)
 
     def all_dues(self) -> list[int]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
+from .errors import ConditionError
 from .firing import MET, Firing, Part
 from .plan import Plan
 from .seen import SEEN_MS, digest, is_seen, with_digest
-from .state import VERSION, Match, State, with_matchers
+from .state import VERSION, Match, State, of_another, with_matchers
 
 
 def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Firing, ...]]:
@@ -34,6 +35,8 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
             return _forgotten(state, seen), ()
         for number in held.matchers:
             taken |= 1 << number
+    if taken >> len(plan.rooms):
+        raise ConditionError(of_another(taken.bit_length() - 1, len(plan.rooms)))
     seen = with_digest(seen, new)
     matches = state.matches
     own = 0

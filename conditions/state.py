@@ -15,6 +15,8 @@ from .errors import ConditionError
 VERSION: Final = 2
 READS: Final = (1, 2)
 
+MAX_MATCHERS: Final = 256  # the nodes of a condition
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -102,7 +104,11 @@ class State(msgspec.Struct, frozen=True, array_like=True):
                     f" {' and '.join(map(str, READS))}: run the release that wrote it, or a later one"
                 )
             state = _decoder.decode(data)
-        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            for match in (*state.matches, *state.waiting):
+                _ = match.identity
+                if not match.matchers or not 0 <= min(match.matchers) <= max(match.matchers) < MAX_MATCHERS:
+                    raise ConditionError(f"the stored state names matchers {match.matchers}")
+        except (msgspec.MsgspecError, RecursionError, ValueError, KeyError) as error:
             if isinstance(error, ConditionError):
                 raise
             raise ConditionError(f"the stored state cannot be read: {error}") from error
@@ -125,6 +131,11 @@ def _of_version_1(state: State) -> State:
     matches = tuple(sorted(state.matches, key=lambda match: match.rank))
     last = max((match.timestamp_ms for match in matches), default=None)
     return State(matches=matches, seen=state.seen, last_ms=last)
+
+
+def of_another(number: int, matchers: int) -> str:
+    """What is wrong with a state that names a matcher which the condition does not have."""
+    return f"the state holds an event for matcher {number}, and the condition has {matchers}: it is another's"
 
 
 def as_matches(held: Mapping[int, Sequence[Match]] | Sequence[Sequence[Match]]) -> tuple[Match, ...]:

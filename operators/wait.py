@@ -31,8 +31,8 @@ class EventSensor(BaseSensorOperator):
         so is one that needs timers, which the engine does not have: `~`, `absent`, `quiet()`, `expires()`,
         and sequences that are ordered.
     key: where matchers have `by`: the value that their events must have, e.g. `"{{ ds }}"`. Templated.
-        A list for a composite key. Compared in its canonical form. Without it, the first value for which
-        the condition is met counts.
+        A list for a composite key; another task's output does as well. Compared in its canonical form.
+        Without it, the first value for which the condition is met counts.
     since: events count whose record timestamp is at or after it. Default: the earlier of logical date and
         run_after, less `[interlock] lookback_hours`, where a key is given; else run_after. The same for
         every try, so that a retry, a cleared task and a backfill find their past events.
@@ -53,7 +53,7 @@ class EventSensor(BaseSensorOperator):
         self,
         *,
         condition: Condition,
-        key: str | Sequence[str] | None = None,
+        key: Any = None,
         since: datetime | None = None,
         kafka_conn_id: str = DEFAULT_CONNECTION,
         bus: str | None = None,
@@ -74,21 +74,11 @@ class EventSensor(BaseSensorOperator):
                 f"{who}: the condition does not survive being written as JSON. "
                 "Build it with the names of interlock.conditions only."
             )
-        if key is not None and not isinstance(key, (str, list, tuple)):
-            raise ConditionError(
-                f"{who}: key is a value of type {type(key).__name__}; give a text, or a "
-                "list of texts for a composite key. Texts are compared in their canonical form."
-            )
-        if key is not None and not key:
+        if isinstance(key, (str, list, tuple)) and not key:
             raise ConditionError(f"{who}: key is empty; give one, or leave it out.")
         condition.check_key(key is not None)
-        if key is not None:
-            given = 1 if isinstance(key, str) else len(key)
-            if given != condition.key_parts:
-                raise ConditionError(
-                    f"{who}: key has {given} value(s), and the matchers read "
-                    f"{condition.key_parts}: give a list with one for each path in by=, in their order."
-                )
+        if isinstance(key, (str, list, tuple)):  # anything else is rendered first, such as an XComArg
+            _check_key_parts(who, condition, key)
         for timed in condition.timed_nodes():
             raise ConditionError(
                 f"{who}: the engine of this release has no timers, and {timed} needs them: "
@@ -121,7 +111,10 @@ class EventSensor(BaseSensorOperator):
                 f"EventSensor {self.task_id!r}: the key was rendered to None; without one, events of any key "
                 "would count."
             )
-        key = None if self.key is None else canonical_key(self.key)
+        key: str | None = None
+        if self.key is not None:
+            _check_key_parts(f"EventSensor {self.task_id!r}", self.condition, self.key)
+            key = canonical_key(self.key)
         since = self._since(context)
         subscription = task_identity(context, config.deployment)
         now = datetime.now(UTC)
@@ -201,6 +194,15 @@ class EventSensor(BaseSensorOperator):
         except EngineError as e:
             self.log.warning("The registration stays, and may still fire unheard: %s", e)
         raise AirflowSensorTimeout(f"{self.condition} was not met within {self.timeout:.0f} s.")
+
+
+def _check_key_parts(who: str, condition: Condition, key: object) -> None:
+    given = len(key) if isinstance(key, (list, tuple)) else 1
+    if given != condition.key_parts:
+        raise ConditionError(
+            f"{who}: key has {given} value(s), and the matchers read {condition.key_parts}: give a list with"
+            " one for each path in by=, in their order."
+        )
 
 
 def _none_in(key: object) -> bool:

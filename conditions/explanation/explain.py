@@ -16,6 +16,7 @@ from ...events.event import Event
 from ..condition import Condition, not_a_condition
 from ..errors import ConditionError
 from ..key import canonical_key
+from ..plan import Plan
 from ..run import Run
 from ..state import Match, State
 from ..timers import moment_ms
@@ -56,7 +57,7 @@ def explain(
     except ConditionError as error:
         tree = Explained("unusable", str(condition)[:200], False, notes=(Note("unusable", text=str(error)),))
         return Explanation(now_ms, key, False, (), tree)
-    state = _usable(state, len(plan.rooms))
+    state = _usable(state, plan)
     run = Run(plan, state)
     for number, pool in enumerate(run.pools):
         pool.sort(key=lambda match: match.rank)
@@ -134,8 +135,9 @@ def _checked(
     return moment_of("explain(now=", now)
 
 
-def _usable(state: State, matchers: int) -> State:
+def _usable(state: State, plan: Plan) -> State:
     """The state without what `step` cannot have written: other shapes of records, numbers of no matcher."""
+    matchers = len(plan.rooms)
     return msgspec.structs.replace(
         state,
         matches=_usable_matches(state.matches, matchers),
@@ -147,7 +149,7 @@ def _usable(state: State, matchers: int) -> State:
         opened_ms=_time(state.opened_ms),
         armed_ms=_time(state.armed_ms),
         came={index: time for index, time in state.came.items() if _time(time) is not None},
-        refuters={number: times for number, times in state.refuters.items() if 0 <= number < matchers},
+        refuters={number: times for number, times in state.refuters.items() if number in plan.negated},
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import Connection
+from airflow.sdk import DAG, Connection
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException, TaskDeferred
 from interlock import absent, event, sequence
 from interlock.conditions import AllOf, Condition, ConditionError
@@ -73,12 +73,30 @@ def test_a_condition_that_needs_timers_is_an_error_because_the_engine_has_none(c
         sensor(condition, key=key)
 
 
+def test_a_key_may_be_what_another_task_gives_or_any_value_that_has_a_canonical_form() -> None:
+    with DAG("d", schedule=None):
+        from airflow.sdk import task
+
+        @task
+        def day() -> str:
+            return "20261120"
+
+        waits = sensor(PAIR, key=day())
+    assert waits.upstream_task_ids == {"day"}
+    for rendered in ("20261120", 20261120, date(2026, 11, 20)):
+        waits = sensor(PAIR, key=rendered)
+        assert deferred(waits)["key"] == "2026-11-20"
+    waits.key = ["2026-11-20", "eur"]
+    with pytest.raises(ConditionError, match="for each path"):
+        waits.execute(context())
+
+
 def test_a_composite_key_is_a_list_with_a_value_for_each_path() -> None:
     condition = event("x", by=("data.day", "subject"))
     kwargs = deferred(sensor(condition, key=["20261120", "eur"]))
     assert kwargs["key"] == '["2026-11-20","eur"]'
     for key in ("2026-11-20", ["2026-11-20"], ["2026-11-20", "eur", "x"]):
-        with pytest.raises(ConditionError, match="one for each path"):
+        with pytest.raises(ConditionError, match="for each path"):
             sensor(condition, key=key)
     task = sensor(condition, key=["{{ ds }}", "eur"])
     task.key = ["2026-11-20", None]

@@ -143,8 +143,10 @@ class Oracle:
             self.waiting.append(match)
             self.waiting.sort(key=lambda each: (each.timestamp_ms, *each.identity))
             if len(self.waiting) > WAITING:  # W4
-                self.waiting.pop()
-                self.dropped += 1
+                identities = self.waiting_identities()
+                repeats = [n for n, each in enumerate(identities) if each in identities[:n]]
+                del self.waiting[repeats[-1] if repeats else -1]
+                self.dropped += not repeats
             return []
         return self._enter(match)
 
@@ -265,8 +267,9 @@ class Oracle:
         times = []
         if self.expires.after_ms is not None:
             times.append(self.started_ms + self.expires.after_ms)
-        if self.expires.at_ms is not None and self.started_ms < self.expires.at_ms:  # X3
-            times.append(self.expires.at_ms)
+        at = self.expires.at_ms
+        if at is not None and (self.started_ms < at or self.from_subscription):  # X3
+            times.append(max(at, self.started_ms))
         return min(times, default=None)  # X5
 
     def _judge(self, due: int) -> list[Fired]:
