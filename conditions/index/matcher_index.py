@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from ...events.event import Event
@@ -18,7 +18,6 @@ from .tree import Hit, Place, Step, put, take, united
 T = TypeVar("T", bound=Hashable)
 
 UNKEYED: Final = ""
-_ABSENT: Final = ""  # no filter has an empty value
 
 
 class MatcherIndex(Generic[T]):
@@ -98,14 +97,23 @@ class MatcherIndex(Generic[T]):
                 hits.append(place)
                 continue
             if place.exact is not None:
-                for names, by_values in place.exact.items():
-                    below = by_values.get(tuple([attributes.get(name, _ABSENT) for name in names]))
+                exact = place.exact
+                # whichever is less: an event has few attributes, however many are asked for here
+                for name in exact if len(exact) <= len(attributes) else attributes:
+                    by_text = exact.get(name)
+                    value = attributes.get(name)
+                    if by_text is None or value is None:
+                        continue
+                    below = by_text.get(value)
                     if below is not None:
                         places.append(below)
             if place.affixes is not None:
-                for (name, backwards), texts in place.affixes.items():
+                affixes = place.affixes
+                asked = affixes if len(affixes) <= len(attributes) else _ends(attributes)
+                for name, backwards in asked:
+                    texts = affixes.get((name, backwards))
                     value = attributes.get(name)
-                    if value is not None:
+                    if texts is not None and value is not None:
                         places += texts.find(value[::-1] if backwards else value)
             if place.members is not None:
                 for path, by_value in place.members.items():
@@ -150,6 +158,10 @@ class MatcherIndex(Generic[T]):
         return hits
 
 
+def _ends(attributes: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
+    return ((name, backwards) for name in attributes for backwards in (False, True))
+
+
 def _type_of(route: Route) -> str | None:
     return next((value for name, value in route.exact if name == "type"), None)
 
@@ -157,9 +169,7 @@ def _type_of(route: Route) -> str | None:
 def _steps(route: Route, matcher: Matcher, own: str | None, checks: list[Check]) -> list[Step]:
     """The way from the place of the route's type to where its subscriptions lie."""
     steps: list[Step] = []
-    exact = [pair for pair in route.exact if pair[0] != "type"]
-    if exact:
-        steps.append(Step("exact", tuple(name for name, _ in exact), tuple(value for _, value in exact)))
+    steps += [Step("exact", name, value) for name, value in route.exact if name != "type"]
     steps += [Step("affixes", (name, backwards), text) for name, backwards, text in route.affixes]
     steps += [Step("members", path, text) for path, text in route.members]
     if matcher.by is not None:  # without `by`, beside a keyed one, it passes on to the wait's own key (K23)

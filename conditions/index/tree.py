@@ -32,7 +32,7 @@ class Hit(msgspec.Struct, Generic[T], frozen=True):
 class Node(Generic[T]):
     """A place in the tree; what it has none of is None.
 
-    hits: the subscriptions that lie here, by handle. exact: {attributes: {their values: place}}. affixes:
+    hits: the subscriptions that lie here, by handle. exact: {attribute: {value: place}}. affixes:
     {(attribute, backwards): {text: place}}. members: {path in the data: {value: place}}. keys: {`by`: {key:
     place}}, and under the key None lie those that have none of their own.
     """
@@ -41,7 +41,7 @@ class Node(Generic[T]):
 
     def __init__(self) -> None:
         self.hits: dict[T, Hit[T]] | None = None
-        self.exact: dict[tuple[str, ...], dict[tuple[str, ...], Place[T]]] | None = None
+        self.exact: dict[str, dict[str, Place[T]]] | None = None
         self.affixes: dict[tuple[str, bool], Texts[Place[T]]] | None = None
         self.members: dict[tuple[str, ...], dict[Scalar, Place[T]]] | None = None
         self.keys: dict[str | tuple[str, ...], dict[str | None, Place[T]]] | None = None
@@ -52,7 +52,7 @@ Place = Union[Hit[T], Node[T]]  # noqa: UP007  # a generic alias needs it before
 
 
 class Step(NamedTuple):
-    """kind: where it leads on in a node. of: the attributes or path, None for checks. at: the value there."""
+    """kind: where it leads on in a node. of: the attribute or path, None for checks. at: the value there."""
 
     kind: Literal["exact", "affixes", "members", "keys", "checks"]
     of: Hashable

@@ -371,3 +371,31 @@ def test_of_predicates_that_need_different_values_only_those_of_the_event_are_ev
     hits = index.lookup(Event.of("t", "/s", id="1", data={"order": 7, "rows": 2}))
     assert [hit.handle for hit in hits] == [7]
     assert asked == ["data.order == 7 && data.rows > 0"]
+
+
+@pytest.mark.parametrize(
+    "matcher",
+    [
+        lambda n: event("t", **{f"x{n}": "1"}),
+        lambda n: event("t", filters=[Prefix({f"x{n}": "1"})]),
+        lambda n: event("t", filters=[Suffix({f"x{n}": "1"})]),
+    ],
+    ids=["exact", "prefix", "suffix"],
+)
+def test_an_event_asks_for_its_own_attributes_however_many_others_are_named(
+    matcher: Callable[[int], Matcher],
+) -> None:
+    index: MatcherIndex[int] = MatcherIndex()
+    for n in range(300):
+        index.add(n, matcher(n))
+
+    class Counting(dict[str, str]):
+        asked = 0
+
+        def get(self, *arguments: str) -> str | None:  # type: ignore[override]
+            Counting.asked += 1
+            return super().get(*arguments)
+
+    sent = Event(Counting({"specversion": "1.0", "id": "1", "source": "/s", "type": "t", "x7": "1"}))
+    assert [hit.handle for hit in index.lookup(sent)] == [7]
+    assert Counting.asked < 20

@@ -56,8 +56,8 @@ def exact(**pairs: str) -> tuple[tuple[str, str], ...]:
         (event("t", filters=[Any(Exact(type="u"))]), []),
         (event(filters=[Not(A)]), [Route((), (), (Not(A),))]),
         (
-            event("t", where="true", filters=[SQL, Not(SQL), Not(A)]),
-            [Route(TYPE, (), (Not(A), SQL, Not(SQL), Where("true")))],
+            event("t", where="data == data", filters=[SQL, Not(SQL), Not(A)]),
+            [Route(TYPE, (), (Not(A), SQL, Not(SQL), Where("data == data")))],
         ),
         (event(filters=[SQL, All(SQL, A)]), [Route(exact(tenant="a"), (), (SQL,))]),
     ],
