@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from ..events import content
-from ..events.attributes import is_name, shown
+from ..events.attributes import CORE, is_name, kind, shown
 from ..events.errors import EventError
 from ..events.event import Event
 from .condition import Condition
@@ -40,6 +41,12 @@ _DATA = "data."
 # `topic` and `data` have none yet.
 _RESERVED = frozenset({"topic", "data"})
 _KEYWORDS = frozenset({"by", "label", "where", "filters", "keep", "limit"})
+# What a name close to one of these is taken for; those of two letters are close to too much,
+# and specversion is to version.
+_KNOWN: Final = tuple(sorted(name for name in _KEYWORDS | CORE - {"specversion"} if len(name) > 2))
+_CLOSE: Final = 0.75
+_GLOBBED: Final = ("type", "source", "subject")
+_PATH_HINT: Final = 'give a path in a string, such as "subject" or "data.order.date"'
 _TYPE_PARTS_IN_LABEL = 2
 
 
@@ -83,7 +90,7 @@ class Matcher(Condition):
             )
         check_size(rest, len(pairs))
         if where is not None and not isinstance(where, Where):
-            raise ConditionError(f"event(where=...) is a {type(where).__name__}: give a predicate in CEL")
+            raise ConditionError(f"event(where=...) is {kind(where)}: give a predicate in CEL")
         if label is not None:
             checked_text("event", "label", label, MAX_LABEL_CHARS)
         object.__setattr__(self, "exact", pairs)
@@ -146,8 +153,8 @@ class Matcher(Condition):
         first: tuple[str, ...] = ("type", "source", "subject")
         ordered = [name for name in first if name in wanted]
         ordered += [name for name in wanted if name not in ordered]
-        # an attribute that cannot be a keyword of event() goes into a filter, which is merged back
-        apart = {name: wanted[name] for name in ordered if not _is_keyword_of_event(name)}
+        # what event() does not take as a keyword goes into a filter, which is merged back
+        apart = {name: wanted[name] for name in ordered if not _is_keyword_of_event(name, wanted[name])}
         parts = [f"{name}={quoted(wanted[name])}" for name in ordered if name not in apart]
         filters = [f"Exact({arguments(apart)})"] if apart else []
         filters += map(str, self.filters)
@@ -175,18 +182,28 @@ def event(
 ) -> Matcher:
     """A matcher for the events whose attributes are exactly these; ConditionError names a wrong argument.
 
-    extensions: any other attribute by its name, e.g. tenant="bank". by: "subject", "time", any attribute,
-    or a path into JSON data such as "data.order.date"; several paths make a composite key. label: its part's
-    name in firings. where: a predicate in CEL over `data` and `event`, e.g. "data.amount > 100". filters:
+    extensions: any other attribute by its name, e.g. tenant="bank"; one that is close to another argument's
+    (lable, key) is refused, and filtered with filters=[Exact(lable="x")]. by: "subject", "time", any
+    attribute, or a path into JSON data such as "data.order.date"; several paths make a composite key.
+    label: its part's name in firings. where: a predicate in CEL over `data` and `event`, e.g.
+    "data.amount > 100". filters:
     further filters, all of which must pass, such as Prefix(subject="orders/"), or their JSON form. keep:
     which of repeated matches takes part, "latest" (as without it), "first", or "all", one after the other;
     of those the latest `limit` (100) are held.
     """
     given: dict[str, object] = {"type": type, "source": source, "subject": subject}
     exact = [(name, value) for name, value in given.items() if value is not None]
+    for name, value in exact:
+        if _is_glob(name, value):
+            raise ConditionError(f"event({name}={shown(value)}): {_glob_hint(name, str(value))}")
     for name, value in extensions.items():
         if name in _RESERVED:
             raise ConditionError(f"event({name}=...) is reserved and cannot filter an attribute")
+        meant = _meant(name)
+        if meant is not None:
+            raise ConditionError(
+                f"event({name[:40]}=...): did you mean {meant}=?{_extension_hint(name, value)}"
+            )
         exact.append((name, value))
     return Matcher(
         exact,  # type: ignore[arg-type]  # checked there
@@ -257,7 +274,7 @@ def _filters(given: object) -> list[Filter]:
         return []
     if not isinstance(given, (list, tuple)):
         raise ConditionError(
-            f"event(filters=...) is a {type(given).__name__}: give a list, such as [Prefix(subject=...)]"
+            f"event(filters=...) is {kind(given)}: give a list, such as [Prefix(subject=...)]"
         )
     return [
         each if isinstance(each, Filter) else filter_from_json(each, f"filters[{number}]")
@@ -292,7 +309,7 @@ def _merged(
             rest[each] = None
         else:
             raise ConditionError(
-                f"event(filters=...) holds a {type(each).__name__}: give filters, such as Prefix(subject=...)"
+                f"event(filters=...) holds {kind(each)}: give filters, such as Prefix(subject=...)"
             )
     return tuple(sorted(wanted.items())), tuple(rest)
 
@@ -324,7 +341,7 @@ def _checked_by(by: object) -> str | tuple[str, ...]:
 
 
 def _checked_path(path: object) -> str:
-    text = checked_text("event", "by", path, MAX_PATH_CHARS)
+    text = checked_text("event", "by", path, MAX_PATH_CHARS, _PATH_HINT)
     if text.startswith(_DATA):
         if "[" in text or "]" in text:
             raise ConditionError(f"event(by={quoted(text)}): items of lists cannot be reached; name a member")
@@ -342,5 +359,46 @@ def _path_shown(by: str | tuple[str, ...]) -> str:
     return quoted(by) if isinstance(by, str) else f"({', '.join(map(quoted, by))})"
 
 
-def _is_keyword_of_event(name: str) -> bool:
-    return is_keyword_name(name) and name not in _RESERVED and name not in _KEYWORDS
+def _is_keyword_of_event(name: str, value: str) -> bool:
+    return (
+        is_keyword_name(name)
+        and name not in _RESERVED
+        and name not in _KEYWORDS
+        and _meant(name) is None
+        and not _is_glob(name, value)
+    )
+
+
+def _meant(name: str) -> str | None:
+    """The argument of event() that `name` is likely to be a slip of; None where it is an attribute's name."""
+    if name in CORE:
+        return None
+    plain = name[:40].lower().replace("_", "")
+    if plain == "key":
+        return "by"
+    found = get_close_matches(plain, _KNOWN, n=1, cutoff=_CLOSE)
+    return found[0] if found else None
+
+
+def _extension_hint(name: str, value: object) -> str:
+    if not is_name(name):
+        return ""
+    text = quoted(value) if isinstance(value, str) and len(value) <= 80 else "..."
+    return f" For an extension of this name write filters=[Exact({name[:40]}={text})]"
+
+
+def _is_glob(name: str, value: object) -> bool:
+    return name in _GLOBBED and isinstance(value, str) and (value.startswith("*") or value.endswith("*"))
+
+
+def _glob_hint(name: str, value: str) -> str:
+    fixed = value.strip("*")
+    literal = f"; for a literal * write filters=[Exact({name}={quoted(value)})]"
+    if not fixed:
+        return f"a value is compared as it is: leave {name} out where any will do{literal}"
+    if not value.endswith("*"):
+        return f"a value is compared as it is: write filters=[Suffix({name}={quoted(fixed)})]{literal}"
+    if not value.startswith("*"):
+        return f"a value is compared as it is: write filters=[Prefix({name}={quoted(fixed)})]{literal}"
+    within = f"event.{name}.contains({quoted(fixed)})"
+    return f"a value is compared as it is: write where={quoted(within)}{literal}"

@@ -52,8 +52,16 @@ def shown(value: object, limit: int = 80) -> str:
     elif value is None or isinstance(value, (int, float)):
         text = repr(value)
     else:
-        text = f"a {type(value).__name__}"
+        text = kind(value)
     return text if len(text) <= limit else text[:limit] + "..."
+
+
+def kind(value: object) -> str:
+    """The type of `value` with its article, for an error message: "an int", "a str"; "None" for None."""
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
 
 def is_timestamp(text: str) -> bool:

@@ -15,6 +15,7 @@ from ...events.event import Event
 from ..errors import ConditionError
 from .cel_ast import Node, tree
 from .cel_cost import Allowance, worst
+from .cel_hints import with_hint
 from .cel_reads import Paths, Reader, Scalar, Unreadable, equalities, paths
 from .filter import ACCEPTED, Filter, Verdict, checked_text, quoted
 
@@ -55,7 +56,7 @@ class Where(Filter):
     source: str
 
     def __init__(self, source: str, /) -> None:
-        text = checked_text("event", "where", source, MAX_SOURCE_CHARS)
+        text = checked_text("event", "where", source, MAX_SOURCE_CHARS, "give a predicate in CEL")
         object.__setattr__(self, "source", text)
         object.__setattr__(self, "_program", _compiled(text))
 
@@ -132,9 +133,12 @@ def _compiled(source: str) -> _Program:
             expression = _environment().compile(f"({source}\n) ? true : false")
         elif kind != types.BOOL:
             raise ConditionError(f"it gives a value of type {str(kind).lower()}, and not true or false")
+        data, attributes = paths(root, "data"), paths(root, "event")
+        if data is None and attributes is None:
+            raise ConditionError("it reads neither data nor event, and is the same for every event")
     except (RuntimeError, ConditionError) as error:
-        raise ConditionError(f"event(where={quoted(source)}): {_readable(str(error))}") from error
-    data, attributes = paths(root, "data"), paths(root, "event")
+        told = with_hint(source, _readable(str(error)))
+        raise ConditionError(f"event(where={quoted(source)}): {told}") from error
     return _Program(expression, data, attributes, allowance, equalities(root))
 
 

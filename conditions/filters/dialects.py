@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from ...events.attributes import shown
+from ...events.attributes import kind, shown
 from ...events.event import Event
 from ..errors import ConditionError
 from .cel import Where
@@ -24,6 +24,7 @@ from .filter import (
     check_size,
     checked_pairs,
     is_unicode,
+    not_a_filter,
     quoted,
 )
 
@@ -45,9 +46,7 @@ class Comparison(Filter):
     def __init__(self, attributes: Mapping[str, str] | None = None, /, **named: str) -> None:
         name = type(self).__name__
         if attributes is not None and not isinstance(attributes, Mapping):
-            raise ConditionError(
-                f"{name}() got a {type(attributes).__name__}: write {name}(subject=...) or a dict"
-            )
+            raise ConditionError(f"{name}() got {kind(attributes)}: write {name}(subject=...) or a dict")
         pairs = checked_pairs(name, (*(attributes or {}).items(), *named.items()))
         if not pairs:
             raise ConditionError(
@@ -218,7 +217,7 @@ class Sql(Filter):
 
     def __init__(self, expression: str, /) -> None:
         if not isinstance(expression, str):
-            raise ConditionError(f"Sql() got a {type(expression).__name__}: give the expression as a string")
+            raise ConditionError(f"Sql() got {kind(expression)}: give the expression as a string")
         if not is_unicode(expression):
             raise ConditionError(f"Sql({shown(expression)}) is no Unicode text")
         from .cesql import compile  # noqa: A004  # loads the parser, which most conditions do without
@@ -227,8 +226,13 @@ class Sql(Filter):
         if compiled.missing:
             raise ConditionError(f"Sql({quoted(expression)}) fails on every event: {compiled.missing[0]}")
         if compiled.kind not in (bool, None):
-            kind = "string" if compiled.kind is str else "number"
-            raise ConditionError(f"Sql({quoted(expression)}) gives a {kind}, and is never true: compare it")
+            given = "string" if compiled.kind is str else "number"
+            raise ConditionError(f"Sql({quoted(expression)}) gives a {given}, and is never true: compare it")
+        if not compiled.attributes:
+            raise ConditionError(
+                f"Sql({quoted(expression)}) reads no attribute, and is the same for every event: name one, as"
+                " in Sql(\"subject = 'a'\")"
+            )
         object.__setattr__(self, "expression", compiled.source)
         object.__setattr__(self, "_compiled", compiled)
 
@@ -253,8 +257,18 @@ class Sql(Filter):
         return f"Sql({quoted(self.expression)})"
 
 
-_COMPARISONS: Final[Mapping[str, type[Comparison]]] = {kind.dialect: kind for kind in (Exact, Prefix, Suffix)}
-_GROUPS: Final[Mapping[str, type[Group]]] = {kind.dialect: kind for kind in (All, Any)}
+def joined(group: type[Group], left: Filter, right: Filter) -> Filter:
+    """`left & right` or `left | right`; a side that is such a group itself gives its filters."""
+    sign = "&" if group is All else "|"
+    parts: list[Filter] = []
+    for side, each in (("left", left), ("right", right)):
+        _check_filter(f"{side} side of {sign}", each)
+        parts += each.filters if isinstance(each, group) else (each,)
+    return group(*parts)
+
+
+_COMPARISONS: Final[Mapping[str, type[Comparison]]] = {each.dialect: each for each in (Exact, Prefix, Suffix)}
+_GROUPS: Final[Mapping[str, type[Group]]] = {each.dialect: each for each in (All, Any)}
 DIALECTS: Final = (*_COMPARISONS, *_GROUPS, "not", "sql")
 
 
@@ -294,10 +308,10 @@ class _Reader:
         comparison = _COMPARISONS.get(dialect)
         if comparison is not None:
             if not isinstance(body, Mapping):
-                raise ConditionError(f"{path} is a {type(body).__name__}: an object belongs there")
+                raise ConditionError(f"{path} is {kind(body)}: an object belongs there")
             return _built(path, lambda: comparison(body))
         if not isinstance(body, (list, tuple)):
-            raise ConditionError(f"{path} is a {type(body).__name__}: a list of filters belongs there")
+            raise ConditionError(f"{path} is {kind(body)}: a list of filters belongs there")
         filters = [self.read(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(body)]
         return _built(path, lambda: _GROUPS[dialect](*filters))
 
@@ -312,10 +326,7 @@ def _built(path: str, build: Callable[[], Filter]) -> Filter:
 
 def _check_filter(where: str, value: object) -> None:
     if not isinstance(value, Filter):
-        raise ConditionError(
-            f"the {where} is a {type(value).__name__}: give a filter, such as Prefix(subject=...); JSON is"
-            " read by filter_from_json"
-        )
+        raise ConditionError(not_a_filter(where, value))
     if isinstance(value, Where):
         raise ConditionError(
             f"the {where} is a Where, which no dialect of CloudEvents can say: write event(where=...) beside"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import keyword
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
-from ...events.attributes import is_name, shown
+from ...events.attributes import is_name, kind, shown
 from ...events.event import Event
 from ..errors import ConditionError
 
@@ -16,6 +16,9 @@ MAX_VALUE_CHARS: Final = 2048
 MAX_FILTER_NODES: Final = 256
 # Below the depth at which Python's recursion would end, from any caller.
 MAX_FILTER_DEPTH: Final = 16
+_VALUE_HINT: Final = (
+    'give a string; booleans and integers of an event are compared as "true", "false" and decimal digits'
+)
 
 
 class Verdict(NamedTuple):
@@ -36,7 +39,10 @@ ACCEPTED: Final = Verdict(True)
 
 
 class Filter:
-    """A predicate over an event: immutable, hashable, equal by content; `str()` is Python that builds it."""
+    """A predicate over an event: immutable, hashable, equal by content; `str()` is Python that builds it.
+
+    f & g is All(f, g), f | g is Any(f, g) and ~f is Not(f).
+    """
 
     def accepts(self, event: Event) -> bool:
         """True if the event passes; what cannot be evaluated does not."""
@@ -60,8 +66,51 @@ class Filter:
         """Levels of nesting: 1 for a filter that holds no other; at most MAX_FILTER_DEPTH."""
         return 1
 
+    def __and__(self, other: Filter) -> Filter:
+        from .dialects import All, joined
+
+        return joined(All, self, other)
+
+    def __or__(self, other: Filter) -> Filter:
+        from .dialects import Any, joined
+
+        return joined(Any, self, other)
+
+    def __rand__(self, other: object) -> NoReturn:
+        raise ConditionError(not_a_filter("left side of &", other))
+
+    def __ror__(self, other: object) -> NoReturn:
+        raise ConditionError(not_a_filter("left side of |", other))
+
+    def __invert__(self) -> Filter:
+        from .dialects import Not
+
+        return self.filter if isinstance(self, Not) else Not(self)
+
+    def __bool__(self) -> NoReturn:
+        raise ConditionError(
+            "a filter is neither true nor false before there is an event: join filters with & and |, and"
+            " invert them with ~, not with `and`, `or` and `not`; to ask whether there is one, write"
+            " `filter is not None`"
+        )
+
     def __repr__(self) -> str:
         return str(self)
+
+
+def not_a_filter(where: str, value: object) -> str:
+    """What to write instead of something that is no filter."""
+    from ..condition import Condition
+
+    if isinstance(value, Condition):
+        return (
+            f"the {where} is a condition, and the other side a filter: a filter belongs in a matcher,"
+            " event(filters=[...]), and matchers are joined with & and |"
+        )
+    return (
+        f"the {where} is {kind(value)}: give a filter, such as Prefix(subject=...); JSON is read by"
+        " filter_from_json"
+    )
 
 
 def check_size(filters: Iterable[Filter], others: int = 0) -> None:
@@ -88,17 +137,17 @@ def checked_pairs(caller: str, pairs: Iterable[tuple[object, object]]) -> tuple[
             raise ConditionError(
                 f"attribute {name[:40]} is filtered twice by {caller}(): one value can be exact"
             )
-        values[name] = checked_text(caller, name, value, MAX_VALUE_CHARS)
+        values[name] = checked_text(caller, name, value, MAX_VALUE_CHARS, _VALUE_HINT)
     return tuple(sorted(values.items()))
 
 
-def checked_text(caller: str, what: str, value: object, limit: int) -> str:
-    """`value` as str; ConditionError unless it is a non-empty Unicode text of at most `limit` characters."""
+def checked_text(caller: str, what: str, value: object, limit: int, hint: str = "give a string") -> str:
+    """`value` as str; ConditionError unless it is a non-empty Unicode text of at most `limit` characters.
+
+    hint: what to give instead of something that is no text.
+    """
     if not isinstance(value, str):
-        raise ConditionError(
-            f"{caller}({what}=...) is a {type(value).__name__}: give a string; booleans and integers of an"
-            ' event are compared as "true", "false" and decimal digits'
-        )
+        raise ConditionError(f"{caller}({what}=...) is {kind(value)}: {hint}")
     if not value:
         raise ConditionError(f"{caller}({what}='') is empty: leave it out or give a value")
     if len(value) > limit:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     # One, then operator and operand in turn.
     Chain = Sequence[Any]
 
+NO_DATA: Final = 'data cannot be read here: use where, as in event(where="data.x == 1")'
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -132,7 +133,7 @@ def _column(token: Token) -> int:
 def _name(token: Token) -> str:
     name = token.lower()
     if name == "data":
-        raise Misplaced(token, "CESQL reads attributes, not data")
+        raise Misplaced(token, NO_DATA)
     return name
 
 

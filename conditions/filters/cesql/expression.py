@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ....events.attributes import shown
+from ....events.attributes import kind, shown
 from ...errors import ConditionError
 from .nodes import Node
 from .values import Attributes, Evaluate, Failure, Kind, Value
@@ -78,7 +78,7 @@ def compile(expression: str) -> Expression:  # noqa: A001  # what it does, as in
     from .parser import parse  # with it, the parser library
 
     if not isinstance(expression, str):
-        raise ConditionError(f"a CESQL expression is a string, this is a {type(expression).__name__}")
+        raise ConditionError(f"a CESQL expression is a string, this is {kind(expression)}")
     source = str.__str__(expression)
     if len(source) > MAX_CHARS:
         raise ConditionError(f"the CESQL expression has {len(source)} characters: at most {MAX_CHARS}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ....events.attributes import shown
 from ...errors import ConditionError
-from .builder import Builder, Misplaced
+from .builder import NO_DATA, Builder, Misplaced
 from .nodes import Node
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ _WORDS: Final = {
     "_CLOSE": "')'",
     "$END": "the end",
 }
+# Operators of other languages, with those meant.
+_SIGNS: Final = {"&&": "AND", "&": "AND", "||": "OR", "|": "OR", "!": "NOT"}
+_LAST_NAME: Final = re.compile(r"(?<![A-Za-z0-9])(?:data|event)$", re.IGNORECASE)
 # What the parser's tables name wherever a value may end: they do not tell inside from outside.
 _INSIDE: Final = ("','", "')'")
 _STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
@@ -71,6 +74,9 @@ def _unexpected(text: str, at: int, expected: set[str]) -> ConditionError:
         return _wrong(text, at + 1, "this string is not closed")
     if at and here in ("'", '"') and here == text[at - 1]:
         return _wrong(text, at + 1, f"a string goes on after its end; write \\{here} for a quote in it")
+    slip = _slip(text, at)
+    if slip is not None:
+        return _wrong(text, at + 1, slip)
     found = shown(text[at : at + 20]) if here else "the end"
     words = list(dict.fromkeys(word for name, word in _WORDS.items() if name in expected)) or ["LIKE or IN"]
     if "INTEGER" in expected:
@@ -78,6 +84,22 @@ def _unexpected(text: str, at: int, expected: set[str]) -> ConditionError:
     elif not _is_open(text[:at]):
         words = [word for word in words if word not in _INSIDE]
     return _wrong(text, at + 1, f"expected {' or '.join(words)}, found {found}")
+
+
+def _slip(text: str, at: int) -> str | None:
+    """What to write where the parser stops at the sign of another language; None for anything else."""
+    if text.startswith("=", at) and text[:at].endswith("="):
+        return "write one =, not =="
+    for sign, word in _SIGNS.items():
+        if text.startswith(sign, at):
+            return f"write {word} for {sign}"
+    if text.startswith(".", at):
+        name = _LAST_NAME.search(text, 0, at)
+        if name is not None and name[0].lower() == "data":
+            return NO_DATA
+        if name is not None and name[0].lower() == "event":
+            return "write the attribute's name alone, without event."
+    return None
 
 
 def _is_open(text: str) -> bool:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock.conditions import AllOf, AnyOf, Condition, ConditionError, Matcher, event, from_json
 from interlock.conditions.condition import MAX_DEPTH, MAX_NODES
+from interlock.conditions.filters import Exact
 from interlock.events import Event
 
 a, b, c = event("a"), event("b"), event("c")
@@ -81,15 +82,15 @@ def test_joining_with_something_else_names_the_side(use: Any, told: str) -> None
     [
         ({}, "at least a type"),
         ({"type": ""}, "event(type='') is empty"),
-        ({"type": 1}, "event(type=...) is a int"),
+        ({"type": 1}, "event(type=...) is an int"),
         ({"type": "x" * 2049}, "at most 2048"),
         ({"type": "\ud800"}, "no Unicode"),
         ({"urgent": True}, "event(urgent=...) is a bool"),
-        ({"urgent": 10**5000}, "event(urgent=...) is a int"),
+        ({"urgent": 10**5000}, "event(urgent=...) is an int"),
         ({"Tenant": "x"}, "event(Tenant=...) names no attribute"),
         ({"my_ext": "x"}, "event(my_ext=...) names no attribute"),
         ({"type": "x", "topic": "y"}, "event(topic=...) is reserved"),
-        ({"type": "x", "where": 1}, "event(where=...) is a int"),
+        ({"type": "x", "where": 1}, "event(where=...) is an int"),
         ({"type": "x", "data": "y"}, "event(data=...) is reserved"),
         ({"type": "x", "by": "data"}, "no path"),
         ({"type": "x", "by": "data."}, "empty member"),
@@ -275,7 +276,7 @@ def test_every_form_of_a_condition_builds_it_again(condition: Condition) -> None
     form = json.loads(json.dumps(condition.to_json()))
     assert from_json(form) == condition
     assert hash(from_json(form)) == hash(condition)
-    assert eval(str(condition), {"event": event}) == condition
+    assert eval(str(condition), {"event": event, "Exact": Exact}) == condition
     assert pickle.loads(pickle.dumps(condition)) == condition
     assert copy.deepcopy(condition) == condition
     assert len(set(condition.labels)) == len(condition.matchers)

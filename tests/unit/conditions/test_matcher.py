@@ -133,11 +133,29 @@ def test_an_event_without_a_part_of_a_composite_key_has_no_key() -> None:
         ({"filters": Prefix(subject="x")}, "event(filters=...) is a Prefix: give a list"),
         ({"filters": ["x"]}, "filters[0] must be an object"),
         ({"filters": [Exact(type="t"), {"prefix": {}}]}, "filters[1].prefix: Prefix() names no attribute"),
-        ({"filters": [Where("true")]}, "event(filters=...) holds a Where: write where="),
+        ({"filters": [Where("data.x")]}, "event(filters=...) holds a Where: write where="),
         ({"where": ""}, "event(where='') is empty"),
         ({"where": "data.x =="}, 'event(where="data.x ==")'),
-        ({"where": ["true"]}, "event(where=...) is a list"),
+        ({"where": ["data.x"]}, "event(where=...) is a list"),
         ({"topic": "x"}, "event(topic=...) is reserved"),
+        ({"lable": "x"}, 'event(lable=...): did you mean label=? For an extension of this name write'),
+        ({"lable": "x"}, 'filters=[Exact(lable="x")]'),
+        ({"key": "data.d"}, "event(key=...): did you mean by=?"),
+        ({"wher": "data.x"}, "did you mean where=?"),
+        ({"filter": [Exact(type="t")]}, "event(filter=...): did you mean filters=?"),
+        ({"limits": 5}, "did you mean limit=?"),
+        ({"keeps": "all"}, "did you mean keep=?"),
+        ({"typ": "x"}, "did you mean type=?"),
+        ({"Subject": "x"}, "event(Subject=...): did you mean subject=?"),
+        ({"data_schema": "x"}, "event(data_schema=...): did you mean dataschema=?"),
+        ({"source": "/shop/*"}, "write filters=[Prefix(source=\"/shop/\")]; for a literal * write"),
+        ({"subject": "*.csv"}, "event(subject='*.csv'): a value is compared as it is: write filters="),
+        ({"subject": "*a*"}, "write where="),
+        ({"subject": "*"}, 'leave subject out where any will do; for a literal * write filters=[Exact('),
+        ({"by": 5}, 'event(by=...) is an int: give a path in a string, such as "subject" or "data.'),
+        ({"label": 5}, "event(label=...) is an int: give a string"),
+        ({"where": 5}, "event(where=...) is an int: give a predicate in CEL"),
+        ({"filters": 5}, "event(filters=...) is an int: give a list"),
     ],
 )  # fmt: skip
 def test_a_bad_argument_is_named(arguments: dict[str, Any], told: str) -> None:
@@ -145,6 +163,37 @@ def test_a_bad_argument_is_named(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(ConditionError) as caught:
         event("t", **arguments)
     assert told in str(caught.value)
+
+
+def test_the_hint_about_booleans_stands_with_values_of_attributes_only() -> None:
+    for arguments, told in (({"tenant": 5}, True), ({"by": 5}, False), ({"label": 5}, False)):
+        with pytest.raises(ConditionError) as caught:
+            event("t", **arguments)
+        assert ("booleans" in str(caught.value)) is told
+
+
+EXTENSIONS = (
+    "partitionkey sequence sequencetype traceparent tracestate dataref severitytext severitynumber"
+    " sampledrate expirytime recordedtime authtype authid dataclassification correlationid causationid"
+    " tenant level region urgent priority version team uid"
+)
+
+
+@pytest.mark.parametrize("name", EXTENSIONS.split())
+def test_a_usual_extension_is_taken_for_none_of_the_arguments(name: str) -> None:
+    assert event("t", **{name: "x"}) == event("t", filters=[Exact({name: "x"})])
+
+
+@pytest.mark.parametrize("name", ["id", "time", "datacontenttype", "dataschema", "specversion"])
+def test_a_core_attribute_is_named_as_it_is(name: str) -> None:
+    assert event("t", **{name: "x"}).exact == tuple(sorted({"type": "t", name: "x"}.items()))
+
+
+def test_what_a_keyword_refuses_can_be_said_with_exact() -> None:
+    matcher = event(filters=[Exact(type="com.*", lable="a", key="b")])
+    assert dict(matcher.exact) == {"type": "com.*", "lable": "a", "key": "b"}
+    assert eval(str(matcher), NAMES) == matcher
+    assert event(source="a*b").accepts(Event.of("t", "a*b"))
 
 
 def test_keeping_all_has_a_limit() -> None:
@@ -169,7 +218,7 @@ def test_the_filters_of_a_matcher_are_limited_together() -> None:
         (event(filters=[Not(Exact(type="x")), Suffix(type=".rates.published")]), "rates.published"),
         (event("com.shop.done", filters=[Prefix(subject="orders/")]), "shop.done"),
         (event(where="data.x > 1"), "event"),
-        (event(filters=[Sql("TRUE")]), "event"),
+        (event(filters=[Sql("EXISTS id")]), "event"),
     ],
 )
 def test_a_label_is_made_from_the_filters(matcher: Matcher, label: str) -> None:
@@ -196,9 +245,11 @@ def test_the_python_of_a_matcher_names_everything() -> None:
 
 
 names = st.sampled_from(
-    ["type", "source", "subject", "tenant", "by", "label", "where", "topic", "class", "1st"]
+    ["type", "source", "subject", "tenant", "by", "label", "where", "topic", "class", "1st", "lable", "key"]
 )
-texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=6)
+texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=6) | st.sampled_from(
+    ["a*", "*a", "*"]
+)
 wanted = st.dictionaries(names, texts, min_size=1, max_size=3)
 leaves: st.SearchStrategy[Filter] = st.one_of(
     *(wanted.map(kind) for kind in (Prefix, Suffix)),

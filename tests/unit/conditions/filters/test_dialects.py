@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interlock.conditions import ConditionError, filters
+from interlock.conditions import ConditionError, event, filters
 from interlock.conditions.filters import All, Exact, Filter, Not, Prefix, Sql, Suffix, Where, filter_from_json
 from interlock.conditions.filters import Any as AnyOf
 from interlock.conditions.filters.filter import MAX_FILTER_DEPTH, MAX_FILTER_NODES
@@ -120,7 +120,7 @@ def test_an_attribute_that_is_no_keyword_of_python_is_named_in_a_dict() -> None:
         (lambda: Exact({}), "Exact() names no attribute"),
         (lambda: Exact("type"), "Exact() got a str"),
         (lambda: Prefix(subject=""), "Prefix(subject='') is empty"),
-        (lambda: Prefix(subject=1), "Prefix(subject=...) is a int"),
+        (lambda: Prefix(subject=1), "Prefix(subject=...) is an int"),
         (lambda: Suffix(subject="x" * 2049), "at most 2048"),
         (lambda: Suffix(subject="\ud800"), "no Unicode"),
         (lambda: Exact(My_Ext="x"), "Exact(My_Ext=...) names no attribute"),
@@ -131,11 +131,14 @@ def test_an_attribute_that_is_no_keyword_of_python_is_named_in_a_dict() -> None:
         (lambda: AnyOf(), "Any() holds no filter"),
         (lambda: All(Exact(type="x"), {"exact": {}}), "the argument 2 of All is a dict"),
         (lambda: Not("x"), "the argument of Not is a str"),
-        (lambda: Sql(1), "Sql() got a int"),
+        (lambda: Sql(1), "Sql() got an int"),
         (lambda: Sql("type ="), "type ="),
         (lambda: Sql("LENGTH(type)"), "gives a number, and is never true"),
         (lambda: Sql("LOWER(type)"), "gives a string, and is never true"),
         (lambda: Sql("NOSUCH(type)"), "fails on every event"),
+        (lambda: Sql("1 = 2"), 'Sql("1 = 2") reads no attribute, and is the same for every event'),
+        (lambda: Sql("NOT TRUE"), "reads no attribute"),
+        (lambda: Exact(None, type=None), "Exact(type=...) is None: give a string; booleans and integers"),
     ],
 )  # fmt: skip
 def test_a_bad_argument_is_named(build: Any, told: str) -> None:
@@ -156,7 +159,7 @@ def test_a_bad_argument_is_named(build: Any, told: str) -> None:
         ({"exact": {}}, "$.exact: Exact() names no attribute"),
         ({"exact": {"type": ""}}, "$.exact: Exact(type='') is empty"),
         ({"exact": {"": "x"}}, "$.exact: Exact(=...) names no attribute"),
-        ({"prefix": {"type": 1}}, "$.prefix: Prefix(type=...) is a int"),
+        ({"prefix": {"type": 1}}, "$.prefix: Prefix(type=...) is an int"),
         ({"all": []}, "$.all: All() holds no filter"),
         ({"any": []}, "$.any: Any() holds no filter"),
         ({"all": {"exact": {"type": "x"}}}, "$.all is a dict: a list of filters"),
@@ -205,7 +208,7 @@ def test_filters_are_limited_in_depth() -> None:
 
 def test_a_filter_cannot_be_changed() -> None:
     held = (Exact(type="x"), "pairs"), (Not(Exact(type="x")), "filter"), (All(Exact(type="x")), "filters")
-    for each, name in (*held, (Sql("TRUE"), "expression")):
+    for each, name in (*held, (Sql("EXISTS a"), "expression")):
         with pytest.raises(AttributeError):
             setattr(each, name, None)
 
@@ -215,7 +218,7 @@ texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=
 wanted = st.dictionaries(names, texts, min_size=1, max_size=3)
 leaves = st.one_of(
     *(wanted.map(kind) for kind in (Exact, Prefix, Suffix)),
-    st.sampled_from(["TRUE", "INT(tenant) > 1", "EXISTS subject", "type = 'a'"]).map(Sql),
+    st.sampled_from(["EXISTS id", "INT(tenant) > 1", "EXISTS subject", "type = 'a'"]).map(Sql),
 )
 trees = st.recursive(
     leaves,
@@ -283,3 +286,57 @@ def test_a_where_has_no_place_among_the_dialects(group: type[Filter]) -> None:
 def test_an_expression_with_half_a_surrogate_pair_is_refused() -> None:
     with pytest.raises(ConditionError, match="no Unicode text"):
         Sql("type = '\ud800'")
+
+
+A, B, C = Prefix(subject="a"), Suffix(subject="b"), Exact(type="c")
+
+
+@pytest.mark.parametrize(
+    ("joined", "meant"),
+    [
+        (A & B, All(A, B)),
+        (A | B, AnyOf(A, B)),
+        (~A, Not(A)),
+        (~~A, A),
+        (A & B & C, All(A, B, C)),
+        (A | (B | C), AnyOf(A, B, C)),
+        (A & (B | ~C), All(A, AnyOf(B, Not(C)))),
+    ],
+)
+def test_operators_build_groups(joined: Filter, meant: Filter) -> None:
+    assert joined == meant
+
+
+@pytest.mark.parametrize(
+    "use", [bool, lambda each: each and A, lambda each: each or A, lambda each: not each]
+)
+def test_a_filter_is_neither_true_nor_false(use: Any) -> None:
+    for each in (A, Not(A), A | B, Sql("EXISTS a"), Where("data.x")):
+        with pytest.raises(ConditionError, match=r"neither true nor false.*join filters with & and \|.* ~"):
+            use(each)
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda: A & event("t"), "the right side of & is a condition, and the other side a filter"),
+        (lambda: A | event("t"), "the right side of | is a condition"),
+        (lambda: A & 5, "the right side of & is an int: give a filter"),
+        (lambda: None | A, "the left side of | is None: give a filter"),
+        (lambda: {"exact": {"type": "x"}} & A, "the left side of & is a dict: give a filter"),
+        (lambda: A & Where("data.x"), "event(where=...) beside filters"),
+        (lambda: Where("data.x") | A, "event(where=...) beside filters"),
+        (lambda: ~Where("data.x"), "event(where=...) beside filters"),
+        (lambda: All(A, event("t")), "a filter belongs in a matcher, event(filters=[...])"),
+    ],
+)  # fmt: skip
+def test_operators_take_filters_only(build: Any, told: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        build()
+    assert told in str(caught.value)
+
+
+def test_a_condition_takes_no_filter_as_its_operand() -> None:
+    for build in (lambda: event("t") & A, lambda: event("t") | A):  # type: ignore[operator]
+        with pytest.raises(ConditionError, match="right side of"):
+            build()

@@ -55,7 +55,7 @@ def event(**members: Any) -> dict[str, object]:
         (1, event(by="a b")),
         (1, event(label="")),
         (1, event(label="x" * 129)),
-        (1, event(where="true")),
+        (1, event(where="data.x")),
         (1, {"all": [A]}),
         (1, {"all": A}),
         (1, {"all": [A, B], "any": [A, B]}),

@@ -181,7 +181,7 @@ def test_text_means_what_python_does(source: str, meant: Condition) -> None:
         ("event(label='a', label='b')", "column 18: event() got label twice"),
         ("event(label='a', 'b')", "column 18: arguments without a name stand before those with one"),
         ("event('a', data='x')", "event(data=...) is reserved"),
-        ("event('a', Type='x')", "names no attribute"),
+        ("event('a', Type='x')", "did you mean type=?"),
         ("event('a', filters=[{'exact': {'type': 'x'}, 'any': []}])", "filters[0] must be an object with"),
         ("event('a', filters=[{'exact': {'type': 'x', 'type': 'y'}}])", "the name 'type' stands here twice"),
         ("(orders & rates).resets('x')", "column 18: cron 'x'"),

@@ -16,6 +16,8 @@ from interlock.conditions.filters.cesql import (
     parser,
 )
 
+NO_DATA = 'data cannot be read here: use where, as in event(where="data.x == 1")'
+
 
 def case(text: str, column: int, what: str, id: str = "") -> object:  # noqa: A002
     return pytest.param(text, column, what, id=id or text)
@@ -27,7 +29,7 @@ def case(text: str, column: int, what: str, id: str = "") -> object:  # noqa: A0
         case("", 1, "expected a value, found the end", id="empty"),
         case(" \n", 3, "expected a value, found the end", id="blank"),
         case("level =", 8, "expected a value, found the end"),
-        case("level == 1", 8, "expected a value, found '= 1'"),
+        case("level == 1", 8, "write one =, not =="),
         case("level 1", 7, "expected an operator, found '1'"),
         case("level\n=\n?", 9, "expected a value, found '?'", id="lines-count-as-characters"),
         case("LENGTH(", 8, "expected a value, found the end"),
@@ -56,7 +58,18 @@ def case(text: str, column: int, what: str, id: str = "") -> object:  # noqa: A0
         case("x = 2147483648", 5, "'2147483648' does not fit an Integer of 32 bits"),
         case("-2147483649", 1, "'-2147483649' does not fit an Integer of 32 bits"),
         case("- 2147483648", 3, "'2147483648' does not fit an Integer of 32 bits"),
-        case("x = 1 AND data = 1", 11, "CESQL reads attributes, not data"),
+        case("x = 1 AND data = 1", 11, NO_DATA),
+        case("data.x = 1", 5, NO_DATA),
+        case("x = 1 AND Data.x = 1", 15, NO_DATA),
+        case("event.level = 1", 6, "write the attribute's name alone, without event."),
+        case("x == 1", 4, "write one =, not =="),
+        case("INT(x) == 1", 9, "write one =, not =="),
+        case("x = 1 && y = 2", 7, "write AND for &&"),
+        case("x = 1 & y = 2", 7, "write AND for &"),
+        case("x = '&&' || y = 2", 10, "write OR for ||"),
+        case("!(x = 1)", 1, "write NOT for !"),
+        case("x = 1 AND ! y", 11, "write NOT for !"),
+        case("mydata.x = 1", 7, "expected an operator, found '.x = 1'"),
         case("x li\u212ae 'y'", 3, "expected an operator, found \"li\u212ae 'y'\"", id="kelvin-sign"),
         case("\u0661", 1, "expected a value, found '\u0661'", id="other-digit"),
         case("x\u00a0= 1", 2, "expected an operator, found '\\xa0= 1'", id="other-space"),
@@ -77,7 +90,7 @@ def test_a_long_expression_is_shortened_in_its_error() -> None:
 
 @pytest.mark.parametrize("value", [None, 1, True, b"TRUE"])
 def test_what_is_no_string_is_refused(value: object) -> None:
-    with pytest.raises(ConditionError, match="a CESQL expression is a string, this is a"):
+    with pytest.raises(ConditionError, match="a CESQL expression is a string, this is "):
         compile(value)  # type: ignore[arg-type]
 
 
