@@ -18,10 +18,12 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any, NamedTuple
 
 from interlock.conditions import EMPTY, Condition, Match, MatcherIndex, State, event, step
+from interlock.conditions import count as counted
 from interlock.conditions import filters as dialects
 from interlock.events import Event, kafka
 
@@ -272,6 +274,31 @@ def measure_step() -> None:
         )
 
 
+def measure_dear_steps() -> None:
+    """The dearest event of conditions that are dear to evaluate: what fits in a window is found by trying."""
+    one = event("dear")
+    shapes = (
+        ("count(a, 1000) in a window, 1,000 held", counted(one, 1000).within("10m"), 1010, 1000, 1000),
+        (
+            "count(a, 400) in a window, times together and stamps apart",
+            counted(one, 400).within("10m"),
+            403,
+            1,
+            10_800_000,
+        ),
+    )
+    for name, condition, events, time_step_ms, stamp_step_ms in shapes:
+        state, dearest = EMPTY, 0.0
+        for n in range(events):
+            moment = datetime.fromtimestamp(1_800_000_000 + n * time_step_ms / 1000, UTC)
+            given = Event.of("dear", "/bench", id=str(n), time=moment)
+            match = Match(given, (0,), "bus-event", 0, n, 1_800_000_000_000 + n * stamp_step_ms)
+            started = time.process_time()
+            state, _ = step(condition, state, match)
+            dearest = max(dearest, time.process_time() - started)
+        tell(f"dearest step of {name}", dearest * 1e6)
+
+
 # ---------------------------------------------------------------------------------------------
 # Filters
 
@@ -305,6 +332,7 @@ def measure_filters() -> None:
 def main() -> None:
     measure_index()
     measure_step()
+    measure_dear_steps()
     measure_filters()
     measure_predicates()
 
