@@ -35,10 +35,6 @@ class Combination(Condition):
         check_tree(self)
 
     @property
-    def operands(self) -> tuple[Condition, ...]:
-        return self.of
-
-    @property
     def role(self) -> Role:
         roles = {operand.role for operand in self.of}
         for role in (Role.NEGATION, Role.WINDOW_END, Role.TIMED):
@@ -89,10 +85,6 @@ class AtLeast(Condition):
         check_tree(self)
 
     @property
-    def operands(self) -> tuple[Condition, ...]:
-        return self.of
-
-    @property
     def role(self) -> Role:
         return Role.TIMED if any(operand.role is Role.TIMED for operand in self.of) else Role.EVENTS
 
@@ -125,10 +117,6 @@ class Count(Condition):
         object.__setattr__(self, "n", n)
         check_tree(self)
 
-    @property
-    def operands(self) -> tuple[Condition, ...]:
-        return (self.of,)
-
     def __str__(self) -> str:
         return f"count({self.of}, {self.n})"
 
@@ -156,10 +144,6 @@ class Sequence(Condition):
         object.__setattr__(self, "of", tuple(flat))
         object.__setattr__(self, "in_order", ordered)
         check_tree(self)
-
-    @property
-    def operands(self) -> tuple[Condition, ...]:
-        return self.of
 
     @property
     def timed(self) -> bool:

@@ -45,10 +45,12 @@ class Condition:
     `|`, decides which branch a firing takes.
     """
 
+    of: Condition | tuple[Condition, ...]
+
     @property
     def operands(self) -> tuple[Condition, ...]:
         """The nodes directly below this one."""
-        return ()
+        return self.of if isinstance(self.of, tuple) else (self.of,)
 
     @property
     def role(self) -> Role:

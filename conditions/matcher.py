@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
-from ..events import content
 from ..events.attributes import CORE, is_name, kind, shown
-from ..events.errors import EventError
 from ..events.event import Event
 from .condition import Condition
 from .errors import ConditionError
@@ -26,7 +24,8 @@ from .filters.filter import (
     is_keyword_name,
     quoted,
 )
-from .key import MAX_KEY_PARTS, canonical_key
+from .key import MAX_KEY_PARTS
+from .reading import DATA, key_at
 
 if TYPE_CHECKING:
     from .condition import Keep
@@ -36,7 +35,6 @@ MAX_PATH_CHARS: Final = 256
 KEEP: Final = ("latest", "first", "all")
 MAX_LIMIT: Final = 1000
 DEFAULT_LIMIT: Final = 100
-_DATA = "data."
 # Keywords of event() with a meaning of their own: an attribute so called is filtered with Exact(...).
 # `topic` and `data` have none yet.
 _RESERVED = frozenset({"topic", "data"})
@@ -100,6 +98,10 @@ class Matcher(Condition):
         object.__setattr__(self, "where", where)
         object.__setattr__(self, "keeps", keeps)
         object.__setattr__(self, "limit", _checked_limit(keeps, limit))
+
+    @property
+    def operands(self) -> tuple[Condition, ...]:
+        return ()
 
     @property
     def default_label(self) -> str:
@@ -216,59 +218,6 @@ def event(
     )
 
 
-def scalar_at(path: tuple[str, ...], event: Event) -> str | int | float | None:
-    """The text or number at a path of members in JSON data, as `where` compares it; None for none."""
-    value = _member(path, event)
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        return None
-    return value
-
-
-def key_at(path: str | tuple[str, ...], event: Event) -> str | None:
-    """The canonical key at a `by` path, or at several, of an event; None if it has none (Matcher.key_of)."""
-    if isinstance(path, str):
-        return _key_at(path, event)
-    parts: list[str] = []
-    for each in path:
-        part = _key_at(each, event)
-        if part is None:
-            return None
-        parts.append(part)
-    try:
-        return canonical_key(parts)
-    except ConditionError:  # longer together than a key may be
-        return None
-
-
-def _key_at(path: str, event: Event) -> str | None:
-    value: object
-    if path.startswith(_DATA):
-        value = _member(tuple(path[len(_DATA) :].split(".")), event)
-    else:
-        value = event.attributes.get(path)
-    if not isinstance(value, (str, int, float)):  # bool is an int; JSON has no other scalars
-        return None
-    try:
-        return canonical_key(value)
-    except ConditionError:
-        return None
-
-
-def _member(path: tuple[str, ...], event: Event) -> object:
-    """The value at a path of members in JSON data; None where there is none."""
-    if not content.is_json(event.datacontenttype):
-        return None
-    try:
-        value = event.payload
-    except EventError:
-        return None
-    for member in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(member)
-    return value
-
-
 def _filters(given: object) -> list[Filter]:
     if given is None:
         return []
@@ -342,7 +291,7 @@ def _checked_by(by: object) -> str | tuple[str, ...]:
 
 def _checked_path(path: object) -> str:
     text = checked_text("event", "by", path, MAX_PATH_CHARS, _PATH_HINT)
-    if text.startswith(_DATA):
+    if text.startswith(DATA):
         if "[" in text or "]" in text:
             raise ConditionError(f"event(by={quoted(text)}): items of lists cannot be reached; name a member")
         if "" in text.split("."):

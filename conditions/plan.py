@@ -9,9 +9,10 @@ from typing import Final
 from .combinations import AllOf, AnyOf, AtLeast, Count, Sequence
 from .condition import Condition
 from .errors import ConditionError
-from .evaluation import Chain, Ending, Joined, Leaf, Node, Settled, Silence, Together
+from .evaluation import Chain, Joined, Leaf, Node, Settled, Silence
 from .matcher import DEFAULT_LIMIT, Matcher
 from .timers import Absent, Expires, Ordered, Quiet
+from .windowing import Ending, Together
 from .windows import Not, Reset, Window, Within, is_matchers
 
 # Inside a window or a sequence: how many events of a matcher are held, for which of them fit together is not

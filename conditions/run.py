@@ -9,11 +9,11 @@ import bisect
 from typing import Final
 
 from .errors import ConditionError
-from .evaluation import BEGINNING, Found, Looks, Parts, View
 from .firing import EXPIRED, MET, Firing, Part
 from .plan import Plan
 from .seen import SEEN_MS, digest, is_seen, with_digest
 from .state import Match, State, as_matches, of_another, with_matchers
+from .view import BEGINNING, Found, Looks, Parts, View
 
 MAX_WAITING: Final = 1000
 MAX_REFUTERS: Final = 1000

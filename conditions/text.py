@@ -7,26 +7,24 @@ text costs more than the limits allow.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Collection, Mapping
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from ..events.attributes import shown
 from .builder import Builder, fail
 from .condition import Condition
 from .errors import ConditionError
+from .grammar import Grammar
 
 if TYPE_CHECKING:
-    from lark import Lark, Token, Tree
+    from lark import Token, Tree
 
 MAX_CHARS: Final = 65_536
 MAX_NESTING: Final = 64
 # Names, literals, operators and signs together. Each costs some 6 us.
 MAX_TOKENS: Final = 4500
 
-_building = threading.Lock()
+_grammar = Grammar(__package__ or "", "condition.lark")
 _TOKEN = re.compile(
     r"""'[^'\\\n]*(?:\\.[^'\\\n]*)*'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[A-Za-z0-9_-]+|&&|\|\||[^ \t\r\n]"""
 )
@@ -86,7 +84,7 @@ def _tree(text: str) -> Tree[Token] | Token:
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     try:
-        return _parser().parse(text)
+        return _grammar.parse(text)  # type: ignore[no-any-return]
     except UnexpectedToken as error:
         start = error.token.start_pos
         at = len(text) if error.token.type == "$END" or start is None else start
@@ -95,19 +93,6 @@ def _tree(text: str) -> Tree[Token] | Token:
     except UnexpectedCharacters as error:
         at = error.pos_in_stream or 0
         fail(text, at, _unexpected(text, at, error.allowed or ()))
-
-
-def _parser() -> Lark:
-    with _building:  # else two threads would build it at the same time
-        return _built()
-
-
-@cache
-def _built() -> Lark:
-    from lark import Lark  # costs an import that most conditions do without
-
-    grammar = resources.files(__package__ or "").joinpath("condition.lark").read_text("ascii")
-    return Lark(grammar, parser="lalr", lexer="contextual")
 
 
 def _unexpected(text: str, at: int, expected: Collection[str]) -> str:

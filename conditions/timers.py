@@ -19,8 +19,28 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _MAX_MOMENT_MS: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
+class ByTime(Condition):
+    """A node that the passing of time meets."""
+
+    @property
+    def timed(self) -> bool:
+        return True
+
+    @property
+    def role(self) -> Role:
+        return Role.TIMED
+
+
+class Outermost(ByTime):
+    """A node that says something of the whole condition, and needs ticks for it."""
+
+    @property
+    def role(self) -> Role:
+        return Role.WHOLE
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class Absent(Condition):
+class Absent(ByTime):
     """Met when none of these events has come for so long (cases B1 to B6); `absent()` makes it."""
 
     of: Condition
@@ -41,25 +61,13 @@ class Absent(Condition):
         object.__setattr__(self, "armed_by", armed_by)
         check_tree(self)
 
-    @property
-    def operands(self) -> tuple[Condition, ...]:
-        return (self.of,)
-
-    @property
-    def timed(self) -> bool:
-        return True
-
-    @property
-    def role(self) -> Role:
-        return Role.TIMED
-
     def __str__(self) -> str:
         armed = "" if self.armed_by == "event" else ', armed_by="subscription"'
         return f'absent({self.of}, "{duration_text(self.duration_ms)}"{armed})'
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Quiet(Condition):
+class Quiet(ByTime):
     """Met when its condition is, and no further match has come for so long (cases U1 to U4)."""
 
     of: Condition
@@ -70,24 +78,12 @@ class Quiet(Condition):
         object.__setattr__(self, "duration_ms", checked_ms("quiet()", duration_ms))
         check_tree(self)
 
-    @property
-    def operands(self) -> tuple[Condition, ...]:
-        return (self.of,)
-
-    @property
-    def timed(self) -> bool:
-        return True
-
-    @property
-    def role(self) -> Role:
-        return Role.TIMED
-
     def __str__(self) -> str:
         return f'{called_text(self.of)}.quiet("{duration_text(self.duration_ms)}")'
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Ordered(Condition):
+class Ordered(Outermost):
     """Its condition, with matches entering in one total order (W5); `.ordered()` makes it."""
 
     of: Condition
@@ -97,24 +93,12 @@ class Ordered(Condition):
         object.__setattr__(self, "of", checked)
         check_tree(self)
 
-    @property
-    def operands(self) -> tuple[Condition, ...]:
-        return (self.of,)
-
-    @property
-    def timed(self) -> bool:
-        return True
-
-    @property
-    def role(self) -> Role:
-        return Role.WHOLE
-
     def __str__(self) -> str:
         return f"{called_text(self.of)}.ordered()"
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Expires(Condition):
+class Expires(Outermost):
     """Fires `expired` when the time is up and its condition is not met (cases X1 to X8).
 
     after_ms: from the start of the wait, where it has one, else from a key's first match; at_ms: a moment, ms
@@ -149,18 +133,6 @@ class Expires(Condition):
         object.__setattr__(self, "at_ms", at_ms)
         object.__setattr__(self, "armed_by", armed_by)
         check_tree(self)
-
-    @property
-    def operands(self) -> tuple[Condition, ...]:
-        return (self.of,)
-
-    @property
-    def timed(self) -> bool:
-        return True
-
-    @property
-    def role(self) -> Role:
-        return Role.WHOLE
 
     def __str__(self) -> str:
         given = [] if self.after_ms is None else [f'after="{duration_text(self.after_ms)}"']

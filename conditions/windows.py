@@ -37,10 +37,6 @@ class Not(Condition):
         check_tree(self)
 
     @property
-    def operands(self) -> tuple[Condition, ...]:
-        return (self.of,)
-
-    @property
     def role(self) -> Role:
         return Role.NEGATION
 
@@ -71,10 +67,6 @@ class Window(Condition):
         object.__setattr__(self, "lateness_ms", lateness_ms)
         if checked.role is Role.NEGATION:
             _check_negation(self)
-
-    @property
-    def operands(self) -> tuple[Condition, ...]:
-        return (self.of,)
 
     @property
     def role(self) -> Role:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Final
 
 from ...events import content
 from ...events.errors import EventError
 from ...events.event import Event
-
-DATA: Final = "data."
+from ..reading import DATA, value_at
 
 
 def unread_data(paths: Iterable[str], event: Event) -> str | None:
@@ -28,7 +26,7 @@ def unread_data(paths: Iterable[str], event: Event) -> str | None:
 
 def raw_key(paths: Iterable[str], event: Event) -> str | None:
     """The key as the event spells it: the text or numeral, of several paths their JSON array."""
-    values = [_value_at(path, event) for path in paths]
+    values = [value_at(path, event) for path in paths]
     if len(values) == 1 and isinstance(values[0], str):
         return values[0]
     try:
@@ -37,17 +35,3 @@ def raw_key(paths: Iterable[str], event: Event) -> str | None:
         )
     except (TypeError, ValueError):
         return None
-
-
-def _value_at(path: str, event: Event) -> object:
-    if not path.startswith(DATA):
-        return event.attributes.get(path)
-    if not content.is_json(event.datacontenttype):
-        return None
-    try:
-        value = event.payload
-    except EventError:
-        return None
-    for member in path[len(DATA) :].split("."):
-        value = value.get(member) if isinstance(value, dict) else None
-    return value

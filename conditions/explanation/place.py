@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..evaluation import Found, Parts, View, after, before
+from ..evaluation import after, before
 from ..state import Match
+from ..view import Found, Parts, View
 
 
 class Bound(NamedTuple):

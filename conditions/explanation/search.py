@@ -17,8 +17,9 @@ from ...events.event import Event
 from ..filters.dialects import Comparison, Exact, Group, Not
 from ..filters.filter import Filter, Verdict
 from ..matcher import Matcher
+from ..reading import DATA
 from ..seen import SEEN_MS, digest, is_seen
-from .keys import DATA, raw_key, unread_data
+from .keys import raw_key, unread_data
 from .near_miss import NearMiss, NearMisses, Why
 from .node import EventRef
 from .wording import clean

@@ -14,25 +14,12 @@ from typing import Final
 from ..combinations import AllOf, AnyOf, AtLeast, Count
 from ..condition import Condition
 from ..duration import duration_text
-from ..evaluation import (
-    BEGINNING,
-    END,
-    Chain,
-    Ending,
-    Found,
-    Joined,
-    Leaf,
-    Node,
-    Settled,
-    Silence,
-    Together,
-    View,
-    earliest,
-    latest,
-)
+from ..evaluation import Chain, Joined, Leaf, Node, Settled, Silence, earliest, latest
 from ..run import Run
 from ..state import Match
 from ..timers import Absent, Expires, Ordered, Quiet, moment_text
+from ..view import BEGINNING, END, Found, View
+from ..windowing import Ending, Together
 from ..windows import Not, Reset, Window, Within
 from .node import MAX_EVENTS, Apart, EventRef, Explained, Note
 from .place import Place

@@ -10,7 +10,8 @@ from ...events.event import Event
 from ..condition import Condition
 from ..errors import ConditionError
 from ..key import canonical_key
-from ..matcher import Matcher, key_at, scalar_at
+from ..matcher import Matcher
+from ..reading import key_at, scalar_at
 from .checks import Check, Checks
 from .routes import Route, routes_of
 from .tree import Hit, Place, Step, put, take, united

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-import threading
-from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ....events.attributes import shown
 from ...errors import ConditionError
+from ...grammar import Grammar
 from .builder import NO_DATA, Builder, Misplaced
 from .nodes import Node
 
-if TYPE_CHECKING:
-    from lark import Lark
-
-_building = threading.Lock()
+# ASCII: otherwise the Kelvin sign would pass for the k of "like"
+_grammar = Grammar(
+    __package__ or "", "cesql.lark", lambda: {"transformer": Builder(), "g_regex_flags": re.ASCII}
+)
 
 # What may follow, in the reader's words. Where a number may, so may all that begins a value.
 _WORDS: Final = {
@@ -43,7 +41,7 @@ def parse(text: str) -> Node:
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     try:
-        return _parser().parse(text)  # type: ignore[return-value]  # the builder makes nodes, not trees
+        return _grammar.parse(text)  # type: ignore[no-any-return]  # the builder makes nodes, not trees
     except UnexpectedToken as error:
         start = error.token.start_pos
         at = len(text) if error.token.type == "$END" or start is None else start
@@ -52,20 +50,6 @@ def parse(text: str) -> Node:
         raise _unexpected(text, error.pos_in_stream or 0, error.allowed or set()) from None
     except Misplaced as error:
         raise _wrong(text, error.column, str(error)) from None
-
-
-def _parser() -> Lark:
-    with _building:  # else two threads would build it at the same time
-        return _built()
-
-
-@cache
-def _built() -> Lark:
-    from lark import Lark  # costs an import that most conditions do without
-
-    grammar = resources.files(__package__ or "").joinpath("cesql.lark").read_text("ascii")
-    # ASCII: otherwise the Kelvin sign would pass for the k of "like"
-    return Lark(grammar, parser="lalr", lexer="contextual", transformer=Builder(), g_regex_flags=re.ASCII)
 
 
 def _unexpected(text: str, at: int, expected: set[str]) -> ConditionError:

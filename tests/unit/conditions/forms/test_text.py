@@ -265,13 +265,13 @@ def test_a_condition_as_large_as_allowed_parses() -> None:
 
 
 def test_threads_share_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    text._built.cache_clear()
+    monkeypatch.setattr(text._grammar, "_parser", None)
     barrier = threading.Barrier(8)
     found: list[Any] = []
 
     def run() -> None:
         barrier.wait()
-        found.append((text._parser(), parse("(orders && rates) || override-2", NAMES)))
+        found.append((text._grammar.parser(), parse("(orders && rates) || override-2", NAMES)))
 
     threads = [threading.Thread(target=run) for _ in range(8)]
     for thread in threads:

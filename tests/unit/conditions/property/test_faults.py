@@ -10,10 +10,12 @@ import pytest
 from hypothesis import Phase, given, settings
 from interlock.conditions import Match, evaluation, slots
 from interlock.conditions import run as running
-from interlock.conditions.evaluation import Ending, Found, Joined, Leaf, Together
+from interlock.conditions.evaluation import Joined, Leaf
 from interlock.conditions.plan import Plan
 from interlock.conditions.run import Run
 from interlock.conditions.state import State
+from interlock.conditions.view import Found
+from interlock.conditions.windowing import Ending, Together
 
 from . import subject
 from .generators import Case, cases, crowded_cases

@@ -1,0 +1,109 @@
+"""What an evaluation looks at: the events that may take part, and the times to judge by."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from .state import Match
+
+BEGINNING: Final = -(2**62)
+END: Final = 2**62
+
+# One evaluation takes at most so many looks, a microsecond or two each: whoever may emit chooses the times of
+# events, and what fits in which window is found by trying (H5).
+MAX_LOOKS: Final = 20_000
+_EVENTS_A_LOOK: Final = 8
+
+Parts = tuple[tuple[int, "Match"], ...]  # (number of a matcher, event)
+
+
+class Found(NamedTuple):
+    """What makes a node met.
+
+    disarmed: numbers of the `absent` nodes that took part (B3). period_end_us: where a period with `~` took
+    part, its last microsecond: I7 then goes up to there.
+    """
+
+    parts: Parts
+    disarmed: tuple[int, ...] = ()
+    period_end_us: int = BEGINNING
+
+
+class Partial(NamedTuple):
+    """What there is of a node that is not met, and the numbers of the matchers that are missing (X8)."""
+
+    parts: Parts
+    missing: tuple[int, ...]
+
+
+class Looks:
+    """How many more looks at a matcher's events an evaluation may take; beyond, nothing is met (H5)."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_LOOKS
+
+    def charge(self, events: int) -> None:
+        """Count the looks that going through so many events is worth."""
+        self.left -= events // _EVENTS_A_LOOK
+
+
+class View(NamedTuple):
+    """The events that may take part, and the times to judge by.
+
+    pools: by matcher, what it holds in the order T3. clock_ms: the due time being judged, else the last one;
+    before_ms: the one before it. came, refuters: as in State. looks: shared by an evaluation. The rest
+    narrows: bounds of time and of stamp, both included, events taken by other places of a sequence, and
+    `early` where the earliest events are taken whatever `keep` says (P4, E4).
+    """
+
+    pools: Sequence[Sequence[Match]]
+    clock_ms: int
+    before_ms: int
+    came: Mapping[int, int]
+    refuters: Mapping[int, Sequence[int]]
+    looks: Looks
+    lo_us: int = BEGINNING
+    hi_us: int = END
+    first_ms: int = BEGINNING
+    last_ms: int = END
+    taken: frozenset[tuple[str, str]] = frozenset()
+    early: bool = False
+
+    def events(self, number: int) -> Sequence[Match]:
+        """The events of a matcher that may take part, in the order T3."""
+        pool = self.pools[number]
+        if not pool:
+            return pool
+        start, stop = 0, len(pool)
+        if self.lo_us != BEGINNING:
+            start = bisect.bisect_left(pool, self.lo_us, key=_time)
+        if self.hi_us != END:
+            stop = bisect.bisect_right(pool, self.hi_us, start, key=_time)
+        if stop - start < len(pool):
+            pool = pool[start:stop]
+        if self.first_ms != BEGINNING or self.last_ms != END:
+            self.looks.charge(len(pool))
+            pool = [match for match in pool if self.first_ms <= match.timestamp_ms <= self.last_ms]
+        if self.taken:
+            self.looks.charge(len(pool))
+            pool = [match for match in pool if match.identity not in self.taken]
+        return pool
+
+    def times(self, numbers: Iterable[int]) -> list[int]:
+        """The distinct times of the events of these matchers, ascending."""
+        self.looks.left -= len(self.pools)
+        return sorted({match.time_us for number in numbers for match in self.events(number)})
+
+    def stamps(self, numbers: Iterable[int]) -> list[int]:
+        """The distinct stamps of the events of these matchers, ascending."""
+        self.looks.left -= len(self.pools)
+        return sorted({match.timestamp_ms for number in numbers for match in self.events(number)})
+
+
+def _time(match: Match) -> int:
+    return match.time_us
