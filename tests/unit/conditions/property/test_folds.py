@@ -15,6 +15,8 @@ from .oracle import Cancel, Tick
 from .runs import examples
 from .subject import first_state, folded, held_identities, shown, stepped
 
+ROOM_OF_WINDOWS = 16
+
 
 @examples(1_000)
 @given(cases(), st.integers(0, 20))
@@ -55,6 +57,21 @@ def _merged(matches: list[Match | Tick | Cancel], random: Random) -> list[Match 
         source = left if left and (not right or random.random() < 0.5) else right
         result.append(source.pop(0))
     return result
+
+
+@examples(1_000)
+@given(cases().filter(lambda case: not case.condition.needs_ticks), st.permutations(range(ROOM_OF_WINDOWS)))
+def test_whether_a_condition_fires_at_all_does_not_depend_on_the_order_of_arrival(
+    case: Case, order: list[int]
+) -> None:
+    """V1: within the rooms of H1, so no more events than the least room of a window; T2 comes with stamps."""
+    matches = {given_.identity: given_ for given_ in case.inputs if isinstance(given_, Match)}
+    some = list(matches.values())[:ROOM_OF_WINDOWS]
+    assume(some)
+    _, fired = folded(case.condition, first_state(case), some)
+    other = [some[place] for place in order if place < len(some)]
+    _, fired_too = folded(case.condition, first_state(case), other)
+    assert bool(fired) == bool(fired_too)
 
 
 @examples(1_000)
