@@ -19,10 +19,10 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from interlock import Event, event
 from interlock.engine.config import BusConfig
-from interlock.engine.kafka import KafkaBus
-from interlock.engine.loop import Engine
+from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.kafka.topics import check, create
+from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import Registration, RegistrationKey, encode_json, topics_read_by_engine
-from interlock.engine.topics import check, create
 from interlock.events.kafka import encode
 from interlock.plugin.broker import LocalBroker
 

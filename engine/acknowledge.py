@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from .clients import ClientErrors, connect
 from .config import BusConfig
 from .errors import TopicsError
+from .kafka.clients import ClientErrors, connect
 from .records import ActionRecord, encode_json, partition_of
 
 TIMEOUT_S = 10.0

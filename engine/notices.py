@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
-from .clients import log
+from .log import log
 
 
 class Notice(NamedTuple):

@@ -22,14 +22,14 @@ from tenacity import (
 )
 from tenacity.stop import stop_when_event_set
 
-from .clients import log
 from .config import BusConfig
 from .errors import EngineError
-from .kafka import KafkaBus
-from .loop import Engine
+from .kafka.bus import KafkaBus
+from .kafka.topics import check
+from .log import log
 from .notices import NoticeBoard
+from .protocol.loop import Engine
 from .records import topics_read_by_engine
-from .topics import check
 from .waits import Waits
 
 MOST_WAIT_S = 15.0

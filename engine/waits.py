@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 
 from .bus import End, Record, TopicPartition
-from .clients import ClientErrors, connect, log
 from .config import BusConfig
 from .errors import RecordError, UnreachableError
-from .kafka import KafkaReader
+from .kafka.bus import KafkaReader
+from .kafka.clients import ClientErrors, connect
+from .kafka.topics import check
+from .log import log
 from .notices import Notice, NoticeBoard
+from .protocol.registry import Registry
 from .records import ActionRecord, Registration, RegistrationKey, decode_json, encode_json
-from .registry import Registry
-from .topics import check
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer

@@ -19,7 +19,7 @@ from typing import IO
 
 from ...engine.config import BusConfig
 from ...engine.errors import UnreachableError
-from ...engine.reachability import require_answer
+from ...engine.kafka.reachability import require_answer
 from .errors import BrokerError
 from .jars import Report, class_path
 from .java import find_java

@@ -54,9 +54,9 @@ def command() -> GroupCommand:
 
 def create(args: Namespace) -> None:
     """Create what is missing and show all; exit 1 with the reason when the cluster refuses."""
-    from ...engine import topics
     from ...engine.config import DEFAULT_PARTITIONS
     from ...engine.errors import TopicsError
+    from ...engine.kafka import topics
 
     def work() -> None:
         config = _config(args)
@@ -86,7 +86,7 @@ def create(args: Namespace) -> None:
 
 def check(args: Namespace) -> None:
     """Show the topics when all is well; else exit 1 with a sentence for each that is not."""
-    from ...engine import topics
+    from ...engine.kafka import topics
 
     def work() -> None:
         _show(args, [_row(name, count, "ok") for name, count in topics.check(_config(args)).items()])

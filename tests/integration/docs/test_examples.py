@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from interlock.engine.config import BusConfig
-from interlock.engine.topics import create
+from interlock.engine.kafka.topics import create
 from interlock.events.kafka import decode
 
 from demo.topics import read_all

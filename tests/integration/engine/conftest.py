@@ -19,10 +19,10 @@ from confluent_kafka.admin import AdminClient
 from interlock import Condition, Event
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
+from interlock.engine.kafka.topics import create
 from interlock.engine.notices import Notice, NoticeBoard
 from interlock.engine.records import Registration
 from interlock.engine.runtime import run_engine
-from interlock.engine.topics import create
 from interlock.engine.waits import Delivery, Waits
 from interlock.events import Emitter
 

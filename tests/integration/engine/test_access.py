@@ -20,9 +20,9 @@ from interlock import Event, event
 from interlock.engine.acknowledge import acknowledge
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
+from interlock.engine.kafka.topics import check, create
 from interlock.engine.records import Registration
 from interlock.engine.runtime import Runtime
-from interlock.engine.topics import check, create
 from interlock.engine.waits import Delivery
 from interlock.events import Emitter
 from interlock.events.errors import EmitError

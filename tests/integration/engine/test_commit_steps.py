@@ -19,7 +19,7 @@ import msgspec
 import pytest
 from interlock import event
 from interlock.engine.config import BusConfig
-from interlock.engine.topics import create
+from interlock.engine.kafka.topics import create
 
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
 DAYS = ("d1", "d2", "d3")
@@ -129,7 +129,7 @@ def test_an_engine_that_fails_inside_a_transaction_holds_nobody_back_until_a_tim
 ) -> None:
     """What is left open is aborted on the way out; only a killed process leaves it to the broker."""
     from interlock.engine.errors import EngineError
-    from interlock.engine.kafka import KafkaBus
+    from interlock.engine.kafka.bus import KafkaBus
 
     failed: list[float] = []
     produce = KafkaBus._produce

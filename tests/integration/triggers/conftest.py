@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from interlock.engine.config import BusConfig
-from interlock.engine.topics import create
+from interlock.engine.kafka.topics import create
 from interlock.plugin.broker import LocalBroker
 
 from demo.airflow import LocalAirflow, free_port

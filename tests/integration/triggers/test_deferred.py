@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from interlock import Event
 from interlock.engine.config import BusConfig
-from interlock.engine.topics import create
+from interlock.engine.kafka.topics import create
 from interlock.events import Emitter
 from interlock.plugin.broker import LocalBroker
 

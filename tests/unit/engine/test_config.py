@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from interlock.engine.clients import ClientErrors, settings
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import ConfigError
+from interlock.engine.kafka.clients import ClientErrors, settings
 
 SERVERS = {"bootstrap.servers": "broker:9092"}
 

@@ -130,7 +130,7 @@ def test_the_partition_of_a_subscription_never_changes() -> None:
 
 
 def test_offset_metadata_with_all_scans_there_may_be_fits_what_kafka_takes() -> None:
-    from interlock.engine.source_task import MAX_SCANS
+    from interlock.engine.protocol.source_task import MAX_SCANS
 
     scans = [(10**9 + n, 10**9 + n + 1, 10**12) for n in range(MAX_SCANS)]
     metadata = OffsetMetadata(R=10**10, g=scans, c=f"{'b' * 100}-engine-{'d' * 100}-{'0' * 12}")

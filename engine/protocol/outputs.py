@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime
 
-from .bus import Committed, Output, Record, TopicPartition
-from .config import BusConfig
-from .topics import MAX_INTERNAL_BYTES
+from ..bus import Committed, Output, Record, TopicPartition
+from ..config import BusConfig
+from ..sizes import MAX_VALUE_BYTES
 
-# Room for the record's key, headers and batch overhead below the topics' max.message.bytes.
-MAX_VALUE_BYTES = MAX_INTERNAL_BYTES - 64 * 1024
 _PREFIX_BYTES = 64 * 1024
 _HEADER_BYTES = 1024
 _MOST_HEADERS = 100

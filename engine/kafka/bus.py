@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
-from .bus import Batch, Committed, End, Output, Record, TopicPartition
-from .clients import ClientErrors, connect, log
-from .config import BusConfig
-from .errors import EngineError, TransactionAborted, UnreachableError
-from .topics import MAX_INTERNAL_BYTES
+from ..bus import Batch, Committed, End, Output, Record, TopicPartition
+from ..config import BusConfig
+from ..errors import EngineError, TransactionAborted, UnreachableError
+from ..log import log
+from ..sizes import MAX_INTERNAL_BYTES
+from .clients import ClientErrors, connect
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message

@@ -11,7 +11,7 @@ from interlock import Event, event
 from interlock.engine.bus import Batch, Committed, End, Output, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, TransactionAborted, UnknownVersion
-from interlock.engine.loop import Engine
+from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events.kafka import encode
 

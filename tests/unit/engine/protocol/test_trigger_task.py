@@ -15,7 +15,9 @@ from interlock.conditions import EMPTY, Match, firing_id, step
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import RecordError
-from interlock.engine.outputs import Outputs
+from interlock.engine.protocol.outputs import Outputs
+from interlock.engine.protocol.registry import Registry
+from interlock.engine.protocol.trigger_task import TriggerTask
 from interlock.engine.records import (
     MatchRecord,
     OffsetMetadata,
@@ -27,9 +29,7 @@ from interlock.engine.records import (
     encode_msgpack,
     state_key,
 )
-from interlock.engine.registry import Registry
-from interlock.engine.topics import MAX_INTERNAL_BYTES
-from interlock.engine.trigger_task import TriggerTask
+from interlock.engine.sizes import MAX_INTERNAL_BYTES
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 TP = TopicPartition("b-trigger", 0)

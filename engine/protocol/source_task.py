@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ..conditions import MatcherIndex
-from ..events.errors import EventError
-from ..events.event import Event
-from ..events.kafka import decode
-from .bus import Committed, Record, TopicPartition
-from .clients import log
-from .outputs import Outputs
-from .records import (
+from ...conditions import MatcherIndex
+from ...events.errors import EventError
+from ...events.event import Event
+from ...events.kafka import decode
+from ..bus import Committed, Record, TopicPartition
+from ..log import log
+from ..records import (
     MatchRecord,
     OffsetMetadata,
     Target,
@@ -27,6 +26,7 @@ from .records import (
     encode_msgpack,
     partition_of,
 )
+from .outputs import Outputs
 from .registry import Registered, Registry
 
 # Offset metadata holds 4,096 bytes; a scan takes at most 40 of them.

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from ..conditions import MatcherIndex
-from .bus import Bus, Committed, End, Record, TopicPartition
-from .clients import log
-from .config import BusConfig
-from .errors import EngineError, RecordError, TopicsError, TransactionAborted, UnknownVersion
+from ...conditions import MatcherIndex
+from ..bus import Bus, Committed, End, Record, TopicPartition
+from ..config import BusConfig
+from ..errors import EngineError, RecordError, TopicsError, TransactionAborted, UnknownVersion
+from ..log import log
 from .outputs import Outputs
 from .recovery import STALL_S, Recovery
 from .registry import Registered, Registry

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..conditions import Condition, canonical_key
-from ..events.errors import InterlockError
-from .bus import End, Record
-from .clients import log
-from .errors import RecordError, UnknownVersion
-from .records import BUS_KEY, BusRecord, Registration, RegistrationKey, decode_json
+from ...conditions import Condition, canonical_key
+from ...events.errors import InterlockError
+from ..bus import End, Record
+from ..errors import RecordError, UnknownVersion
+from ..log import log
+from ..records import BUS_KEY, BusRecord, Registration, RegistrationKey, decode_json
 
 
 @dataclass(frozen=True, eq=False)  # a handle: equal to itself only

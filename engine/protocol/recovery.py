@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .bus import End, Reader, TopicPartition
-from .errors import EngineError
+from ..bus import End, Reader, TopicPartition
+from ..errors import EngineError
 from .trigger_task import TriggerTask
 
 TAKE = 2000

@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from ..conditions import EMPTY, ConditionError, Match, State, firing_id, step
-from ..conditions import Firing as ConditionFiring
-from ..events.kafka import encode
-from .bus import Committed, Record, TopicPartition
-from .clients import log
-from .errors import RecordError
-from .firing import fit, json_form
-from .outputs import MAX_VALUE_BYTES, Outputs
-from .records import (
+from ...conditions import EMPTY, ConditionError, Match, State, firing_id, step
+from ...conditions import Firing as ConditionFiring
+from ...events.kafka import encode
+from ..bus import Committed, Record, TopicPartition
+from ..errors import RecordError
+from ..firing import fit, json_form
+from ..log import log
+from ..records import (
     VERSION,
     ActionRecord,
     Firing,
@@ -31,6 +30,8 @@ from .records import (
     parse_state_key,
     state_key,
 )
+from ..sizes import MAX_VALUE_BYTES
+from .outputs import Outputs
 from .registry import Registered, Registry
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError
-from interlock.engine.outputs import MAX_VALUE_BYTES
-from interlock.engine.topics import TopicSpec, create, specs
+from interlock.engine.kafka.topics import TopicSpec, create, specs
+from interlock.engine.sizes import MAX_VALUE_BYTES
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 BY_NAME: dict[str, TopicSpec] = {spec.name: spec for spec in specs(CONFIG, 8)}

@@ -8,14 +8,15 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .config import BusConfig
-from .errors import ConfigError, UnreachableError
+from ..config import BusConfig
+from ..errors import ConfigError, UnreachableError
+from ..log import log
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
     from confluent_kafka.admin import AdminClient
 
-log = logging.getLogger("interlock.engine")
+
 ANSWER_TIMEOUT_S = 10.0
 REPEAT_AFTER_S = 60.0
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from interlock import event
 from interlock.engine.bus import End, Record, TopicPartition
+from interlock.engine.protocol.registry import Registry
 from interlock.engine.records import BUS_KEY, BusRecord, Registration, RegistrationKey, encode_json
-from interlock.engine.registry import Registry
 
 TOPIC = TopicPartition("bus-subscription", 0)
 SOLO = event("solo")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..config import BusConfig
 from .clients import ANSWER_TIMEOUT_S, ClientErrors, connect
-from .config import BusConfig
 
 
 def require_answer(config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S) -> None:

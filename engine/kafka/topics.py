@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from .config import DEFAULT_PARTITIONS, BusConfig
-from .errors import TopicsError, UnreachableError
+from ..config import DEFAULT_PARTITIONS, BusConfig
+from ..errors import TopicsError, UnreachableError
+from ..sizes import MAX_EVENT_BYTES, MAX_INTERNAL_BYTES
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -22,9 +23,6 @@ _COMPACT = {
     "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
-MAX_EVENT_BYTES = 1024 * 1024
-# A state holds the events of all parts of a condition, and a dead letter gets headers on top.
-MAX_INTERNAL_BYTES = 8 * 1024 * 1024
 _AT_LEAST = frozenset({"max.message.bytes"})  # more does no harm
 TIMEOUT_S = 15.0
 
@@ -138,10 +136,10 @@ def _until_known(admin: AdminClient, names: list[str]) -> None:
 
 def _has_bus_record(config: BusConfig) -> bool:
     """Whether the registry says what the bus was made with; reads it to its end."""
-    from .bus import End, TopicPartition
+    from ..bus import End, TopicPartition
+    from ..protocol.registry import Registry
+    from .bus import KafkaReader
     from .clients import ClientErrors
-    from .kafka import KafkaReader
-    from .registry import Registry
 
     registry = Registry()
     reader = KafkaReader(config, ClientErrors())
@@ -165,8 +163,8 @@ def _has_bus_record(config: BusConfig) -> bool:
 def _write_bus_record(config: BusConfig, partitions: int) -> None:
     from confluent_kafka import Producer
 
+    from ..records import BUS_KEY, BusRecord, encode_json
     from .clients import ClientErrors, connect
-    from .records import BUS_KEY, BusRecord, encode_json
 
     errors = ClientErrors()
     refused: list[str] = []

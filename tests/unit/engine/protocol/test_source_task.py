@@ -13,11 +13,11 @@ from interlock import Event, event
 from interlock.conditions import MatcherIndex
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.outputs import Outputs
+from interlock.engine.protocol.outputs import Outputs
+from interlock.engine.protocol.registry import Registered, Registry
+from interlock.engine.protocol.source_task import MAX_SCANS, Scan, SourceTask
 from interlock.engine.records import MatchRecord, Registration, RegistrationKey, encode_json, partition_of
-from interlock.engine.registry import Registered, Registry
-from interlock.engine.source_task import MAX_SCANS, Scan, SourceTask
-from interlock.engine.topics import MAX_INTERNAL_BYTES
+from interlock.engine.sizes import MAX_INTERNAL_BYTES
 from interlock.events.kafka import encode
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})

@@ -1,0 +1,1 @@
+"""The engine's protocols, sans I/O: decisions over the narrow interface of `engine.bus`."""
