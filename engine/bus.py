@@ -1,7 +1,8 @@
-"""The narrow interface between the engine's decisions and Kafka.
+"""The narrow interface between the engine's protocols and Kafka.
 
-The engine (`loop`, `source_task`, `trigger_task`, `registry`) only sees these types. `kafka.KafkaBus`
-implements them with librdkafka.
+Everything in `engine.protocol` sees Kafka through these types only. Two implementations: `kafka.bus.KafkaBus`
+over librdkafka, and the simulation of the tests. docs/engine.md "What the protocols lean on" lists the facts
+that both must hold; one suite of tests asks both for them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class TopicPartition(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as read; `timestamp_ms` is the record's own (LogAppendTime on the bus's event topic)."""
+    """One record as read; `timestamp_ms` is the record's own (LogAppendTime on the bus's topics)."""
 
     source: TopicPartition
     offset: int
@@ -38,7 +39,10 @@ class Record(NamedTuple):
 
 
 class End(NamedTuple):
-    """A reader has read all there is of a partition; `offset` is the next one it would read."""
+    """A reader of committed records has all there is of a partition below `offset`, the next one it reads.
+
+    Control records and aborted records below it are passed. Comes once each time the end is reached.
+    """
 
     source: TopicPartition
     offset: int
@@ -61,16 +65,23 @@ class Committed(NamedTuple):
     metadata: str
 
 
+class Topic(NamedTuple):
+    """A topic as it is now; a topic that is deleted and made again has another id."""
+
+    id: str
+    partitions: int
+
+
 @dataclass(frozen=True)
 class Batch:
     """What one poll of the group's consumer gave.
 
     `assigned`: the partitions of a new assignment, which replaces all earlier ones, or None when it did
     not change. `lost`: the old assignment is gone. `membership`: the fence for a transaction over these
-    records; it must be passed to `Bus.commit` as it is.
+    records; it must be passed to `Bus.commit` as it is, and holds until the next poll.
     """
 
-    records: Sequence[Record]
+    records: Sequence[Record | End]
     assigned: tuple[TopicPartition, ...] | None = None
     lost: bool = False
     membership: object = None
@@ -95,18 +106,29 @@ class Bus(Protocol):
     """
 
     @property
-    def transactional_id(self) -> str: ...
+    def transactional_id(self) -> str:
+        """Of the producer; also the name under which `members` lists this member."""
+
+    def subscribe(self, topics: Sequence[str]) -> None:
+        """The topics whose partitions the group shares, from now on; partitions added to them are found."""
 
     def poll(self, most: int, timeout_s: float) -> Batch:
-        """Records of the started partitions and changes of the assignment; never waits to fill a batch."""
+        """Records and ends of the started partitions, and changes of the assignment.
+
+        Never waits to fill a batch. A poll that tells of a change of the assignment gives no records.
+        """
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Fetch these partitions from these offsets."""
+        """Fetch these partitions from these offsets, and no others any more."""
 
     def committed(
-        self, partitions: Iterable[TopicPartition]
+        self, partitions: Iterable[TopicPartition], *, stable: bool = True
     ) -> dict[TopicPartition, Committed | None] | None:
-        """Stable committed offsets; None for one without; None in all while a transaction is open on one."""
+        """Committed offsets of the group; None for a partition without one.
+
+        stable: None in all while a transaction with an offset of one of them is open. Otherwise what an open
+        transaction would commit counts as well.
+        """
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The low watermarks."""
@@ -119,6 +141,15 @@ class Bus(Protocol):
     ) -> dict[TopicPartition, int | None]:
         """The first offset whose timestamp is at or after the given one; None where there is none."""
 
+    def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
+        """The topics as they are now, asked afresh; None for one that is not there."""
+
+    def members(self) -> frozenset[str]:
+        """The transactional ids of the group's members, as its coordinator knows them now."""
+
+    def bury(self, transactional_id: str) -> None:
+        """End the open transaction of this id, if there is one, and fence its producer."""
+
     def reader(self) -> Reader: ...
 
     def commit(
@@ -126,15 +157,17 @@ class Bus(Protocol):
         outputs: Sequence[Output],
         offsets: Mapping[TopicPartition, Committed],
         membership: object,
-    ) -> None:
+    ) -> int | None:
         """One transaction with outputs and offsets, fenced by the membership.
 
-        Raises TransactionAborted when nothing of it happened and the bus can go on; any other EngineError
-        when the outcome is unknown or the producer is unusable: close the bus, the committed offsets tell.
+        Gives the time at which the broker appended one of the records to a topic with LogAppendTime (ms since
+        the epoch), if one went there. Raises TransactionAborted when nothing of it happened and the bus can go
+        on; any other EngineError when the outcome is unknown or the producer is unusable: close the bus, the
+        committed offsets tell.
         """
 
     def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Ask for the removal of records below these offsets; best effort."""
+        """Ask for the removal of records below these offsets; a failure is logged, it only costs room."""
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group and end what is open, so that others take over at once. Never raises."""
