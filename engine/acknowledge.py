@@ -63,8 +63,8 @@ def _write(
             producer.produce(
                 topic,
                 encode_json(action),
-                action.subscription.encode(),
-                partition=partition_of(action.subscription, partitions),
+                action.key,
+                partition=partition_of(action.kind, action.subscription, action.firing.key or "", partitions),
                 on_delivery=told,
             )
         left = producer.flush(timeout_s + 1)

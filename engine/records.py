@@ -1,7 +1,8 @@
 """What the internal topics hold: registrations, matches, states, firings, offset metadata.
 
-Every form carries its version `v`. Readers accept the versions named in `READS`; a record of another
-version is an error that names it, never a guess.
+Every form carries its version `v`. Readers accept the versions named in `READS`, N and N-1; a record of
+another version is an error that names it, never a guess. Writers write the format that the bus record names
+(docs/engine.md "Formats"), so that a pool of engines can be upgraded and rolled back one by one.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import msgspec
 
 from ..conditions import Condition, from_json
 from ..events.event import Event
-from .config import BusConfig
 from .errors import RecordError, UnknownVersion
 
-VERSION = 1
-READS = frozenset({1})
-Origin = tuple[str, int]  # topic and partition of an event
+VERSION = 2
+READS = frozenset({1, 2})
+DEFAULT_MAX_KEYS = 100_000
 
 T = TypeVar("T")
 # What a Kafka client takes as a time; one registration beyond it would stop every engine.
@@ -30,35 +30,68 @@ Milliseconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition that one task instance waits for (JSON in the subscription topic). Immutable.
+Kind = Literal["one-shot", "durable"]
+AtLimit = Literal["dead-letter", "drop-oldest"]
 
-    `subscription` names the waiting task instance, `incarnation` this meaning of it: another condition, key
-    or `since` is another incarnation. `since_ms`: an event counts if its record timestamp is at or after.
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition in force (JSON in the subscription topic). Immutable.
+
+    `subscription` names it: the waiting task instance, or a durable subscription's own name. `incarnation`
+    this meaning of it: another kind, condition, key or `since` is another incarnation. `since_ms`: an event
+    counts if its record timestamp is at or after. `max_keys`, `at_limit`: what bounds the open keys of a
+    durable one.
     """
 
     v: int = VERSION
     subscription: str
+    kind: Kind = "one-shot"
     incarnation: str
     condition: dict[str, Any]
     key: str | None
     since_ms: Milliseconds
+    max_keys: Annotated[int, msgspec.Meta(ge=1)] = DEFAULT_MAX_KEYS
+    at_limit: AtLimit = "dead-letter"
 
     @classmethod
-    def of(cls, subscription: str, condition: Condition, key: str | None, since_ms: int) -> Registration:
+    def of(
+        cls,
+        subscription: str,
+        condition: Condition,
+        key: str | None,
+        since_ms: int,
+        *,
+        kind: Kind = "one-shot",
+        max_keys: int = DEFAULT_MAX_KEYS,
+        at_limit: AtLimit = "dead-letter",
+    ) -> Registration:
         form = condition.to_json()
-        meaning = msgspec.json.encode([subscription, form, key, since_ms], order="deterministic")
+        meaning: list[Any] = [subscription, form, key, since_ms]
+        if kind != "one-shot":
+            meaning.append(kind)
         return cls(
             subscription=subscription,
-            incarnation=hashlib.sha256(meaning).hexdigest()[:32],
+            kind=kind,
+            incarnation=hashlib.sha256(msgspec.json.encode(meaning, order="deterministic")).hexdigest()[:32],
             condition=form,
             key=key,
             since_ms=since_ms,
+            max_keys=max_keys,
+            at_limit=at_limit,
         )
 
     def build_condition(self) -> Condition:
         """The condition itself; ConditionError when this version cannot read it."""
         return from_json(self.condition)
+
+    def in_format(self, version: int) -> Registration:
+        """As a bus of this format holds it; RecordError for what that format has no words for."""
+        if version < 2 and (self.kind != "one-shot" or self.build_condition().needs_ticks):
+            raise RecordError(
+                f"{self.subscription!r} is durable or needs timers, which format 1 of the bus does not have: "
+                "when all engines of the pool run this version, say: airflow interlock topics upgrade"
+            )
+        return msgspec.structs.replace(self, v=version)
 
 
 class RegistrationKey(msgspec.Struct, frozen=True):
@@ -98,59 +131,120 @@ class MatchRecord(msgspec.Struct, frozen=True, array_like=True):
     targets: list[Target]
 
 
-class MetaRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What is kept for one incarnation on its trigger partition, beside its keys (msgpack, state topic)."""
+class StateRecord(msgspec.Struct, frozen=True, array_like=True):
+    """The state of one key (msgpack in the state topic). `wakeup_ms`: when it must be looked at again.
+
+    `registry_offset`: of the registration whose state it is. Version 1 was the bare State.
+    """
 
     v: int
     registry_offset: int
-    marks: dict[str, int]  # "topic/partition" of a source -> highest offset that entered `step`
+    wakeup_ms: int | None
+    state: bytes
+
+
+class MetaRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept for one incarnation on a trigger partition, beside its keys (msgpack, state topic).
+
+    `marks`: "topic/partition" of a source -> the highest offset that was judged. `opened`: its timers run.
+    `only`: wakeup and state of a subscription with a single key, which has no record of its own.
+    """
+
+    v: int
+    registry_offset: int
+    marks: dict[str, int]
     closed: bool
+    opened: bool = False
+    only: tuple[int | None, bytes] | None = None
 
 
 class Firing(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition that was met: what a waiting task gets.
+    """A condition that was met, or whose time is up: what a waiting task gets.
 
     `events`: per label the events that took part, in the CloudEvents JSON format, and `origins` their
-    coordinates `{"topic", "partition", "offset"}` in the same order.
+    coordinates `{"topic", "partition", "offset"}` in the same order. `missing`: labels of what was not there.
+    `timer_ms`: the due time that brought it. `incomplete`: that time passed without a cut.
     """
 
     id: str
-    outcome: Literal["met"]
+    outcome: Literal["met", "expired"]
     key: str | None
     fired_at: str
     events: dict[str, list[dict[str, Any]]]
     origins: dict[str, list[dict[str, Any]]]
     missing: list[str] = []
+    timer_ms: int | None = None
+    incomplete: bool = False
 
 
 class ActionRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A firing on its way to the task that waits for it (JSON in the action topic, key = subscription)."""
+    """A firing on its way to who waits for it (JSON in the action topic, key: `action_key`)."""
 
     v: int = VERSION
     subscription: str
+    kind: Kind = "one-shot"
     incarnation: str
     state: Literal["fired", "acked"]
     firing: Firing
 
+    @property
+    def key(self) -> bytes:
+        """The record key: one per subscription, or per firing of a durable one."""
+        text = self.subscription if self.kind == "one-shot" else f"{self.subscription}\0{self.firing.id}"
+        return text.encode()
+
 
 class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """Committed with a partition's offset (JSON, at most 4,096 bytes; docs/engine.md)."""
+    """Committed with a partition's offset (JSON, at most 4,096 bytes; docs/engine.md).
+
+    `R`: the registry position applied. `g`: scans in progress. `c`, `n`: the transactional id of the
+    committer and the number of its transaction. `t`: the topic's id.
+    """
 
     v: int = VERSION
     R: int
     g: list[tuple[int, int, int]] = []
     c: str = ""
+    n: int = 0
+    t: str = ""
 
 
 class BusRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bus was made with (JSON in the subscription topic, key `bus`).
+    """What a bus was made with, and what it reads (JSON in the subscription topic, key `bus`).
 
     `partitions`: of the trigger topic. Subscriptions are spread by that number, so another one would look
-    for their states where they are not.
+    for their states where they are not. `format`: what writers write. `topics`: sources beside the event
+    topic. `topic_ids`: of the internal topics, by kind.
     """
 
     v: int = VERSION
     partitions: int
+    format: int = 1
+    topics: tuple[str, ...] = ()
+    topic_ids: dict[str, str] = {}
+
+
+class SourceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """That a partition has been in use (JSON, key `source/{topic}/{partition}`)."""
+
+    v: int = VERSION
+    topic_id: str
+
+
+class ResumeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a partition that stopped goes on (JSON, key `resume/{topic}/{partition}`)."""
+
+    v: int = VERSION
+    topic_id: str
+    offset: int
+
+
+class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The incarnations that a process waits for (JSON, key `lease/{process}`)."""
+
+    v: int = VERSION
+    deployment: str
+    incarnations: list[str]
 
 
 BUS_KEY = b"bus"
@@ -164,7 +258,7 @@ def encode_json(record: msgspec.Struct) -> bytes:
 
 
 def encode_msgpack(record: msgspec.Struct) -> bytes:
-    """The msgpack form of a match or meta record."""
+    """The msgpack form of a match, state or meta record."""
     return _msgpack.encode(record)
 
 
@@ -224,11 +318,15 @@ def parse_state_key(key: bytes) -> tuple[str, str | None]:
     return incarnation, rest if found else None
 
 
-def partition_of(subscription: str, partitions: int) -> int:
-    """The trigger, state and action partition of a subscription. Part of the format: never to change."""
-    return zlib.crc32(subscription.encode()) % partitions
+def partition_of(kind: Kind, subscription: str, key: str, partitions: int) -> int:
+    """The trigger, state and action partition of a subscription's key. Part of the format: never to change.
+
+    A one-shot subscription has all its keys on one partition; a durable one is spread by key.
+    """
+    text = subscription if kind == "one-shot" else f"{subscription}\0{key}"
+    return zlib.crc32(text.encode()) % partitions
 
 
-def topics_read_by_engine(config: BusConfig) -> tuple[str, str]:
-    """The topics of the engines' consumer group."""
-    return config.topic("event"), config.topic("trigger")
+def place_key(kind: Literal["source", "resume"], topic: str, partition: int) -> bytes:
+    """The registry key of a source or resume record."""
+    return f"{kind}/{topic}/{partition}".encode()

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
+from typing import Final
 
 from ..bus import Committed, Output, Record, TopicPartition
 from ..config import BusConfig
 from ..sizes import MAX_VALUE_BYTES
 
+ATTEMPTS: Final = "interlock_attempts"
+# Of one transaction: about 50 ms of work, so that a crash repeats little and no reader waits long.
+MAX_PASS_BYTES: Final = 4 * 1024 * 1024
+MAX_PASS_RECORDS: Final = 10_000
 _PREFIX_BYTES = 64 * 1024
 _HEADER_BYTES = 1024
 _MOST_HEADERS = 100
@@ -16,34 +21,54 @@ _REASON_CHARS = 4000
 
 
 class Outputs:
-    """Gathers the outputs of one pass. Empty means that there is nothing to commit."""
+    """Gathers the outputs of one pass. Empty means that there is nothing to commit.
 
-    def __init__(self, config: BusConfig) -> None:
+    version: of the records to write, as the bus record says.
+    """
+
+    def __init__(self, config: BusConfig, version: int) -> None:
         self._config = config
+        self.version = version
         self.records: list[Output] = []
         self.offsets: dict[TopicPartition, Committed] = {}
+        self._bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self.offsets)
 
-    def write(self, kind: str, partition: int, key: bytes | None, value: bytes | None) -> None:
-        self.records.append(Output(self._config.topic(kind), partition, key, value))
+    @property
+    def full(self) -> bool:
+        """Whether the rest of a batch is for the next pass."""
+        return self._bytes >= MAX_PASS_BYTES or len(self.records) >= MAX_PASS_RECORDS
 
-    def dead_letter(self, record: Record, stage: str, reason: str, now: float) -> None:
+    def write(self, kind: str, partition: int, key: bytes | None, value: bytes | None) -> None:
+        """A record of one of the bus's topics, named by its kind."""
+        self.records.append(Output(self._config.topic(kind), partition, key, value))
+        if value is not None:
+            self._bytes += len(value)
+
+    def dead_letter(self, record: Record, stage: str, reason: str, now_ms: int) -> None:
         """Set a record aside as it came, with headers that say where it was and why it is here.
 
         It is written in the transaction that moves past the record: it is never skipped and never repeated.
-        A record too large for the dead-letter topic is cut to its beginning, and headers tell the value's
-        size and hash.
+        `interlock_attempts` counts on over every redrive. A record too large for the dead-letter topic is cut
+        to its beginning, and headers tell the value's size and hash.
         """
+        own, before = [], 0
+        for name, raw in record.headers or ():
+            if name == ATTEMPTS:
+                before = int(raw) if raw is not None and raw.isdigit() else 0
+            elif not name.startswith("interlock_"):
+                own.append((name, raw))
         about = {
             # What is wrong with a record can take more words than the record has bytes.
             "interlock_reason": reason if len(reason) <= _REASON_CHARS else reason[:_REASON_CHARS] + " ...",
             "interlock_stage": stage,
             "interlock_origin": str(record),
-            "interlock_time": datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
+            "interlock_time": datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+            ATTEMPTS: str(before + 1),
         }
-        key, value, own = record.key, record.value, list(record.headers or ())
+        key, value = record.key, record.value
         size = len(key or b"") + len(value or b"") + sum(len(name) + len(raw or b"") for name, raw in own)
         if size > MAX_VALUE_BYTES:  # it would be refused, and the engine could never move past it
             digest = hashlib.sha256(value or b"").hexdigest()
@@ -52,3 +77,4 @@ class Outputs:
             own = [(name[:100], raw and raw[:_HEADER_BYTES]) for name, raw in own[:_MOST_HEADERS]]
         headers = [*own, *((name, text.encode("utf-8", "replace")) for name, text in about.items())]
         self.records.append(Output(self._config.topic("dead-letter"), None, key, value, headers))
+        self._bytes += len(value or b"")
