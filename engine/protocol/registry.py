@@ -6,10 +6,20 @@ from dataclasses import dataclass, field
 
 from ...conditions import Condition, canonical_key
 from ...events.errors import InterlockError
-from ..bus import End, Record
+from ..bus import End, Record, TopicPartition
 from ..errors import RecordError, UnknownVersion
 from ..log import log
-from ..records import BUS_KEY, BusRecord, Registration, RegistrationKey, decode_json
+from ..records import (
+    BUS_KEY,
+    VERSION,
+    BusRecord,
+    LeaseRecord,
+    Registration,
+    RegistrationKey,
+    ResumeRecord,
+    SourceRecord,
+    decode_json,
+)
 
 
 @dataclass(frozen=True, eq=False)  # a handle: equal to itself only
@@ -19,6 +29,11 @@ class Registered:
     registration: Registration
     condition: Condition
     offset: int
+    timestamp_ms: int  # of that record, by the brokers' clock: timers of the registration run from it
+
+    @property
+    def one_shot(self) -> bool:
+        return self.registration.kind == "one-shot"
 
     @property
     def incarnation(self) -> str:
@@ -27,10 +42,12 @@ class Registered:
 
 @dataclass
 class Change:
-    """What one registry record did."""
+    """What one registry record did. `bus`: the bus record is another one now."""
 
     added: list[Registered] = field(default_factory=list)
     removed: list[Registered] = field(default_factory=list)
+    bus: bool = False
+    resumed: TopicPartition | None = None
 
 
 class Registry:
@@ -44,12 +61,20 @@ class Registry:
     def __init__(self) -> None:
         self.position = 0  # offset of the next registry record
         self.bus: BusRecord | None = None
+        self.sources: dict[TopicPartition, SourceRecord] = {}
+        self.resumes: dict[TopicPartition, ResumeRecord] = {}
         self._by_incarnation: dict[str, Registered] = {}
         self._by_subscription: dict[str, Registered] = {}
         self._order: dict[int, Registered] = {}  # by first offset, in insertion = offset order
         # Record keys not yet nulled, by subscription and incarnation, replaced incarnations included.
         self._keys: dict[str, dict[str, set[bytes]]] = {}
         self._subscription_of: dict[str, str] = {}
+        self._named_ms: dict[str, int] = {}  # when a lease last named an incarnation
+
+    @property
+    def format(self) -> int:
+        """The version that writers write."""
+        return 1 if self.bus is None else min(self.bus.format, VERSION)
 
     def __len__(self) -> int:
         return len(self._by_incarnation)
@@ -81,7 +106,11 @@ class Registry:
             return change
         self.position = item.offset + 1
         if item.key == BUS_KEY:
-            self._read_bus_record(item)
+            change.bus = self._read_bus_record(item)
+            return change
+        kind, _, rest = (item.key or b"").decode("utf-8", "replace").partition("/")
+        if rest:
+            self._read_other(kind, rest, item, change)
             return change
         key = RegistrationKey.decode(item.key or b"")
         if key is None:
@@ -94,10 +123,6 @@ class Registry:
             registration = decode_json(Registration, item.value, str(item))
             condition = registration.build_condition()
             condition.check_key(registration.key is not None)
-            if condition.needs_ticks:
-                raise RecordError(
-                    f"its condition, {condition}, needs timers, which this engine does not have"
-                )
             if registration.key is not None:
                 canonical_key(registration.key)
         except (RecordError, InterlockError) as e:
@@ -112,20 +137,58 @@ class Registry:
         earlier = self._by_subscription.get(registration.subscription)
         if earlier is not None:
             self._remove(earlier.incarnation, change)
-        registered = Registered(registration, condition, item.offset)
+        registered = Registered(registration, condition, item.offset, item.timestamp_ms)
         self._by_incarnation[incarnation] = registered
         self._by_subscription[registration.subscription] = registered
         self._order[item.offset] = registered
+        self._named_ms[incarnation] = item.timestamp_ms
         change.added.append(registered)
         return change
 
-    def _read_bus_record(self, record: Record) -> None:
+    def orphans(self, before_ms: int) -> list[Registered]:
+        """One-shot registrations that no lease has named since then."""
+        return [
+            registered
+            for incarnation, registered in self._by_incarnation.items()
+            if registered.one_shot and self._named_ms.get(incarnation, before_ms) < before_ms
+        ]
+
+    def _read_other(self, kind: str, rest: str, record: Record, change: Change) -> None:
+        """A lease, or what is said of one partition."""
+        try:
+            if kind == "lease":
+                if record.value is not None:
+                    lease = decode_json(LeaseRecord, record.value, str(record))
+                    for incarnation in lease.incarnations:
+                        if incarnation in self._by_incarnation:
+                            self._named_ms[incarnation] = record.timestamp_ms
+                return
+            topic, _, number = rest.rpartition("/")
+            if kind not in ("source", "resume") or not number.isdecimal():
+                return
+            tp = TopicPartition(topic, int(number))
+            if kind == "source":
+                if record.value is None:
+                    self.sources.pop(tp, None)
+                else:
+                    self.sources[tp] = decode_json(SourceRecord, record.value, str(record))
+            elif record.value is None:
+                self.resumes.pop(tp, None)
+            else:
+                self.resumes[tp] = decode_json(ResumeRecord, record.value, str(record))
+                change.resumed = tp
+        except RecordError as e:
+            log.error("%s left out: %s", record, e)
+
+    def _read_bus_record(self, record: Record) -> bool:
+        before = self.bus
         try:
             self.bus = decode_json(BusRecord, record.value or b"", str(record))
         except UnknownVersion:
             raise  # a bus made by a later version may work by other rules
         except RecordError as e:
             log.error("Bus record left out: %s", e)
+        return self.bus != before
 
     def _forget_key(self, incarnation: str, key: bytes) -> None:
         subscription = self._subscription_of.get(incarnation)
@@ -143,6 +206,7 @@ class Registry:
         if registered is None:
             return
         del self._order[registered.offset]
+        self._named_ms.pop(incarnation, None)
         subscription = registered.registration.subscription
         if self._by_subscription.get(subscription) is registered:
             del self._by_subscription[subscription]
