@@ -1,0 +1,341 @@
+"""Where the contract is asked for: the simulated brokers, and a real one. One interface for the tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from interlock.engine.bus import Batch, Bus, Committed, End, Record, TopicPartition
+from interlock.engine.config import BusConfig
+
+from tests.simulation.bus import Alone, SimulatedBus
+from tests.simulation.kafka import Cluster, Transaction
+
+T = TypeVar("T")
+DEADLINE_S = 60.0
+
+
+class Open(Protocol):
+    """A transaction that is open until it is told to end; any error means that it could not commit."""
+
+    def write(self, tp: TopicPartition, value: bytes) -> None: ...
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, Committed], membership: object) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Place(Protocol):
+    """A cluster, a bus's name on it, and what a test needs beside the bus."""
+
+    def topic(
+        self, kind: str, partitions: int = 1, *, compact: bool = False, own_time: bool = False
+    ) -> str: ...
+
+    def bus(self) -> Bus: ...
+
+    def dies_owning(self, topic: str) -> str:
+        """The transactional id of a member that was assigned the topic, and whose process was killed then."""
+
+    def append(
+        self,
+        tp: TopicPartition,
+        value: bytes | None,
+        key: bytes | None = None,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        """The offset of a new record."""
+
+    def begin(self, transactional_id: str) -> Open: ...
+
+    def add_partitions(self, topic: str, partitions: int) -> None: ...
+
+    def recreate(self, topic: str, partitions: int) -> None: ...
+
+    def compact(self, topic: str) -> None:
+        """Clean partition 0, all but its last record."""
+
+    def until(self, what: str, fact: Callable[[], T | None]) -> T:
+        """The first value of `fact` that is not None."""
+
+    def close(self) -> None: ...
+
+
+def assigned(place: Place, bus: Bus, topics: Sequence[str]) -> Batch:
+    """Subscribe, and poll until the partitions are there."""
+    bus.subscribe(topics)
+    return next_assignment(place, bus)
+
+
+def next_assignment(place: Place, *buses: Bus) -> Batch:
+    """Poll all of them until the first one has a new assignment."""
+
+    def news() -> Batch | None:
+        for other in buses[1:]:
+            batch = other.poll(100, 0.0)
+            if batch.assigned is not None:
+                other.start({})
+        batch = buses[0].poll(100, 0.1)
+        return batch if batch.assigned is not None else None
+
+    return place.until("an assignment", news)
+
+
+def taken(
+    place: Place, take: Callable[[], Sequence[Record | End]], ends: Mapping[TopicPartition, int]
+) -> list[Any]:
+    """Records and ends that come until these ends are told."""
+    items: list[Record | End] = []
+
+    def all_ended() -> bool | None:
+        items.extend(take())
+        told = {item.source: item.offset for item in items if isinstance(item, End)}
+        return True if all(told.get(tp) == offset for tp, offset in ends.items()) else None
+
+    place.until(f"the ends {ends}", all_ended)
+    return items
+
+
+class Simulation:
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.host = Alone(self.cluster)
+        self._buses: list[SimulatedBus] = []
+
+    def topic(self, kind: str, partitions: int = 1, *, compact: bool = False, own_time: bool = False) -> str:
+        self.cluster.create(f"b-{kind}", partitions, compact=compact, log_append_time=not own_time)
+        return f"b-{kind}"
+
+    def bus(self) -> SimulatedBus:
+        bus = SimulatedBus(self.cluster, self.host, f"engine-{len(self._buses)}")
+        self._buses.append(bus)
+        return bus
+
+    def dies_owning(self, topic: str) -> str:
+        bus = self.bus()
+        assigned(self, bus, [topic])
+        bus.dead = True
+        return bus.transactional_id
+
+    def append(
+        self,
+        tp: TopicPartition,
+        value: bytes | None,
+        key: bytes | None = None,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        return self.cluster.append(tp, key, value, timestamp_ms=timestamp_ms)[0]
+
+    def begin(self, transactional_id: str) -> SimulatedOpen:
+        self.cluster.init_producer(transactional_id)
+        epoch = self.cluster.producers[transactional_id].epoch
+        transaction = self.cluster.begin(transactional_id, epoch)
+        assert transaction is not None
+        return SimulatedOpen(self, transaction)
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        self.cluster.add_partitions(topic, partitions)
+
+    def recreate(self, topic: str, partitions: int) -> None:
+        self.cluster.delete(topic)
+        self.cluster.create(topic, partitions)
+
+    def compact(self, topic: str) -> None:
+        log = self.cluster.topics[topic].logs[0]
+        self.cluster.compact(topic, 0, log.end)
+
+    def until(self, what: str, fact: Callable[[], T | None]) -> T:
+        for _ in range(1000):
+            value = fact()
+            if value is not None:
+                return value
+            self.cluster.now_ms += 100
+            for bus in self._buses:  # their sessions are over
+                if bus.dead and bus._member is not None:
+                    self.cluster.leave(bus._member)
+        raise AssertionError(f"never: {what}")
+
+    def close(self) -> None:
+        for bus in self._buses:
+            bus.close()
+
+
+class SimulatedOpen:
+    def __init__(self, place: Simulation, transaction: Transaction) -> None:
+        self._place, self._transaction = place, transaction
+
+    def write(self, tp: TopicPartition, value: bytes) -> None:
+        self._place.cluster.write(self._transaction, tp, None, value, None)
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, Committed], membership: object) -> None:
+        assert isinstance(membership, tuple)
+        self._place.cluster.send_offsets(self._transaction, offsets, *membership)
+
+    def commit(self) -> None:
+        self._place.cluster.end(self._transaction, commit=True)
+        self._place.host.pause("markers")
+
+    def abort(self) -> None:
+        self._place.cluster.end(self._transaction, commit=False)
+        self._place.host.pause("markers")
+
+
+class Broker:
+    def __init__(self, bootstrap_servers: str) -> None:
+        from confluent_kafka import Producer
+        from confluent_kafka.admin import AdminClient
+
+        name = f"contract-{uuid.uuid4().hex[:10]}"
+        self.config = BusConfig(name=name, client={"bootstrap.servers": bootstrap_servers})
+        self._client = {"bootstrap.servers": bootstrap_servers}
+        self._admin: Any = AdminClient(self._client)
+        self._producer: Any = Producer({**self._client, "linger.ms": 0})
+        self._buses: list[Bus] = []
+        self._open: list[BrokerOpen] = []
+
+    def topic(self, kind: str, partitions: int = 1, *, compact: bool = False, own_time: bool = False) -> str:
+        name = self.config.topic(kind)
+        self._create(name, partitions, compact, own_time)
+        return name
+
+    def _create(self, name: str, partitions: int, compact: bool = False, own_time: bool = False) -> None:
+        from confluent_kafka.admin import NewTopic
+
+        settings = {"message.timestamp.type": "CreateTime" if own_time else "LogAppendTime"}
+        if own_time:
+            settings |= {"retention.ms": "-1", "message.timestamp.before.max.ms": str(2**62)}
+        if compact:
+            settings |= {
+                "cleanup.policy": "compact",
+                "segment.ms": "100",
+                "min.cleanable.dirty.ratio": "0.001",
+                "max.compaction.lag.ms": "100",
+            }
+        self._admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(30)
+
+        def known() -> bool | None:
+            found = self._admin.list_topics(timeout=10).topics.get(name)
+            return True if found is not None and len(found.partitions) == partitions else None
+
+        self.until(f"topic {name}", known)
+
+    def bus(self) -> Bus:
+        from interlock.engine.kafka.bus import KafkaBus
+
+        bus: Bus = KafkaBus(self.config)
+        self._buses.append(bus)
+        return bus
+
+    def dies_owning(self, topic: str) -> str:
+        program = (
+            "import sys\n"
+            "from interlock.engine.config import BusConfig\n"
+            "from interlock.engine.kafka.bus import KafkaBus\n"
+            "name, servers, topic = sys.argv[1:]\n"
+            "bus = KafkaBus(BusConfig(name=name, client={'bootstrap.servers': servers}))\n"
+            "bus.subscribe([topic])\n"
+            "while bus.poll(1, 0.1).assigned is None: pass\n"
+            "print(bus.transactional_id, flush=True)\n"
+            "while True: bus.poll(1, 1.0)\n"
+        )
+        arguments = [self.config.name, self.config.bootstrap_servers, topic]
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, *arguments], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        with process.stdout:
+            name = process.stdout.readline().strip()
+        process.kill()
+        process.wait()
+        return name
+
+    def append(
+        self,
+        tp: TopicPartition,
+        value: bytes | None,
+        key: bytes | None = None,
+        timestamp_ms: int | None = None,
+    ) -> int:
+        offsets: list[int] = []
+        self._producer.produce(
+            tp.topic,
+            value,
+            key,
+            partition=tp.partition,
+            timestamp=timestamp_ms or 0,
+            on_delivery=lambda _, message: offsets.append(message.offset()),
+        )
+        self._producer.flush(30)
+        return offsets[0]
+
+    def begin(self, transactional_id: str) -> BrokerOpen:
+        opened = BrokerOpen(self._client, transactional_id)
+        self._open.append(opened)
+        return opened
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        from confluent_kafka.admin import NewPartitions
+
+        self._admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+
+    def recreate(self, topic: str, partitions: int) -> None:
+        self._admin.delete_topics([topic])[topic].result(30)
+
+        def gone() -> bool | None:
+            return True if topic not in self._admin.list_topics(timeout=10).topics else None
+
+        self.until(f"no topic {topic}", gone)
+        self._create(topic, partitions)
+
+    def compact(self, topic: str) -> None:
+        """The broker's cleaner comes by itself; it cleans all but the active segment."""
+
+    def until(self, what: str, fact: Callable[[], T | None]) -> T:
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            value = fact()
+            if value is not None:
+                return value
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {DEADLINE_S:.0f} s: {what}")
+
+    def close(self) -> None:
+        for opened in self._open:
+            opened.abort()
+        for bus in self._buses:
+            bus.close()
+
+
+class BrokerOpen:
+    def __init__(self, client: dict[str, str], transactional_id: str) -> None:
+        from confluent_kafka import Producer
+
+        self._over = False
+        self._producer: Any = Producer({**client, "transactional.id": transactional_id, "linger.ms": 0})
+        self._producer.init_transactions(30)
+        self._producer.begin_transaction()
+
+    def write(self, tp: TopicPartition, value: bytes) -> None:
+        self._producer.produce(tp.topic, value, partition=tp.partition)
+        self._producer.flush(30)
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, Committed], membership: object) -> None:
+        from confluent_kafka import TopicPartition as Sent
+
+        sent = [Sent(tp.topic, tp.partition, c.offset, c.metadata) for tp, c in offsets.items()]
+        self._producer.send_offsets_to_transaction(sent, membership, 30)
+
+    def commit(self) -> None:
+        self._over = True
+        self._producer.commit_transaction(30)
+
+    def abort(self) -> None:
+        if not self._over:
+            self._over = True
+            self._producer.abort_transaction(30)

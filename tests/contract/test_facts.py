@@ -1,0 +1,347 @@
+"""What docs/engine.md "What the protocols lean on" says of Kafka, asked of both implementations of the bus."""
+
+from __future__ import annotations
+
+import pytest
+from interlock.engine.bus import Committed, End, Output, Record, TopicPartition
+from interlock.engine.errors import EngineError, TransactionAborted
+
+from tests.contract.places import Place, assigned, next_assignment, taken
+
+
+def values(items: list[Record | End]) -> list[bytes | None]:
+    return [item.value for item in items if isinstance(item, Record)]
+
+
+def test_k1_outputs_and_offsets_of_a_transaction_become_visible_together(place: Place) -> None:
+    source = TopicPartition(place.topic("event"), 0)
+    trigger, state = TopicPartition(place.topic("trigger"), 0), TopicPartition(place.topic("state"), 0)
+    bus = place.bus()
+    membership = assigned(place, bus, [source.topic]).membership
+    appended = bus.commit(
+        [Output(*trigger, None, b"match"), Output(*state, b"key", b"state")],
+        {source: Committed(7, "m")},
+        membership,
+    )
+    assert appended is not None
+    committed = place.until("the offset", lambda: bus.committed([source]))
+    assert committed == {source: Committed(7, "m")}
+    reader = bus.reader()
+    reader.read({trigger: 0, state: 0})
+    items = taken(place, lambda: reader.take(10, 0.1), {trigger: 2, state: 2})
+    assert sorted(values(items), key=str) == [b"match", b"state"]
+    record = next(item for item in items if isinstance(item, Record) and item.source == state)
+    assert (record.key, record.timestamp_ms) == (b"key", appended)
+    reader.close()
+
+
+def test_k1_an_aborted_transaction_leaves_nothing_to_see(place: Place) -> None:
+    source, trigger = TopicPartition(place.topic("event"), 0), TopicPartition(place.topic("trigger"), 0)
+    bus = place.bus()
+    membership = assigned(place, bus, [source.topic]).membership
+    transaction = place.begin("other")
+    transaction.write(trigger, b"match")
+    transaction.send_offsets({source: Committed(7, "m")}, membership)
+    transaction.abort()
+    assert place.until("stable offsets", lambda: bus.committed([source])) == {source: None}
+    reader = bus.reader()
+    reader.read({trigger: 0})
+    assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: 2})) == []
+    reader.close()
+
+
+def test_k2_a_commit_of_a_generation_that_is_over_is_refused(place: Place) -> None:
+    source = TopicPartition(place.topic("event", 2), 0)
+    trigger = TopicPartition(place.topic("trigger"), 0)
+    old, new = place.bus(), place.bus()
+    membership = assigned(place, old, [source.topic]).membership
+    old.start({source: 0})
+    new.subscribe([source.topic])
+    next_assignment(place, new, old)
+    with pytest.raises(TransactionAborted):
+        old.commit([Output(*trigger, None, b"late")], {source: Committed(1, "")}, membership)
+    assert place.until("stable offsets", lambda: new.committed([source])) == {source: None}
+    reader = new.reader()
+    reader.read({trigger: 0})
+    end = new.end_offsets([trigger])[trigger]
+    assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: end})) == []
+    reader.close()
+
+
+def test_k2_after_a_refused_commit_the_bus_goes_on(place: Place) -> None:
+    source = TopicPartition(place.topic("event", 2), 0)
+    trigger = TopicPartition(place.topic("trigger"), 0)
+    old, new = place.bus(), place.bus()
+    over = assigned(place, old, [source.topic]).membership
+    old.start({})
+    new.subscribe([source.topic])
+    next_assignment(place, new, old)
+    with pytest.raises(TransactionAborted):
+        old.commit([Output(*trigger, None, b"late")], {source: Committed(1, "")}, over)
+    membership = place.until("a membership", lambda: old.poll(10, 0.1).membership)
+    old.commit([Output(*trigger, None, b"good")], {source: Committed(1, "")}, membership)
+    assert place.until("stable offsets", lambda: new.committed([source])) == {source: Committed(1, "")}
+
+
+def test_without_offsets_or_membership_nothing_is_sent(place: Place) -> None:
+    source, trigger = TopicPartition(place.topic("event"), 0), TopicPartition(place.topic("trigger"), 0)
+    bus = place.bus()
+    membership = assigned(place, bus, [source.topic]).membership
+    for offsets, given in (({}, membership), ({source: Committed(1, "")}, None)):
+        with pytest.raises(TransactionAborted):
+            bus.commit([Output(*trigger, None, b"x")], offsets, given)
+    assert bus.end_offsets([trigger]) == {trigger: 0}
+
+
+def test_k3_stable_offsets_wait_for_open_transactions_and_unstable_ones_show_them(place: Place) -> None:
+    source, other = (TopicPartition(place.topic("event", 2), p) for p in (0, 1))
+    bus = place.bus()
+    membership = assigned(place, bus, [source.topic]).membership
+    bus.commit([], {source: Committed(3, "first")}, membership)
+    place.until("the offset", lambda: bus.committed([source]))
+    transaction = place.begin("other")
+    transaction.send_offsets({source: Committed(9, "open")}, membership)
+    assert bus.committed([source, other]) is None
+    unstable = bus.committed([source, other], stable=False)
+    assert unstable == {source: Committed(9, "open"), other: None}
+    assert bus.committed([other]) == {other: None}
+    transaction.commit()
+    committed = place.until("the offset", lambda: bus.committed([source]))
+    assert committed == {source: Committed(9, "open")}
+
+
+def test_k4_readers_stop_at_an_open_transaction_and_end_offsets_do_not(place: Place) -> None:
+    tp = TopicPartition(place.topic("trigger"), 0)
+    bus = place.bus()
+    place.append(tp, b"before")
+    transaction = place.begin("other")
+    transaction.write(tp, b"inside")
+    place.append(tp, b"after")
+    assert bus.end_offsets([tp]) == {tp: 3}
+    reader = bus.reader()
+    reader.read({tp: 0})
+    assert values(taken(place, lambda: reader.take(10, 0.1), {tp: 1})) == [b"before"]
+    transaction.commit()
+    assert values(taken(place, lambda: reader.take(10, 0.1), {tp: 4})) == [b"inside", b"after"]
+    reader.close()
+
+
+def test_k5_an_end_lies_past_control_and_aborted_records_and_is_told_when_it_moves(place: Place) -> None:
+    tp = TopicPartition(place.topic("event"), 0)
+    bus = place.bus()
+    assigned(place, bus, [tp.topic])
+    bus.start({tp: 0})
+    reader = bus.reader()
+    reader.read({tp: 0})
+    for take in (lambda: reader.take(10, 0.1), lambda: bus.poll(10, 0.1).records):
+        assert taken(place, take, {tp: 0}) == [End(tp, 0)]
+    place.append(tp, b"a")
+    for take in (lambda: reader.take(10, 0.1), lambda: bus.poll(10, 0.1).records):
+        items = taken(place, take, {tp: 1})
+        assert (values(items), items[1:]) == ([b"a"], [End(tp, 1)])
+    transaction = place.begin("other")
+    transaction.write(tp, b"never")
+    transaction.abort()
+    for take in (lambda: reader.take(10, 0.1), lambda: bus.poll(10, 0.1).records):
+        assert taken(place, take, {tp: 3}) == [End(tp, 3)]
+    reader.close()
+
+
+def test_k6_burying_ends_the_open_transaction_and_its_producer(place: Place) -> None:
+    source, trigger = TopicPartition(place.topic("event"), 0), TopicPartition(place.topic("trigger"), 0)
+    bus = place.bus()
+    membership = assigned(place, bus, [source.topic]).membership
+    transaction = place.begin("zombie")
+    transaction.write(trigger, b"never")
+    transaction.send_offsets({source: Committed(9, "")}, membership)
+    bus.bury("zombie")
+    assert place.until("stable offsets", lambda: bus.committed([source])) == {source: None}
+    reader = bus.reader()
+    reader.read({trigger: 0})
+    assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: 2})) == []
+    reader.close()
+    with pytest.raises(Exception, match=r"(?i)fenced|epoch|state"):
+        transaction.commit()
+
+
+def test_k6_a_buried_bus_cannot_commit(place: Place) -> None:
+    source = TopicPartition(place.topic("event"), 0)
+    bus, other = place.bus(), place.bus()
+    membership = assigned(place, bus, [source.topic]).membership
+    bus.commit([], {source: Committed(1, "")}, membership)
+    other.bury(bus.transactional_id)
+    with pytest.raises(EngineError) as caught:
+        bus.commit([], {source: Committed(2, "")}, membership)
+    assert not isinstance(caught.value, TransactionAborted)
+
+
+def test_k6_burying_an_id_that_nobody_uses_does_nothing(place: Place) -> None:
+    place.bus().bury("nobody")
+
+
+def test_k7_a_dead_member_is_gone_when_the_survivors_have_its_partitions(place: Place) -> None:
+    topic = place.topic("event", 2)
+    dead = place.dies_owning(topic)
+    bus = place.bus()
+    assert dead in bus.members()
+    batch = assigned(place, bus, [topic])
+    assert batch.assigned == (TopicPartition(topic, 0), TopicPartition(topic, 1))
+    assert bus.members() == {bus.transactional_id}
+
+
+def test_a_closed_bus_is_no_member_and_its_partitions_are_others_at_once(place: Place) -> None:
+    topic = place.topic("event", 2)
+    bus, other = place.bus(), place.bus()
+    assigned(place, bus, [topic])
+    bus.close()
+    batch = assigned(place, other, [topic])
+    assert set(batch.assigned or ()) == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
+    assert other.members() == {other.transactional_id}
+
+
+def test_members_share_each_topic_and_lose_all_before_they_get_any(place: Place) -> None:
+    topic, second = place.topic("event", 2), place.topic("trigger", 2)
+    bus, other = place.bus(), place.bus()
+    assigned(place, bus, [topic, second])
+    bus.start({})
+    other.subscribe([topic, second])
+    losses = []
+
+    def shared() -> tuple[set[TopicPartition], set[TopicPartition]] | None:
+        for member, mine in ((bus, first), (other, another)):
+            batch = member.poll(10, 0.1)
+            if batch.lost:
+                losses.append(member)
+            if batch.assigned is not None:
+                assert not batch.records
+                mine[:] = [batch.assigned]
+                member.start({})
+        if losses and first and another:
+            return set(first[0]), set(another[0])
+        return None
+
+    first: list[tuple[TopicPartition, ...]] = []
+    another: list[tuple[TopicPartition, ...]] = []
+    mine, others = place.until("shares", shared)
+    assert losses[0] is bus
+    assert mine | others == {TopicPartition(name, p) for name in (topic, second) for p in (0, 1)}
+    assert [len({tp for tp in share if tp.topic == topic}) for share in (mine, others)] == [1, 1]
+    assert bus.members() == {bus.transactional_id, other.transactional_id}
+
+
+def test_k8_offsets_since_a_time(place: Place) -> None:
+    tp = TopicPartition(place.topic("orders", own_time=True), 0)
+    empty = TopicPartition(place.topic("rates", own_time=True), 0)
+    for stamp in (1000, 5000, 3000, 7000):
+        place.append(tp, b"x", timestamp_ms=stamp)
+    bus = place.bus()
+    for since, offset in ((0, 0), (1000, 0), (1001, 1), (3000, 1), (5000, 1), (5001, 3), (7001, None)):
+        assert bus.offsets_since([tp, empty], since) == {tp: offset, empty: None}
+
+
+def test_k9_metadata_of_4096_bytes_come_back(place: Place) -> None:
+    tp = TopicPartition(place.topic("event"), 0)
+    bus = place.bus()
+    membership = assigned(place, bus, [tp.topic]).membership
+    metadata = '{"é":"' + "x" * (4096 - 9) + '"}'
+    assert len(metadata.encode()) == 4096
+    bus.commit([], {tp: Committed(5, metadata)}, membership)
+    assert place.until("the offset", lambda: bus.committed([tp])) == {tp: Committed(5, metadata)}
+
+
+def test_k10_a_topic_made_again_has_another_id(place: Place) -> None:
+    name = place.topic("orders", 2)
+    bus = place.bus()
+    before = bus.topics([name, "nothing"])
+    assert before["nothing"] is None
+    topic = before[name]
+    assert topic is not None
+    assert topic.partitions == 2
+    place.recreate(name, 3)
+    after = bus.topics([name])[name]
+    assert after is not None
+    assert (after.partitions, after.id != topic.id) == (3, True)
+
+
+def test_k11_partitions_added_to_a_topic_are_assigned(place: Place) -> None:
+    topic = place.topic("orders", 1)
+    bus = place.bus()
+    assert assigned(place, bus, [topic]).assigned == (TopicPartition(topic, 0),)
+    bus.start({TopicPartition(topic, 0): 0})
+    place.add_partitions(topic, 2)
+    batch = next_assignment(place, bus)
+    assert set(batch.assigned or ()) == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
+
+
+def test_topics_subscribed_later_are_assigned(place: Place) -> None:
+    first, second = place.topic("orders"), place.topic("rates")
+    bus = place.bus()
+    assigned(place, bus, [first])
+    bus.start({})
+    bus.subscribe([first, second])
+    batch = next_assignment(place, bus)
+    assert set(batch.assigned or ()) == {TopicPartition(first, 0), TopicPartition(second, 0)}
+
+
+def test_k12_records_keep_their_order_and_compaction_the_last_of_each_key(place: Place) -> None:
+    source, state = (
+        TopicPartition(place.topic("event"), 0),
+        TopicPartition(place.topic("state", compact=True), 0),
+    )
+    bus = place.bus()
+    membership = assigned(place, bus, [source.topic]).membership
+    written = [(b"a", b"1"), (b"b", b"2"), (b"a", b"3"), (b"b", None)]
+    bus.commit([Output(*state, key, value) for key, value in written], {source: Committed(1, "")}, membership)
+
+    def read() -> list[tuple[bytes | None, bytes | None]]:
+        reader = bus.reader()
+        reader.read({state: 0})
+        items = taken(place, lambda: reader.take(100, 0.1), bus.end_offsets([state]))
+        reader.close()
+        return [(item.key, item.value) for item in items if isinstance(item, Record)]
+
+    assert read() == written
+
+    def cleaned() -> list[tuple[bytes | None, bytes | None]] | None:
+        place.append(state, b"x", b"end")  # a new segment begins with a record, and the last one stays
+        place.compact(state.topic)
+        left = [(key, value) for key, value in read() if key != b"end"]
+        return left if len(left) < len(written) else None
+
+    assert place.until("a compaction", cleaned) == [(b"a", b"3"), (b"b", None)]
+
+
+def test_records_are_deleted_below_an_offset(place: Place) -> None:
+    tp = TopicPartition(place.topic("trigger"), 0)
+    for _ in range(5):
+        place.append(tp, b"x")
+    bus = place.bus()
+    bus.delete_below({tp: 3})
+    place.until("the deletion", lambda: bus.start_offsets([tp])[tp] == 3 or None)
+    assert bus.end_offsets([tp]) == {tp: 5}
+
+
+def test_a_start_below_the_first_record_is_an_error_and_no_silent_reset(place: Place) -> None:
+    tp = TopicPartition(place.topic("event"), 0)
+    for _ in range(5):
+        place.append(tp, b"x")
+    bus = place.bus()
+    assigned(place, bus, [tp.topic])
+    bus.delete_below({tp: 3})
+    place.until("the deletion", lambda: bus.start_offsets([tp])[tp] == 3 or None)
+    bus.start({tp: 1})
+    with pytest.raises(EngineError, match="out of range"):
+        place.until("an error", lambda: bus.poll(10, 0.1).records or None)
+
+
+def test_a_reader_goes_on_behind_what_was_removed(place: Place) -> None:
+    tp = TopicPartition(place.topic("state"), 0)
+    for n in range(5):
+        place.append(tp, b"%d" % n)
+    bus = place.bus()
+    bus.delete_below({tp: 3})
+    place.until("the deletion", lambda: bus.start_offsets([tp])[tp] == 3 or None)
+    reader = bus.reader()
+    reader.read({tp: 0})
+    assert values(taken(place, lambda: reader.take(10, 0.1), {tp: 5})) == [b"3", b"4"]
+    reader.close()
