@@ -6,13 +6,19 @@ InterlockError
     ├── TopicsError        create or mend the topics named in the text; the engine tries again
     ├── UnreachableError   nothing to do but look at the broker; the engine tries again
     ├── TransactionAborted the batch had no effect; open the partitions again
+    ├── LostRange          records of one partition are gone; that partition stops, the others go on
     └── RecordError        an internal topic holds what cannot be read
         └── UnknownVersion ... because another version wrote it: run that one
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..events.errors import InterlockError
+
+if TYPE_CHECKING:
+    from .bus import TopicPartition
 
 
 class EngineError(InterlockError):
@@ -37,6 +43,17 @@ class UnreachableError(EngineError):
 
 class TransactionAborted(EngineError):
     """The transaction was aborted and nothing of it is visible; drop what was derived from the batch."""
+
+
+class LostRange(EngineError):
+    """A partition has no record at the offset that was asked for, below its start or beyond its end."""
+
+    def __init__(self, partition: TopicPartition, reason: str) -> None:
+        super().__init__(
+            f"{partition}: the position is out of range ({reason}): records were removed before they were "
+            "read, or the topic is a new one."
+        )
+        self.partition = partition
 
 
 class RecordError(EngineError):

@@ -18,8 +18,8 @@ import msgspec
 from .bus import End, Record, TopicPartition
 from .config import BusConfig
 from .errors import RecordError, UnreachableError
-from .kafka.bus import KafkaReader
 from .kafka.clients import ClientErrors, connect
+from .kafka.reader import KafkaReader
 from .kafka.topics import check
 from .log import log
 from .notices import Notice, NoticeBoard

@@ -138,8 +138,8 @@ def _has_bus_record(config: BusConfig) -> bool:
     """Whether the registry says what the bus was made with; reads it to its end."""
     from ..bus import End, TopicPartition
     from ..protocol.registry import Registry
-    from .bus import KafkaReader
     from .clients import ClientErrors
+    from .reader import KafkaReader
 
     registry = Registry()
     reader = KafkaReader(config, ClientErrors())

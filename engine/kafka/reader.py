@@ -1,0 +1,107 @@
+"""What consumers give, as the engine's types, and the reader without a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, cast
+
+from ..bus import End, Record, TopicPartition
+from ..config import BusConfig
+from ..errors import UnreachableError
+from .clients import ClientErrors, connect
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
+
+QUEUED_KBYTES = 16_384  # fetched ahead, per client: librdkafka's default is 64 MiB
+_place = lru_cache(10_000)(TopicPartition)  # of each record: a look-up takes a third of making it anew
+
+
+def record(message: Message) -> Record:
+    """A consumed message without an error. Called for each event: nothing is read twice."""
+    return Record(
+        # the stubs also serve messages that were never sent
+        _place(cast(str, message.topic()), cast(int, message.partition())),
+        cast(int, message.offset()),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        message.headers(),  # type: ignore[arg-type]  # the stub allows a dict, which consumers never return
+    )
+
+
+def place(message: Message) -> tuple[TopicPartition, int]:
+    """The partition and offset that a consumer's error or end is about."""
+    return (
+        _place(cast(str, message.topic()), cast(int, message.partition())),
+        cast(int, message.offset()),
+    )
+
+
+def consume(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
+    """What is there: consume(n, t) alone would wait out its timeout to fill n."""
+    first = consumer.poll(timeout_s)
+    if first is None:
+        return []
+    return [first, *consumer.consume(most - 1, 0)] if most > 1 else [first]
+
+
+def passes(error: KafkaError) -> bool:
+    """Whether the consumer goes on by itself after this error."""
+    return error.retriable() or error.code() in _transient()
+
+
+@cache
+def _transient() -> frozenset[int]:
+    from confluent_kafka import KafkaError
+
+    return frozenset(
+        {
+            KafkaError._TRANSPORT,
+            KafkaError._ALL_BROKERS_DOWN,
+            KafkaError._TIMED_OUT,
+            KafkaError._RESOLVE,
+            KafkaError._MAX_POLL_EXCEEDED,
+        }
+    )
+
+
+class KafkaReader:
+    """A consumer without a group (see `bus.Reader`)."""
+
+    def __init__(self, config: BusConfig, errors: ClientErrors) -> None:
+        from confluent_kafka import Consumer
+
+        self._config, self._errors = config, errors
+        self._consumer = connect(
+            Consumer,
+            config,
+            errors,
+            group_id=config.group,  # librdkafka wants one, and asks for it; nothing is committed here
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",  # a compacted or purged start has nothing below it
+            enable_partition_eof=True,
+            queued_max_messages_kbytes=QUEUED_KBYTES,
+        )
+
+    def read(self, positions: Mapping[TopicPartition, int]) -> None:
+        from confluent_kafka import TopicPartition as Assigned
+
+        self._consumer.assign([Assigned(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
+
+    def take(self, most: int, timeout_s: float) -> list[Record | End]:
+        taken: list[Record | End] = []
+        for message in consume(self._consumer, most, timeout_s):
+            error = message.error()
+            if error is None:
+                taken.append(record(message))
+            elif error.code() == error._PARTITION_EOF:
+                taken.append(End(*place(message)))
+            elif not passes(error):
+                raise UnreachableError(f"Reading the topics of {self._config.describe()}: {error.str()}.")
+        return taken
+
+    def close(self) -> None:
+        self._consumer.close()

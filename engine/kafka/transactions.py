@@ -1,0 +1,220 @@
+"""The bus's transactional producer: one transaction for each commit, and what its errors mean."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
+from ..bus import Committed, Output, TopicPartition
+from ..config import BusConfig
+from ..errors import TransactionAborted, UnreachableError
+from ..log import log
+from ..sizes import MAX_INTERNAL_BYTES
+from .clients import ClientErrors, connect
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+# Shorter than a wait for a person, longer than a broker's restart of a second or two. An engine that is
+# killed inside a transaction holds readers of committed records back for this long (KIP-447 has 10 s).
+TRANSACTION_TIMEOUT_MS = 15_000
+# Of one step of a transaction, its repetitions included. Below the transaction's own timeout: the broker
+# answers one that it has ended itself with errors that look like fencing.
+STEP_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 2.0
+T = TypeVar("T")
+
+
+class Transactions:
+    """A producer with one transactional id. One thread."""
+
+    def __init__(self, config: BusConfig, errors: ClientErrors, transactional_id: str) -> None:
+        self._config, self._errors = config, errors
+        self._open = False
+        self._appended: int | None = None
+        self._producer = self._initialised(transactional_id)
+
+    def _initialised(self, transactional_id: str) -> Producer:
+        from confluent_kafka import KafkaException, Producer
+
+        producer = connect(
+            Producer,
+            self._config,
+            self._errors,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            # The coordinator answers CONCURRENT_TRANSACTIONS while the last transaction's markers are
+            # written; the default of 100 ms makes that the cost of every transaction.
+            retry_backoff_ms=1,
+            retry_backoff_max_ms=10,
+            delivery_timeout_ms=10_000,
+            socket_timeout_ms=10_000,
+            linger_ms=0,
+            compression_type="lz4",
+            message_max_bytes=MAX_INTERNAL_BYTES,
+            partitioner="murmur2_random",
+        )
+        try:
+            _repeated(producer.init_transactions)
+        except KafkaException as e:
+            raise self._errors.unreachable(self._config, e) from e
+        return producer
+
+    def commit(
+        self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
+    ) -> int | None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka import TopicPartition as Sent
+
+        # Without a real offset, or with the metadata of a consumer that never joined, the broker would
+        # accept the transaction of a member that has lost its partitions (KIP-447).
+        if not offsets or membership is None or any(c.offset < 0 for c in offsets.values()):
+            raise TransactionAborted("A transaction without offsets or membership is not fenced; not sent.")
+        sent = [
+            Sent(tp.topic, tp.partition, committed.offset, committed.metadata)
+            for tp, committed in offsets.items()
+        ]
+        producer = self._producer
+        self._appended = None
+        clocked = self._clocked(outputs)
+        try:
+            producer.begin_transaction()
+            self._open = True
+            for i, output in enumerate(outputs):
+                try:
+                    self._produce(output, self._delivered if i == clocked else None)
+                except KafkaException as e:
+                    if e.args[0].code() != e.args[0]._STATE:
+                        raise _Refused(output, e) from e
+                    break  # a record before this one failed; the next call tells which, and why
+            _repeated(producer.send_offsets_to_transaction, sent, membership)
+            # Waits for all records. One that cannot be delivered makes it fail: no reports are needed.
+            _repeated(producer.commit_transaction)
+            self._open = False
+        except _Refused as e:
+            self._abort(e.error, f"a record of {e.output.topic!r} was refused: {_told(e.error)}", e)
+        except KafkaException as e:
+            error = e.args[0]
+            if error.txn_requires_abort():
+                self._abort(error, _told(error), e)
+            # Fatal, fenced, timed out or unknown: only new clients and the committed offset tell.
+            raise UnreachableError(
+                f"A transaction on {self._config.describe()} failed ({error.name()}: {_told(error)}). "
+                "The engine starts again from the committed offsets."
+            ) from e
+        return self._appended
+
+    def _clocked(self, outputs: Sequence[Output]) -> int | None:
+        """The index of the output whose append time is asked for: one of a topic with LogAppendTime."""
+        likely = {self._config.topic("state"), self._config.topic("action")}
+        for i in range(len(outputs) - 1, -1, -1):
+            if outputs[i].topic in likely:
+                return i
+        return len(outputs) - 1 if outputs else None
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
+
+        if error is None:
+            kind, timestamp_ms = message.timestamp()
+            if kind == TIMESTAMP_LOG_APPEND_TIME:
+                self._appended = timestamp_ms
+
+    def _produce(self, output: Output, on_delivery: Callable[..., None] | None = None) -> None:
+        partition = -1 if output.partition is None else output.partition
+        headers: Any = None if output.headers is None else list(output.headers)
+        while True:
+            try:
+                if on_delivery is None:
+                    self._producer.produce(
+                        output.topic, output.value, output.key, partition=partition, headers=headers
+                    )
+                else:
+                    self._producer.produce(
+                        output.topic,
+                        output.value,
+                        output.key,
+                        partition=partition,
+                        headers=headers,
+                        on_delivery=on_delivery,
+                    )
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def _abort(self, error: KafkaError, reason: str, cause: BaseException) -> None:
+        """Raises TransactionAborted; UnreachableError when the abort does not come through."""
+        from confluent_kafka import KafkaException
+
+        try:
+            _repeated(self._producer.abort_transaction)
+        except KafkaException as e:
+            raise self._errors.unreachable(self._config, e) from e
+        self._open = False
+        raise TransactionAborted(f"Transaction aborted: {reason}.{_advice(error)}") from cause
+
+    def bury(self, transactional_id: str) -> None:
+        """See `bus.Bus.bury`. Takes 0.5 to 1 s where a transaction is open."""
+        if not transactional_id.startswith(f"{self._config.group}-"):
+            # The id comes from offset metadata; to initialise any other would end a stranger's transaction.
+            log.warning("%r is no engine's transactional id; it is left alone.", transactional_id)
+            return
+        self._initialised(transactional_id).close()
+
+    def close(self) -> None:
+        with suppress(Exception):  # what is closed is given up; its last words help nobody
+            self._producer.purge()
+            if self._open:
+                self._producer.abort_transaction(CLOSE_TIMEOUT_S)
+        with suppress(Exception):
+            self._producer.close()
+
+
+class _Refused(Exception):
+    """The client did not take a record."""
+
+    def __init__(self, output: Output, cause: KafkaException) -> None:
+        super().__init__(str(cause))
+        self.output, self.error = output, cause.args[0]
+
+
+def _told(error: KafkaError) -> str:
+    return error.str().rstrip(".")
+
+
+def _advice(error: KafkaError) -> str:
+    """What to do about the reasons that do not pass by themselves."""
+    code = error.code()
+    if code == error.MSG_SIZE_TOO_LARGE:
+        return (
+            " Raise the topic's max.message.bytes (the engine's topics need "
+            f"{MAX_INTERNAL_BYTES}; airflow interlock topics check compares)."
+        )
+    if code in (error.TOPIC_AUTHORIZATION_FAILED, error.GROUP_AUTHORIZATION_FAILED):
+        return " Give the engine's user the rights that docs/operating.md lists."
+    return ""
+
+
+def _is_retriable(error: BaseException) -> bool:
+    from confluent_kafka import KafkaException
+
+    return isinstance(error, KafkaException) and bool(error.args[0].retriable())
+
+
+# A call that failed with a retriable error must be repeated until it tells how it went, within a bound.
+_again = Retrying(
+    retry=retry_if_exception(_is_retriable),
+    stop=stop_after_delay(STEP_TIMEOUT_S),
+    wait=wait_fixed(0.02),
+    reraise=True,
+)
+
+
+def _repeated(call: Callable[..., T], *args: object) -> T:
+    """The call with a timeout as its last argument, all repetitions within STEP_TIMEOUT_S."""
+    deadline = time.monotonic() + STEP_TIMEOUT_S
+    return _again(lambda: call(*args, max(0.1, deadline - time.monotonic())))
