@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from interlock.engine.bus import Batch, Committed, End, Output, Record, Topic, TopicPartition
-from interlock.engine.errors import EngineError, TransactionAborted, UnreachableError
+from interlock.engine.errors import LostRange, TransactionAborted, UnreachableError
 
 from tests.simulation.kafka import Cluster, InFlight, Log, Refused, Transaction
 
@@ -83,9 +83,7 @@ class Fetching:
             position = self.positions[tp]
             if not log.start <= position <= log.end:
                 if strict:
-                    raise EngineError(
-                        f"{tp}: offset {position} is out of range, there are {log.start} to {log.end}."
-                    )
+                    raise LostRange(tp, f"{position} is not in {log.start} to {log.end}")
                 position = log.start
             records, after = log.read(position, 1 + self._host.choose(room) if room > 1 else room)
             taken.extend(records)

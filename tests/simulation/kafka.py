@@ -146,6 +146,7 @@ class Group:
         default_factory=dict
     )  # place of the commit in the offsets' log
     pending: dict[Transaction, dict[TopicPartition, tuple[int, Committed]]] = field(default_factory=dict)
+    history: dict[TopicPartition, list[Committed]] = field(default_factory=dict)
     places: int = 0
 
 
@@ -189,6 +190,7 @@ class Cluster:
         self.deleted.append(gone)
         for tp in [tp for tp in self.group.offsets if tp.topic == name]:
             del self.group.offsets[tp]
+            self.group.history.pop(tp, None)
 
     def log(self, tp: TopicPartition) -> Log | None:
         topic = self.topics.get(tp.topic)
@@ -390,6 +392,7 @@ class Cluster:
             if place > group.written.get(tp, -1) and self.log(tp) is not None:
                 group.written[tp] = place
                 group.offsets[tp] = committed
+                group.history.setdefault(tp, []).append(committed)
 
     def _decide(self, transaction: Transaction, decision: Decision) -> None:
         transaction.decision = decision

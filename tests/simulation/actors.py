@@ -1,0 +1,154 @@
+"""Engines that run in greenlets: each goes on until it is told to stop, waits, fails, or is killed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Final, Literal, TypeAlias
+
+from greenlet import getcurrent, greenlet
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import EngineError, UnreachableError
+from interlock.engine.protocol.loop import Engine
+
+from tests.simulation.bus import SimulatedBus
+from tests.simulation.kafka import Cluster
+
+CONFIG: Final = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+MONOTONIC_S: Final = 1000.0
+
+Condition: TypeAlias = Literal["down", "up", "paused"]
+
+
+class Crash(BaseException):
+    """The process is killed."""
+
+
+class Actor:
+    """One process with an engine, and the host of its buses.
+
+    skew_s: how far its clock is from the brokers'.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        cluster: Cluster,
+        chance: Random,
+        skew_s: float,
+        say: Callable[[str], None],
+        seen: Counter[str],
+    ) -> None:
+        self.name = f"e{number}"
+        self.cluster, self.chance, self.skew_s, self.seen = cluster, chance, skew_s, seen
+        self.state: Condition = "down"
+        self.idle = False  # it waits for others
+        self.bus: SimulatedBus | None = None
+        self.engine: Engine | None = None
+        self.at = ""  # where it stands
+        self.kind = True  # chance is unkind in the random phase only
+        self._say = say
+        self._error: UnreachableError | None = None
+        self._budget = 0
+        self._lives = 0
+        self._stopping = False
+        self._greenlet: greenlet | None = None
+        self._start_ms = cluster.now_ms
+
+    # -- what the world does with it
+
+    def boot(self) -> None:
+        self.state, self._stopping = "up", False
+        self._greenlet = greenlet(self._live)
+
+    def run(self, steps: int) -> None:
+        """Go on for so many steps, or until it waits for others."""
+        assert self._greenlet is not None
+        self.idle, self._budget = False, steps
+        self._greenlet.switch()
+        if self._greenlet.dead:
+            self.state = "down"
+
+    def fail_next(self) -> None:
+        """The next request is not answered."""
+        self._error = UnreachableError("The broker does not answer.")
+
+    def stop(self) -> None:
+        """End in good order after this pass."""
+        self._stopping = True
+
+    def crash(self) -> None:
+        """Kill the process where it stands; what it had sent may still arrive."""
+        assert self._greenlet is not None
+        if self.bus is not None:
+            self.bus.dead = True
+            if self.at in ("sends the end", "writes", "hears of the end"):
+                self.seen[f"crash where it {self.at}"] += 1
+        self._greenlet.throw(Crash)
+        self.state, self.bus, self.engine = "down", None, None
+
+    # -- its life
+
+    def _live(self) -> None:
+        try:
+            while not self._stopping:
+                self._live_once()
+                if not self._stopping:
+                    self.wait("starts again")
+        except Crash:
+            pass
+        except Exception:
+            if self.bus is None or not self.bus.dead:
+                raise
+
+    def _live_once(self) -> None:
+        self._lives += 1
+        bus: SimulatedBus | None = None
+        engine: Engine | None = None
+        try:
+            self.bus = bus = SimulatedBus(self.cluster, self, f"{self.name}.{self._lives}")
+            self.engine = engine = Engine(bus, CONFIG, clock=self._clock, monotonic=self._monotonic)
+            while not self._stopping:
+                engine.run_pass()
+        except EngineError as e:
+            self.say(f"fails: {type(e).__name__}: {e}")
+            self.seen[f"engine ended by {type(e).__name__}"] += 1
+        if engine is not None:
+            engine.close()
+        elif bus is not None:
+            bus.close()
+        self.bus = self.engine = None
+
+    def _clock(self) -> float:
+        return self.cluster.now_ms / 1000 + self.skew_s
+
+    def _monotonic(self) -> float:
+        return MONOTONIC_S + (self.cluster.now_ms - self._start_ms) / 1000
+
+    # -- Host
+
+    def pause(self, what: str) -> None:
+        self.at = what
+        self._budget -= 1
+        if self._budget < 0:
+            getcurrent().parent.switch()
+        if self._error is not None:
+            error, self._error = self._error, None
+            self.say(f"{what}, and gets no answer")
+            self.seen[f"no answer where it {what.partition(' e')[0]}"] += 1
+            raise error
+
+    def wait(self, what: str) -> None:
+        self.at = what
+        self.idle = True
+        getcurrent().parent.switch()
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def choose(self, most: int) -> int:
+        return int(self.chance.random() * most) if self.kind and most > 1 else 0
+
+    def say(self, what: str) -> None:
+        self._say(f"{self.name}: {what}")

@@ -1,0 +1,144 @@
+"""Playing worlds: one seed, its trace, the smallest list of actions that still fails, and many seeds at once.
+
+`python -m tests.simulation.hunt --seed 17` replays one; `--seeds 100000` hunts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.simulation.oracle import Oracle
+from tests.simulation.world import Action, World
+
+
+@dataclass
+class Outcome:
+    """What became of a world. `problems`: empty where all held."""
+
+    seed: int
+    problems: list[str]
+    actions: list[Action]
+    trace: list[str] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def kinds(self) -> set[str]:
+        return {problem.partition(":")[0] for problem in self.problems}
+
+
+def play(seed: int, *, actions: list[Action] | None = None, trace: bool = False) -> Outcome:
+    """One world to its end."""
+    world = World(seed)
+    if trace:
+        world.trace = []
+    problems: list[str] = []
+    try:
+        if actions is None:
+            world.play()
+        else:
+            world.replay(actions)
+        world.drain()
+        problems = [str(violation) for violation in Oracle(world).judge()]
+    except Exception as e:  # whatever an engine or the oracle raises is a finding
+        text = traceback.format_exc(limit=-6) if trace else ""
+        problems = [f"{type(e).__name__}: {e}\n{text}"]
+    finally:
+        world.finish()
+    return Outcome(seed, problems, world.done, world.trace or [], world.seen)
+
+
+def shrink(outcome: Outcome, most: int = 400) -> Outcome:
+    """Leave actions out as long as a problem of the same kind is left."""
+    kinds, actions, tries = outcome.kinds, outcome.actions, 0
+    size = max(1, len(actions) // 2)
+    while size and tries < most:
+        at = 0
+        while at < len(actions) and tries < most:
+            tries += 1
+            fewer = actions[:at] + actions[at + size :]
+            if kinds & play(outcome.seed, actions=fewer).kinds:
+                actions = fewer
+            else:
+                at += size
+        size //= 2
+    return play(outcome.seed, actions=actions, trace=True)
+
+
+def explained(outcome: Outcome) -> str:
+    """A failing world in words: what was done and seen, line by line, and what is wrong."""
+    small = shrink(outcome)
+    lines = [
+        f"Seed {outcome.seed}: {len(outcome.actions)} actions, {len(small.actions)} of them are needed.",
+        *small.trace,
+        "",
+        *small.problems,
+        "",
+        f"To see it again: make simulate SEED={outcome.seed}",
+    ]
+    return "\n".join(lines)
+
+
+def _play_some(seeds: range) -> tuple[list[Outcome], Counter[str]]:
+    logging.disable(logging.CRITICAL)
+    failed, seen = [], Counter[str]()
+    for seed in seeds:
+        outcome = play(seed)
+        # how many seeds had it, not how often
+        seen.update(dict.fromkeys(+outcome.seen, 1))
+        if outcome.problems:
+            failed.append(outcome)
+    return failed, seen
+
+
+def hunt(seeds: Iterable[int], processes: int | None = None) -> tuple[list[Outcome], Counter[str]]:
+    """Play all seeds on all cores: those that failed, and in how many worlds each thing was seen."""
+    all_seeds = list(seeds)
+    first, count = all_seeds[0], len(all_seeds)
+    parts = [range(at, min(at + 100, first + count)) for at in range(first, first + count, 100)]
+    failed: list[Outcome] = []
+    seen: Counter[str] = Counter()
+    with multiprocessing.get_context("spawn").Pool(processes or os.cpu_count()) as pool:
+        for some_failed, some_seen in pool.imap_unordered(_play_some, parts):
+            failed += some_failed
+            seen += some_seen
+    return sorted(failed, key=lambda outcome: outcome.seed), seen
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Hunt for interleavings that break the engine's protocols.")
+    parser.add_argument("--seed", type=int, help="play this one, and show what happened")
+    parser.add_argument("--seeds", type=int, default=10_000, help="how many to play")
+    parser.add_argument("--first", type=int, default=0)
+    given = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    if given.seed is not None:
+        outcome = play(given.seed, trace=True)
+        print(*outcome.trace, sep="\n")
+        print(*(outcome.problems or ["All held."]), sep="\n")
+        if outcome.problems:
+            print(explained(outcome))
+        return bool(outcome.problems)
+    began = time.monotonic()
+    failed, seen = hunt(range(given.first, given.first + given.seeds))
+    took = time.monotonic() - began
+    print(f"{given.seeds} seeds in {took:.1f} s, {1000 * took / given.seeds:.1f} ms each; in how many was seen:")
+    for what, count in sorted(seen.items()):
+        print(f"  {count:7} {what}")
+    kinds = Counter(kind for outcome in failed for kind in outcome.kinds)
+    print(f"{len(failed)} failed: {dict(kinds)}", *(outcome.seed for outcome in failed[:20]))
+    if failed:
+        print(explained(min(failed, key=lambda outcome: len(outcome.actions))))
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

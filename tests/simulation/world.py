@@ -1,0 +1,545 @@
+"""A world: brokers, engines, users and faults, all from one seed. Nothing depends on time, order of hashes or I/O.
+
+The random phase makes actions by chance, or repeats a list of them; the drain phase has no faults, and ends
+when nothing changes any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Final, TypeAlias
+
+from interlock.engine.bus import TopicPartition
+from interlock.engine.records import (
+    BUS_KEY,
+    ActionRecord,
+    BusRecord,
+    LeaseRecord,
+    OffsetMetadata,
+    Registration,
+    RegistrationKey,
+    encode_json,
+    decode_json,
+)
+from interlock.events.event import Event
+from interlock.events.kafka import encode
+
+from tests.simulation.actors import CONFIG, Actor
+from tests.simulation.kafka import Cluster, Log
+from tests.simulation.subscriptions import (
+    KEYS,
+    TYPES,
+    UNKEYED,
+    WITH_TIMERS,
+    WITHOUT_TIMERS,
+    Wanted,
+)
+
+Action: TypeAlias = tuple[str | int, ...]
+
+EVENT, TRIGGER, STATE, ACTION, REGISTRY_TOPIC, DEAD_LETTER = (
+    CONFIG.topic(kind) for kind in ("event", "trigger", "state", "action", "subscription", "dead-letter")
+)
+REGISTRY: Final = TopicPartition(REGISTRY_TOPIC, 0)
+ORDERS: Final = "orders"  # a topic of others, with its own times
+STEPS: Final = 110
+DRAIN_ROUNDS: Final = 400
+ROUND_MS: Final = 600
+QUIET_ROUNDS: Final = 4
+BEYOND_TIMERS_MS: Final = 60_000
+HOUR_MS: Final = 3_600_000
+
+# What happens, and how often.
+CHANCES: Final[tuple[tuple[str, int], ...]] = (
+    ("run", 420),
+    ("emit", 150),
+    ("mark", 120),
+    ("register", 45),
+    ("again", 8),
+    ("change", 8),
+    ("remove", 10),
+    ("settle", 8),
+    ("poison", 8),
+    ("clock", 50),
+    ("compact", 12),
+    ("retain", 4),
+    ("rebalance", 10),
+    ("kick", 8),
+    ("crash", 16),
+    ("boot", 36),
+    ("stop", 4),
+    ("pause", 10),
+    ("resume", 24),
+    ("no answer", 10),
+    ("late end", 12),
+    ("time out", 8),
+    ("partition", 3),
+    ("list", 3),
+)
+_NAMES, _WEIGHTS = [name for name, _ in CHANCES], [weight for _, weight in CHANCES]
+
+
+class Stuck(AssertionError):
+    """The drain phase does not end."""
+
+
+class World:
+    def __init__(self, seed: int | str) -> None:
+        self.seed = seed
+        self.rng = Random(f"world {seed}")
+        self.chance = Random(f"chance {seed}")
+        self.cluster = Cluster()
+        self.seen: Counter[str] = Counter()
+        self.trace: list[str] | None = None
+        self.done: list[Action] = []
+        # What retention removed, with the registry position that its partition had applied by then.
+        self.removed_at: dict[tuple[TopicPartition, int], int] = {}
+        rng = self.rng
+        self.sources, self.triggers = rng.choice((1, 1, 2, 2, 3)), rng.choice((1, 2, 2, 3))
+        self.listed = rng.random() < 0.3
+        cluster = self.cluster
+        cluster.create(EVENT, self.sources)
+        cluster.create(TRIGGER, self.triggers)
+        cluster.create(STATE, self.triggers, compact=True)
+        cluster.create(ACTION, self.triggers, compact=True)
+        cluster.create(REGISTRY_TOPIC, 1, compact=True)
+        cluster.create(DEAD_LETTER, 1)
+        cluster.create(ORDERS, rng.choice((1, 2)), log_append_time=rng.random() < 0.5)
+        self._events = self._nonces = 0
+        self._write_bus_record((ORDERS,) if self.listed else ())
+        self.wanted = self._wanted()
+        self._variants: dict[str, int] = {}
+        self._registered: dict[str, Registration] = {}  # in force, as the user sees it
+        self._first: dict[tuple[str, int], Registration] = {}  # what a repetition repeats
+        self._nonces_of: dict[str, list[bytes]] = {}
+        self.actors = [
+            Actor(n, cluster, self.chance, rng.choice((0.0, 0.0, -90.0, 45.0)), self.say, self.seen)
+            for n in range(rng.choice((1, 2, 2, 3)))
+        ]
+        for actor in self.actors:
+            actor.boot()
+
+    def _wanted(self) -> list[Wanted]:
+        rng, wanted = self.rng, []
+        # timers and windows promise nothing where stamps are not the log's own (docs/conditions.md T2, W6)
+        for n in range(rng.choice((1, 2, 2, 3, 4))):
+            durable = rng.random() < 0.5
+            timed = rng.random() < 0.5
+            pool = WITH_TIMERS if timed else WITHOUT_TIMERS
+            key: str | None = None
+            if not durable:
+                key = rng.choice(KEYS)
+                if rng.random() < 0.3:
+                    pool, key = UNKEYED, None
+            variants = tuple(rng.choice(pool) for _ in range(3 if durable else 1))
+            back = rng.choice((-3_000, 0, 2_000, 10_000, 10_000, HOUR_MS))
+            wanted.append(Wanted(f"s{n}", "durable" if durable else "one-shot", variants, key, back))
+        return wanted
+
+    def say(self, what: str) -> None:
+        if self.trace is not None:
+            self.trace.append(f"{len(self.trace) + 1:4} {self._clock_text()} {what}")
+
+    def _clock_text(self) -> str:
+        return f"{(self.cluster.now_ms - 1_000_000_000_000) / 1000:9.3f}"
+
+    # -- the phases
+
+    def play(self, steps: int = STEPS) -> None:
+        """The random phase."""
+        rng = self.rng
+        for _ in range(steps):
+            name = rng.choices(_NAMES, _WEIGHTS)[0]
+            action = (name, *self._arguments(name))
+            if self.act(action):
+                self.done.append(action)
+
+    def replay(self, actions: list[Action]) -> None:
+        for action in actions:
+            if self.act(action):
+                self.done.append(action)
+
+    def _arguments(self, name: str) -> tuple[int, ...]:
+        rng = self.rng
+        if name == "run":
+            return (rng.randrange(len(self.actors)), rng.choice((1, 2, 4, 8, 16, 16, 32, 64)))
+        if name == "clock":
+            return (rng.choice((1, 50, 150, 600, 600, 1100, 1100, 3000, 7000, 16000, 31000)),)
+        return (rng.randrange(1 << 16), rng.randrange(1 << 16))
+
+    def act(self, action: Action) -> bool:
+        """Do it; False where it makes no sense here."""
+        name, *arguments = action
+        method = getattr(self, "_do_" + str(name).replace(" ", "_"))
+        return bool(method(*arguments))
+
+    def drain(self) -> None:
+        """No more faults: until nothing changes, with time going by; then beyond the timers, and again."""
+        self.say("-- drain")
+        cluster = self.cluster
+        for actor in self.actors:
+            actor.kind = False
+            if actor.state == "down":
+                actor.boot()
+            actor.state = "up"
+        cluster.in_flight.clear()
+        self._settle()
+        cluster.now_ms += BEYOND_TIMERS_MS
+        self._settle()
+
+    def _settle(self) -> None:
+        quiet, before = 0, None
+        for _ in range(DRAIN_ROUNDS):
+            self._round()
+            now = self.durable()
+            quiet = quiet + 1 if now == before else 0
+            before = now
+            if quiet >= QUIET_ROUNDS:
+                return
+            self.cluster.now_ms += ROUND_MS
+        raise Stuck(f"After {DRAIN_ROUNDS} rounds something still changes, or waits: {before}")
+
+    def _round(self) -> None:
+        cluster = self.cluster
+        names = {actor.bus.transactional_id for actor in self.actors if actor.bus is not None}
+        for member in list(cluster.group.members.values()):
+            if member.client not in names:
+                self.say(f"the session of {member.client} is over")
+                cluster.leave(member.id)
+        for transaction in cluster.overdue():
+            self.say(f"{transaction} has timed out")
+            cluster.time_out(transaction)
+        for actor in self.actors:
+            self._mark_all()
+            actor.run(400)
+        self._mark_all()
+
+    def _mark_all(self) -> None:
+        for transaction, target in self.cluster.unmarked():
+            self.cluster.mark(transaction, target)
+
+    def durable(self) -> tuple[object, ...]:
+        """What would not be there without a change."""
+        cluster = self.cluster
+        return (
+            tuple((name, log.end, log.start) for name, topic in cluster.topics.items() for log in topic.logs),
+            tuple((tp, committed.offset) for tp, committed in cluster.group.offsets.items()),
+            cluster.group.generation,
+        )
+
+    def finish(self) -> None:
+        """End the engines."""
+        for actor in self.actors:
+            if actor.state != "down":
+                actor.crash()
+
+    # -- engines and brokers
+
+    def _do_run(self, n: int, steps: int) -> bool:
+        actor = self.actors[n]
+        if actor.state != "up":
+            return False
+        actor.run(steps)
+        return True
+
+    def _do_mark(self, n: int, _: int) -> bool:
+        found = self.cluster.unmarked()
+        if not found:
+            return False
+        transaction, target = found[n % len(found)]
+        self.cluster.mark(transaction, target)
+        self.say(f"marker of {transaction} in {target.tp if target else 'the offsets'}: {transaction.decision}")
+        return True
+
+    def _do_clock(self, ms: int) -> bool:
+        self.cluster.now_ms += ms
+        return True
+
+    def _do_compact(self, n: int, below: int) -> bool:
+        topic = self.cluster.topics[(STATE, STATE, ACTION, REGISTRY_TOPIC)[n % 4]]
+        log = topic.logs[n // 4 % len(topic.logs)]
+        if not log.end:
+            return False
+        gone = self.cluster.compact(topic.name, log.tp.partition, below % (log.end + 1))
+        if gone:
+            self.say(f"{log.tp} is compacted: {gone} records are gone")
+            self.seen[f"compaction of {topic.name}"] += 1
+        return bool(gone)
+
+    def _do_retain(self, n: int, below: int) -> bool:
+        """Retention removes what was consumed, by scans as well."""
+        log = self._source_log(n)
+        if log.tp.topic == ORDERS:
+            return False
+        committed = self.cluster.group.offsets.get(log.tp)
+        if committed is None or not committed.offset > log.start or '"g":[[' in committed.metadata:
+            return False
+        until = log.start + 1 + below % (committed.offset - log.start)
+        if any(log.tp in transaction for transaction in self.cluster.group.pending.values()):
+            return False
+        applied = decode_json(OffsetMetadata, committed.metadata, str(log.tp)).R
+        for offset in range(log.start, until):
+            self.removed_at[log.tp, offset] = applied
+        log.start = until
+        self.say(f"retention: {log.tp} begins at {until}")
+        self.seen["retention"] += 1
+        return True
+
+    def _do_rebalance(self, _: int, __: int) -> bool:
+        group = self.cluster.group
+        if group.preparing or not group.members:
+            return False
+        self.say("a rebalance begins")
+        self.cluster.rebalance()
+        return True
+
+    def _do_kick(self, n: int, _: int) -> bool:
+        """The session of a member is over, dead or not."""
+        members = [*self.cluster.group.members]
+        if not members:
+            return False
+        member = members[n % len(members)]
+        self.say(f"the session of {member} is over")
+        self.cluster.leave(member)
+        return True
+
+    def _do_crash(self, n: int, _: int) -> bool:
+        actor = self.actors[n % len(self.actors)]
+        if actor.state == "down":
+            return False
+        self.say(f"{actor.name} is killed where it {actor.at}")
+        actor.crash()
+        return True
+
+    def _do_boot(self, n: int, _: int) -> bool:
+        actor = self.actors[n % len(self.actors)]
+        if actor.state != "down":
+            return False
+        self.say(f"{actor.name} boots")
+        actor.boot()
+        return True
+
+    def _do_stop(self, n: int, _: int) -> bool:
+        actor = self.actors[n % len(self.actors)]
+        if actor.state != "up":
+            return False
+        self.say(f"{actor.name} is told to stop")
+        actor.stop()
+        return True
+
+    def _do_pause(self, n: int, _: int) -> bool:
+        actor = self.actors[n % len(self.actors)]
+        if actor.state != "up":
+            return False
+        self.say(f"{actor.name} is paused where it {actor.at}")
+        actor.state = "paused"
+        return True
+
+    def _do_resume(self, n: int, _: int) -> bool:
+        actor = self.actors[n % len(self.actors)]
+        if actor.state != "paused":
+            return False
+        self.say(f"{actor.name} is resumed")
+        actor.state = "up"
+        return True
+
+    def _do_no_answer(self, n: int, _: int) -> bool:
+        actor = self.actors[n % len(self.actors)]
+        if actor.state == "down":
+            return False
+        actor.fail_next()
+        return True
+
+    def _do_late_end(self, n: int, lost: int) -> bool:
+        found = self.cluster.in_flight
+        if not found:
+            return False
+        request = found[n % len(found)]
+        if lost % 4 == 0:
+            found.remove(request)
+            return True
+        decided = self.cluster.end_late(request)
+        self.say(f"the end of {request.transaction} arrives late, {'in' if decided else 'not in'} time")
+        self.seen["late end that decided"] += decided
+        return True
+
+    def _do_time_out(self, n: int, _: int) -> bool:
+        found = self.cluster.overdue()
+        if not found:
+            return False
+        transaction = found[n % len(found)]
+        self.say(f"{transaction} has timed out")
+        self.seen["transaction timeout"] += 1
+        self.cluster.time_out(transaction)
+        return True
+
+    # -- users
+
+    def _source_log(self, n: int) -> Log:
+        logs = [*self.cluster.topics[EVENT].logs]
+        if self.listed:
+            logs += self.cluster.topics[ORDERS].logs
+        return logs[n % len(logs)]
+
+    def _do_emit(self, n: int, what: int) -> bool:
+        log = self._source_log(n)
+        rng = Random(what)
+        if log.tp.topic == ORDERS and rng.random() < 0.6:
+            stamp = self.cluster.now_ms + rng.choice((0, 0, -5_000, 2_000))
+            offset, _ = self.cluster.append(
+                log.tp, rng.choice(KEYS).encode(), b'{"n":1}', timestamp_ms=stamp
+            )
+            self.say(f"a plain record at {log.tp}@{offset}")
+            return True
+        repeat = self._events and rng.random() < 0.12
+        number = rng.randrange(self._events) if repeat else self._events
+        self._events += not repeat
+        event = self._event(number)
+        key, value, headers = encode(event)
+        offset, _ = self.cluster.append(log.tp, key, value, headers, timestamp_ms=self.cluster.now_ms)
+        self.seen["duplicate event"] += bool(repeat)
+        self.say(f"event {event.type} {event.subject} {event.source}/{event.id} at {log.tp}@{offset}")
+        return True
+
+    def _event(self, number: int) -> Event:
+        rng = Random(f"{self.seed} {number}")
+        attributes = {
+            "specversion": "1.0",
+            "id": str(number),
+            "source": rng.choice(("s0", "s0", "s1")),
+            "type": rng.choice(TYPES[:2]) if rng.random() < 0.9 else "c",
+            "subject": rng.choice(KEYS),
+        }
+        return Event(attributes, None)
+
+    def _do_poison(self, n: int, _: int) -> bool:
+        tp = TopicPartition(EVENT, n % len(self.cluster.topics[EVENT].logs))
+        offset, _ = self.cluster.append(tp, b"k", b"\xff", [("ce_id", b"x")])
+        self.say(f"poison at {tp}@{offset}")
+        self.seen["poison"] += 1
+        return True
+
+    def _write_registry(self, key: bytes, value: bytes | None) -> int:
+        return self.cluster.append(REGISTRY, key, value)[0]
+
+    def _write_bus_record(self, topics: tuple[str, ...]) -> None:
+        ids = {
+            kind: self.cluster.topics[CONFIG.topic(kind)].id
+            for kind in ("trigger", "state", "action", "subscription")
+        }
+        record = BusRecord(partitions=self.triggers, format=2, topics=topics, topic_ids=ids)
+        self._write_registry(BUS_KEY, encode_json(record))
+
+    def _register(self, wanted: Wanted) -> None:
+        variant = self._variants.get(wanted.name, 0)
+        # a wait keeps its `since`: what is registered again is the same incarnation
+        registration = self._first.get((wanted.name, variant))
+        if registration is None:
+            registration = wanted.registration(variant, self.cluster.now_ms)
+            self._first[wanted.name, variant] = registration
+        self._nonces += 1
+        key = RegistrationKey(registration.incarnation, f"n{self._nonces}").encode()
+        offset = self._write_registry(key, encode_json(registration))
+        self._registered[wanted.name] = registration
+        self._nonces_of.setdefault(wanted.name, []).append(key)
+        self.say(
+            f"registers {wanted.kind} {wanted.name} {registration.incarnation[:6]} key={wanted.key} "
+            f"since {registration.since_ms - 1_000_000_000_000} at {REGISTRY}@{offset}: "
+            f"{registration.build_condition()}"
+        )
+
+    def _do_register(self, n: int, _: int) -> bool:
+        wanted = self.wanted[n % len(self.wanted)]
+        if wanted.name in self._registered:
+            return False
+        self._register(wanted)
+        return True
+
+    def _do_again(self, n: int, _: int) -> bool:
+        """The same registration once more, with another nonce."""
+        wanted = self.wanted[n % len(self.wanted)]
+        if wanted.name not in self._registered:
+            return False
+        self._register(wanted)
+        self.seen["registered again"] += 1
+        return True
+
+    def _do_change(self, n: int, _: int) -> bool:
+        """A durable subscription with another condition."""
+        wanted = self.wanted[n % len(self.wanted)]
+        if wanted.name not in self._registered or wanted.kind != "durable":
+            return False
+        self._variants[wanted.name] = self._variants.get(wanted.name, 0) + 1
+        before = self._registered[wanted.name].incarnation
+        self._register(wanted)
+        self.seen["durable changed"] += self._registered[wanted.name].incarnation != before
+        return True
+
+    def _remove(self, name: str) -> None:
+        del self._registered[name]
+        for key in self._nonces_of.pop(name):
+            offset = self._write_registry(key, None)
+            self.say(f"removes {name} {key.decode()[:6]} at {REGISTRY}@{offset}")
+
+    def _do_remove(self, n: int, _: int) -> bool:
+        names = [*self._registered]
+        if not names:
+            return False
+        self._remove(names[n % len(names)])
+        self.seen["removed"] += 1
+        return True
+
+    def _do_settle(self, n: int, _: int) -> bool:
+        """A task has resumed: its firing is acknowledged, and its registration goes."""
+        for log in self.cluster.topics[ACTION].logs:
+            records, _ = log.read(0, 1 << 30)
+            for record in records:
+                action = decode_json(ActionRecord, record.value or b"", str(record))
+                registration = self._registered.get(action.subscription)
+                if (
+                    action.kind == "one-shot"
+                    and action.state == "fired"
+                    and registration is not None
+                    and registration.incarnation == action.incarnation
+                ):
+                    acked = ActionRecord(
+                        v=action.v,
+                        subscription=action.subscription,
+                        kind=action.kind,
+                        incarnation=action.incarnation,
+                        state="acked",
+                        firing=action.firing,
+                    )
+                    self.cluster.append(log.tp, record.key, encode_json(acked))
+                    self.say(f"{action.subscription} is acknowledged")
+                    self._remove(action.subscription)
+                    self.seen["acknowledged"] += 1
+                    return True
+        return False
+
+    def _do_lease(self, _: int, __: int) -> bool:
+        names = [registration.incarnation for registration in self._registered.values()]
+        self._write_registry(b"lease/p", encode_json(LeaseRecord(deployment="d", incarnations=names)))
+        return True
+
+    def _do_partition(self, n: int, _: int) -> bool:
+        """A source gets a partition more."""
+        name = ORDERS if self.listed and n % 2 else EVENT
+        count = len(self.cluster.topics[name].logs)
+        if count >= 4:
+            return False
+        self.cluster.add_partitions(name, count + 1)
+        self.say(f"{name} has {count + 1} partitions")
+        self.seen["partition added"] += 1
+        return True
+
+    def _do_list(self, _: int, __: int) -> bool:
+        """The bus record lists another topic."""
+        if self.listed:
+            return False
+        self.listed = True
+        self._write_bus_record((ORDERS,))
+        self.say(f"{ORDERS} is listed")
+        self.seen["topic listed"] += 1
+        return True
