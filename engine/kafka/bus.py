@@ -20,7 +20,12 @@ from .transactions import Transactions
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
+# Brokers allow no less than 6 s by default (group.min.session.timeout.ms). Joining and leaving wait for the
+# next heartbeat of each member.
 SESSION_TIMEOUT_MS = 6_000
+HEARTBEAT_MS = 500
+# How soon added partitions are found, and a topic that was made a moment before it was subscribed to.
+TOPICS_REFRESH_MS = 5_000
 
 
 class KafkaBus:
@@ -56,7 +61,8 @@ class KafkaBus:
             enable_partition_eof=True,
             partition_assignment_strategy="range",
             session_timeout_ms=SESSION_TIMEOUT_MS,
-            heartbeat_interval_ms=2000,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            topic_metadata_refresh_interval_ms=TOPICS_REFRESH_MS,
             queued_max_messages_kbytes=QUEUED_KBYTES,
         )
         if topics:
