@@ -3,115 +3,127 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 
-from ...conditions import EMPTY, ConditionError, Match, State, firing_id, step
-from ...conditions import Firing as ConditionFiring
-from ...events.kafka import encode
+from ...conditions import Condition, opened
 from ..bus import Committed, Record, TopicPartition
-from ..errors import RecordError
-from ..firing import fit, json_form
 from ..log import log
 from ..records import (
-    VERSION,
-    ActionRecord,
-    Firing,
+    READS,
     MatchRecord,
-    MetaRecord,
     OffsetMetadata,
     Target,
     decode_json,
     decode_msgpack,
     encode_json,
-    encode_msgpack,
-    parse_state_key,
-    state_key,
+    partition_of,
 )
-from ..sizes import MAX_VALUE_BYTES
-from .outputs import Outputs
+from .judge import Judge, as_it_came, wakeup_ms
+from .outputs import MAX_PASS_BYTES, MAX_PASS_RECORDS, Outputs
 from .registry import Registered, Registry
+from .store import Kept, Store
 
+# A key whose tick raised is looked at again after so long.
+_RETRY_MS: Final = 3_600_000
 
-@dataclass
-class Kept:
-    """What is kept for one incarnation: highest origins, whether it is closed, and the state of each key."""
-
-    registry_offset: int
-    marks: dict[str, int] = field(default_factory=dict)
-    closed: bool = False
-    keys: dict[str, State] = field(default_factory=dict)
+_match_decoder: Final = msgspec.msgpack.Decoder(MatchRecord)
 
 
 class TriggerTask:
     """Owner of one trigger partition, and of the state partition of the same number.
 
-    `load` takes the state partition's records during recovery. What `process` and `forget` change is
-    durable when the offsets of `commit_into` are committed; after an aborted transaction the task must be
-    made anew, and recovered.
+    `load` takes the state partition's records, then `recovered` ends the recovery. All other methods that
+    change something are part of a pass: `commit_into` adds it to a transaction, then `committed` keeps it, or
+    `rollback` takes it back, as if the pass had not been.
+
+    partitions: of the trigger topic. ttl_ms: how long the bus keeps what nothing else ends.
     """
 
-    def __init__(self, tp: TopicPartition, committed: Committed, registry: Registry) -> None:
+    def __init__(
+        self, tp: TopicPartition, committed: Committed, registry: Registry, partitions: int, ttl_ms: int
+    ) -> None:
         self.tp = tp
-        self.position = committed.offset
-        self.deleted_below = committed.offset
-        self.must_read_registry_to = 0
+        self.position = self.committed_position = self.deleted_below = committed.offset
+        self.applied = self.committed_applied = 0  # the registry position applied to this partition
+        self.last: tuple[str, int] = ("", 0)  # committer and number of the last commit that carried it
+        self.topic_id = ""
+        self.dropped_keys = 0  # of durable subscriptions that became another incarnation
         if committed.metadata:
             metadata = decode_json(OffsetMetadata, committed.metadata, f"The committed offset of {tp}")
-            self.must_read_registry_to = metadata.R
-        self._registry = registry
-        self._kept: dict[str, Kept] = {}
-        # Incarnation and key (None: its meta record) to write with the next commit; null if not kept by then.
-        self._dirty: set[tuple[str, str | None]] = set()
+            self.applied = self.committed_applied = metadata.R
+            self.last, self.topic_id = (metadata.c, metadata.n), metadata.t
+        self._registry, self._partitions, self._ttl_ms = registry, partitions, ttl_ms
+        self._store = Store()
+        self._judge = Judge(tp, self._store, partitions, ttl_ms)
+        self._next = self.last
+        self._forgotten: set[str] = set()  # since the last commit
+        self._sources: dict[tuple[str, int], str] = {}
 
     # -- recovery
 
     def load(self, record: Record) -> None:
         """Take one record of the state partition, in offset order."""
-        incarnation, key = parse_state_key(record.key or b"")
-        if record.value is None:
-            kept = self._kept.get(incarnation)
-            if kept is not None and key is not None:
-                kept.keys.pop(key, None)
-            elif key is None:
-                self._kept.pop(incarnation, None)
-            return
-        if key is None:
-            meta = decode_msgpack(MetaRecord, record.value, str(record))
-            kept = self._kept.setdefault(incarnation, Kept(meta.registry_offset))
-            kept.registry_offset, kept.marks, kept.closed = (
-                meta.registry_offset,
-                dict(meta.marks),
-                meta.closed,
-            )
-        else:
-            # The meta record follows in the same transaction, or stands before it.
-            try:
-                state = State.decode(record.value)
-            except ConditionError as e:
-                raise RecordError(f"{record} holds no valid State: {e}.") from e
-            self._kept.setdefault(incarnation, Kept(-1)).keys[key] = state
+        self._store.load(record)
 
     def recovered(self) -> None:
         """All of the state partition is loaded, and the registry is read: drop what is registered no more."""
-        gone = []
-        for incarnation, kept in self._kept.items():
+        for incarnation in self._store:
             registered = self._registry.get(incarnation)
-            place = None if registered is None else registered.offset
-            if place != kept.registry_offset < self._registry.position:
-                gone.append(incarnation)
-        self.forget(gone)
+            kept = self._store.get(incarnation)
+            if registered is not None and kept is not None:
+                self._resolve(registered, kept)
+        self._store.loaded()
+        self.forget(list(self._store))
 
     # -- the registry
 
+    @property
+    def needs_apply(self) -> bool:
+        """Whether the registry was read further than it is applied here."""
+        return self.applied < self._registry.position
+
+    def apply(self) -> None:
+        """Bring the partition to the registry's position: open the timers of new registrations, each once.
+
+        What is gone is told by `recovered` and `forget`.
+        """
+        for registered in self._registry.between(self.applied, self._registry.position):
+            if not runs_from_registration(registered.condition):
+                continue
+            key, registration = single_key(registered), registered.registration
+            if key is not None and self.tp.partition == partition_of(
+                registration.kind, registration.subscription, key, self._partitions
+            ):
+                self._kept_for(registered)
+        self.applied = self._registry.position
+
     def forget(self, incarnations: Iterable[str]) -> None:
-        """These incarnations are gone: their state is nulled with the next commit."""
+        """Look these up in the registry: what is gone or stands elsewhere is nulled with the commit."""
         for incarnation in incarnations:
-            kept = self._kept.pop(incarnation, None)
-            if kept is not None:
-                self._dirty.update((incarnation, key) for key in (None, *kept.keys))
+            kept = self._store.get(incarnation)
+            # What was registered beyond the registry's position is not known yet: it is no removal.
+            if kept is None or kept.registry_offset >= self._registry.position:
+                continue
+            registered = self._registry.get(incarnation)
+            if registered is not None and registered.offset == kept.registry_offset:
+                continue
+            count = self._store.drop(incarnation)
+            if count and incarnation not in self._forgotten:
+                self._tell_dropped(incarnation, count)
+            self._forgotten.add(incarnation)
+
+    def _tell_dropped(self, incarnation: str, count: int) -> None:
+        successor = self._registry.successor(incarnation)
+        if successor is not None and successor.incarnation != incarnation and not successor.one_shot:
+            self.dropped_keys += count
+            log.warning(
+                "Durable subscription %r was changed: what %d keys had half met on %s is dropped.",
+                successor.registration.subscription,
+                count,
+                self.tp,
+            )
 
     # -- matches
 
@@ -123,141 +135,175 @@ class TriggerTask:
     def decode(record: Record) -> MatchRecord:
         """The match in a record of the trigger topic; RecordError for anything else, UnknownVersion where
         another version of Interlock wrote it."""
-        return decode_msgpack(MatchRecord, record.value or b"", str(record))
+        try:
+            match = _match_decoder.decode(record.value or b"")
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return decode_msgpack(MatchRecord, record.value or b"", str(record))
+        return match if match.v in READS else decode_msgpack(MatchRecord, record.value or b"", str(record))
 
-    def set_aside(self, record: Record, reason: str, outputs: Outputs, now: float) -> None:
+    def set_aside(self, record: Record, reason: str, outputs: Outputs, now_ms: int) -> None:
         """Move past a record that holds no match, by way of the dead-letter topic."""
         self.position = record.offset + 1
-        outputs.dead_letter(record, "trigger", reason, now)
+        outputs.dead_letter(record, "trigger", reason, now_ms)
 
-    def process(self, record: Record, match: MatchRecord, outputs: Outputs, now: float) -> None:
-        """Step every target of the next record."""
+    def at_end(self, offset: int) -> None:
+        """Nothing but control records lies before this offset."""
+        self.position = max(self.position, offset)
+
+    def process(self, record: Record, match: MatchRecord, outputs: Outputs, now_ms: int) -> None:
+        """Step every target of the next record. A target that raises goes to the dead letters alone."""
         self.position = record.offset + 1
-        source = f"{match.topic}/{match.partition}"
+        place = (match.topic, match.partition)
+        source = self._sources.get(place)
+        if source is None:
+            source = self._sources[place] = f"{match.topic}/{match.partition}"
+        if len(match.targets) == 1:
+            self._reach(source, match.targets, match, outputs, now_ms)
+            return
         together: dict[str, list[Target]] = {}  # an event may reach one registration under several keys
         for target in match.targets:
             together.setdefault(target.incarnation, []).append(target)
-        for incarnation, targets in together.items():
-            registered = self._registry.get(incarnation)
-            # Gone or replaced by then: nobody waits for it any more. Registered again, at another place: what
-            # it met is matched anew from its `since`.
-            if registered is None or registered.offset != targets[0].registry_offset:
-                continue
-            kept = self._kept_for(registered)
-            if match.offset <= kept.marks.get(source, -1):
-                continue
-            for target in targets:
-                if kept.closed:
-                    break
-                kept.marks[source] = match.offset
-                self._dirty.add((incarnation, None))
-                self._step(registered, kept, target, record, match, outputs, now)
+        for targets in together.values():
+            self._reach(source, targets, match, outputs, now_ms)
+
+    def _reach(
+        self, source: str, targets: list[Target], match: MatchRecord, outputs: Outputs, now_ms: int
+    ) -> None:
+        """Judge what the event met of one registration, once for each origin."""
+        incarnation = targets[0].incarnation
+        registered = self._registry.get(incarnation)
+        # Gone or replaced by then: nobody waits for it any more. Registered again, at another place: what
+        # it met is matched anew from its `since`.
+        if registered is None or registered.offset != targets[0].registry_offset:
+            return
+        kept = self._kept_for(registered)
+        if kept.closed or match.offset <= kept.marks.get(source, -1):
+            return
+        self._store.touch(incarnation)
+        kept.marks[source] = match.offset
+        for target in targets:
+            try:
+                self._judge.match(registered, kept, target, match, outputs, now_ms)
+            except Exception as e:  # noqa: BLE001  # it concerns this target alone
+                name = registered.registration.subscription
+                log.exception("An event could not be judged for %r; it went to the dead letters.", name)
+                reason = f"It could not be judged for {name!r}: {type(e).__name__}: {e}"
+                outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms)
 
     def _kept_for(self, registered: Registered) -> Kept:
-        kept = self._kept.get(registered.incarnation)
+        """What is kept for a registration; made, with its timers opened, when it is first asked for."""
+        incarnation = registered.incarnation
+        kept = self._store.get(incarnation)
         if kept is not None and kept.registry_offset != registered.offset:
-            self.forget([registered.incarnation])
+            self.forget([incarnation])
             kept = None
         if kept is None:
-            kept = self._kept[registered.incarnation] = Kept(registered.offset)
+            kept = Kept(registered.offset)
+            self._resolve(registered, kept)
+            self._store.add(incarnation, kept)
+            key = kept.single
+            if key is not None and runs_from_registration(registered.condition):
+                kept.opened = True
+                state = opened(registered.condition, registered.timestamp_ms)
+                at_ms = wakeup_ms(registered.condition, state, None, self._ttl_ms)
+                self._store.put(incarnation, kept, key, at_ms, state.encode())
+        elif not kept.resolved:
+            self._resolve(registered, kept)
         return kept
 
-    def _step(
-        self,
-        registered: Registered,
-        kept: Kept,
-        target: Target,
-        record: Record,
-        match: MatchRecord,
-        outputs: Outputs,
-        now: float,
-    ) -> None:
-        state, firings = step(
-            registered.condition,
-            kept.keys.get(target.key, EMPTY),
-            Match(
-                match.event, target.matchers, match.topic, match.partition, match.offset, match.timestamp_ms
-            ),
-        )
-        if firings:
-            self._fire(registered, target.key, firings[0], kept, outputs, now)
-            return
-        if len(state.encode()) > MAX_VALUE_BYTES:
-            reason = (
-                f"With this event the state of {registered.registration.subscription!r} would take more than "
-                f"{MAX_VALUE_BYTES} bytes; the event was left out of it. Send references instead of data."
-            )
-            log.error("%s: %s", record, reason)
-            outputs.dead_letter(_as_it_came(match), "trigger", reason, now)
-            return
-        kept.keys[target.key] = state
-        self._dirty.add((registered.incarnation, target.key))
+    def _resolve(self, registered: Registered, kept: Kept) -> None:
+        self._store.resolve(kept, single_key(registered), registered.condition.needs_ticks)
 
-    def _fire(
-        self,
-        registered: Registered,
-        key: str,
-        fired: ConditionFiring,
-        kept: Kept,
-        outputs: Outputs,
-        now: float,
-    ) -> None:
-        """One-shot: the first firing closes the incarnation until its registration is removed."""
-        registration = registered.registration
-        events: dict[str, list[dict[str, object]]] = {}
-        origins: dict[str, list[dict[str, object]]] = {}
-        for part in fired.taking_part:
-            match = part.match
-            events.setdefault(part.label, []).append(json_form(match.event))
-            origins.setdefault(part.label, []).append(
-                {"topic": match.topic, "partition": match.partition, "offset": match.offset}
-            )
-        firing = Firing(
-            id=firing_id(registered.incarnation, key, fired.outcome, fired.taking_part),
-            outcome="met",
-            key=key or None,
-            fired_at=datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds"),
-            events=events,
-            origins=origins,
-        )
-        action = ActionRecord(
-            subscription=registration.subscription,
-            incarnation=registered.incarnation,
-            state="fired",
-            firing=firing,
-        )
-        value = encode_json(action)
-        if len(value) > MAX_VALUE_BYTES:
-            value = encode_json(msgspec.structs.replace(action, firing=fit(firing, MAX_VALUE_BYTES // 2)))
-        outputs.write("action", self.tp.partition, registration.subscription.encode(), value)
-        kept.closed = True
-        for pending in kept.keys:
-            self._dirty.add((registered.incarnation, pending))
-        kept.keys.clear()
+    # -- timers, and keys that close
+
+    def due_at(self) -> int | None:
+        """The earliest time at which a key must be looked at, ms since the epoch."""
+        return self._store.next_wakeup
+
+    def due_registrations(self, until_ms: int) -> list[int]:
+        """The registry offsets of what has a key due up to then, each once, ascending."""
+        return sorted(self._store.places_due(until_ms))
+
+    def has_timer_due(self, until_ms: int) -> bool:
+        """Whether a tick up to then may make something fire; else keys are to be closed at most."""
+        return self._store.timer_due(until_ms)
+
+    def tick(self, until_ms: int, outputs: Outputs, now_ms: int, incomplete: bool) -> bool:
+        """Give due keys their tick; True when none is left, False when the pass is full.
+
+        incomplete: the promise that a tick makes (docs/conditions.md W2) could not be kept; firings say so.
+        """
+        for due in self._store.due(until_ms):
+            if outputs.full or self.full:
+                return False
+            kept, registered = self._store.get(due.incarnation), self._registry.get(due.incarnation)
+            entry = None if kept is None else kept.get(due.key)
+            if kept is None or entry is None:
+                continue
+            if registered is None or registered.offset != kept.registry_offset:
+                self.forget([due.incarnation])
+                if self._store.get(due.incarnation) is not None:  # its registration is not read yet
+                    self._store.put(due.incarnation, kept, due.key, until_ms + 1, entry[1])
+                continue
+            kept = self._kept_for(registered)
+            key = due.key if kept.single is None else kept.single
+            try:
+                self._judge.tick(registered, kept, key, entry[1], until_ms, incomplete, outputs, now_ms)
+            except Exception:  # noqa: BLE001  # it concerns this key alone
+                log.exception(
+                    "Key %r of %r could not be given its tick; it is tried again in an hour.",
+                    key,
+                    registered.registration.subscription,
+                )
+                self._store.put(due.incarnation, kept, key, until_ms + _RETRY_MS, entry[1])
+        return True
 
     # -- the commit
 
     @property
     def changed(self) -> bool:
-        return bool(self._dirty)
+        """Whether there is something to commit, beside a new registry position (see `committed_applied`)."""
+        return self._store.pending > 0 or self.position != self.committed_position
 
-    def commit_into(self, outputs: Outputs, committer: str) -> None:
+    @property
+    def full(self) -> bool:
+        """Whether the rest of a batch is for the next pass: states count when they are written only."""
+        return self._store.pending >= MAX_PASS_RECORDS or self._store.pending_bytes >= MAX_PASS_BYTES
+
+    @property
+    def open_keys(self) -> int:
+        """How many keys have a state."""
+        return self._store.open_keys
+
+    def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
         """Add the changed states, and this partition's offset, to the transaction."""
-        for incarnation, key in self._dirty:
-            kept = self._kept.get(incarnation)
-            value: bytes | None = None
-            if kept is not None and key is None:
-                value = encode_msgpack(MetaRecord(VERSION, kept.registry_offset, kept.marks, kept.closed))
-            elif kept is not None and key in kept.keys:
-                value = kept.keys[key].encode()
-            outputs.write("state", self.tp.partition, state_key(incarnation, key), value)
-        self._dirty.clear()
-        metadata = OffsetMetadata(R=self._registry.position, c=committer)
+        self._store.write(outputs, self.tp.partition)
+        self._next = (committer, number)
+        metadata = OffsetMetadata(v=outputs.version, R=self.applied, c=committer, n=number, t=self.topic_id)
         outputs.offsets[self.tp] = Committed(self.position, encode_json(metadata).decode())
 
+    def committed(self) -> None:
+        """The transaction of `commit_into` is committed."""
+        self._store.committed()
+        self._forgotten.clear()
+        self.last = self._next
+        self.committed_position, self.committed_applied = self.position, self.applied
 
-def _as_it_came(match: MatchRecord) -> Record:
-    """The event of a match as a record of its source."""
-    key, value, headers = encode(match.event)
-    source = TopicPartition(match.topic, match.partition)
-    return Record(source, match.offset, match.timestamp_ms, key, value, headers)
+    def rollback(self) -> None:
+        """The pass had no effect: back to what is committed. What is gone from the registry stays gone."""
+        self._store.rollback()
+        self.position, self.applied = self.committed_position, self.committed_applied
+        self.forget(list(self._forgotten))
+
+
+def single_key(registered: Registered) -> str | None:
+    """The key of a subscription that has only one; None where events bring the keys."""
+    if registered.registration.key is not None:
+        return registered.registration.key
+    return None if registered.condition.keyed else ""
+
+
+def runs_from_registration(condition: Condition) -> bool:
+    """Whether its timers run from the registration where the key is known (docs/conditions.md B2, X2)."""
+    plan = condition.plan
+    return bool(plan.armed) or (plan.expires and not plan.expires_by_event)

@@ -7,26 +7,33 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import Event, event
-from interlock.conditions import EMPTY, Match, firing_id, step
+from interlock.conditions import EMPTY, Condition, Match, State, absent, firing_id, step
+from interlock.conditions.seen import SEEN_MS
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import RecordError
+from interlock.engine.protocol import trigger_task
 from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.registry import Registry
 from interlock.engine.protocol.trigger_task import TriggerTask
 from interlock.engine.records import (
     MatchRecord,
+    MetaRecord,
     OffsetMetadata,
     Registration,
     RegistrationKey,
+    StateRecord,
     Target,
     decode_json,
+    decode_msgpack,
     encode_json,
     encode_msgpack,
+    partition_of,
     state_key,
 )
 from interlock.engine.sizes import MAX_INTERNAL_BYTES
@@ -37,43 +44,60 @@ STATE = TopicPartition("b-state", 0)
 SUBSCRIPTIONS = TopicPartition("b-subscription", 0)
 PAIR = event("x", by="data.k") & event("y", by="data.k")
 EITHER = event("x") & (event("y") | event("z"))
+TTL = 86_400_000
 TWO_PATHS = event("x", by="data.k") & event("x", by="data.l")
 
 
 class Log:
     """What is committed: state records, firings, dead letters, and the offset with its metadata."""
 
-    def __init__(self, registry: Registry) -> None:
-        self.registry = registry
+    def __init__(self, registry: Registry | None = None, version: int = 2, partitions: int = 1) -> None:
+        self.registry = registry or Registry()
+        self.version, self.partitions = version, partitions
         self.committed = Committed(0, "")
         self.states: list[Record] = []
         self.firings: list[dict[str, Any]] = []
+        self.keys: list[bytes | None] = []
         self.dead: list[Any] = []
+        self.commits = 0
 
     def task(self) -> TriggerTask:
         """A task made anew, and recovered from what is committed."""
-        task = TriggerTask(TP, self.committed, self.registry)
+        task = TriggerTask(TP, self.committed, self.registry, self.partitions, TTL)
         for record in self.states:
             task.load(record)
         task.recovered()
         return task
 
+    def outputs(self) -> Outputs:
+        return Outputs(CONFIG, self.version)
+
     def commit(self, task: TriggerTask, outputs: Outputs) -> None:
-        task.commit_into(outputs, "me")
+        self.commits += 1
+        task.commit_into(outputs, "me", self.commits)
         for o in outputs.records:
             if o.topic == "b-state":
                 self.states.append(Record(STATE, len(self.states), 0, o.key, o.value, None))
             elif o.topic == "b-action":
                 self.firings.append(json.loads(o.value or b""))
+                self.keys.append(o.key)
             else:
                 self.dead.append(o)
         self.committed = outputs.offsets[TP]
+        task.committed()
 
     def run(self, *matches: MatchRecord) -> None:
         """All matches from the committed offset on, in one transaction."""
-        task, outputs = self.task(), Outputs(CONFIG)
+        task, outputs = self.task(), self.outputs()
         for n, match in enumerate(matches, self.committed.offset):
-            task.process(at(n), match, outputs, 0.0)
+            task.process(at(n), match, outputs, 0)
+        self.commit(task, outputs)
+
+    def tick(self, until_ms: int, incomplete: bool = False) -> None:
+        """Registrations applied and a tick, in one transaction."""
+        task, outputs = self.task(), self.outputs()
+        task.apply()
+        assert task.tick(until_ms, outputs, until_ms, incomplete)
         self.commit(task, outputs)
 
     def live_states(self) -> dict[bytes, bytes]:
@@ -86,9 +110,11 @@ def at(offset: int) -> Record:
     return Record(TP, offset, 0, None, b"", None)
 
 
-def register(registry: Registry, offset: int, registration: Registration, nonce: str = "n") -> Registration:
+def register(
+    registry: Registry, offset: int, registration: Registration, nonce: str = "n", at_ms: int = 0
+) -> Registration:
     key = RegistrationKey(registration.incarnation, nonce).encode()
-    registry.apply(Record(SUBSCRIPTIONS, offset, 0, key, encode_json(registration), None))
+    registry.apply(Record(SUBSCRIPTIONS, offset, at_ms, key, encode_json(registration), None))
     return registration
 
 
@@ -106,7 +132,7 @@ def an_event(event_type: str, event_id: str, **data: Any) -> Event:
 
 
 def test_a_pair_fires_once_and_closes_and_its_states_are_nulled() -> None:
-    log = Log(Registry())
+    log = Log()
     w = register(log.registry, 0, Registration.of("w", PAIR, "d", 0))
     x, y = Target(0, w.incarnation, (0,), "d"), Target(0, w.incarnation, (1,), "d")
     log.run(met(0, an_event("x", "1"), x))
@@ -118,13 +144,14 @@ def test_a_pair_fires_once_and_closes_and_its_states_are_nulled() -> None:
     log.run(met(2, an_event("x", "3"), x), met(3, an_event("y", "4"), y))
     assert len(log.firings) == 1
     assert set(log.live_states()) == {state_key(w.incarnation, None)}
+    assert log.keys == [b"w"]
     unregister(log.registry, 1, w)
     log.run()
     assert log.live_states() == {}
 
 
 def test_an_origin_at_or_below_its_sources_mark_is_dropped_after_a_rewind() -> None:
-    log = Log(Registry())
+    log = Log()
     w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
     x, y = Target(0, w.incarnation, (0,), ""), Target(0, w.incarnation, (1,), "")
     log.run(met(5, an_event("x", "1"), x))
@@ -136,7 +163,7 @@ def test_an_origin_at_or_below_its_sources_mark_is_dropped_after_a_rewind() -> N
 
 
 def test_an_event_that_reaches_a_registration_under_two_keys_enters_the_state_of_each() -> None:
-    log = Log(Registry())
+    log = Log()
     w = register(log.registry, 0, Registration.of("w", TWO_PATHS, None, 0))
     both = met(
         0,
@@ -151,7 +178,7 @@ def test_an_event_that_reaches_a_registration_under_two_keys_enters_the_state_of
 
 
 def test_a_target_that_is_gone_or_replaced_is_dropped() -> None:
-    log = Log(Registry())
+    log = Log()
     w = register(log.registry, 0, Registration.of("w", event("x"), None, 0))
     register(log.registry, 1, Registration.of("w", event("x"), None, 7))
     log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "")))
@@ -161,21 +188,21 @@ def test_a_target_that_is_gone_or_replaced_is_dropped() -> None:
 @pytest.mark.parametrize("read_at_once", [True, False])
 def test_an_incarnation_registered_again_starts_anew_at_its_new_place(read_at_once: bool) -> None:
     """A wait timed out and its task was cleared: matches of the old place lie in between."""
-    log = Log(Registry())
+    log = Log()
     w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
     old_x, new_x = Target(0, w.incarnation, (0,), ""), Target(2, w.incarnation, (0,), "")
     new_y = Target(2, w.incarnation, (1,), "")
     log.run(met(3, an_event("x", "1"), old_x))
-    task, outputs = log.task(), Outputs(CONFIG)
+    task, outputs = log.task(), log.outputs()
     unregister(log.registry, 1, w)
     task.forget([w.incarnation])
     if not read_at_once:
         log.commit(task, outputs)
-        task, outputs = log.task(), Outputs(CONFIG)
+        task, outputs = log.task(), log.outputs()
     register(log.registry, 2, w, "again")
     offset = log.committed.offset
-    task.process(at(offset), met(9, an_event("x", "9"), old_x), outputs, 0.0)
-    task.process(at(offset + 1), met(3, an_event("x", "1"), new_x), outputs, 0.0)
+    task.process(at(offset), met(9, an_event("x", "9"), old_x), outputs, 0)
+    task.process(at(offset + 1), met(3, an_event("x", "1"), new_x), outputs, 0)
     log.commit(task, outputs)
     log.run(met(4, an_event("y", "2"), new_y))
     [fired] = log.firings
@@ -183,7 +210,7 @@ def test_an_incarnation_registered_again_starts_anew_at_its_new_place(read_at_on
 
 
 def test_states_of_registrations_that_went_while_nobody_owned_the_partition_are_nulled() -> None:
-    log = Log(Registry())
+    log = Log()
     w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
     again = register(log.registry, 1, Registration.of("again", EITHER, None, 0))
     log.run(
@@ -213,7 +240,7 @@ HUGE = 2**70
     ],
 )
 def test_data_that_not_every_hop_can_carry_are_fired_as_base64(data: bytes, travels: bool) -> None:
-    log = Log(Registry())
+    log = Log()
     w = register(log.registry, 0, Registration.of("w", event("x"), None, 0))
     made = Event.of("x", "/s", id="1", data=data, datacontenttype="application/json")
     log.run(met(0, made, Target(0, w.incarnation, (0,), "")))
@@ -225,7 +252,7 @@ def test_data_that_not_every_hop_can_carry_are_fired_as_base64(data: bytes, trav
 
 
 def test_a_firing_larger_than_a_record_may_be_refers_to_its_data() -> None:
-    log = Log(Registry())
+    log = Log()
     condition = event("t0")
     for n in range(1, 9):
         condition = condition & event(f"t{n}")
@@ -242,7 +269,7 @@ def test_a_firing_larger_than_a_record_may_be_refers_to_its_data() -> None:
 
 
 def test_an_event_that_would_make_a_state_too_large_is_set_aside_and_the_wait_goes_on() -> None:
-    log = Log(Registry())
+    log = Log()
     w = register(log.registry, 0, Registration.of("w", event("x") & event("y"), None, 0))
     big = Event.of("x", "/s", id="1", data=b"0" * MAX_INTERNAL_BYTES, datacontenttype="a/b")
     log.run(met(0, big, Target(0, w.incarnation, (0,), "")))
@@ -256,7 +283,7 @@ def test_an_event_that_would_make_a_state_too_large_is_set_aside_and_the_wait_go
 
 
 def test_a_state_that_cannot_be_read_is_an_error_that_names_its_record() -> None:
-    task = TriggerTask(TP, Committed(0, ""), Registry())
+    task = TriggerTask(TP, Committed(0, ""), Registry(), 1, TTL)
     for key, value in ((b"inc/k", b"rubbish"), (b"inc", b"rubbish"), (b"\xff", b"x")):
         with pytest.raises(RecordError, match=r"b-state\[0\]@4|state key"):
             task.load(Record(STATE, 4, 0, key, value, None))
@@ -274,16 +301,337 @@ def test_a_record_that_is_no_match_is_an_error_that_names_it() -> None:
 
 
 def test_a_match_without_targets_needs_nothing_of_the_registry() -> None:
-    task = TriggerTask(TP, Committed(0, ""), Registry())
+    task = TriggerTask(TP, Committed(0, ""), Registry(), 1, TTL)
     assert task.needs_registry(met(0, an_event("x", "1"))) == 0
 
 
-def test_the_committed_metadata_says_how_far_the_registry_was_read() -> None:
-    log = Log(Registry())
+def test_the_committed_metadata_says_how_far_the_registry_was_applied_and_who_committed() -> None:
+    log = Log()
     register(log.registry, 41, Registration.of("w", EITHER, None, 0))
+    task, outputs = log.task(), log.outputs()
+    assert task.needs_apply
+    task.apply()
+    task.topic_id = "t1"
+    log.commit(task, outputs)
+    expected = OffsetMetadata(R=42, c="me", n=1, t="t1")
+    assert decode_json(OffsetMetadata, log.committed.metadata, "x") == expected
+    task = log.task()
+    assert (task.applied, task.last, task.topic_id, task.needs_apply) == (42, ("me", 1), "t1", False)
+
+
+# -- formats
+
+
+def test_format_1_is_written_as_its_readers_know_it_and_read_on_after_an_upgrade() -> None:
+    log = Log(version=1)
+    w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
+    k = register(log.registry, 1, Registration.of("k", PAIR, None, 0))
+    log.run(
+        met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), ""), Target(1, k.incarnation, (0,), "p"))
+    )
+    live = log.live_states()
+    assert msgspec.msgpack.decode(live[state_key(w.incarnation, None)]) == [1, 0, {"b-event/0": 0}, False]
+    assert State.decode(live[state_key(w.incarnation, "")]).matches[0].event.id == "1"
+    assert State.decode(live[state_key(k.incarnation, "p")]).matches[0].event.id == "1"
+    assert json.loads(log.committed.metadata)["v"] == 1
+    log.version = 2
+    log.run(met(1, an_event("x", "2"), Target(0, w.incarnation, (0,), "")))
+    live = log.live_states()
+    assert state_key(w.incarnation, "") not in live  # its state is in the meta record now
+    meta = decode_msgpack(MetaRecord, live[state_key(w.incarnation, None)], "x")
+    assert meta.v == 2
+    assert meta.only is not None
+    assert State.decode(meta.only[1]).matches[0].event.id == "2"
+    y = an_event("y", "3")
+    log.run(met(2, y, Target(0, w.incarnation, (1,), ""), Target(1, k.incarnation, (1,), "p")))
+    assert sorted(f["subscription"] for f in log.firings) == ["k", "w"]
+    assert {f["v"] for f in log.firings} == {2}
+
+
+def test_a_subscription_with_one_key_writes_one_record_a_step() -> None:
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", PAIR, "p", 0))
+    log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "p")))
+    assert [r.key for r in log.states] == [state_key(w.incarnation, None)]
+    log.run(met(1, an_event("y", "2"), Target(0, w.incarnation, (1,), "p")))
+    assert [f["firing"]["key"] for f in log.firings] == ["p"]
+
+
+# -- durable subscriptions
+
+
+def durable(log: Log, condition: Condition = PAIR, *, offset: int = 0, **more: Any) -> Registration:
+    return register(log.registry, offset, Registration.of("d", condition, None, 0, kind="durable", **more))
+
+
+def pair(d: Registration, origin: int, event_type: str, event_id: str, key: str) -> MatchRecord:
+    number = 0 if event_type == "x" else 1
+    return met(origin, an_event(event_type, event_id), Target(0, d.incarnation, (number,), key))
+
+
+def test_a_durable_subscription_fires_again_and_again_each_firing_under_its_own_key() -> None:
+    log = Log()
+    d = durable(log)
+    log.run(pair(d, 0, "x", "1", "p"), pair(d, 1, "y", "2", "p"), pair(d, 2, "x", "3", "p"))
+    log.run(pair(d, 3, "y", "4", "p"), pair(d, 4, "x", "5", "q"), pair(d, 5, "y", "6", "q"))
+    assert [[e["id"] for e in f["firing"]["events"]["x"]] for f in log.firings] == [["1"], ["3"], ["5"]]
+    assert len(set(log.keys)) == 3
+    assert all(
+        key == f"d\0{f['firing']['id']}".encode() for key, f in zip(log.keys, log.firings, strict=True)
+    )
+
+
+def test_every_firing_of_one_tick_is_written() -> None:
+    log = Log()
+    d = durable(log, absent(event("h"), "1s"))
+    target = Target(0, d.incarnation, (0,), "")
+    for n, stamp in enumerate((1000, 3000, 5000)):
+        log.run(MatchRecord(2, "b-event", 0, n, stamp, an_event("h", str(n)), [target]))
+    assert log.firings == []
+    log.tick(5500)
+    assert [f["firing"]["timer_ms"] for f in log.firings] == [2000, 4000]
+    assert len(set(log.keys)) == 2
+
+
+def test_a_repeat_after_a_firing_is_known_until_the_key_closes() -> None:
+    log = Log()
+    d = durable(log, event("x", by="data.k"))
+    log.run(pair(d, 0, "x", "1", "p"), pair(d, 1, "x", "1", "p"))
+    assert len(log.firings) == 1
+    assert log.task().due_at() == 1000 + SEEN_MS + 1
+    log.tick(1000 + SEEN_MS)
+    log.run(pair(d, 2, "x", "1", "p"))
+    assert (len(log.firings), log.task().open_keys) == (1, 1)
+    log.tick(1000 + SEEN_MS + 1)
+    assert log.task().open_keys == 0
+    assert set(log.live_states()) == {state_key(d.incarnation, None)}
+
+
+def test_at_the_limit_a_new_key_goes_to_the_dead_letters_and_open_ones_go_on() -> None:
+    log = Log(partitions=2)
+    d = durable(log, max_keys=3)  # two on each partition
+    log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pqr")))
+    [dead] = log.dead
+    headers = dict(dead.headers)
+    assert (headers["interlock_stage"], headers["interlock_origin"]) == (b"trigger", b"b-event[0]@2")
+    assert b"max_keys=3" in headers["interlock_reason"]
+    log.run(pair(d, 3, "y", "3", "p"), pair(d, 4, "y", "4", "q"))
+    assert [f["firing"]["key"] for f in log.firings] == ["p", "q"]
+
+
+def test_at_the_limit_the_key_that_was_opened_first_is_dropped_where_that_is_wanted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = Log()
+    d = durable(log, max_keys=2, at_limit="drop-oldest")
+    with caplog.at_level("WARNING", "interlock.engine"):
+        log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pqrs")))
+    assert (log.dead, log.task().open_keys) == ([], 2)
+    assert set(log.live_states()) == {state_key(d.incarnation, key) for key in (None, "r", "s")}
+    assert len(caplog.records) == 1
+
+
+def test_a_changed_durable_subscription_drops_what_the_old_one_had_and_says_how_much(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = Log()
+    d = durable(log)
+    log.run(pair(d, 0, "x", "1", "p"), pair(d, 1, "x", "2", "q"))
+    task, outputs = log.task(), log.outputs()
+    durable(log, EITHER, offset=1)
+    with caplog.at_level("WARNING", "interlock.engine"):
+        task.forget([d.incarnation])
+        task.rollback()
+    assert "2 keys" in caplog.text
+    assert (task.dropped_keys, task.open_keys, task.changed) == (2, 0, True)
+    log.commit(task, outputs)
+    assert log.live_states() == {}
+
+
+# -- timers
+
+
+LATE = (event("x") & event("y")).expires(after="1h")
+HOUR = 3_600_000
+
+
+def wait(log: Log, condition: Condition, at_ms: int, key: str | None = None) -> Registration:
+    return register(log.registry, 0, Registration.of("w", condition, key, 0), at_ms=at_ms)
+
+
+def test_an_expiry_runs_from_the_registration_though_no_event_comes() -> None:
+    log = Log()
+    wait(log, LATE, 5000)
+    task, outputs = log.task(), log.outputs()
+    task.apply()
+    assert (task.due_at(), task.due_registrations(5000 + HOUR), task.has_timer_due(5000 + HOUR)) == (
+        5000 + HOUR,
+        [0],
+        True,
+    )
+    assert (task.due_registrations(4999 + HOUR), task.has_timer_due(4999 + HOUR)) == ([], False)
+    log.commit(task, outputs)
+    log.tick(4999 + HOUR)
+    assert log.firings == []
+    log.tick(9000 + HOUR, incomplete=True)
+    [firing] = [f["firing"] for f in log.firings]
+    assert (firing["outcome"], firing["missing"]) == ("expired", ["x", "y"])
+    assert (firing["timer_ms"], firing["incomplete"]) == (5000 + HOUR, True)
+    log.tick(9 * HOUR)
+    assert (len(log.firings), log.task().due_at(), log.task().open_keys) == (1, None, 0)
+
+
+@pytest.mark.parametrize("match_first", [True, False])
+def test_timers_are_opened_once_whether_a_match_or_the_registry_comes_first(match_first: bool) -> None:
+    log = Log()
+    w = wait(log, LATE, 5000)
+    x = met(90_000, an_event("x", "1"), Target(0, w.incarnation, (0,), ""))
+    task, outputs = log.task(), log.outputs()
+    if match_first:
+        task.process(at(0), x, outputs, 0)
+        log.commit(task, outputs)
+        task = log.task()
+        task.apply()
+    else:
+        task.apply()
+        task.process(at(0), x, outputs, 0)
+    assert task.due_at() == 5000 + HOUR
+    outputs = log.outputs()
+    assert task.tick(5000 + HOUR, outputs, 0, False)
+    log.commit(task, outputs)
+    [firing] = [f["firing"] for f in log.firings]
+    assert (firing["outcome"], firing["missing"], list(firing["events"])) == ("expired", ["y"], ["x"])
+    # registered again after that, it starts anew
+    unregister(log.registry, 1, w)
     log.run()
-    assert decode_json(OffsetMetadata, log.committed.metadata, "x").R == 42
-    assert log.task().must_read_registry_to == 42
+    register(log.registry, 2, w, "again", at_ms=7000)
+    task = log.task()
+    task.apply()
+    assert task.due_at() == 7000 + HOUR
+
+
+def test_timers_are_opened_on_the_partition_of_the_subscription_only() -> None:
+    log = Log(partitions=4)
+    registrations = [
+        register(log.registry, n, Registration.of(f"w{n}", LATE, None, 0), at_ms=5000) for n in range(12)
+    ]
+    here = [partition_of("one-shot", r.subscription, "", 4) == TP.partition for r in registrations]
+    task = log.task()
+    task.apply()
+    assert task.due_registrations(HOUR * 2) == [n for n, is_here in enumerate(here) if is_here]
+    assert 0 < task.open_keys < 12
+
+
+def test_timers_of_keys_that_events_bring_are_not_opened_by_the_registration() -> None:
+    log = Log()
+    wait(log, PAIR.expires(after="1h"), 5000)
+    task = log.task()
+    task.apply()
+    assert (task.due_at(), task.changed) == (None, False)
+
+
+def test_an_abort_takes_back_what_apply_and_tick_did_and_both_can_be_done_again() -> None:
+    log = Log()
+    wait(log, LATE, 5000)
+    task = log.task()
+    for _ in range(2):
+        outputs = log.outputs()
+        task.apply()
+        assert task.tick(HOUR * 2, outputs, 0, False)
+        assert len(outputs.records) == 1
+        task.commit_into(outputs, "me", 1)
+        task.rollback()
+        assert (task.applied, task.changed, task.open_keys, task.due_at()) == (0, False, 0, None)
+    outputs = log.outputs()
+    task.apply()
+    log.commit(task, outputs)
+    for _ in range(2):
+        outputs = log.outputs()
+        assert task.tick(HOUR * 2, outputs, 0, False)
+        assert len(outputs.records) == 1
+        task.rollback()
+        assert (task.open_keys, task.due_at()) == (1, 5000 + HOUR)
+
+
+def test_a_tick_stops_where_the_pass_is_full_and_goes_on_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trigger_task, "MAX_PASS_RECORDS", 2)
+    log = Log()
+    d = durable(log, absent(event("x", by="data.k"), "1s"))
+    log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pqrst")))
+    task, done, passes = log.task(), False, 0
+    while not done:
+        outputs = log.outputs()
+        done = task.tick(HOUR, outputs, HOUR, False)
+        log.commit(task, outputs)
+        passes += 1
+    assert (sorted(f["firing"]["key"] for f in log.firings), passes) == (list("pqrst"), 3)
+
+
+def test_where_keys_close_only_no_timer_is_due() -> None:
+    log = Log()
+    d = durable(log)
+    log.run(pair(d, 0, "x", "1", "p"))
+    task = log.task()
+    assert task.due_at() == 1000 + TTL
+    assert (task.has_timer_due(1000 + TTL), task.due_registrations(1000 + TTL)) == (False, [0])
+    log.run(pair(d, 1, "x", "2", "p"))  # it lives on: the look that is scheduled stays, and finds it
+    log.tick(1000 + TTL)
+    assert log.task().due_at() == 1001 + TTL
+    log.tick(1001 + TTL)
+    assert log.task().open_keys == 0
+
+
+def test_a_window_closes_when_its_events_are_let_go_of() -> None:
+    log = Log()
+    d = durable(log, PAIR.within("2h"))
+    log.run(pair(d, 0, "x", "1", "p"))
+    due = log.task().due_at()
+    assert due is not None
+    assert due < 1000 + TTL // 2
+    log.tick(due)
+    assert log.task().open_keys == 0
+
+
+# -- what raises
+
+
+def test_a_target_that_raises_goes_to_the_dead_letters_and_the_others_go_on() -> None:
+    log = Log()
+    bad = register(log.registry, 0, Registration.of("bad", event("x"), None, 0))
+    good = register(log.registry, 1, Registration.of("good", event("x"), None, 0))
+    log.run(
+        met(
+            0, an_event("x", "1"), Target(0, bad.incarnation, (7,), ""), Target(1, good.incarnation, (0,), "")
+        )
+    )
+    assert [f["subscription"] for f in log.firings] == ["good"]
+    [dead] = log.dead
+    assert b"'bad': ConditionError: matchers (7,)" in dict(dead.headers)["interlock_reason"]
+
+
+def test_a_key_whose_tick_raises_is_kept_and_the_others_get_theirs() -> None:
+    log = Log()
+    d = durable(log, absent(event("x", by="data.k"), "1s"))
+    log.run(pair(d, 0, "x", "1", "p"), pair(d, 1, "x", "2", "q"))
+    broken = StateRecord(2, 0, 10, b"\x91\x02rubbish")
+    log.states.append(Record(STATE, 99, 0, state_key(d.incarnation, "p"), encode_msgpack(broken), None))
+    log.tick(5000)
+    assert [f["firing"]["key"] for f in log.firings] == ["q"]
+    task = log.task()
+    assert task.open_keys == 2
+    assert task.due_at() > 5000
+
+
+def test_control_records_at_the_end_move_the_position_which_is_to_be_committed() -> None:
+    log = Log()
+    task = log.task()
+    assert not task.changed
+    task.at_end(7)
+    assert task.changed
+    log.commit(task, log.outputs())
+    assert (log.committed.offset, task.changed) == (7, False)
+    task.at_end(5)
+    assert task.position == 7
 
 
 # -- any log, any split, any crash
@@ -302,13 +650,14 @@ MATCHES = st.lists(
     ),
     max_size=40,
 )
-SLICES = st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=20)
+ENDS = st.sampled_from(["commit", "crash", "abort"])
+SLICES = st.lists(st.tuples(st.integers(1, 6), ENDS), min_size=1, max_size=20)
 
 
 @settings(max_examples=150, deadline=None)
-@given(MATCHES, SLICES)
-def test_any_split_of_the_log_with_crashes_gives_the_firings_of_a_plain_fold(
-    steps: Sequence[tuple[str, int, str, int, int, bool]], slices: Sequence[tuple[int, bool]]
+@given(MATCHES, SLICES, st.sampled_from([1, 2]))
+def test_any_split_of_the_log_with_crashes_and_aborts_gives_the_firings_of_a_plain_fold(
+    steps: Sequence[tuple[str, int, str, int, int, bool]], slices: Sequence[tuple[int, str]], version: int
 ) -> None:
     registry = Registry()
     registrations = {
@@ -345,19 +694,24 @@ def test_any_split_of_the_log_with_crashes_gives_the_firings_of_a_plain_fold(
                 target.incarnation, target.key, firings[0].outcome, firings[0].taking_part
             )
 
-    log, turn = Log(registry), 0
+    log, turn = Log(registry, version), 0
     task = log.task()
     while log.committed.offset < len(matches):
         # after the last slice of the example: all that is left, and no crash
-        size, crash = slices[turn] if turn < len(slices) else (len(matches), False)
+        size, end = slices[turn] if turn < len(slices) else (len(matches), "commit")
         turn += 1
-        outputs = Outputs(CONFIG)
+        outputs = log.outputs()
         start = log.committed.offset
         for n in range(start, min(start + size, len(matches))):
-            task.process(at(n), matches[n], outputs, 0.0)
-        if crash:
+            task.process(at(n), matches[n], outputs, 0)
+        if end == "commit":
+            log.commit(task, outputs)
+        elif end == "crash":
             task = log.task()
         else:
-            log.commit(task, outputs)
+            task.commit_into(outputs, "me", 0)
+            task.rollback()
+            assert (task.position, task.changed) == (start, False)
+        assert task.open_keys == log.task().open_keys
     assert {f["subscription"]: f["firing"]["id"] for f in log.firings} == expected
     assert len(log.firings) == len(expected)

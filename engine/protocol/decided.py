@@ -1,0 +1,52 @@
+"""The record of a firing, made of what a condition decided."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from ...conditions import Firing as Decision
+from ...conditions import firing_id
+from ..firing import fit, json_form
+from ..records import ActionRecord, Firing, encode_json
+from ..sizes import MAX_VALUE_BYTES
+from .registry import Registered
+
+
+def action_of(
+    registered: Registered, key: str, decision: Decision, now_ms: int, incomplete: bool, version: int
+) -> tuple[bytes, bytes]:
+    """Key and value of the action record; never larger than a record may be (see `fit`)."""
+    events: dict[str, list[dict[str, Any]]] = {}
+    origins: dict[str, list[dict[str, Any]]] = {}
+    for part in decision.taking_part:
+        match = part.match
+        events.setdefault(part.label, []).append(json_form(match.event))
+        origins.setdefault(part.label, []).append(
+            {"topic": match.topic, "partition": match.partition, "offset": match.offset}
+        )
+    firing = Firing(
+        id=firing_id(registered.incarnation, key, decision.outcome, decision.taking_part, decision.timer_ms),
+        outcome=decision.outcome,
+        key=key or None,
+        fired_at=datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds"),
+        events=events,
+        origins=origins,
+        missing=list(decision.missing),
+        timer_ms=decision.timer_ms,
+        incomplete=incomplete,
+    )
+    action = ActionRecord(
+        v=version,
+        subscription=registered.registration.subscription,
+        kind=registered.registration.kind,
+        incarnation=registered.incarnation,
+        state="fired",
+        firing=firing,
+    )
+    value = encode_json(action)
+    if len(value) > MAX_VALUE_BYTES:
+        value = encode_json(msgspec.structs.replace(action, firing=fit(firing, MAX_VALUE_BYTES // 2)))
+    return action.key, value

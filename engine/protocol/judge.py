@@ -1,0 +1,189 @@
+"""The judgement on one key: what an input does to its state, what fires, and when to look at it again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...conditions import EMPTY, Condition, Match, State, Tick, closes_at, next_wakeup, step
+from ...conditions import Firing as Decision
+from ...conditions.seen import SEEN_MS
+from ...events.kafka import encode
+from ..bus import Record, TopicPartition
+from ..log import log
+from ..records import MatchRecord, Target
+from ..sizes import MAX_VALUE_BYTES
+from .decided import action_of
+from .outputs import Outputs
+from .registry import Registered
+from .store import Kept, Store
+
+# What a mark can take in a meta record: the name of a source partition, and an offset.
+_MARK_BYTES: Final = 300
+
+
+class Judge:
+    """Steps keys of one trigger partition. Nothing is written, and no state changed, by a step that raises.
+
+    partitions: of the trigger topic. ttl_ms: how long the bus keeps what nothing else ends.
+    """
+
+    def __init__(self, tp: TopicPartition, store: Store, partitions: int, ttl_ms: int) -> None:
+        self._tp, self._store, self._partitions, self._ttl_ms = tp, store, partitions, ttl_ms
+        self._told: set[str] = set()  # incarnations whose limit was logged
+
+    def match(
+        self,
+        registered: Registered,
+        kept: Kept,
+        target: Target,
+        match: MatchRecord,
+        outputs: Outputs,
+        now_ms: int,
+    ) -> None:
+        """Give a key an event. What has no room goes to the dead letters."""
+        if kept.closed:  # by the event's target before this one
+            return
+        key, entry = target.key, kept.get(target.key)
+        if entry is None and self._is_at_limit(registered, kept, match, outputs, now_ms):
+            return
+        condition = registered.condition
+        before = EMPTY if entry is None else State.decode(entry[1])
+        state, decisions = step(
+            condition,
+            before,
+            Match(
+                match.event, target.matchers, match.topic, match.partition, match.offset, match.timestamp_ms
+            ),
+        )
+        if decisions and registered.one_shot:
+            self._fire(registered, kept, key, decisions, False, outputs, now_ms)
+            return
+        if state is before and not decisions:  # a repeat
+            return
+        data = state.encode()
+        if len(data) + _MARK_BYTES * len(kept.marks) > MAX_VALUE_BYTES:
+            reason = (
+                f"With this event the state of {registered.registration.subscription!r} would take more than "
+                f"{MAX_VALUE_BYTES} bytes; the event was left out of it. Send references instead of data."
+            )
+            log.error("%s/%d@%d: %s", match.topic, match.partition, match.offset, reason)
+            outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms)
+            return
+        at_ms = wakeup_ms(condition, state, None if entry is None else entry[0], self._ttl_ms)
+        if decisions:
+            self._fire(registered, kept, key, decisions, False, outputs, now_ms)
+        if at_ms is None:
+            self._store.close(registered.incarnation, kept, key)
+        else:
+            self._store.put(registered.incarnation, kept, key, at_ms, data)
+
+    def _is_at_limit(
+        self, registered: Registered, kept: Kept, match: MatchRecord, outputs: Outputs, now_ms: int
+    ) -> bool:
+        """Whether a durable subscription has no room for a new key; room is made where it wants that."""
+        registration = registered.registration
+        if registered.one_shot or len(kept.keys) < -(-registration.max_keys // self._partitions):
+            return False
+        drops = registration.at_limit == "drop-oldest"
+        if registered.incarnation not in self._told:
+            self._told.add(registered.incarnation)
+            log.warning(
+                "Durable subscription %r has %d open keys on %s, its share of max_keys=%d: %s.",
+                registration.subscription,
+                len(kept.keys),
+                self._tp,
+                registration.max_keys,
+                "for each new one the one opened first is dropped"
+                if drops
+                else "events with new keys go to the dead letters",
+            )
+        if drops:
+            self._store.close(registered.incarnation, kept, next(iter(kept.keys)))
+            return False
+        reason = (
+            f"{registration.subscription!r} has no room for another key: {len(kept.keys)} are open on "
+            f"{self._tp}, its share of max_keys={registration.max_keys}."
+        )
+        outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms)
+        return True
+
+    def tick(
+        self,
+        registered: Registered,
+        kept: Kept,
+        key: str,
+        data: bytes,
+        until_ms: int,
+        incomplete: bool,
+        outputs: Outputs,
+        now_ms: int,
+    ) -> None:
+        """Give a key its tick, or close it. `data`: its state. See `TriggerTask.tick`."""
+        condition, incarnation, state = registered.condition, registered.incarnation, State.decode(data)
+        decisions: tuple[Decision, ...] = ()
+        next_ms: int | None = None
+        if condition.needs_ticks:
+            state, decisions = step(condition, state, Tick(until_ms))
+            data = state.encode()
+            next_ms = next_wakeup(condition, state)
+        close_ms = closes_at(condition, state, self._ttl_ms)
+        if decisions:
+            self._fire(registered, kept, key, decisions, incomplete, outputs, now_ms)
+        if kept.closed or close_ms is None or close_ms <= until_ms:
+            self._store.close(incarnation, kept, key)
+        else:
+            at_ms = close_ms if next_ms is None else min(next_ms, close_ms)
+            self._store.put(incarnation, kept, key, max(at_ms, until_ms + 1), data)
+
+    def _fire(
+        self,
+        registered: Registered,
+        kept: Kept,
+        key: str,
+        decisions: tuple[Decision, ...],
+        incomplete: bool,
+        outputs: Outputs,
+        now_ms: int,
+    ) -> None:
+        """One-shot: the first firing closes the incarnation until its registration is removed."""
+        wanted = decisions[:1] if registered.one_shot else decisions
+        actions = [
+            action_of(registered, key, decision, now_ms, incomplete, outputs.version) for decision in wanted
+        ]
+        for name, value in actions:
+            outputs.write("action", self._tp.partition, name, value)
+        if registered.one_shot:
+            self._store.close_all(registered.incarnation, kept)
+            kept.closed = True
+
+
+def wakeup_ms(condition: Condition, state: State, scheduled_ms: int | None, ttl_ms: int) -> int | None:
+    """When a key must be looked at; None for a state that holds nothing.
+
+    Where no timer can fire, that is when it may close, and the look that is scheduled finds the very
+    time: what the state tells without being taken apart will do until then.
+    """
+    last_ms = state.last_ms
+    if condition.needs_ticks:
+        next_ms = next_wakeup(condition, state)
+        if next_ms is not None and last_ms is not None and next_ms <= last_ms + ttl_ms:
+            return next_ms  # nothing closes before
+        close_ms = closes_at(condition, state, ttl_ms)
+        return min((ms for ms in (next_ms, close_ms) if ms is not None), default=None)
+    if last_ms is None:
+        return None
+    if not state.matches:
+        close_ms = last_ms + SEEN_MS + 1
+        return close_ms if scheduled_ms is None else min(close_ms, scheduled_ms)
+    if scheduled_ms is not None:
+        return scheduled_ms
+    if any(holds is not None for holds in condition.plan.holds):  # windows end before the ttl does
+        return closes_at(condition, state, ttl_ms)
+    return last_ms + ttl_ms
+
+
+def as_it_came(match: MatchRecord) -> Record:
+    """The event of a match as a record of its source."""
+    key, value, headers = encode(match.event)
+    source = TopicPartition(match.topic, match.partition)
+    return Record(source, match.offset, match.timestamp_ms, key, value, headers)
