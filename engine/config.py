@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -26,12 +26,14 @@ _OURS = frozenset(
         "isolation.level",
         "partition.assignment.strategy",
         "partitioner",
+        "request.required.acks",
         "transactional.id",
         "transaction.timeout.ms",
     }
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 DEFAULT_PARTITIONS = 16
+KINDS = ("event", "trigger", "state", "action", "subscription", "dead-letter")  # of topics of a bus
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class BusConfig:
     """A bus: its name, the Airflow installation that uses it, and the client properties of its cluster.
 
     `client` holds librdkafka properties, `bootstrap.servers` at least. Properties that run programs or
-    switch certificate checks off raise ConfigError; properties the protocols set themselves are ignored.
+    switch certificate checks off raise ConfigError unless named in `allowed_client_properties`; properties
+    the protocols set themselves are ignored.
     `repr` and `describe()` never show any property but `bootstrap.servers`.
     """
 
@@ -47,6 +50,7 @@ class BusConfig:
     deployment: str = "airflow"
     client: Mapping[str, str] = field(default_factory=dict, repr=False)
     connection: str = "kafka_default"  # where `client` came from, for messages only
+    allowed_client_properties: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for what, value in (("bus", self.name), ("deployment", self.deployment)):
@@ -59,16 +63,23 @@ class BusConfig:
                 f"Connection {self.connection!r} names no 'bootstrap.servers'; "
                 'add it to the connection\'s extra, e.g. {"bootstrap.servers": "broker:9092"}.'
             )
-        names = refused(self.client)
+        names = refused(self.client, self.allowed_client_properties)
         if names:
             raise ConfigError(
                 f"Connection {self.connection!r} sets {', '.join(names)}: a client property that runs a "
-                "program or switches verification off is refused. Take it out of the connection's extra."
+                "program or switches verification off is refused. Take it out of the connection's extra, or "
+                "let an administrator name it in [interlock] allowed_client_properties."
             )
 
     @classmethod
     def from_extra(
-        cls, extra: Mapping[str, object], *, name: str, deployment: str, connection: str
+        cls,
+        extra: Mapping[str, object],
+        *,
+        name: str,
+        deployment: str,
+        connection: str,
+        allowed_client_properties: Collection[str] = (),
     ) -> BusConfig:
         """The bus behind an Airflow kafka connection, whose `extra` holds client properties."""
         client: dict[str, str] = {}
@@ -84,7 +95,7 @@ class BusConfig:
                     f"Connection {connection!r}, property {key!r}: expected a string or a number, "
                     f"got {type(value).__name__}."
                 )
-        return cls(name=name, deployment=deployment, client=client, connection=connection)
+        return cls(name, deployment, client, connection, frozenset(allowed_client_properties))
 
     @property
     def bootstrap_servers(self) -> str:

@@ -1,8 +1,9 @@
-"""Which properties of a Kafka client a user may not set: those that run programs or switch checks off."""
+"""Which properties of a Kafka client are refused: those that run programs or switch checks off."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Final
 
 # https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
@@ -14,13 +15,21 @@ _LOADS_OR_RUNS: Final = frozenset(
         "ssl.providers",
     }
 )
-_SWITCHES_OFF: Final = {
-    "enable.ssl.certificate.verification": frozenset({"false", "f", "0"}),
-    "ssl.endpoint.identification.algorithm": frozenset({"none"}),
+# What leaves the check on; the client reads more spellings of "off" than a list would hold.
+_ON: Final = {
+    "enable.ssl.certificate.verification": frozenset({"true", "t", "1"}),
+    "ssl.endpoint.identification.algorithm": frozenset({"https"}),
 }
+# The client puts these into the shell command that gets a Kerberos ticket, as they are.
+_IN_A_COMMAND: Final = frozenset({"sasl.kerberos.keytab", "sasl.kerberos.principal"})
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_/.@:+][A-Za-z0-9_/.@:+=-]*")
 
 
-def refused(client: Mapping[str, str]) -> list[str]:
-    """The names of the properties that are refused for what they are, or for their value; sorted."""
-    off = {name for name, values in _SWITCHES_OFF.items() if client.get(name, "").strip().lower() in values}
-    return sorted(_LOADS_OR_RUNS & client.keys() | off)
+def refused(client: Mapping[str, str], allowed: Collection[str] = ()) -> list[str]:
+    """The names of the properties that are refused for what they are, or for their value; sorted.
+
+    `allowed`: names that are not refused, whatever their value.
+    """
+    off = {name for name, on in _ON.items() if name in client and client[name].strip().lower() not in on}
+    shell = {name for name in _IN_A_COMMAND & client.keys() if not _PLAIN.fullmatch(client[name])}
+    return sorted((_LOADS_OR_RUNS & client.keys() | off | shell).difference(allowed))

@@ -46,6 +46,17 @@ def get_provider_info() -> dict[str, Any]:
                         "example": None,
                         "default": "24",
                     },
+                    "allowed_client_properties": {
+                        "description": (
+                            "Names of Kafka client properties, separated by commas, that connections may set "
+                            "although they run a program, load a library or switch a certificate check off. "
+                            "Any other of this kind is refused."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "sasl.kerberos.kinit.cmd",
+                        "default": "",
+                    },
                 },
             }
         },

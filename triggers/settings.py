@@ -23,6 +23,7 @@ class Settings:
     bus: str = "interlock"
     deployment: str = "airflow"
     lookback: timedelta = timedelta(hours=24)
+    allowed_client_properties: frozenset[str] = frozenset()
 
 
 def settings() -> Settings:
@@ -38,10 +39,12 @@ def settings() -> Settings:
         raise ConfigError(
             f"[interlock] lookback_hours = {text!r}: give a number of hours, 0 or more."
         ) from None
+    allowed = conf.get(SECTION, "allowed_client_properties", fallback="")
     return Settings(
         bus=conf.get(SECTION, "bus", fallback=Settings.bus),
         deployment=conf.get(SECTION, "deployment", fallback=Settings.deployment),
         lookback=lookback,
+        allowed_client_properties=frozenset(name.strip() for name in allowed.split(",") if name.strip()),
     )
 
 
@@ -71,4 +74,5 @@ def bus_config(connection: Connection, bus: str | None = None, deployment: str |
         name=bus or default.bus,
         deployment=deployment or default.deployment,
         connection=connection.conn_id,
+        allowed_client_properties=default.allowed_client_properties,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..config import BusConfig
 from ..errors import ConfigError, UnreachableError
 from ..log import log
+from .handshake import certificate_fault
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -53,8 +54,11 @@ class ClientErrors:
     def __call__(self, error: KafkaError) -> None:
         from confluent_kafka import KafkaError
 
-        # "all brokers down" only repeats that the attempts before it failed, and hides why
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or self.last is None:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            # It only repeats that the attempts before it failed, and hides why; of them all, only a
+            # connection that the other side closed without a word is no error to the client.
+            self.last = self.last or f"{error.str()}, they close the connection; do they want TLS or SASL?"
+        else:
             # how long an attempt took would make one reason look like many
             self.last = re.sub(r" \(after \d+ms in state \w+\)", "", error.str())
         log.debug("client reports %s: %s", error.name(), error.str())
@@ -65,6 +69,11 @@ class ClientErrors:
     def unreachable(self, config: BusConfig, error: object = None) -> UnreachableError:
         """The error to raise for a cluster that does not answer, with the client's own reason."""
         reason = self.last or (str(error) if error else "no answer")
+        if fault := certificate_fault(config.client, reason):
+            return UnreachableError(
+                f"Cannot reach {config.describe()}: the broker's certificate is refused, {fault} ({reason}). "
+                "Mend the broker's certificate, or ssl.ca.location or the broker's name in the connection."
+            )
         return UnreachableError(
             f"Cannot reach {config.describe()}: {reason}. Check that the broker is up, and the "
             "connection's bootstrap.servers and security settings."
@@ -108,9 +117,10 @@ def connect(
 
     try:
         return kind(settings(config, errors, **own))
-    except KafkaException as e:
+    except (KafkaException, TypeError, ValueError) as e:  # the latter two: a callback given as text
+        text = e.args[0].str() if isinstance(e, KafkaException) else str(e)
         # librdkafka's sentence quotes the value, which may be a password.
-        reason = re.sub(r'Invalid value ".*" for', "Invalid value for", e.args[0].str(), flags=re.DOTALL)
+        reason = re.sub(r'Invalid value ".*" for', "Invalid value for", text, flags=re.DOTALL)
         raise ConfigError(
             f"Connection {config.connection!r}: {reason}. Mend the connection's extra; librdkafka's "
             "CONFIGURATION.md has the names and values of client properties."

@@ -71,6 +71,8 @@ def test_properties_that_load_or_run_programs_are_refused_by_name(name: str) -> 
         ("enable.ssl.certificate.verification", False),
         ("enable.ssl.certificate.verification", "False"),
         ("ssl.endpoint.identification.algorithm", "none"),
+        ("ssl.endpoint.identification.algorithm", " NONE"),
+        ("ssl.endpoint.identification.algorithm", "whatever a later client takes for none"),
     ],
 )
 def test_switching_verification_off_is_refused_and_leaving_it_on_is_not(name: str, value: object) -> None:
@@ -78,6 +80,44 @@ def test_switching_verification_off_is_refused_and_leaving_it_on_is_not(name: st
         made({name: value})
     on = {"enable.ssl.certificate.verification": "true", "ssl.endpoint.identification.algorithm": "https"}
     assert made(on).client == SERVERS | on
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.kerberos.principal", "x; touch /tmp/x"),
+        ("sasl.kerberos.principal", "-X flag"),
+        ("sasl.kerberos.keytab", "$(touch /tmp/x)"),
+        ("sasl.kerberos.keytab", "a\n"),
+    ],
+)
+def test_what_the_client_would_put_into_a_shell_command_must_be_plain(name: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=rf"sets {name}"):
+        made({name: value})
+    plain = {
+        "sasl.kerberos.principal": "svc-airflow/host.example.com@EXAMPLE.COM",
+        "sasl.kerberos.keytab": "/etc/security/svc_airflow.keytab",
+    }
+    assert made(plain).client == SERVERS | plain
+
+
+def test_the_administrator_allows_properties_by_name_and_no_others() -> None:
+    extra = {"ssl.providers": "fips", "enable.ssl.certificate.verification": "false"}
+
+    def allowing(*names: str) -> BusConfig:
+        return BusConfig.from_extra(
+            {**SERVERS, **extra},
+            name="b",
+            deployment="d",
+            connection="kafka_default",
+            allowed_client_properties=names,
+        )
+
+    assert allowing(*extra).client == SERVERS | extra
+    with pytest.raises(ConfigError, match=r"sets ssl\.providers: .*\[interlock\] allowed_client_properties"):
+        allowing("enable.ssl.certificate.verification")
+    with pytest.raises(ConfigError, match=r"sets enable\.ssl"):
+        allowing("ssl.providers", "*", "enable.ssl", "ssl.endpoint.identification.algorithm")
 
 
 def test_a_connection_without_servers_is_refused_with_an_example() -> None:

@@ -36,6 +36,17 @@ def test_a_look_back_that_is_no_time_is_named(monkeypatch: pytest.MonkeyPatch, t
         settings()
 
 
+def test_client_properties_are_allowed_by_the_section_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    off = {"bootstrap.servers": "x:1", "ssl.endpoint.identification.algorithm": "none"}
+    with pytest.raises(ConfigError, match="allowed_client_properties"):
+        bus_config(kafka(**off, allowed_client_properties="ssl.endpoint.identification.algorithm"))
+    set_section(
+        monkeypatch, allowed_client_properties=" ssl.providers ,ssl.endpoint.identification.algorithm,,"
+    )
+    assert bus_config(kafka(**off)).client == off
+    assert settings().allowed_client_properties == {"ssl.providers", "ssl.endpoint.identification.algorithm"}
+
+
 def test_bus_and_deployment_of_the_section_hold_unless_given(monkeypatch: pytest.MonkeyPatch) -> None:
     set_section(monkeypatch, bus="b", deployment="d")
     servers = {"bootstrap.servers": "x:1"}
