@@ -94,6 +94,11 @@ class Registry:
                 found.append(self._order[offset])
         return found[::-1]
 
+    def successor(self, incarnation: str) -> Registered | None:
+        """What took the place of a replaced incarnation, if it is in force; None for one that was removed."""
+        subscription = self._subscription_of.get(incarnation)
+        return None if subscription is None else self._by_subscription.get(subscription)
+
     def keys(self, subscription: str) -> set[bytes]:
         """The record keys to null so that the subscription is gone."""
         return set().union(*self._keys.get(subscription, {}).values())
