@@ -1,0 +1,236 @@
+"""Engines on a real broker, under load and faults all the time, and an oracle: `make chaos SECONDS= SEED=`.
+
+Progress goes to stderr; one JSON object to stdout. The exit code is 0 only if nothing is missing, duplicated,
+unexpected or leaked, and the run was as large as it should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
+
+from .cluster import Cluster
+from .faults import QUOTAS, Pool, schedule
+from .load import Load, Plan
+from .processes import ROOT, STEPS
+
+WRONG = ("missing", "duplicated", "unexpected", "leaked_keys")
+RATE = 110.0
+SETTLE_S, LEAKS_S = 180.0, 60.0
+
+
+def minimums(seconds: float) -> dict[str, int]:
+    """How large a run must be to count: of 600 s, 50,000 events and more; a short one in proportion."""
+    share = seconds / 600
+    return {
+        "events": round(50_000 * share),
+        "firings": round(5_000 * share),
+        "kills_by_step": round(5 * share),
+        "faults_by_kind": round(3 * share),
+    }
+
+
+def draw(seed: int) -> dict[str, int]:
+    """The point of the sweep that a seed stands for; conditions, keys and subscriptions vary in each run."""
+    r = random.Random(f"sweep {seed}")
+    return {
+        "replicas": r.choice((2, 3, 4)),
+        "partitions": r.choice((2, 4, 8)),
+        "durables": r.choice((6, 12, 16)),
+    }
+
+
+class OracleProcess:
+    """The oracle seen from outside."""
+
+    def __init__(self, servers: str, config: BusConfig) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.chaos.oracle", servers, config.name, config.group],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=ROOT,
+            text=True,
+        )
+
+    def ask(self, order: str, seconds: float) -> dict[str, Any]:
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{order} {seconds}\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the oracle ended with {process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.wait(30)
+
+
+def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """One run; the object to print."""
+    started = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"chaos {time.monotonic() - started:6.1f} s: {line}", file=sys.stderr, flush=True)
+
+    sweep = draw(args.seed)
+    plan = Plan(
+        rate=RATE,
+        durables=sweep["durables"],
+        waits_per_s=4.0,
+        timed=not args.untimed,
+        durable=not args.untimed,
+        listed=False,
+    )
+    name = f"chaos-{args.seed}"
+    with Cluster(folder / "broker") as cluster:
+        config = BusConfig(name=name, client={"bootstrap.servers": cluster.direct})
+        create(config, partitions=sweep["partitions"])
+        bus = {"name": name, "client": {"bootstrap.servers": cluster.proxied}}
+        oracle = OracleProcess(cluster.direct, config)
+        pool = Pool(cluster, bus, folder, sweep["replicas"], args.seed, say, args.plant)
+        load = Load(cluster.direct, config, plan, args.seed)
+        try:
+            pool.start()
+            load.start()
+            _torment(args, pool, load, say)
+            say(f"the load ends after {load.told.emitted} events; {pool.done.kills} kills")
+            _until(load.stop, pool)
+            settled = _meanwhile(lambda: oracle.ask("settle", SETTLE_S), pool)
+            if not settled["settled"]:
+                say(f"not settled: {settled['why']}")
+            load.close()
+            verdict = _meanwhile(lambda: oracle.ask("judge", LEAKS_S), pool)
+        finally:
+            pool.stop()
+            oracle.close()
+    for failure in load.failed:
+        say(f"the load failed: {failure!r}")
+    faults = pool.counted() + load.told.by_kind
+    return {
+        "seconds": args.seconds,
+        "seed": args.seed,
+        **{key: verdict[key] for key in ("events", "firings")},
+        "kills": pool.done.kills,
+        "kills_by_step": dict(pool.done.kills_by_step),
+        "faults_by_kind": dict(sorted(faults.items())),
+        "fired_by_node": verdict["fired_by_node"],
+        "fired_by_life": verdict["fired_by_life"],
+        **{key: verdict[key] for key in WRONG},
+        "undone": verdict["undone"] or ([] if settled["settled"] else settled["why"]),
+        "acknowledged": load.told.acked,
+        "engines": pool.done.engines,
+        "took_s": round(time.monotonic() - started, 1),
+        "config": {**sweep, **asdict(plan), "registered": dict(sorted(load.told.registered.items()))},
+    }
+
+
+def _torment(args: argparse.Namespace, pool: Pool, load: Load, say: Any) -> None:
+    """The schedule, and beyond its end what has not happened often enough, for a quarter of the time more."""
+    begun, told = time.monotonic(), 0.0
+    left = [] if args.calm else schedule(args.seed, args.seconds)
+    wanted = minimums(args.seconds)
+    while True:
+        elapsed = time.monotonic() - begun
+        while left and left[0].at_s <= elapsed:
+            planned = left.pop(0)
+            say(str(planned))
+            pool.do(planned)
+        pool.tend()
+        if load.failed:
+            return
+        if elapsed - told > 15:
+            told = elapsed
+            say(f"{load.told.emitted} events, {load.told.acked} acknowledged, {pool.done.kills} kills")
+        if elapsed > args.seconds:
+            enough = args.calm or not (pool.busy or pool.short_of(max(1, wanted["kills_by_step"])))
+            if enough or elapsed > args.seconds * 1.25 + 40:
+                return
+        time.sleep(0.05)
+
+
+def _until(work: Any, pool: Pool) -> None:
+    _meanwhile(work, pool)
+
+
+def _meanwhile(work: Any, pool: Pool) -> Any:
+    """Do something that takes a while, with engines that are looked after."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as executor:
+        future = executor.submit(work)
+        while not future.done():
+            pool.tend()
+            time.sleep(0.05)
+        return future.result()
+
+
+def failures(told: dict[str, Any]) -> list[str]:
+    """Why a run does not pass, in sentences; empty: it does."""
+    wrong = [f"{told[name]} {name}" for name in WRONG if told[name]]
+    wrong += [f"not done: {each}" for each in told["undone"]]
+    if told["calm"] or told["plant"]:
+        return wrong
+    least = minimums(told["seconds"])
+    wrong += [
+        f"{told[name]} {name}, and {least[name]} are needed"
+        for name in ("events", "firings")
+        if told[name] < least[name]
+    ]
+    for step in STEPS:
+        if told["kills_by_step"][step] < max(1, least["kills_by_step"]):
+            wrong.append(f"{told['kills_by_step'][step]} kills at {step!r}")
+    if told["seconds"] >= 120:
+        kinds = (*QUOTAS, "duplicate", "poison", "out of order")
+        wrong += [
+            f"too few of {kind!r}"
+            for kind in kinds
+            if told["faults_by_kind"].get(kind, 0) < least["faults_by_kind"]
+        ]
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--calm", action="store_true", help="load without faults")
+    parser.add_argument("--untimed", action="store_true", help="one-shot waits without timers only")
+    parser.add_argument("--plant", help="a fault in the engine itself, see plants.py: the run must fail")
+    parser.add_argument("--keep", type=Path, help="an empty folder for logs and data, which is kept")
+    args = parser.parse_args()
+    folder = args.keep or Path(tempfile.mkdtemp(prefix="interlock-chaos-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    told = run(args, folder)
+    told |= {"calm": args.calm, "plant": args.plant}
+    wrong = failures(told)
+    print(json.dumps(told), flush=True)
+    for line in wrong:
+        print(f"chaos: FAILED: {line}", file=sys.stderr)
+    if wrong:
+        again = f"make chaos SECONDS={args.seconds:g} SEED={args.seed}"
+        print(f"chaos: engines' logs are in {folder}; again: {again}", file=sys.stderr)
+    elif args.keep is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

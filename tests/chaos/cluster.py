@@ -1,0 +1,67 @@
+"""A real broker with two listeners: one that engines are sent to, through the proxy, and a plain one."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Self
+
+from interlock.plugin.broker import LocalBroker
+
+from .proxy import Proxy
+
+HOST = "127.0.0.1"
+
+
+class Cluster:
+    """One broker and its proxy, as a context manager.
+
+    direct: bootstrap servers past the proxy; proxied: through it, whatever broker a client is sent to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        plain, behind, controller, before = _free_ports(4)
+        self.direct, self.proxied = f"{HOST}:{plain}", f"{HOST}:{before}"
+        self.broker = LocalBroker(
+            folder,
+            port=plain,
+            properties={
+                "listeners": f"PLAINTEXT://{HOST}:{plain},PROXIED://{HOST}:{behind},"
+                f"CONTROLLER://{HOST}:{controller}",
+                # What the broker has to say to itself does not go through the proxy.
+                "advertised.listeners": f"PLAINTEXT://{HOST}:{plain},PROXIED://{HOST}:{before}",
+                "listener.security.protocol.map": ",".join(
+                    f"{name}:PLAINTEXT" for name in ("PLAINTEXT", "PROXIED", "CONTROLLER")
+                ),
+                "controller.quorum.voters": f"1@{HOST}:{controller}",
+            },
+        )
+        self.proxy = Proxy(before, behind, HOST)
+
+    def __enter__(self) -> Self:
+        self.proxy.__enter__()
+        self.broker.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.broker.stop()
+        self.proxy.__exit__(*exc)
+
+    def restart(self, *, kill: bool) -> None:
+        """In good order, or as after a crash."""
+        if kill:
+            self.broker.kill()
+        else:
+            self.broker.stop()
+        self.broker.start()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind((HOST, 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

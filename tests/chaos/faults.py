@@ -1,0 +1,341 @@
+"""One schedule of faults from one seed, and what carries it out against engines and broker."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from .cluster import Cluster
+from .processes import STEPS, EngineProcess
+from .proxy import API_KEYS, COORDINATOR, Rule
+
+# Session timeout 10 s and transaction timeout 15 s of the engine, and a bit.
+ZOMBIE_S = 28.0
+HOLD_S = 13.0  # longer than the producer's request timeout of 10 s
+JOINED_S = 15.0
+DIES_WITHIN_S = 20.0
+SKEWS_S = (86_400.0, -86_400.0, 3.0e6)
+# How often each comes in 600 s.
+QUOTAS = {
+    "kill": 4,
+    "zombie": 3,
+    "join": 3,
+    "leave": 3,
+    "broker restart TERM": 3,
+    "broker restart KILL": 3,
+    "black-hole": 4,
+    "delay": 4,
+    "drop replies": 4,
+    "cut": 4,
+    "late EndTxn": 3,
+    "coordinator delay": 4,
+    "partition added": 3,
+    "clock skew": 3,
+}
+KILLS_PER_STEP = 6
+NEED_A_LONG_RUN = frozenset({"clock skew", "coordinator delay", "drop replies", "broker restart TERM"})
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A fault at a time after the start."""
+
+    at_s: float
+    kind: str
+    step: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.step}".strip()
+
+
+def schedule(seed: int, seconds: float) -> list[Planned]:
+    """The faults of a run, spread over its first nine tenths; the same for the same arguments."""
+    r = random.Random(f"faults {seed}")
+    share = seconds / 600
+    wanted: list[tuple[str, str]] = []
+    for step in STEPS:
+        wanted += [(f"kill at {step}", step)] * max(1, round(KILLS_PER_STEP * share))
+    for kind, quota in QUOTAS.items():
+        if seconds >= 120 or kind not in NEED_A_LONG_RUN:
+            wanted += [(kind, "")] * max(1, round(quota * share))
+    r.shuffle(wanted)
+    # a zombie must come back before the end
+    wanted.sort(key=lambda each: each[0] == "zombie" and -1)
+    zombies = [each for each in wanted if each[0] == "zombie"]
+    others = [each for each in wanted if each[0] != "zombie"]
+    first, last = seconds * 0.05, seconds * 0.9
+    planned = [
+        Planned(first + (last - first) * (n + r.random()) / len(others), *each)
+        for n, each in enumerate(others)
+    ]
+    room = max(1.0, last - ZOMBIE_S - first)
+    planned += [
+        Planned(first + room * (n + r.random()) / len(zombies), *each) for n, each in enumerate(zombies)
+    ]
+    return sorted(planned, key=lambda each: each.at_s)
+
+
+@dataclass
+class Done:
+    """What really happened."""
+
+    kills: int = 0
+    kills_by_step: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(STEPS, 0)))
+    by_kind: Counter[str] = field(default_factory=Counter)
+    engines: int = 0
+
+
+class Pool:
+    """The engines of the run: keeps so many alive, and does to them what the schedule says."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        bus: dict[str, Any],
+        folder: Path,
+        replicas: int,
+        seed: int,
+        say: Callable[[str], None],
+        plant: str | None = None,
+    ) -> None:
+        self.done = Done()
+        self._cluster, self._bus, self._folder, self._say = cluster, bus, folder, say
+        self._random = random.Random(f"pool {seed}")
+        self._replicas, self._plant = replicas, plant
+        self._engines: list[EngineProcess] = []
+        self._later: list[tuple[float, Callable[[], None]]] = []
+        self._ordered: dict[EngineProcess, float] = {}
+        self._again: list[str] = []  # steps at which nobody died: to be tried again
+        self._rules: list[tuple[str, Rule]] = []
+        self._admin = AdminClient({"bootstrap.servers": cluster.direct})
+        self._skew_s = 0.0
+        self._restarting: threading.Thread | None = None
+
+    # -- the engines
+
+    def start(self) -> None:
+        for _ in range(self._replicas):
+            self._new()
+
+    def stop(self) -> None:
+        for each in self._engines:
+            each.process.terminate() if not each.stopped else each.kill()
+        for each in self._engines:
+            each.terminate()
+
+    def _new(self) -> EngineProcess:
+        self.done.engines += 1
+        name = f"engine-{self.done.engines}"
+        bus = dict(self._bus, client={**self._bus["client"], "client.id": name})
+        made = EngineProcess.start(name, bus, self._folder, self._skew_s, self._plant)
+        self._skew_s = 0.0
+        self._engines.append(made)
+        return made
+
+    def _some(self) -> EngineProcess | None:
+        """One that runs, and that nothing is planned for; those that have run for a while first."""
+        now = time.monotonic()
+        free = [e for e in self._engines if e.alive and not e.stopped and e.told is None]
+        settled = [e for e in free if now - e.started > 4]
+        chosen = settled or free
+        return self._random.choice(chosen) if chosen else None
+
+    def tend(self) -> None:
+        """Look after the engines: count who died, start others, do what is due."""
+        now = time.monotonic()
+        for each in [e for e in self._engines if not e.alive]:
+            self._engines.remove(each)
+            self._ordered.pop(each, None)
+            each.close()
+            if each.process.returncode == -9 and each.told is not None:
+                self.done.kills += 1
+                self.done.kills_by_step[each.told] += 1
+            else:
+                self._say(f"{each.name} ended by itself: {each.process.returncode}, see {each.log}")
+        for each, since in list(self._ordered.items()):
+            if now - since > DIES_WITHIN_S:
+                del self._ordered[each]
+                self._again.append(str(each.told))
+                self._take_away(each)
+        for due, work in [x for x in self._later if x[0] <= now]:
+            self._later.remove((due, work))
+            work()
+        while len(self._engines) < self._replicas:
+            self._new()
+        if self._again:
+            self._kill_at(self._again.pop())
+
+    def _take_away(self, engine: EngineProcess) -> None:
+        """SIGKILL by hand: it counts as a kill, and for no step."""
+        if engine in self._engines:
+            self._engines.remove(engine)
+        self._ordered.pop(engine, None)
+        engine.kill()
+        self.done.kills += 1
+
+    def _in(self, seconds: float, work: Callable[[], None]) -> None:
+        self._later.append((time.monotonic() + seconds, work))
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still under way."""
+        restarting = self._restarting is not None and self._restarting.is_alive()
+        return bool(self._later or self._ordered or self._again or restarting)
+
+    def short_of(self, steps: int) -> list[str]:
+        """Steps at which fewer engines died than that."""
+        return [step for step in STEPS if self.done.kills_by_step[step] < steps]
+
+    # -- the faults
+
+    def do(self, planned: Planned) -> None:
+        """Carry out one fault; those that take time go on by themselves in `tend`."""
+        if planned.step:
+            self._kill_at(planned.step)
+            return
+        doers: dict[str, Callable[[], None]] = {
+            "kill": self._sigkill,
+            "zombie": self._zombie,
+            "join": self._join,
+            "leave": self._leave,
+            "broker restart TERM": lambda: self._restart(planned.kind, kill=False),
+            "broker restart KILL": lambda: self._restart(planned.kind, kill=True),
+            "black-hole": lambda: self._rule(planned.kind, Rule("black-hole", self._for(4, 22))),
+            "delay": lambda: self._rule(planned.kind, Rule("delay", self._for(3, 8), delay_s=0.3)),
+            "drop replies": self._drop_replies,
+            "cut": lambda: self._rule(planned.kind, Rule("cut", self._for(1, 3), most=6)),
+            "late EndTxn": self._late_end,
+            "coordinator delay": self._coordinator,
+            "partition added": self._add_partition,
+            "clock skew": self._skew,
+        }
+        doers[planned.kind]()
+
+    def _kill_at(self, step: str) -> None:
+        victim = self._some()
+        if victim is None:
+            self._in(1.0, lambda: self._again.append(step))
+            return
+        victim.die_at(step)
+        self._ordered[victim] = time.monotonic()
+
+    def _sigkill(self) -> None:
+        victim = self._some()
+        if victim is not None:
+            self._take_away(victim)
+            self.done.by_kind["kill"] += 1
+        else:
+            self._in(1.0, self._sigkill)
+
+    def _zombie(self) -> None:
+        """It sleeps until others have its partitions and its transaction has timed out, and goes on."""
+        victim = self._some()
+        if victim is None:
+            self._in(1.0, self._zombie)
+            return
+        victim.pause()
+        self._replicas += 1
+
+        def wake() -> None:
+            victim.go_on()
+            self.done.by_kind["zombie"] += 1
+            self._in(JOINED_S, self._one_less)
+
+        self._in(ZOMBIE_S, wake)
+
+    def _one_less(self) -> None:
+        """Back to the number of before: one leaves in good order."""
+        self._replicas -= 1
+        victim = self._some()
+        if victim is not None and len(self._engines) > self._replicas:
+            self._engines.remove(victim)
+            threading.Thread(target=victim.terminate, daemon=True).start()
+
+    def _join(self) -> None:
+        self._replicas += 1
+        self.done.by_kind["join"] += 1
+        self._in(JOINED_S, self._one_less)
+
+    def _leave(self) -> None:
+        victim = self._some()
+        if victim is None:
+            self._in(1.0, self._leave)
+            return
+        self._engines.remove(victim)
+        threading.Thread(target=victim.terminate, daemon=True).start()
+        self.done.by_kind["leave"] += 1
+
+    def _restart(self, kind: str, *, kill: bool) -> None:
+        if self._restarting is not None and self._restarting.is_alive():
+            self._in(1.0, lambda: self._restart(kind, kill=kill))
+            return
+        self._restarting = threading.Thread(target=self._cluster.restart, kwargs={"kill": kill}, daemon=True)
+        self._restarting.start()
+        self.done.by_kind[kind] += 1
+
+    def _for(self, least: float, most: float) -> float:
+        return time.monotonic() + self._random.uniform(least, most)
+
+    def _rule(self, kind: str, rule: Rule, everybody: bool = False) -> None:
+        """One engine gets it, or, now and then, all."""
+        victim = self._some()
+        if victim is None:
+            self._in(1.0, lambda: self._rule(kind, rule))
+            return
+        rule.client = None if everybody or self._random.random() < 0.2 else victim.name
+        self._cluster.proxy.add(rule)
+        self._rules.append((kind, rule))
+
+    def _drop_replies(self) -> None:
+        names = self._random.sample(
+            ["Produce", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit", "Heartbeat"], 2
+        )
+        apis = frozenset(API_KEYS[name] for name in names)
+        self._rule("drop replies", Rule("drop-reply", self._for(2, 6), apis=apis, most=3))
+
+    def _late_end(self) -> None:
+        """The engine gives up a commit, and the broker hears of it when others have gone on."""
+        apis = frozenset({API_KEYS["EndTxn"]})
+        self._rule("late EndTxn", Rule("late", self._for(5, 10), apis=apis, delay_s=HOLD_S, most=2))
+
+    def _coordinator(self) -> None:
+        apis = COORDINATOR if self._random.random() < 0.5 else frozenset({22, 24, 25, 26, 28})
+        self._rule(
+            "coordinator delay", Rule("delay", self._for(4, 10), apis=apis, delay_s=1.0), everybody=True
+        )
+
+    def _add_partition(self) -> None:
+        topic = f"{self._bus['name']}-event"
+        try:
+            now = len(self._admin.list_topics(topic, timeout=5).topics[topic].partitions)
+            futures = self._admin.create_partitions([NewPartitions(topic, now + 1)])
+            futures[topic].result(10)
+        except KafkaException as e:
+            self._say(f"no partition was added, which is tried again: {e}")
+            self._in(2.0, self._add_partition)
+            return
+        self.done.by_kind["partition added"] += 1
+
+    def _skew(self) -> None:
+        """One ends, and the next one that starts has another clock."""
+        self._skew_s = self._random.choice(SKEWS_S)
+        victim = self._some()
+        if victim is not None:
+            self._take_away(victim)
+        self.done.by_kind["clock skew"] += 1
+
+    def counted(self) -> Counter[str]:
+        """Faults by kind; a rule of the proxy counts where it applied to a request."""
+        counts = Counter(self.done.by_kind)
+        for kind, rule in self._rules:
+            counts[kind] += bool(rule.hits)
+        return counts

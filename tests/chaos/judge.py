@@ -1,0 +1,292 @@
+"""Compares what is in the topics with the model: firings by id, dead letters, states that nobody needs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.conditions import State, closes_at
+
+from .log import Life, Log, Rec, Stored, read_action, read_states
+from .model import Differences, Expected, Fold, Model
+
+TTL_MS = 30 * 24 * 3600 * 1000  # of the bus
+# A key may be closed a tick after its time; ticks wait for a cut.
+CLOSING_GRACE_MS = 60_000
+
+
+@dataclass
+class Verdict:
+    """What a run came to."""
+
+    events: int = 0
+    firings: int = 0
+    fired_by_node: Counter[str] = field(default_factory=Counter)
+    fired_by_life: Counter[str] = field(default_factory=Counter)  # one-shot or durable, live or look-back
+    differences: Differences = field(default_factory=Differences)
+
+
+@dataclass
+class _Fired:
+    record: Rec
+    form: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return str(self.form["firing"]["id"])
+
+
+def judge(log: Log, now_ms: int) -> Verdict:
+    """The verdict over a log after which nothing is to come, at the time now."""
+    model = Model(log)
+    model.advance(now_ms)
+    return Judge(log, model).verdict(now_ms)
+
+
+def still_to_come(log: Log, model: Model) -> int:
+    """How many firings that the model took are not in the action topic yet; removed lives do not count."""
+    here: Counter[str] = Counter(fired.id for fired in _fired(log))
+    count = 0
+    for r, folds in model.of_life().items():
+        life = model.life_at[r]
+        if life.ended is not None:
+            continue
+        if life.kind == "one-shot":
+            allowed = _first(folds)
+            count += bool(allowed) and not any(each.id in here for each in allowed)
+        else:
+            wanted = Counter(each.id for _, fold in folds for each in fold.fired)
+            count += sum((wanted - here).values())
+    return count
+
+
+def _fired(log: Log) -> list[_Fired]:
+    found = []
+    for record in (r for rs in log.kind("action") for r in rs):
+        form = read_action(record)
+        if form is not None and form["state"] == "fired":
+            found.append(_Fired(record, dict(form)))
+    return found
+
+
+def _first(folds: list[tuple[str, Fold]]) -> list[Expected]:
+    """The firings of which any may be the first one of a one-shot life, whenever its ticks came."""
+    firsts = [fold.fired[0] for _, fold in folds if fold.fired]
+    by_match = [each.at for each in firsts if each.at is not None]
+    least = min(by_match, default=None)
+    return [
+        each
+        for each in firsts
+        if (each.at == least if each.at is not None else least is None or each.after < least)
+    ]
+
+
+class Judge:
+    """Compares; `verdict` is called once."""
+
+    def __init__(self, log: Log, model: Model) -> None:
+        self._log, self._model = log, model
+        self._wrong = model.differences
+        self._actual: dict[str, list[_Fired]] = defaultdict(list)
+        for fired in _fired(log):
+            self._actual[fired.form["incarnation"]].append(fired)
+
+    def verdict(self, now_ms: int) -> Verdict:
+        by_incarnation: dict[str, list[Life]] = defaultdict(list)
+        for life in self._model.lives:
+            by_incarnation[life.incarnation].append(life)
+        folds = self._model.of_life()
+        told = Verdict(self._model.events, differences=self._wrong)
+        for incarnation, lives in by_incarnation.items():
+            self._compare(lives, {life.r: folds.get(life.r, []) for life in lives})
+            fired = self._actual.pop(incarnation, [])
+            told.firings += len(fired)
+            kinds = self._model.node_kinds(lives[0])
+            for kind in kinds:
+                told.fired_by_node[kind] += len(fired)
+            back = "look-back" if lives[0].since_ms < lives[0].opened_ms - 1000 else "live"
+            told.fired_by_life[f"{lives[0].kind}, {back}"] += len(fired)
+        for strange in (x for xs in self._actual.values() for x in xs):
+            self._wrong.unexpected.append(
+                f"{strange.record}: a firing of {strange.form['subscription']}, which was never registered"
+            )
+        self._dead_letters()
+        self._leaks(folds, now_ms)
+        return told
+
+    # -- firings
+
+    def _compare(self, lives: list[Life], folds: dict[int, list[tuple[str, Fold]]]) -> None:
+        """The firings of one incarnation, in all its lives."""
+        actual = self._actual.get(lives[0].incarnation, [])
+        counts = Counter(fired.id for fired in actual)
+        known: dict[str, Expected] = {
+            each.id: each for fs in folds.values() for _, fold in fs for each in fold.fired
+        }
+        allowed: Counter[str] = Counter()
+        for life in lives:
+            if life.kind == "one-shot":
+                firsts = _first(folds[life.r])
+                ids = [each.id for each in firsts]
+                here = next((each for each in ids if counts[each] > allowed[each]), None)
+                if here is not None:
+                    allowed[here] += 1
+                elif firsts and life.ended is None:
+                    self._miss(life, firsts[0], folds[life.r])
+                continue
+            for _, fold in folds[life.r]:
+                taken = [each.id for each in fold.fired]
+                if life.ended is None:
+                    for each in fold.fired:
+                        if counts[each.id] > allowed[each.id]:
+                            allowed[each.id] += 1
+                        else:
+                            self._miss(life, each, folds[life.r])
+                else:
+                    self._prefix(life, fold, taken, counts, allowed)
+        for number, fired in enumerate(actual):
+            self._check_content(lives, fired, known.get(fired.id))
+            if counts[fired.id] <= allowed[fired.id]:
+                continue
+            before = [x for x in actual[:number] if x.id == fired.id]
+            if before:
+                self._wrong.duplicated.append(
+                    f"{fired.record}: firing {fired.id} is at {before[0].record} too"
+                )
+            elif fired.id not in known or not allowed[fired.id]:
+                why = "comes too late" if fired.id in known else "does not follow from the matches"
+                self._wrong.unexpected.append(f"{fired.record}: {_shown(fired.form)} of {lives[0]} {why}")
+
+    def _prefix(
+        self, life: Life, fold: Fold, taken: list[str], counts: Counter[str], allowed: Counter[str]
+    ) -> None:
+        """A life that ended fired for a while: what came is what the fold took first."""
+        own: Counter[str] = Counter()
+        here = 0
+        for each in taken:
+            own[each] += 1
+            if counts[each] - allowed[each] >= own[each]:
+                here += 1
+        first = Counter(taken[:here])
+        for each, expected in zip(taken[:here], fold.fired, strict=False):
+            if counts[each] - allowed[each] < first[each]:
+                self._wrong.missing.append(
+                    f"no firing {each} ({_told(expected)}) of {life}, which ended at registry offset "
+                    f"{life.ended}, and later ones of the key are there"
+                )
+        for each in taken:
+            if counts[each] > allowed[each]:
+                allowed[each] += 1
+
+    def _miss(self, life: Life, expected: Expected, folds: list[tuple[str, Fold]]) -> None:
+        partition = next((fold.partition for key, fold in folds if key == expected.key), None)
+        trigger = f"{self._log.topic('trigger')}[{partition}]"
+        by = "a tick" if expected.at is None else f"{trigger}@{expected.at}"
+        self._wrong.missing.append(f"{by}: no firing {expected.id} ({_told(expected)}) of {life}")
+
+    def _check_content(self, lives: list[Life], fired: _Fired, expected: Expected | None) -> None:
+        firing = fired.form["firing"]
+        due = firing.get("timer_ms")
+        if due is not None and due > fired.record.timestamp_ms:
+            self._wrong.unexpected.append(
+                f"{fired.record}: fired at {fired.record.timestamp_ms}, before its time {due}: {lives[0]}"
+            )
+        if expected is None:
+            return
+        told = expected.firing
+        origins: dict[str, list[dict[str, Any]]] = {}
+        for part in told.taking_part:
+            m = part.match
+            origins.setdefault(part.label, []).append(
+                {"topic": m.topic, "partition": m.partition, "offset": m.offset}
+            )
+        wanted = {
+            "outcome": told.outcome,
+            "key": expected.key or None,
+            "missing": list(told.missing),
+            "timer_ms": told.timer_ms,
+            "origins": origins,
+        }
+        found = {name: firing.get(name, [] if name == "missing" else None) for name in wanted}
+        if len(lives) == 1 and found != wanted:
+            # in two lives the same events may come in two orders
+            differ = {name: (found[name], wanted[name]) for name in wanted if found[name] != wanted[name]}
+            self._wrong.unexpected.append(
+                f"{fired.record}: firing {fired.id} says (not) {differ}: {lives[0]}"
+            )
+        if fired.form.get("kind", "one-shot") != lives[0].kind:
+            self._wrong.unexpected.append(f"{fired.record}: its kind is not {lives[0].kind}: {lives[0]}")
+
+    # -- dead letters
+
+    def _dead_letters(self) -> None:
+        origins: dict[str, list[Rec]] = defaultdict(list)
+        for record in (r for rs in self._log.kind("dead-letter") for r in rs):
+            origins[record.header("interlock_origin") or "nowhere"].append(record)
+        poison = {str(record) for record in self._model.poison}
+        self._wrong.missing += [f"{each}: no dead letter of it" for each in sorted(poison - origins.keys())]
+        for origin, records in origins.items():
+            if origin not in poison:
+                self._wrong.unexpected.append(
+                    f"{records[0]}: a dead letter of {origin}: {records[0].header('interlock_reason')}"
+                )
+            self._wrong.duplicated += [
+                f"{each}: the dead letter of {origin} is at {records[0]} too" for each in records[1:]
+            ]
+
+    # -- states
+
+    def _leaks(self, folds: dict[int, list[tuple[str, Fold]]], now_ms: int) -> None:
+        in_force = {life.incarnation: life for life in self._model.lives if life.ended is None}
+        fired = {r for r, together in folds.items() if any(fold.fired for _, fold in together)}
+        leaked = self._wrong.leaked_keys
+        for stored in read_states(self._log).values():
+            life = in_force.get(stored.incarnation)
+            what = "meta record" if stored.key is None else f"state of key {stored.key!r}"
+            if life is None:
+                leaked.append(f"{stored.record}: {what} of {stored.incarnation[:8]}, which is gone")
+            elif stored.r is not None and stored.r != life.r:
+                leaked.append(f"{stored.record}: {what} of an earlier life (@{stored.r}) of {life}")
+            elif life.kind == "one-shot" and life.r in fired and (stored.key is not None or stored.state):
+                leaked.append(f"{stored.record}: {what} of {life}, which has fired")
+            elif stored.state is not None:
+                self._check_close(stored, life, what, now_ms)
+
+    def _check_close(self, stored: Stored, life: Life, what: str, now_ms: int) -> None:
+        closes = closes_at(life.condition, State.decode(stored.state or b""), TTL_MS)
+        if stored.key is None and closes is None:
+            return  # a life with one key has its place in the meta record, whatever is in it
+        if closes is None or closes + CLOSING_GRACE_MS < now_ms:
+            leaked = self._wrong.leaked_keys
+            leaked.append(f"{stored.record}: {what} of {life} was to close at {closes}, and it is {now_ms}")
+
+
+def first_lines(differences: Differences, most: int = 12) -> list[str]:
+    """The first differences of each kind, for people."""
+    lines = []
+    for name, found in vars(differences).items():
+        lines += [f"{name}: {' '.join(each.split())}" for each in found[:most]]
+        if len(found) > most:
+            lines.append(f"{name}: ... and {len(found) - most} more")
+    return lines
+
+
+def _told(expected: Expected) -> str:
+    firing = expected.firing
+    parts = ", ".join(
+        f"{p.label}: {p.match.topic}[{p.match.partition}]@{p.match.offset}" for p in firing.taking_part
+    )
+    due = "" if firing.timer_ms is None else f", due {firing.timer_ms}"
+    return f"{firing.outcome}, key {expected.key!r}, {parts or 'no events'}{due}"
+
+
+def _shown(form: dict[str, Any]) -> str:
+    firing = form["firing"]
+    parts = ", ".join(
+        f"{label}: {o['topic']}[{o['partition']}]@{o['offset']}"
+        for label, origins in firing["origins"].items()
+        for o in origins
+    )
+    due = firing.get("timer_ms")
+    return f"firing {firing['id']} ({firing['outcome']}, key {firing['key']!r}, {parts}, due {due})"

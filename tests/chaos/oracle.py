@@ -1,0 +1,270 @@
+"""The oracle's process: follows a bus with a consumer of its own, and judges: `python -m tests.chaos.oracle`.
+
+It imports nothing of interlock.engine. Orders come as lines on stdin: `settle SECONDS` (the load is over:
+wait until all is read, committed, due and fired), `judge SECONDS` (nothing is written any more but what
+closes states). Each is answered by one line of JSON on stdout; the rest goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from .judge import Judge, first_lines, still_to_come
+from .log import Log, Rec, read_offset_metadata
+from .model import Model
+
+KINDS = ("event", "subscription", "trigger", "state", "action", "dead-letter")
+LOOK_S = 2.0  # for new partitions
+SOON_MS = 60_000  # timers due within this are waited for
+
+
+class Follower(threading.Thread):
+    """Reads all committed records of the bus's topics from their beginnings, for as long as it lives.
+
+    The trigger topic is purged and the others are compacted while the run goes on: what is to be judged must
+    be read before. A record that was removed unread makes `lost` say so.
+    """
+
+    def __init__(self, servers: str, bus: str) -> None:
+        super().__init__(name="follower", daemon=True)
+        self.log = Log(bus)
+        self.lock = threading.Lock()
+        self.lost: list[str] = []
+        self.ends: dict[tuple[str, int], int] = {}  # where it found the end
+        self._listed: set[str] = set()
+        self._over = threading.Event()
+        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": f"{bus}-chaos-oracle",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
+                "reconnect.backoff.max.ms": 500,
+            }
+        )
+        self._known: set[tuple[str, int]] = set()
+
+    def run(self) -> None:
+        looked = 0.0
+        while not self._over.is_set():
+            if time.monotonic() - looked > LOOK_S:
+                self._look()
+                looked = time.monotonic()
+            for message in self._consumer.consume(2000, 0.1):
+                self._take(message)
+        self._consumer.close()
+
+    def stop(self) -> None:
+        self._over.set()
+        self.join(10)
+
+    def _look(self) -> None:
+        wanted = {self.log.topic(kind) for kind in KINDS} | self._listed
+        try:
+            topics = self._admin.list_topics(timeout=5).topics
+        except KafkaException:
+            return  # the broker is away: the next look
+        found = {
+            (name, p)
+            for name in wanted & topics.keys()
+            if not topics[name].error
+            for p in topics[name].partitions
+        }
+        new = found - self._known
+        if new:
+            self._consumer.incremental_assign([TopicPartition(topic, p, 0) for topic, p in sorted(new)])
+            self._known |= new
+
+    def _take(self, message: Any) -> None:
+        error = message.error()
+        at = (message.topic(), message.partition())
+        if error is None:
+            record = Rec(
+                *at,
+                message.offset(),
+                message.timestamp()[1],
+                message.key(),
+                message.value(),
+                tuple(message.headers() or ()),
+            )
+            with self.lock:
+                self.log.add(record)
+            if record.key == b"bus" and record.value:
+                self._listed |= set(json.loads(record.value).get("topics", ()))
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self.ends[at] = message.offset()
+        elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+            self.lost.append(f"{at[0]}[{at[1]}]: records were removed before they were read: {error.str()}")
+
+    def snapshot(self) -> Log:
+        """What was read so far."""
+        with self.lock:
+            copy = Log(self.log.bus)
+            copy.partitions = {tp: list(records) for tp, records in self.log.partitions.items()}
+        return copy
+
+    # -- is everything done?
+
+    def undone(self, group: str) -> list[str]:
+        """What the engines have still to do with what is in the log, in sentences; empty: nothing."""
+        try:
+            ends = self._high_watermarks()
+            committed = self._committed(group, [tp for tp in ends if self._consumed(tp[0])])
+        except KafkaException as e:
+            return [f"the broker does not answer: {e}"]
+        said = []
+        registry = (self.log.topic("subscription"), 0)
+        for tp, end in ends.items():
+            name = f"{tp[0]}[{tp[1]}]"
+            if self.ends.get(tp, 0 if end == 0 else -1) < end:
+                said.append(f"{name} is read to {self.ends.get(tp)} of {end}: a transaction is open")
+            elif self._consumed(tp[0]):
+                said += self._behind(name, tp, committed.get(tp), ends[registry])
+        return said
+
+    def _behind(
+        self, name: str, tp: tuple[str, int], committed: tuple[int, str] | None, registry_end: int
+    ) -> list[str]:
+        records = self.log.partitions.get(tp, [])
+        last = records[-1].offset + 1 if records else 0
+        if committed is None:
+            return [f"{name} has no stable committed offset"] if records else []
+        offset, text = committed
+        if offset < last:
+            return [f"{name} is committed to {offset} of {last}"]
+        metadata = read_offset_metadata(text)
+        registrations = self.log.partitions.get((self.log.topic("subscription"), 0), [])
+        place = registrations[-1].offset + 1 if registrations else 0
+        if metadata.get("R", 0) < place:
+            return [f"{name} has applied the registry to {metadata.get('R')} of {place}"]
+        if metadata.get("g"):
+            return [f"{name} is scanned: {metadata['g']}"]
+        return []
+
+    def _consumed(self, topic: str) -> bool:
+        return topic in self._listed or topic in (self.log.topic("event"), self.log.topic("trigger"))
+
+    def _high_watermarks(self) -> dict[tuple[str, int], int]:
+        asked = {TopicPartition(topic, p): OffsetSpec.latest() for topic, p in self._known}
+        futures = self._admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=10
+        )
+        return {(tp.topic, tp.partition): future.result(11).offset for tp, future in futures.items()}
+
+    def _committed(
+        self, group: str, tps: list[tuple[str, int]]
+    ) -> dict[tuple[str, int], tuple[int, str] | None]:
+        asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*tp) for tp in tps])
+        future = self._admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=10)[
+            group
+        ]
+        return {
+            (p.topic, p.partition): None if p.error or p.offset < 0 else (p.offset, p.metadata or "")
+            for p in future.result(11).topic_partitions
+        }
+
+
+class Oracle:
+    """Answers the orders."""
+
+    def __init__(self, follower: Follower, group: str) -> None:
+        self._follower, self._group = follower, group
+
+    def settle(self, seconds: float) -> dict[str, Any]:
+        """Until nothing is left to do, or the time is over. The next timer may be hours away."""
+        deadline = time.monotonic() + seconds
+        while undone := self._undone():
+            if time.monotonic() > deadline:
+                return {"settled": False, "why": undone[:10]}
+            time.sleep(0.5)
+        _say("all is read and committed")
+        model = Model(self._follower.snapshot())
+        while True:
+            now = int(time.time() * 1000)
+            following = model.advance(now)
+            if following is None or following > now + SOON_MS:
+                break
+            time.sleep(max(0.05, (following - now) / 1000))
+        _say("all timers are due")
+        while left := still_to_come(self._follower.snapshot(), model):
+            if time.monotonic() > deadline:
+                return {"settled": False, "why": [f"{left} firings are not there"]}
+            time.sleep(0.5)
+        return {"settled": True, "why": []}
+
+    def judge(self, seconds: float) -> dict[str, Any]:
+        """The verdict; leaked keys may be closed until the time is over."""
+        deadline = time.monotonic() + seconds
+        while True:
+            undone = self._undone()
+            if undone and time.monotonic() < deadline:
+                time.sleep(0.5)
+                continue
+            log, now = self._follower.snapshot(), int(time.time() * 1000)
+            model = Model(log)
+            model.advance(now)
+            verdict = Judge(log, model).verdict(now)
+            if not verdict.differences.leaked_keys or time.monotonic() > deadline:
+                break
+            time.sleep(2)
+        for line in first_lines(verdict.differences):
+            _say(line)
+        for line in (*self._follower.lost, *undone):
+            _say(f"not judged: {line}")
+        return {
+            "events": verdict.events,
+            "firings": verdict.firings,
+            "fired_by_node": dict(sorted(verdict.fired_by_node.items())),
+            "fired_by_life": dict(sorted(verdict.fired_by_life.items())),
+            **verdict.differences.counts(),
+            "undone": [*self._follower.lost, *undone],
+        }
+
+    def _undone(self) -> list[str]:
+        """Asked twice, since a commit between two questions may bring new work."""
+        return self._follower.undone(self._group) or self._again()
+
+    def _again(self) -> list[str]:
+        time.sleep(1.5)
+        return self._follower.undone(self._group)
+
+
+def _say(line: str) -> None:
+    print(f"oracle: {line}", file=sys.stderr, flush=True)
+
+
+def main(servers: str, bus: str, group: str) -> None:
+    follower = Follower(servers, bus)
+    follower.start()
+    oracle = Oracle(follower, group)
+    for line in sys.stdin:
+        order, seconds = line.split()
+        answer = oracle.settle(float(seconds)) if order == "settle" else oracle.judge(float(seconds))
+        print(json.dumps(answer), flush=True)
+    follower.stop()
+
+
+if __name__ == "__main__":
+    if any(name.startswith("interlock.engine") for name in sys.modules):
+        sys.exit("oracle: it must not import the engine")
+    main(*sys.argv[1:4])
+    os._exit(0)

@@ -1,0 +1,217 @@
+"""Engine processes that die when and where they are told: `python -m tests.chaos.processes CONFIG`.
+
+The engine is Interlock's own runtime. What it gets from confluent_kafka are clients that count the steps of
+a commit (docs/engine.md "The commit"), so that the process can be killed after any of them. Orders come as
+lines on stdin: `die STEP`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+STEPS = (
+    "polled",
+    "begin",
+    "produce one",
+    "produce all",
+    "flush",
+    "send offsets",
+    "commit sent",
+    "committed",
+)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(eq=False)
+class EngineProcess:
+    """One process with an engine, seen from outside."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    plant: str | None = None
+    stopped: bool = False  # by SIGSTOP
+    told: str | None = None  # the step at which it is to die
+    started: float = field(default_factory=time.monotonic)
+
+    @staticmethod
+    def start(
+        name: str, bus: dict[str, Any], folder: Path, skew_s: float = 0.0, plant: str | None = None
+    ) -> EngineProcess:
+        """bus: arguments of BusConfig. skew_s: how far its clock is off. plant: a fault of plants.py."""
+        form = {"bus": bus, "skew_s": skew_s, "plant": plant, "name": name}
+        log = folder / f"{name}.log"
+        with log.open("ab") as out:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.chaos.processes", json.dumps(form)],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                cwd=ROOT,
+            )
+        return EngineProcess(name, process, log, plant)
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def die_at(self, step: str) -> None:
+        self.told = step
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(f"die {step}\n".encode())
+            self.process.stdin.flush()
+
+    def pause(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+        self.stopped = True
+
+    def go_on(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        self.stopped = False
+
+    def kill(self) -> None:
+        """SIGKILL, whatever state it is in."""
+        self.process.kill()
+        self.process.wait()
+        self.close()
+
+    def terminate(self) -> None:
+        """In good order, or SIGKILL after ten seconds."""
+        if self.stopped:
+            self.go_on()
+        self.process.terminate()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.close()
+
+    def close(self) -> None:
+        pipe: IO[bytes] | None = self.process.stdin
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
+# -- inside the process
+
+_step: str | None = None
+
+
+def _die(here: str) -> None:
+    if _step == here:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _install_steps() -> None:
+    """Put clients in confluent_kafka that die after the step that was ordered."""
+    import confluent_kafka
+
+    class Producer(confluent_kafka.Producer):  # type: ignore[misc]
+        produced = 0
+        transactional = False
+
+        def __init__(self, config: dict[str, Any], *more: Any, **others: Any) -> None:
+            super().__init__(config, *more, **others)
+            self.transactional = "transactional.id" in config
+
+        def begin_transaction(self) -> None:
+            super().begin_transaction()
+            self.produced = 0
+            _die("begin")
+
+        def produce(self, *args: Any, **others: Any) -> None:
+            super().produce(*args, **others)
+            self.produced += 1
+            if self.transactional and _step == "produce one":
+                super().flush(5)  # it lies in the broker's log, in a transaction that nobody ends
+                _die("produce one")
+
+        def send_offsets_to_transaction(self, *args: Any) -> None:
+            if self.produced:
+                _die("produce all")
+                if _step == "flush":
+                    super().flush(5)
+                    _die("flush")
+            super().send_offsets_to_transaction(*args)
+            _die("send offsets")
+
+        def commit_transaction(self, *args: Any) -> None:
+            if _step == "commit sent":
+                sent = super().commit_transaction
+                threading.Thread(target=sent, args=args, daemon=True).start()
+                time.sleep(random.random() * 0.006)
+                _die("commit sent")
+            super().commit_transaction(*args)
+            _die("committed")
+
+    class Consumer(confluent_kafka.Consumer):  # type: ignore[misc]
+        in_group = False
+
+        def subscribe(self, *args: Any, **others: Any) -> None:
+            self.in_group = True
+            super().subscribe(*args, **others)
+
+        def poll(self, *args: Any) -> Any:
+            message = super().poll(*args)
+            if self.in_group and message is not None and message.error() is None:
+                _die("polled")
+            return message
+
+    confluent_kafka.Producer, confluent_kafka.Consumer = Producer, Consumer
+
+
+def _skew(seconds: float) -> None:
+    real = time.time
+    time.time = lambda: real() + seconds
+
+
+def main(form: dict[str, Any]) -> None:
+    """Run an engine until SIGTERM, or until stdin ends: it never outlives who started it."""
+    global _step
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    _install_steps()
+    if form["skew_s"]:
+        _skew(form["skew_s"])
+    if form["plant"]:
+        from tests.chaos.plants import plant
+
+        plant(form["plant"])
+    from interlock.engine.config import BusConfig
+    from interlock.engine.runtime import Runtime
+
+    runtime = Runtime(BusConfig(**form["bus"]))
+    runtime.start()
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+
+    def orders() -> None:
+        global _step
+        for line in sys.stdin:
+            order, _, what = line.strip().partition(" ")
+            if order == "die":
+                _step = what
+        over.set()
+
+    threading.Thread(target=orders, daemon=True).start()
+    while not over.wait(1.0):
+        pass
+    runtime.stop()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

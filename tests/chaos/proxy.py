@@ -1,0 +1,191 @@
+"""A TCP proxy in front of the broker that knows a Kafka request when it sees one, and does as it is told.
+
+Engines reach the broker through it (it stands on the advertised listener); load and oracle do not. A rule
+picks requests by API key and by the client's `client.id`, for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+API_KEYS = {
+    "Produce": 0,
+    "Heartbeat": 12,
+    "InitProducerId": 22,
+    "AddPartitionsToTxn": 24,
+    "AddOffsetsToTxn": 25,
+    "EndTxn": 26,
+    "TxnOffsetCommit": 28,
+}
+COORDINATOR = frozenset({10, 11, 12, 13, 14, 22, 24, 25, 26, 28})
+_MOST_BYTES = 128 * 1024 * 1024
+
+Kind = Literal["delay", "late", "drop-reply", "black-hole", "cut"]
+
+
+@dataclass(eq=False)
+class Rule:
+    """What to do with requests.
+
+    delay: each is sent on after `delay_s`; late: it is put aside for `delay_s`, and sent on even if the
+    client has given up and gone by then; drop-reply: the broker does as asked, and nobody hears of it;
+    black-hole: nothing passes in either direction, and no connection ends; cut: the connection is reset.
+    apis: API keys, None for all. client: the `client.id`, None for all. hits: how often it applied; most:
+    at most so often.
+    """
+
+    kind: Kind
+    until: float  # time.monotonic()
+    apis: frozenset[int] | None = None
+    client: str | None = None
+    delay_s: float = 0.0
+    most: int = 10**9
+    hits: int = 0
+
+    def takes(self, api: int, client: str | None) -> bool:
+        if time.monotonic() > self.until or self.hits >= self.most:
+            return False
+        if self.client is not None and client != self.client:
+            return False
+        return self.apis is None or api in self.apis
+
+
+@dataclass
+class _Link:
+    """One client's connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    client: str | None = None
+    unheard: set[int] = field(default_factory=set)  # correlation ids whose replies are dropped
+
+
+class Proxy:
+    """Runs in a thread of its own, as a context manager; rules may be added from any thread."""
+
+    def __init__(self, port: int, broker_port: int, host: str = "127.0.0.1") -> None:
+        self.host, self.port, self._broker_port = host, port, broker_port
+        self._rules: list[Rule] = []
+        self._loop = asyncio.new_event_loop()
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        self._wait(self._listen())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wait(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.close()
+
+    def add(self, rule: Rule) -> Rule:
+        """Follow a rule from now on; the first one added that takes a request decides."""
+        self._rules = [each for each in self._rules if time.monotonic() < each.until] + [rule]
+        return rule
+
+    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, self.host, self.port)
+
+    async def _end(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await self._link(_Link(reader, writer))
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _link(self, link: _Link) -> None:
+        to = await asyncio.open_connection(self.host, self._broker_port)
+        upstream, broker = to
+        back = asyncio.create_task(self._replies(upstream, link))
+        try:
+            await self._requests(link, broker)
+        finally:
+            back.cancel()
+            with suppress(asyncio.CancelledError, OSError, asyncio.IncompleteReadError):
+                await back
+            broker.close()
+
+    async def _requests(self, link: _Link, broker: asyncio.StreamWriter) -> None:
+        while True:
+            frame = await _frame(link.reader)
+            api, _version, correlation = struct.unpack_from(">hhi", frame, 4)
+            (length,) = struct.unpack_from(">h", frame, 12)
+            if length >= 0:
+                link.client = frame[14 : 14 + length].decode("utf-8", "replace")
+            rule = self._rule(api, link.client)
+            if rule is not None:
+                rule.hits += 1
+                if rule.kind == "cut":
+                    link.writer.transport.abort()
+                    return
+                if rule.kind == "late":
+                    await asyncio.sleep(rule.delay_s)  # nobody reads here: the client's end goes unnoticed
+                elif rule.kind == "delay":
+                    await asyncio.sleep(min(rule.delay_s, max(0.0, rule.until - time.monotonic())))
+                elif rule.kind == "drop-reply":
+                    link.unheard.add(correlation)
+                elif rule.kind == "black-hole":
+                    await asyncio.sleep(max(0.0, rule.until - time.monotonic()))
+            broker.write(frame)
+            await broker.drain()
+            if rule is not None and rule.kind == "late":
+                await asyncio.sleep(0.5)  # the broker's turn, before the client's end closes both
+
+    async def _replies(self, upstream: asyncio.StreamReader, link: _Link) -> None:
+        try:
+            while True:
+                frame = await _frame(upstream)
+                (correlation,) = struct.unpack_from(">i", frame, 4)
+                hole = self._rule(-1, link.client, "black-hole")
+                if hole is not None:
+                    hole.hits += 1
+                    await asyncio.sleep(max(0.0, hole.until - time.monotonic()))
+                if correlation in link.unheard:
+                    link.unheard.discard(correlation)
+                    continue
+                link.writer.write(frame)
+                await link.writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            link.writer.close()  # the broker is gone: so is the connection
+
+    def _rule(self, api: int, client: str | None, kind: Kind | None = None) -> Rule | None:
+        for rule in self._rules:
+            if kind is None and rule.takes(api, client):
+                return rule
+            if kind is not None and rule.kind == kind and rule.apis is None and rule.takes(api, client):
+                return rule
+        return None
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readexactly(4)
+    (length,) = struct.unpack(">i", head)
+    if not 0 <= length <= _MOST_BYTES:
+        raise OSError(f"no Kafka frame: {length} bytes")
+    return head + await reader.readexactly(length)
