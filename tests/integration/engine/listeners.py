@@ -22,7 +22,7 @@ from .certificates import Authority
 from .tokens import AUDIENCE, ISSUER, TokenEndpoint
 
 HOST = "127.0.0.1"
-REAUTHENTICATE_MS = 3000  # an authenticated connection is shown a rotated secret this late
+REAUTHENTICATE_MS = 1000  # an authenticated connection is shown a rotated secret this late
 _PROTOCOLS = {
     "PLAINTEXT": "PLAINTEXT",  # the test's own way in
     "CONTROLLER": "PLAINTEXT",
