@@ -160,10 +160,10 @@ class Bus(Protocol):
     ) -> int | None:
         """One transaction with outputs and offsets, fenced by the membership.
 
-        Gives the time at which the broker appended one of the records to a topic with LogAppendTime (ms since
-        the epoch), if one went there. Raises TransactionAborted when nothing of it happened and the bus can go
-        on; any other EngineError when the outcome is unknown or the producer is unusable: close the bus, the
-        committed offsets tell.
+        Gives the time at which the broker appended one of the records to a topic with LogAppendTime (ms
+        since the epoch), if one went there. Raises TransactionAborted when nothing of it happened and the bus
+        can go on; any other EngineError when the outcome is unknown or the producer is unusable: close the
+        bus, the committed offsets tell.
         """
 
     def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:

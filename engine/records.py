@@ -120,7 +120,10 @@ class Target(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MatchRecord(msgspec.Struct, frozen=True, array_like=True):
-    """An event with all its targets on one trigger partition (msgpack in the trigger topic)."""
+    """An event with all its targets on one trigger partition (msgpack in the trigger topic).
+
+    `topic_id`: offsets of a topic that is deleted and made again are other offsets.
+    """
 
     v: int
     topic: str
@@ -129,6 +132,12 @@ class MatchRecord(msgspec.Struct, frozen=True, array_like=True):
     timestamp_ms: int
     event: Event
     targets: list[Target]
+    topic_id: str = ""
+
+    @property
+    def source(self) -> str:
+        """The source partition, as marks name it."""
+        return f"{self.topic_id or self.topic}/{self.partition}"
 
 
 class StateRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -146,7 +155,7 @@ class StateRecord(msgspec.Struct, frozen=True, array_like=True):
 class MetaRecord(msgspec.Struct, frozen=True, array_like=True):
     """What is kept for one incarnation on a trigger partition, beside its keys (msgpack, state topic).
 
-    `marks`: "topic/partition" of a source -> the highest offset that was judged. `opened`: its timers run.
+    `marks`: `MatchRecord.source` -> the highest offset that was judged. `opened`: its timers run.
     `only`: wakeup and state of a subscription with a single key, which has no record of its own.
     """
 
@@ -248,6 +257,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 BUS_KEY = b"bus"
+CLOCK_KEY = b"clock"  # of a state partition: a record written for its timestamp alone
 _json = msgspec.json.Encoder(order="deterministic")
 _msgpack = msgspec.msgpack.Encoder()
 

@@ -29,7 +29,6 @@ from .kafka.topics import check
 from .log import log
 from .notices import NoticeBoard
 from .protocol.loop import Engine
-from .records import topics_read_by_engine
 from .waits import Waits
 
 MOST_WAIT_S = 15.0
@@ -168,10 +167,10 @@ def _run_engine(over: threading.Event, config: BusConfig, well: Callable[[], Non
 
 def run_engine(config: BusConfig, stop: threading.Event, well: Callable[[], None] = lambda: None) -> None:
     """Run one engine until `stop`; EngineError ends it. `well`: called in each pass with open partitions."""
-    counts = check(config)
-    bus = KafkaBus(config, topics_read_by_engine(config))
+    check(config)
+    bus = KafkaBus(config)
     try:
-        engine = Engine(bus, config, counts[config.topic("trigger")])
+        engine = Engine(bus, config)
     except BaseException:
         bus.close()
         raise

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from ..config import DEFAULT_PARTITIONS, BusConfig
+from ..bus import End, TopicPartition
+from ..config import DEFAULT_PARTITIONS, KINDS, BusConfig
 from ..errors import TopicsError, UnreachableError
+from ..protocol.registry import Registry
+from ..records import BUS_KEY, VERSION, BusRecord, encode_json
 from ..sizes import MAX_EVENT_BYTES, MAX_INTERNAL_BYTES
 
 if TYPE_CHECKING:
@@ -45,24 +49,26 @@ def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[Topi
         settings = {**required, **{key.replace("_", "."): value for key, value in other.items()}}
         return TopicSpec(config.topic(kind), count, settings, frozenset(required))
 
-    retention = {"cleanup.policy": "delete"}
+    # One clock, the brokers': whether an event counts is decided by the time the log took it, and so are
+    # timers and leases.
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    retention = {"cleanup.policy": "delete", **stamped}
+    compact = {**_COMPACT, **stamped}
     month = str(30 * _DAY_MS)
     return (
-        # LogAppendTime: whether an event counts is decided by the time the log took it.
         spec(
             "event",
             partitions,
-            {**retention, "message.timestamp.type": "LogAppendTime"},
+            retention,
             retention_ms=month,
             max_message_bytes=str(MAX_EVENT_BYTES),
         ),
         # Never removed by time: the engine deletes below its committed offset.
         spec("trigger", partitions, {**retention, "retention.ms": "-1", "retention.bytes": "-1", **internal}),
-        spec("state", partitions, {**_COMPACT, **internal}),
-        # When a firing was written is told by the broker, as when its events were.
-        spec("action", partitions, {**_COMPACT, **internal}, message_timestamp_type="LogAppendTime"),
+        spec("state", partitions, {**compact, **internal}),
+        spec("action", partitions, {**compact, **internal}),
         # A reader that lags less than this never misses a registration that was removed again.
-        spec("subscription", 1, {**_COMPACT, "min.compaction.lag.ms": str(_DAY_MS)}),
+        spec("subscription", 1, {**compact, "min.compaction.lag.ms": str(_DAY_MS)}),
         spec(
             "dead-letter",
             partitions,
@@ -111,11 +117,11 @@ def create(
     if problems:
         raise TopicsError(tuple(problems))
     _until_known(admin, created)
-    if not _has_bus_record(config):
+    if bus_record(config) is None:
         trigger = config.topic("trigger")
         if trigger in existing:
             partitions = len(admin.list_topics(timeout=TIMEOUT_S).topics[trigger].partitions)
-        _write_bus_record(config, partitions)
+        write_bus_record(config, BusRecord(partitions=partitions, format=VERSION, topic_ids=_ids(config)))
     return created, existing
 
 
@@ -134,10 +140,13 @@ def _until_known(admin: AdminClient, names: list[str]) -> None:
     )(unknown)
 
 
-def _has_bus_record(config: BusConfig) -> bool:
-    """Whether the registry says what the bus was made with; reads it to its end."""
-    from ..bus import End, TopicPartition
-    from ..protocol.registry import Registry
+def bus_record(config: BusConfig) -> BusRecord | None:
+    """What the registry says that the bus was made with; reads it to its end."""
+    return read_registry(config).bus
+
+
+def read_registry(config: BusConfig) -> Registry:
+    """The registry as it is now, read to its end; UnreachableError when that takes a minute."""
     from .clients import ClientErrors
     from .reader import KafkaReader
 
@@ -157,13 +166,18 @@ def _has_bus_record(config: BusConfig) -> bool:
         raise UnreachableError(f"Topic {config.topic('subscription')!r} cannot be read to its end.") from None
     finally:
         reader.close()
-    return registry.bus is not None
+    return registry
 
 
-def _write_bus_record(config: BusConfig, partitions: int) -> None:
+def write_bus_record(config: BusConfig, record: BusRecord) -> None:
+    """Say what the bus is from now on; UnreachableError when the cluster has not taken it."""
+    write_registry(config, BUS_KEY, encode_json(msgspec.structs.replace(record, v=record.format)))
+
+
+def write_registry(config: BusConfig, key: bytes, value: bytes | None) -> None:
+    """Write one record of the registry; UnreachableError when the cluster has not taken it."""
     from confluent_kafka import Producer
 
-    from ..records import BUS_KEY, BusRecord, encode_json
     from .clients import ClientErrors, connect
 
     errors = ClientErrors()
@@ -171,13 +185,22 @@ def _write_bus_record(config: BusConfig, partitions: int) -> None:
     producer = connect(Producer, config, errors, acks="all", enable_idempotence=True)
     producer.produce(
         config.topic("subscription"),
-        encode_json(BusRecord(partitions=partitions)),
-        BUS_KEY,
+        value,
+        key,
         partition=0,
         on_delivery=lambda error, _: refused.append(error.str()) if error is not None else None,
     )
     if producer.flush(TIMEOUT_S) or refused:
         raise errors.unreachable(config, *refused[:1])
+
+
+def _ids(config: BusConfig) -> dict[str, str]:
+    """The ids of the bus's topics, by kind: one that is deleted and made again has another."""
+    from .admin import Admin
+    from .clients import ClientErrors
+
+    found = Admin(config, ClientErrors()).topics([config.topic(kind) for kind in KINDS])
+    return {kind: topic.id for kind in KINDS if (topic := found[config.topic(kind)]) is not None and topic.id}
 
 
 def check(config: BusConfig) -> dict[str, int]:

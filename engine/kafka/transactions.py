@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+from tenacity import Retrying, retry_if_exception, wait_fixed
 
 from ..bus import Committed, Output, TopicPartition
 from ..config import BusConfig
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 # Shorter than a wait for a person, longer than a broker's restart of a second or two. An engine that is
 # killed inside a transaction holds readers of committed records back for this long (KIP-447 has 10 s).
 TRANSACTION_TIMEOUT_MS = 15_000
-# Of one step of a transaction, its repetitions included. Below the transaction's own timeout: the broker
-# answers one that it has ended itself with errors that look like fencing.
-STEP_TIMEOUT_S = 10.0
-CLOSE_TIMEOUT_S = 2.0
+# Of all steps of a commit, and of a burial, repetitions included. Below the transaction's own timeout: the
+# broker answers one that it has ended itself with errors that look like fencing.
+TIMEOUT_S = 10.0
+LAST_STEP_S = 1.0  # what the last step has at least
+CLOSE_TIMEOUT_S = 2.0  # of each of the two attempts to end what is open
 T = TypeVar("T")
 
 
@@ -34,11 +35,12 @@ class Transactions:
 
     def __init__(self, config: BusConfig, errors: ClientErrors, transactional_id: str) -> None:
         self._config, self._errors = config, errors
+        self._id = transactional_id
         self._open = False
         self._appended: int | None = None
-        self._producer = self._initialised(transactional_id)
+        self._producer = self._initialised(transactional_id, TIMEOUT_S)
 
-    def _initialised(self, transactional_id: str) -> Producer:
+    def _initialised(self, transactional_id: str, timeout_s: float) -> Producer:
         from confluent_kafka import KafkaException, Producer
 
         producer = connect(
@@ -51,15 +53,15 @@ class Transactions:
             # written; the default of 100 ms makes that the cost of every transaction.
             retry_backoff_ms=1,
             retry_backoff_max_ms=10,
-            delivery_timeout_ms=10_000,
-            socket_timeout_ms=10_000,
+            delivery_timeout_ms=int(TIMEOUT_S * 1000),
+            socket_timeout_ms=int(TIMEOUT_S * 1000),
             linger_ms=0,
             compression_type="lz4",
             message_max_bytes=MAX_INTERNAL_BYTES,
             partitioner="murmur2_random",
         )
         try:
-            _repeated(producer.init_transactions)
+            _repeated(time.monotonic() + timeout_s, producer.init_transactions)
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e) from e
         return producer
@@ -81,6 +83,7 @@ class Transactions:
         producer = self._producer
         self._appended = None
         clocked = self._clocked(outputs)
+        deadline = time.monotonic() + TIMEOUT_S
         try:
             producer.begin_transaction()
             self._open = True
@@ -91,9 +94,9 @@ class Transactions:
                     if e.args[0].code() != e.args[0]._STATE:
                         raise _Refused(output, e) from e
                     break  # a record before this one failed; the next call tells which, and why
-            _repeated(producer.send_offsets_to_transaction, sent, membership)
+            _repeated(deadline, producer.send_offsets_to_transaction, sent, membership)
             # Waits for all records. One that cannot be delivered makes it fail: no reports are needed.
-            _repeated(producer.commit_transaction)
+            _repeated(deadline, producer.commit_transaction)
             self._open = False
         except _Refused as e:
             self._abort(e.error, f"a record of {e.output.topic!r} was refused: {_told(e.error)}", e)
@@ -153,27 +156,32 @@ class Transactions:
         from confluent_kafka import KafkaException
 
         try:
-            _repeated(self._producer.abort_transaction)
+            _repeated(time.monotonic() + TIMEOUT_S, self._producer.abort_transaction)
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e) from e
         self._open = False
         raise TransactionAborted(f"Transaction aborted: {reason}.{_advice(error)}") from cause
 
     def bury(self, transactional_id: str) -> None:
-        """See `bus.Bus.bury`. Takes 0.5 to 1 s where a transaction is open."""
+        """See `bus.Bus.bury`. Takes 0.5 to 1 s where a transaction is open, at most TIMEOUT_S."""
         if not transactional_id.startswith(f"{self._config.group}-"):
             # The id comes from offset metadata; to initialise any other would end a stranger's transaction.
-            log.warning("%r is no engine's transactional id; it is left alone.", transactional_id)
+            log.warning("%r is no transactional id of this bus's engines; left alone.", transactional_id)
             return
-        self._initialised(transactional_id).close()
+        self._initialised(transactional_id, TIMEOUT_S)
 
     def close(self) -> None:
+        """End what is open, so that nobody waits for its timeout. At most twice CLOSE_TIMEOUT_S."""
         with suppress(Exception):  # what is closed is given up; its last words help nobody
             self._producer.purge()
             if self._open:
-                self._producer.abort_transaction(CLOSE_TIMEOUT_S)
-        with suppress(Exception):
-            self._producer.close()
+                try:
+                    self._producer.abort_transaction(CLOSE_TIMEOUT_S)
+                except Exception:  # a commit without an answer cannot be aborted by its own producer
+                    self._initialised(self._id, CLOSE_TIMEOUT_S)
+        # Not Producer.close: it waits for a broker that does not answer, without end.
+        with suppress(AttributeError):
+            del self._producer
 
 
 class _Refused(Exception):
@@ -207,16 +215,15 @@ def _is_retriable(error: BaseException) -> bool:
     return isinstance(error, KafkaException) and bool(error.args[0].retriable())
 
 
-# A call that failed with a retriable error must be repeated until it tells how it went, within a bound.
-_again = Retrying(
-    retry=retry_if_exception(_is_retriable),
-    stop=stop_after_delay(STEP_TIMEOUT_S),
-    wait=wait_fixed(0.02),
-    reraise=True,
-)
+def _repeated(deadline: float, call: Callable[..., T], *args: object) -> T:
+    """The call with a timeout as its last argument, repeated while it says so, until the deadline.
 
-
-def _repeated(call: Callable[..., T], *args: object) -> T:
-    """The call with a timeout as its last argument, all repetitions within STEP_TIMEOUT_S."""
-    deadline = time.monotonic() + STEP_TIMEOUT_S
-    return _again(lambda: call(*args, max(0.1, deadline - time.monotonic())))
+    A call that failed with a retriable error goes on when it is repeated, and has no outcome before.
+    """
+    retrying = Retrying(
+        retry=retry_if_exception(_is_retriable),
+        stop=lambda _: time.monotonic() > deadline,
+        wait=wait_fixed(0.02),
+        reraise=True,
+    )
+    return retrying(lambda: call(*args, max(LAST_STEP_S, deadline - time.monotonic())))

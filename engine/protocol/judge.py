@@ -15,6 +15,7 @@ from ..sizes import MAX_VALUE_BYTES
 from .decided import action_of
 from .outputs import Outputs
 from .registry import Registered
+from .stats import Stats
 from .store import Kept, Store
 
 # What a mark can take in a meta record: the name of a source partition, and an offset.
@@ -27,7 +28,8 @@ class Judge:
     partitions: of the trigger topic. ttl_ms: how long the bus keeps what nothing else ends.
     """
 
-    def __init__(self, tp: TopicPartition, store: Store, partitions: int, ttl_ms: int) -> None:
+    def __init__(self, tp: TopicPartition, store: Store, partitions: int, ttl_ms: int, stats: Stats) -> None:
+        self._stats = stats
         self._tp, self._store, self._partitions, self._ttl_ms = tp, store, partitions, ttl_ms
         self._told: set[str] = set()  # incarnations whose limit was logged
 
@@ -67,6 +69,7 @@ class Judge:
                 f"{MAX_VALUE_BYTES} bytes; the event was left out of it. Send references instead of data."
             )
             log.error("%s/%d@%d: %s", match.topic, match.partition, match.offset, reason)
+            self._stats.dead_lettered += 1
             outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms)
             return
         at_ms = wakeup_ms(condition, state, None if entry is None else entry[0], self._ttl_ms)
@@ -98,12 +101,14 @@ class Judge:
                 else "events with new keys go to the dead letters",
             )
         if drops:
+            self._stats.keys_dropped += 1
             self._store.close(registered.incarnation, kept, next(iter(kept.keys)))
             return False
         reason = (
             f"{registration.subscription!r} has no room for another key: {len(kept.keys)} are open on "
             f"{self._tp}, its share of max_keys={registration.max_keys}."
         )
+        self._stats.dead_lettered += 1
         outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms)
         return True
 
@@ -150,11 +155,24 @@ class Judge:
         actions = [
             action_of(registered, key, decision, now_ms, incomplete, outputs.version) for decision in wanted
         ]
+        for decision in wanted:
+            self._count(decision, now_ms)
         for name, value in actions:
             outputs.write("action", self._tp.partition, name, value)
         if registered.one_shot:
             self._store.close_all(registered.incarnation, kept)
             kept.closed = True
+
+    def _count(self, decision: Decision, now_ms: int) -> None:
+        if decision.outcome == "met":
+            self._stats.fired += 1
+        else:
+            self._stats.expired += 1
+        if decision.timer_ms is not None:
+            since = decision.timer_ms
+        else:
+            since = max((part.match.timestamp_ms for part in decision.taking_part), default=now_ms)
+        self._stats.sample(self._stats.latency_s, max(0, now_ms - since) / 1000)
 
 
 def wakeup_ms(condition: Condition, state: State, scheduled_ms: int | None, ttl_ms: int) -> int | None:

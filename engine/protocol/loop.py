@@ -7,178 +7,242 @@ each of them leaves.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable
+from typing import Final
 
 from ...conditions import MatcherIndex
-from ..bus import Bus, Committed, End, Record, TopicPartition
+from ..bus import Batch, Bus, End, Record, TopicPartition
 from ..config import BusConfig
-from ..errors import EngineError, RecordError, TopicsError, TransactionAborted, UnknownVersion
+from ..errors import EngineError, LostRange, RecordError, TransactionAborted, UnknownVersion
 from ..log import log
+from ..records import SourceRecord, encode_json, place_key
+from .burial import Burial
+from .clock import BrokerClock
+from .cut import Cuts
+from .following import Following
 from .outputs import Outputs
-from .recovery import STALL_S, Recovery
-from .registry import Registered, Registry
-from .source_task import Scan, SourceTask
+from .ownership import Ownership
+from .registry import Change, Registered, Registry
+from .scanning import Scanning
+from .source_task import SourceTask
+from .stats import Stats
 from .trigger_task import TriggerTask
+from .upkeep import Upkeep
 
-MOST_RECORDS = 2000  # of one pass: about 8 ms of work, so that a crash repeats little
-MOST_SCANNED = 500  # of one slice of the scans in a pass: live events wait for a quarter of a batch at most
-POLL_S = 0.1
-IDLE_COMMIT_S = 1.0  # an idle partition commits a new R within this
-PURGE_S = 60.0
-MOST_ABORTS = 5  # a rebalance aborts one or two; what aborts more is told, and tried with growing pauses
+MOST_RECORDS: Final = 2000  # of one pass: about 20 ms of work, so that a crash repeats little
+POLL_S: Final = 0.1
+# Positions that moved without output are committed within this: a crash repeats no more than that.
+LAZY_S: Final = 0.2
+IDLE_S: Final = 1.0
+MOST_ABORTS: Final = 5  # a rebalance aborts one or two; what aborts more is told, and tried again later
+TTL_MS: Final = 30 * 24 * 3600 * 1000
 
 
 class Engine:
     """One member of a bus's engines.
 
-    `run_pass` until told to stop, then `close`. Any EngineError out of it means that this
-    engine is over: close it, and make a new one over a new bus (the state is in Kafka).
+    `run_pass` until told to stop, then `close`. Any EngineError out of it means that this engine is over:
+    close it, and make a new one over a new bus (the state is in Kafka). `stats` are numbers to read.
     """
 
     def __init__(
         self,
         bus: Bus,
         config: BusConfig,
-        trigger_partitions: int,
         *,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        ttl_ms: int = TTL_MS,
     ) -> None:
-        self._bus, self._config = bus, config
-        self._trigger_partitions = trigger_partitions
-        self._clock, self._monotonic = clock, monotonic
+        self._bus, self._config, self._monotonic = bus, config, monotonic
         self.registry = Registry()
+        self.stats = Stats()
+        self.clock = BrokerClock(clock, monotonic)
         self._index: MatcherIndex[Registered] = MatcherIndex()
-        self._sources: dict[TopicPartition, SourceTask] = {}
-        self._triggers: dict[TopicPartition, TriggerTask] = {}
-        self._waiting: tuple[TopicPartition, ...] | None = None  # assigned, not opened yet
-        self._recovery: Recovery | None = None
-        self._opened = False
+        self._burial = Burial(bus, self.stats, monotonic)
+        self._following = Following(bus, config, self.registry, self._index, monotonic)
+        self.ownership = Ownership(
+            bus,
+            config,
+            self._following,
+            self.registry,
+            self._index,
+            self._burial,
+            self.stats,
+            monotonic,
+            ttl_ms,
+        )
+        self._scanning = Scanning(bus, self.registry, self.stats)
+        self.cuts = Cuts(bus, config, self.registry, self.clock, self.stats, monotonic)
+        self._upkeep = Upkeep(bus, config, self.registry, self.ownership, self._burial, self.clock, monotonic)
+        self._rest: deque[Record | End] = deque()  # of a batch, beyond what a transaction holds
         self._aborts = 0  # in a row
-        self._registry_topic = TopicPartition(config.topic("subscription"), 0)
-        self._registry_reader = bus.reader()
-        self._scan_reader = bus.reader()
-        self._scanning: dict[TopicPartition, Scan] = {}
-        self._last_idle_commit = self._last_purge = monotonic()
-        self._read_whole_registry()
+        self._number = 0  # of the transaction, in metadata
+        self._last_commit = monotonic()
+        self._subscribed: tuple[str, ...] = ()
+        self._following.read_whole()
+        self._following.changed = self._registry_changed
+        self._upkeep.check_topics()
+        self._subscribe()
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
         """What this engine owns and has opened."""
-        return (*self._sources, *self._triggers)
+        return tuple(task.tp for task in self.ownership.tasks())
 
     @property
     def is_open(self) -> bool:
         """Whether it has joined the group, and its partitions are recovered."""
-        return self._opened and self._waiting is None
+        return self.ownership.is_open
+
+    def problems(self) -> list[str]:
+        """What an administrator must know while the engine goes on: partitions that stopped, late timers."""
+        found = [self.ownership.stopped[tp] for tp in sorted(self.ownership.stopped)]
+        waits_for = self.cuts.waits_for
+        if waits_for is not None:
+            found.append(f"Timers are waiting for {waits_for}.")
+        return found
 
     def run_pass(self) -> int:
-        """One pass; the number of records it committed. Waits at most 0.1 s when there is nothing to do."""
+        """One pass; the number of records it took. Waits at most 0.1 s when there is nothing to do."""
         # 1. Take records, and the membership that fences the transaction over them.
-        busy = bool(self._scanning) or self._recovery is not None
-        batch = self._bus.poll(MOST_RECORDS, 0.0 if busy else POLL_S)
-        if batch.lost or batch.assigned is not None:
-            self._drop_partitions()
-        if batch.assigned is not None:
-            self._waiting = batch.assigned
-        if self._waiting is not None:
-            self._open(self._waiting)
+        batch = self._take()
+        if batch is None:
             return 0
         # 2. Read the registry, and apply it to the partitions that are ours.
-        self._read_registry(self._registry_reader.take(MOST_RECORDS, 0))
+        self._following.read_new()
+        if self.ownership.opening:  # the registry asked for it
+            return 0
         self._apply_registry()
         # 3. Gather outputs, ...
-        outputs = Outputs(self._config)
-        now = self._clock()
-        touched = self._process(batch.records, outputs, now) | self._scan(outputs)
-        idle = self._monotonic() - self._last_idle_commit > IDLE_COMMIT_S
-        for source in self._sources.values():
-            if source.tp in touched or (idle and source.applied != source.committed_applied):
-                source.commit_into(outputs, self._bus.transactional_id)
-        for trigger in self._triggers.values():
-            if trigger.tp in touched or trigger.changed:
-                trigger.commit_into(outputs, self._bus.transactional_id)
-        if idle:
-            self._last_idle_commit = self._monotonic()
-        if not outputs:
-            return 0
-        try:
+        outputs = Outputs(self._config, self.registry.format)
+        taken = len(self._rest)
+        self._process(outputs)
+        taken -= len(self._rest)
+        sources, triggers = self.ownership.sources, self.ownership.triggers
+        self._scanning.advance(sources, outputs, alone=taken == 0)
+        self.cuts.advance(triggers, outputs)
+        self._upkeep.sweep(outputs)
+        if self._gather(outputs):
             # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
-            self._bus.commit(outputs.records, outputs.offsets, batch.membership)
-        except TransactionAborted as e:
-            self._aborts += 1
-            if self._aborts >= MOST_ABORTS:
-                raise EngineError(
-                    f"{e} That was number {self._aborts} in a row; the engine starts anew."
-                ) from e
-            log.info("%s The partitions are opened again.", e)
-            self._waiting = (*self._sources, *self._triggers)
-            self._drop_partitions(keep_waiting=True)
-            return 0
-        # 6. Only now is what the tasks hold in memory true.
-        self._aborts = 0
-        for tp in outputs.offsets:
-            if tp in self._sources:
-                self._sources[tp].committed()
-        self._purge()
-        return len(batch.records)
+            self._commit(outputs, batch.membership)
+        self._upkeep.run()
+        if taken == 0 and not self._scanning.busy:
+            self._upkeep.look_for_dead()
+        return taken
 
     def close(self) -> None:
         """Leave the group, so that others take over at once."""
-        self._registry_reader.close()
-        self._scan_reader.close()
+        self._following.close()
+        self._scanning.close()
         self._bus.close()
+
+    # -- records
+
+    def _take(self) -> Batch | None:
+        """Records to work on, in `_rest`; None while partitions are being taken over."""
+        if self._rest:
+            # The membership holds until the next poll, which must not be long in coming either.
+            most, wait = 1, 0.0
+        else:
+            busy = self._scanning.busy or self.cuts.wants_commits or self.ownership.opening
+            most, wait = MOST_RECORDS, 0.005 if busy else POLL_S
+        try:
+            batch = self._bus.poll(most, wait)
+        except LostRange as e:
+            self._rest.clear()
+            self.ownership.rollback()
+            self._go_back()
+            self.ownership.reopen()  # taking it over finds what is missing, and says so
+            log.error("%s", e)
+            return None
+        if batch.lost or batch.assigned is not None:
+            self._rest.clear()
+            self._go_back()
+            if batch.assigned is None:
+                self.ownership.lose()
+            else:
+                self._burial.look()
+                self.ownership.assign(batch.assigned)
+        if self.ownership.opening:
+            self._following.read_new()
+            self.ownership.open()
+            return None
+        self._rest.extend(batch.records)
+        return batch
+
+    def _go_back(self) -> None:
+        """What was under way is void."""
+        self._scanning.drop()
+        self.cuts.drop()
+
+    def _process(self, outputs: Outputs) -> None:
+        """Match and step what is there, as far as a transaction holds it."""
+        sources, triggers, rest = self.ownership.sources, self.ownership.triggers, self._rest
+        now_ms = self.clock.now_ms()
+        consumed = 0
+        full = False
+        while rest and not full:
+            item = rest.popleft()
+            tp = item.source
+            source = sources.get(tp)
+            if isinstance(item, End):
+                task = source or triggers.get(tp)
+                if task is not None:
+                    task.at_end(item.offset)
+                continue
+            consumed += 1
+            if source is not None:
+                source.match(item, outputs, now_ms)
+                full = outputs.full
+            elif (trigger := triggers.get(tp)) is not None:
+                self._step(trigger, item, outputs, now_ms)
+                full = outputs.full or trigger.full
+        self.stats.consumed += consumed
+
+    def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> None:
+        try:
+            match = trigger.decode(record)
+        except UnknownVersion:
+            raise
+        except RecordError as e:
+            log.error("%s It went to the dead-letter topic.", e)
+            trigger.set_aside(record, str(e), outputs, now_ms)
+            return
+        needed = trigger.needs_registry(match)
+        if self.registry.position < needed:
+            self._following.catch_up(needed)
+        trigger.process(record, match, outputs, now_ms)
 
     # -- the registry
 
-    def _read_whole_registry(self) -> None:
-        """An engine judges nothing before it has read the registry to the end it had when it started."""
-        self._registry_reader.read({self._registry_topic: 0})
-        end = self._bus.end_offsets([self._registry_topic])[self._registry_topic]
-        self._catch_up(end)
-        made_with = self.registry.bus
-        if made_with is not None and made_with.partitions != self._trigger_partitions:
-            problem = (
-                f"Topic {self._config.topic('trigger')!r} has {self._trigger_partitions} partitions, and "
-                f"bus {self._config.name!r} was made with {made_with.partitions}: half-met conditions "
-                "would not be found. Make a bus of another name for another number of partitions."
-            )
-            raise TopicsError((problem,))
+    def _subscribe(self) -> None:
+        listed = () if self.registry.bus is None else self.registry.bus.topics
+        topics = (self._config.topic("event"), self._config.topic("trigger"), *listed)
+        if topics != self._subscribed:
+            self._subscribed = topics
+            self._bus.subscribe(topics)
 
-    def _catch_up(self, position: int) -> None:
-        """Read the registry at least up to `position`, which is known to exist."""
-        deadline = self._monotonic() + STALL_S
-        while self.registry.position < position:
-            items = self._registry_reader.take(MOST_RECORDS, POLL_S)
-            self._read_registry(items)
-            if items:
-                deadline = self._monotonic() + STALL_S
-            elif self._monotonic() > deadline:
-                raise EngineError(
-                    f"{self._registry_topic} could not be read up to offset {position}: nothing came for "
-                    f"{STALL_S:.0f} s, and it stands at {self.registry.position}."
-                )
-
-    def _read_registry(self, items: Iterable[Record | End]) -> None:
-        for item in items:
-            change = self.registry.apply(item)
-            for gone in change.removed:
-                self._index.remove(gone)
-                for trigger in self._triggers.values():
-                    trigger.forget([gone.incarnation])
-            for added in change.added:
-                self._index.add(added, added.condition, added.registration.key)
+    def _registry_changed(self, change: Change) -> None:
+        for gone in change.removed:
+            for trigger in self.ownership.triggers.values():
+                trigger.forget([gone.incarnation])
+        if change.bus:
+            self._subscribe()
+        if change.resumed in self.ownership.stopped:
+            self._rest.clear()
+            self._go_back()
+            self.ownership.reopen()
 
     def _apply_registry(self) -> None:
-        """Apply what was registered to every source partition, at its live position."""
+        """Apply what was registered to every partition: to sources at their live position."""
         until = self.registry.position
-        behind = [source for source in self._sources.values() if source.needs_apply(self.registry)]
-        if not behind:
-            return
         # One question for all partitions that stand at the same place, and all but newcomers do.
         by_place: dict[int, list[SourceTask]] = {}
-        for source in behind:
-            by_place.setdefault(source.applied, []).append(source)
+        for source in self.ownership.sources.values():
+            if source.needs_apply(self.registry):
+                by_place.setdefault(source.applied, []).append(source)
         for applied, sources in by_place.items():
             new = self.registry.between(applied, until)
             first: dict[TopicPartition, int | None] = {}
@@ -187,131 +251,66 @@ class Engine:
                 first = self._bus.offsets_since([s.tp for s in sources], since)
             for source in sources:
                 source.apply(until, first.get(source.tp))
+        for trigger in self.ownership.triggers.values():
+            if trigger.needs_apply:
+                trigger.apply()
 
-    # -- records
+    # -- the commit
 
-    def _process(self, records: Iterable[Record], outputs: Outputs, now: float) -> set[TopicPartition]:
-        touched = set()
-        for record in records:
-            tp = record.source
-            source = self._sources.get(tp)
-            if source is not None:
-                source.match(record, outputs, now)
-                touched.add(tp)
-                continue
-            trigger = self._triggers.get(tp)
-            if trigger is not None:
-                touched.add(tp)
-                try:
-                    match = trigger.decode(record)
-                except UnknownVersion:
-                    raise
-                except RecordError as e:
-                    log.error("%s It went to the dead-letter topic.", e)
-                    trigger.set_aside(record, str(e), outputs, now)
-                    continue
-                if self.registry.position < trigger.needs_registry(match):
-                    self._catch_up(trigger.needs_registry(match))
-                trigger.process(record, match, outputs, now)
-        return touched
+    def _gather(self, outputs: Outputs) -> bool:
+        """Put the offsets of what changed into the transaction; False where it can wait.
 
-    def _scan(self, outputs: Outputs) -> set[TopicPartition]:
-        """One slice of the scans in progress: one scan a partition at a time, all partitions at once."""
-        wanted = {tp: source.scans[0] for tp, source in self._sources.items() if source.scans}
-        if wanted.keys() != self._scanning.keys() or any(
-            wanted[tp] is not scan for tp, scan in self._scanning.items()
-        ):
-            self._scanning = wanted
-            self._scan_reader.read({tp: scan.position for tp, scan in wanted.items()})
-        if not wanted:
-            return set()
-        taken: dict[TopicPartition, list[Record]] = {}
-        ends: dict[TopicPartition, int] = {}
-        for item in self._scan_reader.take(MOST_SCANNED, 0.01):
-            if isinstance(item, End):
-                ends[item.source] = item.offset
-            else:
-                taken.setdefault(item.source, []).append(item)
-        touched = set()
-        for tp in taken.keys() | ends.keys():
-            scan = self._scanning.get(tp)
-            if scan is not None:
-                self._sources[tp].scan(scan, taken.get(tp, ()), ends.get(tp), outputs)
-                touched.add(tp)
-        return touched
+        All positions that moved go into it: what is written was derived from them.
+        """
+        triggers = self.ownership.triggers.values()
+        waited = self._monotonic() - self._last_commit
+        urgent = bool(outputs.records) or any(trigger.writes for trigger in triggers)
+        if not urgent and waited < (0 if self.cuts.wants_commits else LAZY_S):
+            return False
+        # A registry position alone is committed on idle partitions within a second.
+        idle = waited >= IDLE_S
+        changed = [
+            task
+            for task in self.ownership.tasks()
+            if task.changed or task.tp in self.ownership.fresh or (idle and task.behind)
+        ]
+        if not changed:
+            if not urgent:
+                return False
+            changed = self.ownership.tasks()  # fenced by the offsets of what it is written for
+        self._number += 1
+        for task in changed:
+            task.commit_into(outputs, self._bus.transactional_id, self._number)
+            if task.tp in self.ownership.fresh:
+                record = SourceRecord(v=outputs.version, topic_id=task.topic_id)
+                key = place_key("source", task.tp.topic, task.tp.partition)
+                outputs.write("subscription", 0, key, encode_json(record))
+        return bool(outputs)
 
-    # -- ownership
-
-    def _drop_partitions(self, keep_waiting: bool = False) -> None:
-        self._sources.clear()
-        self._triggers.clear()
-        self._scanning.clear()
-        if self._recovery is not None:
-            self._recovery.close()
-            self._recovery = None
-        if not keep_waiting:
-            self._waiting = None
-
-    def _open(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """Take over the assigned partitions, a bit in each pass: docs/engine.md "Taking over a partition"."""
-        if self._recovery is None:
-            # 1. The stable offsets, before 2. the ends of the state partitions.
-            committed = self._bus.committed(partitions)
-            if committed is None:
-                return  # a transaction of the old owner is open; it ends or times out
-            self._recovery = self._begin_recovery(committed)
-        # 3. The state partitions up to those ends.
-        if not self._recovery.advance():
+    def _commit(self, outputs: Outputs, membership: object) -> None:
+        began = self._monotonic()
+        try:
+            stamped = self._bus.commit(outputs.records, outputs.offsets, membership)
+        except TransactionAborted as e:
+            self.stats.aborted += 1
+            self._aborts += 1
+            if self._aborts >= MOST_ABORTS:
+                raise EngineError(
+                    f"{e} That was number {self._aborts} in a row; the engine starts anew."
+                ) from e
+            log.info("%s The engine goes back to the committed offsets.", e)
+            self._rest.clear()
+            self._go_back()
+            self.ownership.rollback()
             return
-        # 4. The registry up to where the old owner had read it.
-        for trigger in self._triggers.values():
-            self._catch_up(trigger.must_read_registry_to)
-            trigger.recovered()
-        for source in self._sources.values():
-            self._catch_up(source.applied)
-        # 5. Start.
-        self._recovery.close()
-        self._recovery = None
-        positions = {source.tp: source.position for source in self._sources.values()}
-        positions.update((trigger.tp, trigger.position) for trigger in self._triggers.values())
-        self._bus.start(positions)
-        log.info(
-            "Engine %s owns %d event and %d trigger partitions of bus %r.",
-            self._bus.transactional_id,
-            len(self._sources),
-            len(self._triggers),
-            self._config.name,
-        )
-        self._waiting = None
-        self._opened = True
-
-    def _begin_recovery(self, committed: dict[TopicPartition, Committed | None]) -> Recovery:
-        starts = self._bus.start_offsets(committed)
-        for tp, found in committed.items():
-            position = found or Committed(starts[tp], "")
-            if position.offset < starts[tp]:
-                log.error(
-                    "%s: records %d to %d were removed before they were read.",
-                    tp,
-                    position.offset,
-                    starts[tp] - 1,
-                )
-                position = Committed(starts[tp], position.metadata)
-            if tp.topic == self._config.topic("trigger"):
-                self._triggers[tp] = TriggerTask(tp, position, self.registry)
-            else:
-                self._sources[tp] = SourceTask(tp, position, self._index, self._trigger_partitions)
-        state = self._config.topic("state")
-        states = {TopicPartition(state, tp.partition): task for tp, task in self._triggers.items()}
-        return Recovery(self._bus.reader(), states, self._bus.end_offsets(states), self._monotonic)
-
-    def _purge(self) -> None:
-        """Delete what lies below the committed offsets of our trigger partitions."""
-        if self._monotonic() - self._last_purge < PURGE_S:
-            return
-        self._last_purge = self._monotonic()
-        below = {t.tp: t.position for t in self._triggers.values() if t.position > t.deleted_below}
-        if below:
-            self._bus.delete_below(below)
-        for trigger in self._triggers.values():
-            trigger.deleted_below = trigger.position
+        # 6. Only now is what the tasks hold in memory true.
+        self._aborts = 0
+        self._last_commit = self._monotonic()
+        self.stats.transactions += 1
+        self.stats.sample(self.stats.transaction_s, self._last_commit - began)
+        if stamped is not None:
+            self.clock.observe(stamped)
+        for task in self.ownership.tasks():
+            if task.tp in outputs.offsets:
+                task.committed()
+        self.ownership.fresh -= outputs.offsets.keys()

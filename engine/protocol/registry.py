@@ -61,8 +61,9 @@ class Registry:
     def __init__(self) -> None:
         self.position = 0  # offset of the next registry record
         self.bus: BusRecord | None = None
-        self.sources: dict[TopicPartition, SourceRecord] = {}
-        self.resumes: dict[TopicPartition, ResumeRecord] = {}
+        # Each with the place of its record: a resumption counts once, for the source record before it.
+        self.sources: dict[TopicPartition, tuple[int, SourceRecord]] = {}
+        self.resumes: dict[TopicPartition, tuple[int, ResumeRecord]] = {}
         self._by_incarnation: dict[str, Registered] = {}
         self._by_subscription: dict[str, Registered] = {}
         self._order: dict[int, Registered] = {}  # by first offset, in insertion = offset order
@@ -150,6 +151,12 @@ class Registry:
         change.added.append(registered)
         return change
 
+    def resumption(self, tp: TopicPartition) -> ResumeRecord | None:
+        """Where a partition that stopped is to go on, if that was said since it was last in use."""
+        said = self.resumes.get(tp)
+        used = self.sources.get(tp)
+        return said[1] if said is not None and (used is None or used[0] < said[0]) else None
+
     def orphans(self, before_ms: int) -> list[Registered]:
         """One-shot registrations that no lease has named since then."""
         return [
@@ -176,11 +183,11 @@ class Registry:
                 if record.value is None:
                     self.sources.pop(tp, None)
                 else:
-                    self.sources[tp] = decode_json(SourceRecord, record.value, str(record))
+                    self.sources[tp] = (record.offset, decode_json(SourceRecord, record.value, str(record)))
             elif record.value is None:
                 self.resumes.pop(tp, None)
             else:
-                self.resumes[tp] = decode_json(ResumeRecord, record.value, str(record))
+                self.resumes[tp] = (record.offset, decode_json(ResumeRecord, record.value, str(record)))
                 change.resumed = tp
         except RecordError as e:
             log.error("%s left out: %s", record, e)

@@ -8,13 +8,13 @@ Cases, in the order of docs/engine.md "Registrations, live and back":
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from ...conditions import MatcherIndex
+from ...conditions import Hit, MatcherIndex
 from ...events.errors import EventError
 from ...events.event import Event
 from ...events.kafka import decode
+from ...events.plain import event_of_record, is_plain
 from ..bus import Committed, Record, TopicPartition
 from ..log import log
 from ..records import (
@@ -26,35 +26,22 @@ from ..records import (
     encode_msgpack,
     partition_of,
 )
+from ..sizes import MAX_INLINE_BYTES, MAX_READ_BYTES
 from .outputs import Outputs
 from .registry import Registered, Registry
+from .scans import Group, Scans
+from .stats import Stats
 
-# Offset metadata holds 4,096 bytes; a scan takes at most 40 of them.
-MAX_SCANS = 64
-# A match holds the event and its targets, each of at most about 600 bytes, in one internal record.
-MAX_READ_BYTES = 6 * 1024 * 1024
-MAX_TARGETS = 2000
-VERSION = 1
-
-
-@dataclass
-class Scan:
-    """Registrations with a place in [start, end) have seen the partition up to `position` only."""
-
-    start: int
-    end: int
-    position: int
-
-    def covers(self, registry_offset: int) -> bool:
-        return self.start <= registry_offset < self.end
+# A match holds the event, at most 64 KiB of data, and targets of at most 600 bytes each.
+MAX_TARGETS = 1000
 
 
 class SourceTask:
     """Owner of one source partition.
 
-    `position`: the next live offset. `applied`: R, registrations below it are applied here. What `match`,
-    `scan` and `apply` change is durable when `commit_into`'s offsets are committed; after an aborted
-    transaction the task must be made anew from the committed offset.
+    `position`: the next live offset. `applied`: R, registrations below it are applied here. `last`: committer
+    and number of the last commit. What `match`, `scan`, `at_end` and `apply` change is durable when the
+    offsets of `commit_into` are committed; `rollback` goes back to what is.
     """
 
     def __init__(
@@ -62,24 +49,27 @@ class SourceTask:
         tp: TopicPartition,
         committed: Committed,
         index: MatcherIndex[Registered],
-        trigger_partitions: int,
+        partitions: int,
+        stats: Stats,
+        *,
+        plain: bool = False,
     ) -> None:
-        self.tp = tp
-        self.position = committed.offset
-        self.scans: list[Scan] = []
-        self.applied = 0
-        self._index = index
-        self._trigger_partitions = trigger_partitions
+        metadata = OffsetMetadata(R=0)
         if committed.metadata:
             metadata = decode_json(OffsetMetadata, committed.metadata, f"The committed offset of {tp}")
-            self.applied = metadata.R
-            self.scans = [Scan(*group) for group in metadata.g]
-        self.committed_applied = self.applied
+        self.tp = tp
+        self.topic_id = metadata.t
+        self.last = self._next = (metadata.c, metadata.n)
+        self._index, self._partitions, self._stats = index, partitions, stats
+        self._plain = plain  # a topic of others: any record is an event
+        self.position, self.applied, self.scans = committed.offset, metadata.R, Scans(metadata.g)
+        self._kept = (committed.offset, metadata.R, metadata.g)
+        self._new = not committed.metadata
 
     # -- registrations
 
     def needs_apply(self, registry: Registry) -> bool:
-        return self.applied < registry.position and len(self.scans) < MAX_SCANS
+        return self.applied < registry.position and not self.scans.full
 
     def apply(self, until: int, first_offset: int | None) -> None:
         """Apply registrations in [applied, until), whose earliest `since` is at `first_offset`.
@@ -88,64 +78,87 @@ class SourceTask:
         takes all of them (an interval with some live and some not could not be told from its metadata).
         """
         if first_offset is not None and first_offset < self.position:
-            self.scans.append(Scan(self.applied, until, first_offset))
+            self.scans.add(self.applied, until, first_offset)
         self.applied = until
 
     # -- events
 
-    def match(self, record: Record, outputs: Outputs, now: float) -> None:
+    def match(self, record: Record, outputs: Outputs, now_ms: int) -> None:
         """Live: the next record at the live position."""
         self.position = record.offset + 1
         try:
-            event = _read(record)
-        except EventError as e:
-            log.warning("%s went to the dead-letter topic: %.500s", record, e)
-            outputs.dead_letter(record, "event", str(e), now)
+            event = self._read(record)
+            targets = self._targets(record, self._index.lookup(event), None)
+        except Exception as e:  # noqa: BLE001  # I8: one bad event stops nothing else
+            self._set_aside(record, e, outputs, now_ms)
             return
-        self._write(record, event, self._live(record, event), outputs)
+        if targets:
+            self._write(record, event, targets, outputs)
 
-    def scan(self, scan: Scan, records: Iterable[Record], end: int | None, outputs: Outputs) -> bool:
-        """Back: the next records at the scan's position; `end`: the reader has read all below it.
+    def at_end(self, offset: int) -> None:
+        """All there is below `offset` was read: control records at the end count as passed."""
+        self.position = max(self.position, offset)
 
-        True when the scan met the live position and is done.
-        """
-        for record in records:
-            if record.offset < scan.position:
-                continue
-            if record.offset >= self.position:
-                scan.position = self.position
-                break
-            scan.position = record.offset + 1
-            try:
-                event = _read(record)
-            except EventError:
-                continue  # set aside when it was read live
-            self._write(record, event, self._back(scan, record, event), outputs)
-        if end is not None and end >= self.position:
-            scan.position = self.position
-        if scan.position < self.position:
-            return False
-        self.scans.remove(scan)
-        return True
+    def scan(self, record: Record, index: MatcherIndex[Registered], outputs: Outputs) -> None:
+        """Back: the next record at the position that is scanned, for the groups that stand there."""
+        if record.offset >= self.position:  # met: it was, or will be, read live
+            self.scans.advance(self.position, 0)
+            return
+        groups = self.scans.front(record.offset)
+        self.scans.advance(record.offset + 1)
+        try:
+            event = self._read(record)
+            targets = self._targets(record, index.lookup(event), groups)
+        except Exception as e:  # noqa: BLE001  # set aside when it was read live
+            log.debug("%s is passed over by a scan: %s", record, e)
+            return
+        if targets:
+            self._write(record, event, targets, outputs)
 
-    def _live(self, record: Record, event: Event) -> list[tuple[Registered, Target]]:
+    def scanned_to_end(self, offset: int) -> None:
+        """The reader of scans has all there is below `offset`."""
+        self.scans.advance(min(offset, self.position), 0)
+
+    def _read(self, record: Record) -> Event:
+        """The event in a record; EventError for none, and for one that no internal record has room for."""
+        headers, value = record.headers, record.value
+        if self._plain and is_plain(headers):
+            topic, partition = record.source
+            return event_of_record(
+                topic, partition, record.offset, record.timestamp_ms, record.key, value, headers
+            )
+        event = decode(record.key, value, headers)
+        if sum(map(len, event.attributes.values())) > MAX_READ_BYTES:
+            raise EventError(
+                f"its attributes have more than {MAX_READ_BYTES} bytes, which no record has room for"
+            )
+        return event
+
+    def _targets(
+        self, record: Record, hits: list[Hit[Registered]], groups: list[Group] | None
+    ) -> list[tuple[Registered, Target]]:
+        """What the event met: of the groups of a scan, or (None) of all that is live."""
         targets = []
-        for hit in self._index.lookup(event):
+        timestamp_ms, applied, scans = record.timestamp_ms, self.applied, self.scans
+        for hit in hits:
             registered = hit.handle
             place = registered.offset
-            if place >= self.applied or registered.registration.since_ms > record.timestamp_ms:
+            if registered.registration.since_ms > timestamp_ms:
                 continue
-            if any(scan.covers(place) for scan in self.scans):
+            if groups is None:
+                if place >= applied or (scans.groups and scans.covers(place)):
+                    continue
+            elif not any(group.covers(place) for group in groups):
                 continue
             targets.append((registered, Target(place, registered.incarnation, hit.matchers, hit.key)))
         return targets
 
-    def _back(self, scan: Scan, record: Record, event: Event) -> list[tuple[Registered, Target]]:
-        return [
-            (hit.handle, Target(hit.handle.offset, hit.handle.incarnation, hit.matchers, hit.key))
-            for hit in self._index.lookup(event)
-            if scan.covers(hit.handle.offset) and hit.handle.registration.since_ms <= record.timestamp_ms
-        ]
+    def _set_aside(self, record: Record, error: Exception, outputs: Outputs, now_ms: int) -> None:
+        if not isinstance(error, EventError):
+            log.error("%s: matching it failed", record, exc_info=error)
+        log.warning("%s went to the dead-letter topic: %.500s", record, error)
+        self._stats.dead_lettered += 1
+        outputs.dead_letter(record, "event", str(error) or repr(error), now_ms)
 
     def _write(
         self, record: Record, event: Event, targets: list[tuple[Registered, Target]], outputs: Outputs
@@ -154,47 +167,75 @@ class SourceTask:
 
         Several, where there are more than a record holds; the targets of one registration stay together.
         """
-        if not targets:
+        self._stats.matched += len(targets)
+        if event.data is not None and len(event.data) > MAX_INLINE_BYTES:
+            event = _by_reference(event, record)
+        topic, partition = record.source
+        head = (outputs.version, topic, partition, record.offset, record.timestamp_ms, event)
+        if len(targets) == 1:
+            registered, target = targets[0]
+            place = self._partition(registered, target.key)
+            outputs.write("trigger", place, None, encode_msgpack(MatchRecord(*head, [target], self.topic_id)))
             return
         by_partition: dict[int, list[Target]] = {}
         for registered, target in targets:
-            partition = partition_of(registered.registration.subscription, self._trigger_partitions)
-            by_partition.setdefault(partition, []).append(target)
-        for partition, all_together in by_partition.items():
+            by_partition.setdefault(self._partition(registered, target.key), []).append(target)
+        for place, all_together in by_partition.items():
             for together in _slices(all_together):
-                match = MatchRecord(
-                    VERSION,
-                    record.source.topic,
-                    record.source.partition,
-                    record.offset,
-                    record.timestamp_ms,
-                    event,
-                    together,
+                outputs.write(
+                    "trigger", place, None, encode_msgpack(MatchRecord(*head, together, self.topic_id))
                 )
-                outputs.write("trigger", partition, None, encode_msgpack(match))
+
+    def _partition(self, registered: Registered, key: str) -> int:
+        registration = registered.registration
+        return partition_of(registration.kind, registration.subscription, key, self._partitions)
 
     # -- the commit
 
-    def commit_into(self, outputs: Outputs, committer: str) -> None:
+    @property
+    def changed(self) -> bool:
+        """Whether there is something to commit, beside a registry position (see `behind`)."""
+        position, _, groups = self._kept
+        return (
+            self._new
+            or position != self.position
+            or (bool(groups or self.scans.groups) and groups != self.scans.metadata())
+        )
+
+    @property
+    def behind(self) -> bool:
+        """Whether the registry is applied further than is committed."""
+        return self._kept[1] != self.applied
+
+    def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
         """Add this partition's offset and metadata to the transaction."""
         metadata = OffsetMetadata(
-            R=self.applied, g=[(s.start, s.end, s.position) for s in self.scans], c=committer
+            v=outputs.version,
+            R=self.applied,
+            g=self.scans.metadata(),
+            c=committer,
+            n=number,
+            t=self.topic_id,
         )
         outputs.offsets[self.tp] = Committed(self.position, encode_json(metadata).decode())
+        self._next = (committer, number)
 
     def committed(self) -> None:
         """The transaction of `commit_into` is committed."""
-        self.committed_applied = self.applied
+        self._kept = (self.position, self.applied, self.scans.metadata())
+        self.last = self._next
+        self._new = False
+
+    def rollback(self) -> None:
+        """Go back to what is committed."""
+        self.position, self.applied, groups = self._kept
+        self.scans = Scans(groups)
 
 
-def _read(record: Record) -> Event:
-    """The event in a record; EventError for none, and for one that no internal record has room for."""
-    size = len(record.value or b"") + sum(len(name) + len(raw or b"") for name, raw in record.headers or ())
-    if size > MAX_READ_BYTES:
-        raise EventError(
-            f"the record has {size} bytes, and the engine takes at most {MAX_READ_BYTES}: send a reference"
-        )
-    return decode(record.key, record.value, record.headers)
+def _by_reference(event: Event, record: Record) -> Event:
+    """The event without its data, which stay where they are: the claim check of CloudEvents."""
+    topic, partition = record.source
+    return Event({**event.attributes, "dataref": f"kafka:{topic}/{partition}/{record.offset}"}, None)
 
 
 def _slices(targets: list[Target]) -> Iterator[list[Target]]:

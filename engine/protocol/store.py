@@ -17,6 +17,7 @@ from ...conditions.seen import SEEN_MS
 from ..bus import Record
 from ..errors import RecordError
 from ..records import (
+    CLOCK_KEY,
     READS,
     MetaRecord,
     StateRecord,
@@ -108,6 +109,8 @@ class Store:
 
     def load(self, record: Record) -> None:
         """Take one record of the state partition, in offset order; RecordError for what is none."""
+        if record.key == CLOCK_KEY:
+            return
         incarnation, key = parse_state_key(record.key or b"")
         value = record.value
         kept = self._kept.get(incarnation)
@@ -235,8 +238,8 @@ class Store:
         return None if first is None else first.at_ms
 
     def due(self, until_ms: int) -> Iterator[Wakeup]:
-        """The keys due up to then, earliest first. Each must be closed, or put with a later wakeup, before
-        the next one is asked for."""
+        """The keys due up to then, earliest first. Each must be closed, put with a later wakeup, or set
+        back, before the next one is asked for."""
         while (first := self._first()) is not None and first.at_ms <= until_ms:
             yield first
 
@@ -245,10 +248,12 @@ class Store:
         first = self._timers.first()
         return first is not None and first.at_ms <= until_ms
 
-    def places_due(self, until_ms: int) -> set[int]:
-        """The registry offsets of the incarnations that have a key due up to then."""
-        found = self._timers.incarnations_due(until_ms) | self._closings.incarnations_due(until_ms)
-        return {self._kept[incarnation].registry_offset for incarnation in found}
+    def set_back(self, kept: Kept) -> None:
+        """Take the key that `due` gave out of the way for now; `put_back` makes it due again."""
+        (self._timers if kept.timed else self._closings).take_first()
+
+    def put_back(self, kept: Kept, due: Wakeup) -> None:
+        self._push(kept, due.at_ms, due.incarnation, due.key)
 
     def _first(self) -> Wakeup | None:
         timer, closing = self._timers.first(), self._closings.first()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -23,7 +23,9 @@ from ..records import (
 from .judge import Judge, as_it_came, wakeup_ms
 from .outputs import MAX_PASS_BYTES, MAX_PASS_RECORDS, Outputs
 from .registry import Registered, Registry
+from .stats import Stats
 from .store import Kept, Store
+from .wakeups import Wakeup
 
 # A key whose tick raised is looked at again after so long.
 _RETRY_MS: Final = 3_600_000
@@ -42,24 +44,29 @@ class TriggerTask:
     """
 
     def __init__(
-        self, tp: TopicPartition, committed: Committed, registry: Registry, partitions: int, ttl_ms: int
+        self,
+        tp: TopicPartition,
+        committed: Committed,
+        registry: Registry,
+        partitions: int,
+        ttl_ms: int,
+        stats: Stats,
     ) -> None:
         self.tp = tp
         self.position = self.committed_position = self.deleted_below = committed.offset
         self.applied = self.committed_applied = 0  # the registry position applied to this partition
         self.last: tuple[str, int] = ("", 0)  # committer and number of the last commit that carried it
         self.topic_id = ""
-        self.dropped_keys = 0  # of durable subscriptions that became another incarnation
         if committed.metadata:
             metadata = decode_json(OffsetMetadata, committed.metadata, f"The committed offset of {tp}")
             self.applied = self.committed_applied = metadata.R
             self.last, self.topic_id = (metadata.c, metadata.n), metadata.t
         self._registry, self._partitions, self._ttl_ms = registry, partitions, ttl_ms
+        self._stats = stats
         self._store = Store()
-        self._judge = Judge(tp, self._store, partitions, ttl_ms)
+        self._judge = Judge(tp, self._store, partitions, ttl_ms, stats)
         self._next = self.last
         self._forgotten: set[str] = set()  # since the last commit
-        self._sources: dict[tuple[str, int], str] = {}
 
     # -- recovery
 
@@ -117,7 +124,7 @@ class TriggerTask:
     def _tell_dropped(self, incarnation: str, count: int) -> None:
         successor = self._registry.successor(incarnation)
         if successor is not None and successor.incarnation != incarnation and not successor.one_shot:
-            self.dropped_keys += count
+            self._stats.keys_dropped += count
             log.warning(
                 "Durable subscription %r was changed: what %d keys had half met on %s is dropped.",
                 successor.registration.subscription,
@@ -144,6 +151,7 @@ class TriggerTask:
     def set_aside(self, record: Record, reason: str, outputs: Outputs, now_ms: int) -> None:
         """Move past a record that holds no match, by way of the dead-letter topic."""
         self.position = record.offset + 1
+        self._stats.dead_lettered += 1
         outputs.dead_letter(record, "trigger", reason, now_ms)
 
     def at_end(self, offset: int) -> None:
@@ -153,10 +161,7 @@ class TriggerTask:
     def process(self, record: Record, match: MatchRecord, outputs: Outputs, now_ms: int) -> None:
         """Step every target of the next record. A target that raises goes to the dead letters alone."""
         self.position = record.offset + 1
-        place = (match.topic, match.partition)
-        source = self._sources.get(place)
-        if source is None:
-            source = self._sources[place] = f"{match.topic}/{match.partition}"
+        source = match.source
         if len(match.targets) == 1:
             self._reach(source, match.targets, match, outputs, now_ms)
             return
@@ -181,6 +186,7 @@ class TriggerTask:
             return
         self._store.touch(incarnation)
         kept.marks[source] = match.offset
+        self._stats.stepped += len(targets)
         for target in targets:
             try:
                 self._judge.match(registered, kept, target, match, outputs, now_ms)
@@ -188,6 +194,7 @@ class TriggerTask:
                 name = registered.registration.subscription
                 log.exception("An event could not be judged for %r; it went to the dead letters.", name)
                 reason = f"It could not be judged for {name!r}: {type(e).__name__}: {e}"
+                self._stats.dead_lettered += 1
                 outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms)
 
     def _kept_for(self, registered: Registered) -> Kept:
@@ -220,19 +227,40 @@ class TriggerTask:
         """The earliest time at which a key must be looked at, ms since the epoch."""
         return self._store.next_wakeup
 
-    def due_registrations(self, until_ms: int) -> list[int]:
-        """The registry offsets of what has a key due up to then, each once, ascending."""
-        return sorted(self._store.places_due(until_ms))
-
     def has_timer_due(self, until_ms: int) -> bool:
         """Whether a tick up to then may make something fire; else keys are to be closed at most."""
         return self._store.timer_due(until_ms)
 
-    def tick(self, until_ms: int, outputs: Outputs, now_ms: int, incomplete: bool) -> bool:
+    def tick(
+        self,
+        until_ms: int,
+        outputs: Outputs,
+        now_ms: int,
+        ready: Callable[[int], bool],
+        incomplete: bool,
+    ) -> bool:
         """Give due keys their tick; True when none is left, False when the pass is full.
 
-        incomplete: the promise that a tick makes (docs/conditions.md W2) could not be kept; firings say so.
+        ready: whether the registration at a place of the registry has seen what the tick promises; the keys
+        of others stay due. incomplete: the promise that a tick makes (docs/conditions.md W2) could not be
+        kept; firings say so.
         """
+        set_back: list[tuple[Kept, Wakeup]] = []
+        try:
+            return self._tick(until_ms, outputs, now_ms, ready, incomplete, set_back)
+        finally:
+            for kept, due in set_back:
+                self._store.put_back(kept, due)
+
+    def _tick(
+        self,
+        until_ms: int,
+        outputs: Outputs,
+        now_ms: int,
+        ready: Callable[[int], bool],
+        incomplete: bool,
+        set_back: list[tuple[Kept, Wakeup]],
+    ) -> bool:
         for due in self._store.due(until_ms):
             if outputs.full or self.full:
                 return False
@@ -243,10 +271,16 @@ class TriggerTask:
             if registered is None or registered.offset != kept.registry_offset:
                 self.forget([due.incarnation])
                 if self._store.get(due.incarnation) is not None:  # its registration is not read yet
-                    self._store.put(due.incarnation, kept, due.key, until_ms + 1, entry[1])
+                    self._store.set_back(kept)
+                    set_back.append((kept, due))
+                continue
+            if not ready(registered.offset):
+                self._store.set_back(kept)
+                set_back.append((kept, due))
                 continue
             kept = self._kept_for(registered)
             key = due.key if kept.single is None else kept.single
+            self._stats.ticks += 1
             try:
                 self._judge.tick(registered, kept, key, entry[1], until_ms, incomplete, outputs, now_ms)
             except Exception:  # noqa: BLE001  # it concerns this key alone
@@ -262,8 +296,18 @@ class TriggerTask:
 
     @property
     def changed(self) -> bool:
-        """Whether there is something to commit, beside a new registry position (see `committed_applied`)."""
+        """Whether there is something to commit, beside a registry position (see `behind`)."""
         return self._store.pending > 0 or self.position != self.committed_position
+
+    @property
+    def writes(self) -> bool:
+        """Whether states are to be written."""
+        return self._store.pending > 0
+
+    @property
+    def behind(self) -> bool:
+        """Whether the registry is applied further than is committed."""
+        return self.applied != self.committed_applied
 
     @property
     def full(self) -> bool:

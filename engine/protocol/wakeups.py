@@ -60,21 +60,9 @@ class Wakeups:
                 heapq.heapreplace(heap, (now, incarnation, key))
         return None
 
-    def incarnations_due(self, until_ms: int) -> set[str]:
-        """The incarnations that have a key due up to then."""
-        heap, found = self._heap, set[str]()
-        left = [0]
-        while left:
-            place = left.pop()
-            if place >= len(heap) or heap[place][0] > until_ms:
-                continue  # nothing below is earlier
-            left += (2 * place + 1, 2 * place + 2)
-            _, incarnation, key = heap[place]
-            if incarnation not in found:
-                now = self._wakeup_of(incarnation, key)
-                if now is not None and now <= until_ms:
-                    found.add(incarnation)
-        return found
+    def take_first(self) -> None:
+        """Take out what `first` gave; `push` puts it back."""
+        heapq.heappop(self._heap)
 
     def _clean(self) -> None:
         keys = {(incarnation, key) for _, incarnation, key in self._heap}

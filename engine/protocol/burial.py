@@ -1,0 +1,67 @@
+"""Burial: ending the open transactions of engines that died, so that they hold nobody back.
+
+docs/engine.md "Dead transactions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ..bus import Bus, TopicPartition
+from ..errors import RecordError
+from ..log import log
+from ..records import OffsetMetadata, decode_json
+from .stats import Stats
+
+HELD_BACK_S: Final = 0.5
+ROUND_S: Final = 1.0
+
+
+class Burial:
+    """Notices that this engine is held back, and buries engines that are no members any more.
+
+    An open transaction tells nobody whose it is. It can be of an engine that was a member when this one
+    looked, or of one that committed last on a partition.
+    """
+
+    def __init__(self, bus: Bus, stats: Stats, monotonic: Callable[[], float]) -> None:
+        self._bus, self._stats, self._monotonic = bus, stats, monotonic
+        self._seen: set[str] = set()
+        self._held_since: float | None = None
+        self._last_round = monotonic() - ROUND_S
+
+    def look(self) -> None:
+        """Remember who is a member now; at each new assignment, which tells of all who joined."""
+        self._seen |= self._bus.members()
+
+    def goes_on(self) -> None:
+        """Nothing holds this engine back."""
+        self._held_since = None
+
+    def held_back(self, partitions: Iterable[TopicPartition]) -> None:
+        """Something waits for an open transaction; `partitions`: those of the whole group."""
+        now = self._monotonic()
+        if self._held_since is None:
+            self._held_since = now
+        if now - self._held_since < HELD_BACK_S or now - self._last_round < ROUND_S:
+            return
+        self._last_round = now
+        members = self._bus.members()
+        dead = (self._seen | self._committers(partitions)) - members
+        self._seen = set(members)
+        for committer in sorted(dead - {self._bus.transactional_id}):
+            log.warning("Engine %s is no member any more: what it has open is ended.", committer)
+            self._bus.bury(committer)
+            self._stats.buried += 1
+
+    def _committers(self, partitions: Iterable[TopicPartition]) -> set[str]:
+        found = set()
+        for committed in (self._bus.committed(partitions, stable=False) or {}).values():
+            if committed is None or not committed.metadata:
+                continue
+            try:
+                found.add(decode_json(OffsetMetadata, committed.metadata, "An offset's metadata").c)
+            except RecordError as e:
+                log.error("%s", e)
+        return found - {""}

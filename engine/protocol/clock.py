@@ -1,0 +1,38 @@
+"""The brokers' clock, as the timestamps of this engine's own records tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+FRESH_S: Final = 30.0
+
+
+class BrokerClock:
+    """Time by which events are stamped; an engine's own clock decides nothing that others see.
+
+    Between two observations it runs on with the monotonic clock. It never runs backwards.
+    """
+
+    def __init__(self, wall: Callable[[], float], monotonic: Callable[[], float]) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._seen_ms: int | None = None
+        self._seen_at = 0.0
+        self._last_ms = 0
+
+    def observe(self, append_ms: int) -> None:
+        """A broker has stamped a record of ours just now."""
+        self._seen_ms, self._seen_at = append_ms, self._monotonic()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the last observation is young enough to judge timers by."""
+        return self._seen_ms is not None and self._monotonic() - self._seen_at <= FRESH_S
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch; the machine's own time as long as nothing was observed."""
+        if self._seen_ms is None:
+            return int(self._wall() * 1000)
+        now = self._seen_ms + int((self._monotonic() - self._seen_at) * 1000)
+        self._last_ms = max(self._last_ms, now)
+        return self._last_ms

@@ -1,0 +1,69 @@
+"""Following the registry: reading the subscription topic into the registry and the index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ...conditions import MatcherIndex
+from ..bus import Bus, End, Record, TopicPartition
+from ..config import BusConfig
+from ..errors import EngineError
+from .registry import Change, Registered, Registry
+
+TAKE: Final = 2000
+TAKE_TIMEOUT_S: Final = 0.1
+STALL_S: Final = 30.0  # a reader that gets nothing for so long will not get there
+
+
+class Following:
+    """Reads the registry as it grows. `changed` is called with each change that is more than an addition."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        config: BusConfig,
+        registry: Registry,
+        index: MatcherIndex[Registered],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._bus, self._registry, self._index, self._monotonic = bus, registry, index, monotonic
+        self.topic = TopicPartition(config.topic("subscription"), 0)
+        self._reader = bus.reader()
+        self._reader.read({self.topic: 0})
+        self.changed: Callable[[Change], None] = lambda _: None
+
+    def read_whole(self) -> None:
+        """An engine judges nothing before it has read the registry to the end it had when it started."""
+        self.catch_up(self._bus.end_offsets([self.topic])[self.topic])
+
+    def read_new(self) -> None:
+        """What has arrived."""
+        self._apply(self._reader.take(TAKE, 0))
+
+    def catch_up(self, position: int) -> None:
+        """Read at least up to `position`, which is known to exist."""
+        deadline = self._monotonic() + STALL_S
+        while self._registry.position < position:
+            items = self._reader.take(TAKE, TAKE_TIMEOUT_S)
+            self._apply(items)
+            if items:
+                deadline = self._monotonic() + STALL_S
+            elif self._monotonic() > deadline:
+                raise EngineError(
+                    f"{self.topic} could not be read up to offset {position}: nothing came for "
+                    f"{STALL_S:.0f} s, and it stands at {self._registry.position}."
+                )
+
+    def _apply(self, items: Iterable[Record | End]) -> None:
+        for item in items:
+            change = self._registry.apply(item)
+            for gone in change.removed:
+                self._index.remove(gone)
+            for added in change.added:
+                self._index.add(added, added.condition, added.registration.key)
+            if change.removed or change.bus or change.resumed:
+                self.changed(change)
+
+    def close(self) -> None:
+        self._reader.close()

@@ -1,0 +1,279 @@
+"""Ownership: which partitions are this engine's, taking them over, and which of them had to stop.
+
+docs/engine.md "Taking over a partition" has the numbered steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ...conditions import MatcherIndex
+from ..bus import Bus, Committed, Topic, TopicPartition
+from ..config import BusConfig
+from ..errors import EngineError
+from ..log import log
+from ..records import OffsetMetadata, ResumeRecord, decode_json, encode_json
+from .burial import Burial
+from .following import Following
+from .recovery import Recovery
+from .registry import Registered, Registry
+from .source_task import SourceTask
+from .stats import Stats
+from .trigger_task import TriggerTask
+
+RESUME: Final = "airflow interlock topics resume {topic} {partition} --from start|end|OFFSET"
+
+
+@dataclass
+class _Start:
+    """Where a partition begins for this engine."""
+
+    committed: Committed
+    topic_id: str
+
+
+class Ownership:
+    """The partitions assigned to this engine.
+
+    `sources`, `triggers`: those that are open. `stopped`: why others are not read, by partition. `fresh`:
+    those whose first commit must leave a source record.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        config: BusConfig,
+        following: Following,
+        registry: Registry,
+        index: MatcherIndex[Registered],
+        burial: Burial,
+        stats: Stats,
+        monotonic: Callable[[], float],
+        ttl_ms: int,
+    ) -> None:
+        self._bus, self._config, self._following = bus, config, following
+        self._registry, self._index, self._burial = registry, index, burial
+        self._stats, self._monotonic, self._ttl_ms = stats, monotonic, ttl_ms
+        self.sources: dict[TopicPartition, SourceTask] = {}
+        self.triggers: dict[TopicPartition, TriggerTask] = {}
+        self.stopped: dict[TopicPartition, str] = {}
+        self.fresh: set[TopicPartition] = set()
+        self._waiting: tuple[TopicPartition, ...] | None = None  # assigned, not opened yet
+        self._before: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the assignment before
+        self._recovery: Recovery | None = None
+        self._began = 0.0
+        self._ever_open = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the group has given partitions, and they are recovered."""
+        return self._ever_open and self._waiting is None
+
+    @property
+    def opening(self) -> bool:
+        return self._waiting is not None
+
+    def tasks(self) -> list[SourceTask | TriggerTask]:
+        return [*self.sources.values(), *self.triggers.values()]
+
+    def lose(self) -> None:
+        """The assignment is gone. The tasks are kept: what comes back unchanged is not read again."""
+        for task in self.tasks():
+            task.rollback()
+            self._before[task.tp] = task
+        self._forget_open()
+        self._waiting = None
+
+    def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """A new assignment, which `open` takes over."""
+        self.lose()
+        self._waiting = partitions
+        self._began = self._monotonic()
+
+    def reopen(self) -> None:
+        """Open all partitions again: something that stopped one of them was mended."""
+        if self._waiting is None:
+            self.assign((*self.sources, *self.triggers, *self.stopped))
+
+    def rollback(self) -> None:
+        """A transaction was aborted: go back to what is committed, without reading state again."""
+        for task in self.tasks():
+            task.rollback()
+        self.start()
+
+    def start(self) -> None:
+        """Fetch the open partitions from their positions."""
+        self._bus.start({task.tp: task.position for task in self.tasks()})
+
+    def stop(self, tp: TopicPartition, reason: str) -> None:
+        """Read this partition no more; the others go on."""
+        text = (
+            f"{tp} is not read: {reason} Go on with: {RESUME.format(topic=tp.topic, partition=tp.partition)}"
+        )
+        if self.stopped.get(tp) != text:
+            log.error("%s", text)
+        self.stopped[tp] = text
+        self.sources.pop(tp, None)
+        self.triggers.pop(tp, None)
+
+    def _forget_open(self) -> None:
+        self.sources, self.triggers, self.stopped = {}, {}, {}
+        if self._recovery is not None:
+            self._recovery.close()
+            self._recovery = None
+
+    # -- taking over
+
+    def open(self) -> bool:
+        """Take over the assigned partitions, a bit in each pass; True when they are open."""
+        if self._waiting is None:
+            return True
+        if self._recovery is None:
+            # 1. The stable offsets, before 2. the ends of the state partitions.
+            committed = self._bus.committed(self._waiting)
+            if committed is None:
+                self._burial.held_back(self._waiting)
+                return False  # a transaction of the old owner is open; it ends, times out or is buried
+            self._recovery = self._begin(committed)
+        # 3. The state partitions up to those ends.
+        if not self._recovery.advance():
+            if self._recovery.held_back:
+                self._burial.held_back(self._waiting)
+            return False
+        # 4. The registry up to where the old owner had read it.
+        for task in self.tasks():
+            self._following.catch_up(task.applied)
+        for trigger in self.triggers.values():
+            trigger.recovered()  # those that were kept as well: the registry went on meanwhile
+        # 5. Start.
+        self._recovery.close()
+        self._recovery = None
+        self._burial.goes_on()
+        self.start()
+        self._stats.recovery_s = self._monotonic() - self._began
+        log.info(
+            "Engine %s owns %d source and %d trigger partitions of bus %r.",
+            self._bus.transactional_id,
+            len(self.sources),
+            len(self.triggers),
+            self._config.name,
+        )
+        self._waiting, self._before = None, {}
+        self._ever_open = True
+        return True
+
+    def _begin(self, committed: Mapping[TopicPartition, Committed | None]) -> Recovery:
+        """Make the tasks, and a recovery for those whose state must be read."""
+        topics = self._bus.topics(sorted({tp.topic for tp in committed}))
+        lows, highs = self._bus.start_offsets(committed), self._bus.end_offsets(committed)
+        new: dict[TopicPartition, TriggerTask] = {}
+        for tp, found in committed.items():
+            kept = self._before.get(tp)
+            if kept is not None and _is_mine(kept, found):
+                self._take(kept)
+                continue
+            self._before.pop(tp, None)
+            start = self._starting(tp, found, topics.get(tp.topic), lows[tp], highs[tp])
+            if start is None:
+                continue
+            if tp.topic == self._config.topic("trigger"):
+                trigger = TriggerTask(
+                    tp,
+                    start.committed,
+                    self._registry,
+                    self.partitions,
+                    self._ttl_ms,
+                    self._stats,
+                )
+                trigger.topic_id = start.topic_id
+                self.triggers[tp] = new[tp] = trigger
+            else:
+                source = SourceTask(
+                    tp,
+                    start.committed,
+                    self._index,
+                    self.partitions,
+                    self._stats,
+                    plain=tp.topic != self._config.topic("event"),
+                )
+                source.topic_id = start.topic_id
+                self.sources[tp] = source
+        state = self._config.topic("state")
+        states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
+        return Recovery(
+            self._bus.reader(), states, self._bus.end_offsets(states), self._stats, self._monotonic
+        )
+
+    @property
+    def partitions(self) -> int:
+        """Of the trigger topic."""
+        bus = self._registry.bus
+        if bus is None:
+            raise EngineError(
+                f"Bus {self._config.name!r} has no bus record: airflow interlock topics create writes it."
+            )
+        return bus.partitions
+
+    def _take(self, task: SourceTask | TriggerTask) -> None:
+        if isinstance(task, SourceTask):
+            self.sources[task.tp] = task
+        else:
+            self.triggers[task.tp] = task
+
+    def _starting(
+        self, tp: TopicPartition, found: Committed | None, topic: Topic | None, low: int, high: int
+    ) -> _Start | None:
+        """Where to begin; None, and the partition stops, where records are missing or others than before."""
+        if topic is None:
+            self.stop(tp, "its topic is not there.")
+            return None
+        resumption = self._registry.resumption(tp)
+        if resumption is not None and resumption.topic_id != topic.id:
+            resumption = None
+        metadata = OffsetMetadata(R=0)
+        if found is not None and found.metadata:
+            metadata = decode_json(OffsetMetadata, found.metadata, f"The committed offset of {tp}")
+        reason = None
+        if found is None:
+            if tp in self._registry.sources:
+                reason = "the group's committed offset is gone (groups without members lose theirs)."
+        elif metadata.t not in ("", topic.id):
+            reason = "its topic was deleted and made again; what was committed is of the old one."
+        elif found.offset < low:
+            reason = f"records {found.offset} to {low - 1} were removed before they were read (retention)."
+        elif found.offset > high:
+            reason = f"the committed offset {found.offset} lies beyond its end {high}."
+        if reason is not None:
+            if resumption is None:
+                self.stop(tp, reason)
+                return None
+            return self._resumed(tp, resumption, metadata, low, high)
+        if found is not None:
+            return _Start(found, topic.id)
+        self.fresh.add(tp)
+        listed = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
+        return _Start(Committed(high if listed else low, ""), topic.id)
+
+    def _resumed(
+        self, tp: TopicPartition, resumption: ResumeRecord, metadata: OffsetMetadata, low: int, high: int
+    ) -> _Start:
+        """Go on where an administrator said. What scans had not seen yet, they go on with as far as it is."""
+        offset = min(max(resumption.offset, low), high)
+        if metadata.t not in ("", resumption.topic_id):
+            metadata = OffsetMetadata(R=0)
+        groups = [(start, end, min(max(at, low), offset)) for start, end, at in metadata.g]
+        log.warning("%s goes on at offset %d, as it was told.", tp, offset)
+        self.fresh.add(tp)
+        kept = OffsetMetadata(R=metadata.R, g=groups, t=resumption.topic_id)
+        text = encode_json(kept).decode() if metadata.R else ""
+        return _Start(Committed(offset, text), resumption.topic_id)
+
+
+def _is_mine(task: SourceTask | TriggerTask, found: Committed | None) -> bool:
+    """Whether the last commit on a partition is the one that this engine made."""
+    if found is None or not found.metadata or not task.last[0]:
+        return False
+    metadata = decode_json(OffsetMetadata, found.metadata, f"The committed offset of {task.tp}")
+    return (metadata.c, metadata.n) == task.last

@@ -1,0 +1,89 @@
+"""Scanning: reading source partitions behind their live position, for registrations that look back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from ..bus import Bus, End, Record, TopicPartition
+from .outputs import Outputs
+from .registry import Registry
+from .scans import ScanIndex
+from .source_task import SourceTask
+from .stats import Stats
+
+MOST_BESIDE_LIVE: Final = 500  # records of a slice: live events wait for a quarter of a batch at most
+MOST_ALONE: Final = 2000
+WAIT_S: Final = 0.01
+
+
+class Scanning:
+    """One reader for the scans of all partitions of an engine, a slice in each pass."""
+
+    def __init__(self, bus: Bus, registry: Registry, stats: Stats) -> None:
+        self._reader = bus.reader()
+        self._index = ScanIndex(registry)
+        self._stats = stats
+        self._next: dict[TopicPartition, int] = {}  # where the reader goes on, of what is read
+        self._rest: dict[TopicPartition, deque[Record | End]] = {}
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._next)
+
+    def drop(self) -> None:
+        """The partitions are gone, or went back."""
+        self._next.clear()
+        self._rest.clear()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def advance(
+        self, sources: Mapping[TopicPartition, SourceTask], outputs: Outputs, *, alone: bool
+    ) -> set[TopicPartition]:
+        """Read and match a slice; the partitions on which a scan met the live position, or wrote matches."""
+        wanted = {tp: source.scans.position() for tp, source in sources.items() if source.scans}
+        if not wanted:
+            if self._next:
+                self._reader.read({})
+                self.drop()
+            self._index.idle()
+            return set()
+        if wanted != self._next:
+            self._next = wanted
+            self._rest.clear()
+            self._reader.read(wanted)
+        if not self._rest and not outputs.full:
+            most = MOST_ALONE if alone else MOST_BESIDE_LIVE
+            for item in self._reader.take(most, WAIT_S if alone else 0):
+                self._rest.setdefault(item.source, deque()).append(item)
+        touched = set()
+        for tp in list(self._rest):
+            source = sources[tp]
+            before = len(outputs.records)
+            self._match(source, self._rest.pop(tp), outputs)
+            met = source.scans.finish(source.position)
+            if met or len(outputs.records) != before:
+                touched.add(tp)
+            if source.scans:
+                self._next[tp] = source.scans.standing
+            else:
+                self._next.pop(tp)
+                self._rest.pop(tp, None)
+        return touched
+
+    def _match(self, source: SourceTask, items: deque[Record | End], outputs: Outputs) -> None:
+        while items and not outputs.full:
+            item = items.popleft()
+            if isinstance(item, End):
+                source.scanned_to_end(item.offset)
+                continue
+            if source.scans.standing >= source.position:
+                return  # met: the rest was read live
+            index = self._index.of(source.scans.front(item.offset))
+            source.scan(item, index, outputs)
+            self._stats.scanned += 1
+        if items:
+            self._rest[source.tp] = items

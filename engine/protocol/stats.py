@@ -1,0 +1,40 @@
+"""What an engine counts: plain numbers, which whoever runs it reads and publishes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Stats:
+    """Counters since the engine began, and samples since they were last taken.
+
+    `transaction_s`: seconds of each commit. `latency_s`: seconds from the append of a firing's last event to
+    the decision.
+    """
+
+    consumed: int = 0
+    matched: int = 0
+    stepped: int = 0
+    fired: int = 0
+    expired: int = 0
+    incomplete: int = 0
+    dead_lettered: int = 0
+    filter_errors: int = 0
+    keys_dropped: int = 0
+    transactions: int = 0
+    aborted: int = 0
+    ticks: int = 0
+    cuts: int = 0
+    buried: int = 0
+    scanned: int = 0
+    recovered_records: int = 0
+    recovery_s: float = 0.0
+    transaction_s: list[float] = field(default_factory=list)
+    latency_s: list[float] = field(default_factory=list)
+
+    def sample(self, samples: list[float], value: float) -> None:
+        """Keep a sample; beyond 10,000 that nobody took, the oldest half goes."""
+        if len(samples) >= 10_000:
+            del samples[:5_000]
+        samples.append(value)

@@ -1,0 +1,133 @@
+"""Upkeep: what an engine does now and then beside its events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ..bus import Bus, TopicPartition
+from ..config import KINDS, BusConfig
+from ..errors import TopicsError
+from ..log import log
+from ..records import partition_of
+from .burial import Burial
+from .clock import BrokerClock
+from .cut import source_partitions
+from .outputs import Outputs
+from .ownership import Ownership
+from .registry import Registry
+
+PURGE_S: Final = 60.0
+TOPICS_S: Final = 30.0
+ORPHANS_S: Final = 60.0
+ORPHAN_MS: Final = 24 * 3600 * 1000  # a pool may be down for a night; a wait that comes back registers again
+HELD_BACK_LOOK_S: Final = 0.5
+
+
+class Upkeep:
+    """Removing what is done with, and noticing what was altered by hand."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        config: BusConfig,
+        registry: Registry,
+        ownership: Ownership,
+        burial: Burial,
+        clock: BrokerClock,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._bus, self._config, self._registry = bus, config, registry
+        self._ownership, self._burial, self._clock, self._monotonic = ownership, burial, clock, monotonic
+        now = monotonic()
+        self._purged = self._asked = self._swept = self._looked = now
+        self._stood: dict[TopicPartition, int] = {}
+
+    def run(self) -> None:
+        """What is due of it."""
+        now = self._monotonic()
+        if now - self._purged >= PURGE_S:
+            self._purged = now
+            self._purge()
+        if now - self._asked >= TOPICS_S:
+            self._asked = now
+            self.check_topics()
+
+    def check_topics(self) -> None:
+        """TopicsError for an internal topic that is another one; a source that is, stops."""
+        bus = self._registry.bus
+        made_with = {} if bus is None else bus.topic_ids
+        names = {self._config.topic(kind): kind for kind in KINDS}
+        tasks = self._ownership.tasks()
+        found = self._bus.topics([*names, *{task.tp.topic for task in tasks} - names.keys()])
+        problems = []
+        for name, kind in names.items():
+            topic = found.get(name)
+            if topic is None:
+                problems.append(f"Topic {name!r} is gone.")
+            elif kind != "event" and made_with.get(kind, topic.id) != topic.id:
+                problems.append(
+                    f"Topic {name!r} was deleted and made again: what it held is lost, "
+                    "and half-met conditions with it."
+                )
+            elif kind in ("trigger", "state", "action") and topic.partitions != self._ownership.partitions:
+                problems.append(
+                    f"Topic {name!r} has {topic.partitions} partitions, and the bus was made with "
+                    f"{self._ownership.partitions}: half-met conditions would not be found."
+                )
+        if problems:
+            raise TopicsError((*problems, "Make a bus of another name, and let the waits register there."))
+        for task in tasks:
+            topic = found.get(task.tp.topic)
+            if topic is None or (task.topic_id and topic.id != task.topic_id):
+                self._ownership.reopen()  # taking it over says why it stops
+                return
+
+    def sweep(self, outputs: Outputs) -> None:
+        """Remove the registrations of waits that nobody has any more, of our trigger partitions."""
+        if self._monotonic() - self._swept < ORPHANS_S or not self._clock.fresh:
+            return
+        self._swept = self._monotonic()
+        trigger = self._config.topic("trigger")
+        for orphan in self._registry.orphans(self._clock.now_ms() - ORPHAN_MS):
+            registration = orphan.registration
+            place = partition_of(registration.kind, registration.subscription, "", self._ownership.partitions)
+            if TopicPartition(trigger, place) not in self._ownership.triggers or outputs.full:
+                continue
+            log.warning(
+                "No process has waited for %r for a day: its registration is removed.",
+                registration.subscription,
+            )
+            for key in sorted(self._registry.keys(registration.subscription)):
+                outputs.write("subscription", 0, key, None)
+
+    def look_for_dead(self) -> None:
+        """Called when there is nothing to read: records beyond what can be read are held back by someone."""
+        now = self._monotonic()
+        if now - self._looked < HELD_BACK_LOOK_S:
+            return
+        self._looked = now
+        positions = {task.tp: task.position for task in self._ownership.tasks()}
+        ends = self._bus.end_offsets(positions)
+        held = any(ends[tp] > at and self._stood.get(tp) == at for tp, at in positions.items())
+        self._stood = positions
+        if held:
+            self._burial.held_back(self._group())
+        else:
+            self._burial.goes_on()
+
+    def _group(self) -> Iterable[TopicPartition]:
+        trigger = self._config.topic("trigger")
+        return [
+            *source_partitions(self._bus, self._config, self._registry),
+            *(TopicPartition(trigger, number) for number in range(self._ownership.partitions)),
+        ]
+
+    def _purge(self) -> None:
+        """Delete what lies below the committed offsets of our trigger partitions."""
+        triggers = self._ownership.triggers.values()
+        below = {t.tp: t.position for t in triggers if t.position > t.deleted_below}
+        if below:
+            self._bus.delete_below(below)
+        for trigger in triggers:
+            trigger.deleted_below = trigger.position
