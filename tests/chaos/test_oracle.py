@@ -1,0 +1,205 @@
+"""The oracle sees what it is there for: logs written by hand, right, and with each kind of fault in them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from interlock.conditions import EMPTY, Condition, absent, event, sequence
+
+from tests.chaos.judge import Verdict, judge
+from tests.chaos.paper import START_MS, Paper
+from tests.chaos.processes import ROOT
+
+A, B = event("a", by="subject"), event("b", by="subject")
+
+
+def judged(paper: Paper, at: float = 100.0) -> Verdict:
+    return judge(paper.log, START_MS + round(at * 1000))
+
+
+def wrong(paper: Paper, at: float = 100.0) -> dict[str, int]:
+    """How many differences there are of each kind that has some."""
+    return {name: n for name, n in judged(paper, at).differences.counts().items() if n}
+
+
+def pair_of(paper: Paper, kind: str = "durable", condition: Condition = A & B) -> tuple:
+    wait = paper.register("s", condition, kind=kind, key=None if kind == "durable" else "k")
+    return wait, paper.event("a", 1), paper.event("b", 2, partition=1)
+
+
+@pytest.mark.parametrize("kind", ["durable", "one-shot"])
+def test_a_log_that_is_right_has_no_differences(kind: str) -> None:
+    paper = Paper()
+    wait, a, b = pair_of(paper, kind)
+    paper.match(wait, b, (1,), 3)
+    paper.match(wait, a, (0,), 3)
+    verdict = judged(paper)
+    assert not verdict.differences
+    assert (verdict.events, verdict.firings) == (2, 1)
+    assert verdict.fired_by_node == {"AllOf": 1, "Matcher": 1}
+
+
+def test_an_offset_that_was_skipped_is_missing() -> None:
+    paper = Paper()
+    wait, _a, b = pair_of(paper)
+    paper.match(wait, b, (1,), 3)
+    assert wrong(paper) == {"missing": 1}
+
+
+def test_a_firing_that_was_lost_is_missing() -> None:
+    paper = Paper()
+    wait, a, b = pair_of(paper)
+    paper.match(wait, a, (0,), 3)
+    paper.match(wait, b, (1,), 3, judge=False)
+    assert wrong(paper) == {"missing": 1}
+
+
+def test_matches_committed_outside_their_transaction_are_duplicated() -> None:
+    """A crash between them and the offset: they are written again, and dropped by their marks."""
+    paper = Paper()
+    wait, a, b = pair_of(paper)
+    paper.match(wait, a, (0,), 3)
+    paper.match(wait, a, (0,), 4, judge=False)
+    paper.match(wait, b, (1,), 5)
+    assert wrong(paper) == {"duplicated": 1}
+
+
+def test_a_firing_committed_outside_its_transaction_is_duplicated() -> None:
+    paper = Paper()
+    wait, a, b = pair_of(paper)
+    paper.match(wait, a, (0,), 3)
+    before = dict(wait.states)
+    paper.match(wait, b, (1,), 3)
+    wait.states.update(before)
+    paper.judge(wait, b, (1,), 4)
+    assert wrong(paper) == {"duplicated": 1}
+
+
+def test_a_state_record_that_was_dropped_costs_its_firing() -> None:
+    paper = Paper()
+    wait, a, b = pair_of(paper)
+    paper.match(wait, a, (0,), 3)
+    wait.states["k"] = EMPTY  # what the next owner finds
+    paper.match(wait, b, (1,), 4)
+    assert wrong(paper) == {"missing": 1}
+
+
+def test_a_tick_without_the_cut_fires_what_must_not_and_not_what_must() -> None:
+    paper = Paper()
+    wait, a, b = pair_of(paper, "one-shot", (A & B).expires(after="10s"))
+    paper.match(wait, a, (0,), 3)
+    paper.tick(wait, 11, 11)
+    paper.match(wait, b, (1,), 12)  # it was in the log at 2
+    assert wrong(paper) == {"missing": 1, "unexpected": 1}
+
+
+@pytest.mark.parametrize("ticked", [10.0, 11.0, 50.0])
+def test_a_legal_tick_may_come_late(ticked: float) -> None:
+    paper = Paper()
+    wait = paper.register("s", (A & B).expires(after="10s"), key="k")
+    a, b = paper.event("a", 1), paper.event("b", 10)
+    paper.match(wait, a, (0,), 3)
+    paper.match(wait, b, (1,), 10)  # at the due time: it waits
+    paper.tick(wait, ticked, 51)
+    assert not wrong(paper)
+
+
+def test_a_timer_before_its_time_is_unexpected() -> None:
+    paper = Paper()
+    wait = paper.register("s", absent(A, "10s"), kind="durable")
+    a = paper.event("a", 1)
+    paper.match(wait, a, (0,), 2)
+    paper.tick(wait, 11, 9)
+    assert wrong(paper) == {"unexpected": 1}
+
+
+def test_a_look_back_after_live_matches_is_unexpected() -> None:
+    paper = Paper()
+    wait = paper.register("s", A, kind="durable")
+    old, new = paper.event("a", 1), paper.event("a", 2)
+    paper.match(wait, new, (0,), 3)
+    paper.match(wait, old, (0,), 4)
+    assert wrong(paper) == {"unexpected": 1}
+
+
+def test_a_match_from_before_since_is_unexpected() -> None:
+    paper = Paper()
+    wait = paper.register("s", A, kind="durable", since=5)
+    paper.match(wait, paper.event("a", 1), (0,), 6)
+    assert wrong(paper) == {"unexpected": 2}  # the match, and its firing
+
+
+def test_an_order_of_arrival_that_is_not_that_of_the_log_is_legal_across_partitions() -> None:
+    paper = Paper()
+    wait = paper.register("s", sequence(A, B), kind="durable")
+    a, b = paper.event("a", 1), paper.event("b", 2, partition=1)
+    paper.match(wait, b, (1,), 3)
+    paper.match(wait, a, (0,), 3)
+    paper.tick(wait, 4, 4)
+    assert not wrong(paper)
+
+
+def test_the_first_firing_of_any_key_may_end_a_wait_without_key() -> None:
+    for first in ("k1", "k2"):
+        paper = Paper()
+        wait = paper.register("s", absent(A, "10s"))
+        for key, stamp in (("k1", 1), ("k2", 2)):
+            paper.match(wait, paper.event("a", stamp, key), (0,), 3, key=key)
+        paper.tick(wait, 20, 20, first)
+        paper.write("state", 20, b"si/k1", None)
+        paper.write("state", 20, b"si/k2", None)
+        assert not wrong(paper)
+
+
+def test_a_wait_that_fired_twice_is_unexpected() -> None:
+    paper = Paper()
+    wait = paper.register("s", A, key="k")
+    paper.match(wait, paper.event("a", 1), (0,), 3)
+    wait.closed = False
+    paper.match(wait, paper.event("a", 2), (0,), 3)
+    assert wrong(paper) == {"unexpected": 1}
+
+
+@pytest.mark.parametrize("close", [True, False])
+def test_states_of_who_is_gone_are_leaked(close: bool) -> None:
+    paper = Paper()
+    wait, a, _b = pair_of(paper)
+    paper.match(wait, a, (0,), 3)
+    paper.remove(wait, 4, close=close)
+    assert wrong(paper) == ({} if close else {"leaked_keys": 1})
+
+
+def test_a_state_past_its_close_time_is_leaked() -> None:
+    paper = Paper()
+    wait, a, _b = pair_of(paper, condition=A)
+    paper.match(wait, a, (0,), 3)
+    assert not wrong(paper, 100)
+    assert wrong(paper, 3 * 3600) == {"leaked_keys": 1}
+
+
+def test_a_subscription_that_was_removed_may_stop_anywhere_but_not_leave_out() -> None:
+    for matched, found in (((), {}), ((0,), {}), ((0, 1), {}), ((1,), {"missing": 1})):
+        paper = Paper()
+        wait = paper.register("s", A, kind="durable")
+        events = [paper.event("a", 1), paper.event("a", 2)]
+        for n in matched:
+            paper.match(wait, events[n], (0,), 3)
+        paper.remove(wait, 4)
+        assert wrong(paper) == found, matched
+
+
+def test_poison_is_a_dead_letter_once() -> None:
+    for times, found in ((0, {"missing": 1}), (1, {}), (2, {"duplicated": 1})):
+        paper = Paper()
+        bad = paper.write("event", 1, None, b"\xff")
+        for _ in range(times):
+            paper.write("dead-letter", 2, None, b"\xff", headers=[("interlock_origin", str(bad).encode())])
+        assert wrong(paper) == found, times
+
+
+def test_the_oracle_imports_nothing_of_the_engine() -> None:
+    code = "import sys, tests.chaos.oracle; print(*(m for m in sys.modules if 'interlock.engine' in m))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
