@@ -172,12 +172,14 @@ class Transactions:
 
     def close(self) -> None:
         """End what is open, so that nobody waits for its timeout. At most twice CLOSE_TIMEOUT_S."""
+        from confluent_kafka import KafkaException
+
         with suppress(Exception):  # what is closed is given up; its last words help nobody
             self._producer.purge()
             if self._open:
                 try:
                     self._producer.abort_transaction(CLOSE_TIMEOUT_S)
-                except Exception:  # a commit without an answer cannot be aborted by its own producer
+                except KafkaException:  # a commit without an answer cannot be aborted by its own producer
                     self._initialised(self._id, CLOSE_TIMEOUT_S)
         # Not Producer.close: it waits for a broker that does not answer, without end.
         with suppress(AttributeError):
