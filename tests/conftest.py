@@ -1,14 +1,23 @@
-"""What all tests share: an Airflow home of their own, and names that no other test uses."""
+"""What all tests share: an Airflow home of their own, names that no other test uses, and a real broker.
+
+The broker cannot be skipped: without Java 17 the tests that ask for it fail and say so.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from interlock.plugin.broker import LocalBroker
 
 # Before anything imports Airflow, which reads its home once, at import: tests neither see nor change
 # the home of whoever runs them.
@@ -47,3 +56,51 @@ def _own_airflow_home() -> Iterator[None]:
 def unique_name() -> Callable[[str], str]:
     """Gives names for topics, groups and buses: `unique_name("orders")` is another one each time."""
     return lambda prefix: f"{prefix}-{uuid.uuid4().hex[:10]}"
+
+
+@pytest.fixture(scope="session")
+def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Prints a line at once, past pytest's capture: for what takes long."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def line(text: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(f"\n{text}", flush=True)
+
+    return line
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[..., Any]:
+    """`eventually("what is awaited", fact)` gives the first true value of `fact()`.
+
+    The test fails when there is none within `deadline_s`, by default 60.
+    """
+
+    def first_true(what: str, fact: Callable[[], Any], deadline_s: float = 60.0) -> Any:
+        deadline = time.monotonic() + deadline_s
+        pause = threading.Event()
+        while True:
+            value = fact()
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                pytest.fail(f"not within {deadline_s:.0f} s: {what}")
+            pause.wait(0.1)
+
+    return first_true
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -> Iterator[LocalBroker]:
+    """A running broker for the whole session. Tests share it: use unique names, do not stop it."""
+    from interlock.plugin.broker import LocalBroker
+
+    with LocalBroker(tmp_path_factory.mktemp("broker"), report=say) as running:
+        yield running
+
+
+@pytest.fixture
+def bootstrap_servers(broker: LocalBroker) -> str:
+    """Where the session's broker answers."""
+    return broker.bootstrap_servers

@@ -193,7 +193,7 @@ class Broker:
 
         name = f"contract-{uuid.uuid4().hex[:10]}"
         self.config = BusConfig(name=name, client={"bootstrap.servers": bootstrap_servers})
-        self._client = {"bootstrap.servers": bootstrap_servers}
+        self._client = {"bootstrap.servers": bootstrap_servers, "log_level": "0"}
         self._admin: Any = AdminClient(self._client)
         self._producer: Any = Producer({**self._client, "linger.ms": 0})
         self._buses: list[Bus] = []

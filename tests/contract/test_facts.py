@@ -94,7 +94,8 @@ def test_without_offsets_or_membership_nothing_is_sent(place: Place) -> None:
 
 
 def test_k3_stable_offsets_wait_for_open_transactions_and_unstable_ones_show_them(place: Place) -> None:
-    source, other = (TopicPartition(place.topic("event", 2), p) for p in (0, 1))
+    topic = place.topic("event", 2)
+    source, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
     bus = place.bus()
     membership = assigned(place, bus, [source.topic]).membership
     bus.commit([], {source: Committed(3, "first")}, membership)

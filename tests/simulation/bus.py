@@ -85,7 +85,7 @@ class Fetching:
                 if strict:
                     raise LostRange(tp, f"{position} is not in {log.start} to {log.end}")
                 position = log.start
-            records, after = log.read(position, 1 + self._host.choose(room) if room > 1 else room)
+            records, after = log.read(position, room - self._host.choose(room))
             taken.extend(records)
             self.positions[tp] = after
             if after == log.stable_end and self._told.get(tp) != after:

@@ -135,8 +135,10 @@ def main() -> int:
         print(f"  {count:7} {what}")
     kinds = Counter(kind for outcome in failed for kind in outcome.kinds)
     print(f"{len(failed)} failed: {dict(kinds)}", *(outcome.seed for outcome in failed[:20]))
-    if failed:
-        print(explained(min(failed, key=lambda outcome: len(outcome.actions))))
+    for kind in sorted(kinds):
+        of_kind = [outcome for outcome in failed if kind in outcome.kinds]
+        print(kind, *(outcome.seed for outcome in of_kind[:20]))
+        print(explained(min(of_kind, key=lambda outcome: len(outcome.actions))))
     return bool(failed)
 
 

@@ -52,7 +52,8 @@ HOUR_MS: Final = 3_600_000
 
 # What happens, and how often.
 CHANCES: Final[tuple[tuple[str, int], ...]] = (
-    ("run", 420),
+    ("run", 300),
+    ("into", 100),
     ("emit", 150),
     ("mark", 120),
     ("register", 45),
@@ -71,7 +72,7 @@ CHANCES: Final[tuple[tuple[str, int], ...]] = (
     ("stop", 4),
     ("pause", 10),
     ("resume", 24),
-    ("no answer", 10),
+    ("no answer", 6),
     ("late end", 12),
     ("time out", 8),
     ("partition", 3),
@@ -164,6 +165,8 @@ class World:
         rng = self.rng
         if name == "run":
             return (rng.randrange(len(self.actors)), rng.choice((1, 2, 4, 8, 16, 16, 32, 64)))
+        if name == "into":
+            return (rng.randrange(len(self.actors)), rng.choice((0, 1, 1, 2, 3, 4, 6)))
         if name == "clock":
             return (rng.choice((1, 50, 150, 600, 600, 1100, 1100, 3000, 7000, 16000, 31000)),)
         return (rng.randrange(1 << 16), rng.randrange(1 << 16))
@@ -224,7 +227,7 @@ class World:
         cluster = self.cluster
         return (
             tuple((name, log.end, log.start) for name, topic in cluster.topics.items() for log in topic.logs),
-            tuple((tp, committed.offset) for tp, committed in cluster.group.offsets.items()),
+            tuple(cluster.group.offsets.items()),
             cluster.group.generation,
         )
 
@@ -241,6 +244,14 @@ class World:
         if actor.state != "up":
             return False
         actor.run(steps)
+        return True
+
+    def _do_into(self, n: int, steps: int) -> bool:
+        """An engine goes on until it is inside a commit, where it is left for the next action."""
+        actor = self.actors[n]
+        if actor.state != "up":
+            return False
+        actor.run_into(steps)
         return True
 
     def _do_mark(self, n: int, _: int) -> bool:
