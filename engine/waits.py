@@ -24,7 +24,14 @@ from .kafka.topics import check
 from .log import log
 from .notices import Notice, NoticeBoard
 from .protocol.registry import Registry
-from .records import ActionRecord, Registration, RegistrationKey, decode_json, encode_json
+from .records import (
+    ActionRecord,
+    LeaseRecord,
+    Registration,
+    RegistrationKey,
+    decode_json,
+    encode_json,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer
@@ -32,6 +39,7 @@ if TYPE_CHECKING:
 TAKE = 2000
 TAKE_TIMEOUT_S = 0.05  # how long a new wait may stand in the queue before it is registered
 REGISTER_AGAIN_S = 30.0
+LEASE_S = 300.0  # beside a day, after which a registration that no lease names is removed
 PROBE_S = 5.0
 FLUSH_S = 1.0
 FETCH_S = 10.0
@@ -100,6 +108,8 @@ class Waits:
         self._opened: deque[Wait] = deque()
         self._waits: dict[str, list[Wait]] = {}  # by incarnation
         self._followed = _Followed()
+        self._process = f"{config.deployment}-{uuid.uuid4().hex[:12]}"  # as its leases are named
+        self._leased_at = -LEASE_S
 
     def open(self, registration: Registration, deliver: Deliver) -> Wait:
         """Register, unless that is done already, and deliver the firing once it is there.
@@ -179,6 +189,8 @@ class Waits:
                     probed = time.monotonic()
                     self._probe(errors, producer)
                     self._register_again()
+                    self._lease(producer)
+            self._end_lease(producer)
             producer.flush(FLUSH_S)
         finally:
             reader.close()
@@ -197,6 +209,8 @@ class Waits:
         if record.value is None:
             self._followed.actions.pop(subscription, None)
             return
+        if "\0" in subscription:
+            return  # a firing of a durable subscription, which no task waits for
         try:
             head = msgspec.json.decode(record.value, type=_ActionHead)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
@@ -254,8 +268,12 @@ class Waits:
             if error is not None:
                 self._not_registered(wait, error.str())
 
-        registration = wait.registration
-        key = RegistrationKey(registration.incarnation, uuid.uuid4().hex[:12]).encode()
+        key = RegistrationKey(wait.registration.incarnation, uuid.uuid4().hex[:12]).encode()
+        try:
+            registration = wait.registration.in_format(self._followed.registry.format)
+        except RecordError as e:  # told again until the bus is upgraded
+            self._not_registered(wait, str(e))
+            return
         while True:
             try:
                 producer.produce(
@@ -274,6 +292,43 @@ class Waits:
                 self._not_registered(wait, e.args[0].str())
                 return
         wait.own_keys.add(key.decode())
+
+    def _lease(self, producer: Producer) -> None:
+        """Say now and then what is waited for here; else it would be taken for forgotten after a day."""
+        now = time.monotonic()
+        if now - self._leased_at < LEASE_S:
+            return
+        with self._lock:
+            incarnations = sorted(self._waits)
+        if not incarnations and self._leased_at < 0:
+            return
+        lease = LeaseRecord(
+            v=self._followed.registry.format,
+            deployment=self._config.deployment,
+            incarnations=incarnations,
+        )
+        if self._produce(producer, self._lease_key, encode_json(lease)):
+            self._leased_at = now
+
+    def _end_lease(self, producer: Producer) -> None:
+        if self._leased_at >= 0:
+            self._produce(producer, self._lease_key, None)
+            self._leased_at = -LEASE_S
+
+    @property
+    def _lease_key(self) -> bytes:
+        return f"lease/{self._process}".encode()
+
+    def _produce(self, producer: Producer, key: bytes, value: bytes | None) -> bool:
+        """A record of the registry whose loss costs nothing: it is written again."""
+        from confluent_kafka import KafkaException
+
+        try:
+            producer.produce(self._config.topic("subscription"), value, key, partition=0)
+        except (BufferError, KafkaException) as e:
+            log.warning("A lease could not be written, which is tried again: %s", e)
+            return False
+        return True
 
     def _not_registered(self, wait: Wait, reason: str) -> None:
         text = f"{wait.registration.subscription!r} cannot be registered, which is tried again: {reason}."

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 from airflow.sdk import BaseHook, BaseSensorOperator
-from airflow.sdk.exceptions import AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 
 from ..conditions import Condition, ConditionError, canonical_key, from_json
 from ..engine.acknowledge import acknowledge, remove_registration
 from ..engine.errors import EngineError
-from ..engine.records import ActionRecord
+from ..engine.records import ActionRecord, Firing
 from ..triggers.event import EventTrigger
 from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
@@ -24,18 +24,23 @@ if TYPE_CHECKING:
     from ..engine.config import BusConfig
 
 
+OnExpired: TypeAlias = Literal["fail", "skip", "succeed"]
+
+
 class EventSensor(BaseSensorOperator):
     """Waits, deferred, until `condition` is met, and returns the firing.
 
     condition: see docs/conditions.md. One that makes no sense is an error when the DAG file is parsed, and
-        so is one that needs timers, which the engine does not have: `~`, `absent`, `quiet()`, `expires()`,
-        and sequences that are ordered.
+        Times that run from the registration (`expires(after=)`) begin when the wait is registered.
     key: where matchers have `by`: the value that their events must have, e.g. `"{{ ds }}"`. Templated.
         A list for a composite key; another task's output does as well. Compared in its canonical form.
         Without it, the first value for which the condition is met counts.
     since: events count whose record timestamp is at or after it. Default: the earlier of logical date and
         run_after, less `[interlock] lookback_hours`, where a key is given; else run_after. The same for
         every try, so that a retry, a cleared task and a backfill find their past events.
+    on_expired: what the task does when the condition's own time (`expires()`) is up and it was not met:
+        "fail" (default; it is not retried, for a retry would find the same firing), "skip", or "succeed",
+        which returns the firing with the outcome `expired` and what was missing.
     timeout: as of any sensor, counted from the start of each try; then the task fails, or is skipped with
         `soft_fail`.
 
@@ -57,6 +62,7 @@ class EventSensor(BaseSensorOperator):
         since: datetime | None = None,
         kafka_conn_id: str = DEFAULT_CONNECTION,
         bus: str | None = None,
+        on_expired: OnExpired = "fail",
         deferrable: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -79,12 +85,9 @@ class EventSensor(BaseSensorOperator):
         condition.check_key(key is not None)
         if isinstance(key, (str, list, tuple)):  # anything else is rendered first, such as an XComArg
             _check_key_parts(who, condition, key)
-        for timed in condition.timed_nodes():
-            raise ConditionError(
-                f"{who}: the engine of this release has no timers, and {timed} needs them: "
-                "it would wait for ever. What runs: matchers, &, |, at_least, count, within(), resets() and "
-                "sequence(ordered=False); for the time that a wait may take give timeout."
-            )
+        if on_expired not in get_args(OnExpired):
+            choices = ", ".join(map(repr, get_args(OnExpired)))
+            raise ValueError(f"{who}: on_expired is {on_expired!r}; give one of {choices}.")
         if not deferrable:
             raise ValueError(
                 f"{who}: deferrable=False is not supported; it waits in the triggerer "
@@ -103,6 +106,7 @@ class EventSensor(BaseSensorOperator):
         self.since = since
         self.kafka_conn_id = kafka_conn_id
         self.bus = bus
+        self.on_expired = on_expired
 
     def execute(self, context: Context) -> NoReturn:
         config = self._config()
@@ -157,6 +161,8 @@ class EventSensor(BaseSensorOperator):
                     taking_part.get("id"),
                 )
         self._acknowledge(action, payload.registration_keys)
+        if firing.outcome == "expired":
+            self._expired(firing)
         return {
             "firing_id": firing.id,
             "outcome": firing.outcome,
@@ -187,6 +193,19 @@ class EventSensor(BaseSensorOperator):
             self.log.warning(
                 "The firing %s is not acknowledged, which delays nothing: %s", action.firing.id, e
             )
+
+    def _expired(self, firing: Firing) -> None:
+        """The condition's time was up: raise what `on_expired` says."""
+        missing = ", ".join(firing.missing) or "nothing by name"
+        text = f"{self.condition} expired; missing: {missing}."
+        if firing.incomplete:
+            text += " Not all events of before could be judged by then; the engine's log says which."
+        if self.on_expired == "succeed":
+            self.log.warning("%s", text)
+        elif self.on_expired == "skip" or self.soft_fail:
+            raise AirflowSkipException(text)
+        else:
+            raise AirflowFailException(text)
 
     def _give_up(self, registration_keys: tuple[str, ...]) -> NoReturn:
         try:

@@ -8,7 +8,12 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG, Connection
-from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException, TaskDeferred
+from airflow.sdk.exceptions import (
+    AirflowFailException,
+    AirflowSensorTimeout,
+    AirflowSkipException,
+    TaskDeferred,
+)
 from interlock import absent, event, sequence
 from interlock.conditions import AllOf, Condition, ConditionError
 from interlock.engine.errors import UnreachableError
@@ -67,10 +72,9 @@ def deferred(task: EventSensor, given: Any = None) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_a_condition_that_needs_timers_is_an_error_because_the_engine_has_none(condition: Condition) -> None:
+def test_a_condition_with_timers_is_waited_for_as_any_other(condition: Condition) -> None:
     key = "d" if condition.keyed else None
-    with pytest.raises(ConditionError, match=r"'wait'.*has no timers.*sequence\(ordered=False\)"):
-        sensor(condition, key=key)
+    assert deferred(sensor(condition, key=key))["condition"] == condition.to_json()
 
 
 def test_a_key_may_be_what_another_task_gives_or_any_value_that_has_a_canonical_form() -> None:
@@ -229,6 +233,45 @@ def test_a_firing_is_acknowledged_and_returned(acknowledged: list[Any]) -> None:
     }
     [(action, keys)] = acknowledged
     assert (action.firing.id, keys) == ("f", ("i:n",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({}, AirflowFailException),
+        ({"on_expired": "skip"}, AirflowSkipException),
+        ({"soft_fail": True}, AirflowSkipException),
+        ({"on_expired": "succeed"}, None),
+    ],
+)
+def test_when_the_conditions_own_time_is_up_the_task_does_what_on_expired_says(
+    acknowledged: list[Any], arguments: dict[str, Any], error: type[Exception] | None
+) -> None:
+    firing = Firing(
+        id="f",
+        outcome="expired",
+        key="d",
+        fired_at="t",
+        events={"x": [FORM]},
+        origins={},
+        missing=["y"],
+        timer_ms=7,
+    )
+    action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
+    given = Payload.of_firing(action, ("i:n",)).to_json()
+    task = sensor(PAIR.expires(after="2h"), key="d", **arguments)
+    if error is None:
+        result = task.execute_complete(context(), given)
+        assert (result["outcome"], result["missing"]) == ("expired", ["y"])
+    else:
+        with pytest.raises(error, match="missing: y"):
+            task.execute_complete(context(), given)
+    assert len(acknowledged) == 1  # it had its firing, whatever it made of it
+
+
+def test_an_on_expired_that_is_none_is_an_error() -> None:
+    with pytest.raises(ValueError, match="'fail', 'skip', 'succeed'"):
+        sensor(on_expired="retry")
 
 
 def test_an_event_reduced_to_its_reference_is_returned_as_well(acknowledged: list[Any]) -> None:
