@@ -14,7 +14,7 @@ from ..errors import EngineError, LostRange, UnreachableError
 from ..log import log
 from .admin import Admin
 from .clients import ClientErrors, connect
-from .reader import QUEUED_KBYTES, KafkaReader, consume, passes, place, record
+from .reader import FETCH_WAIT_MS, QUEUED_KBYTES, KafkaReader, consume, passes, place, record
 from .transactions import Transactions
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class KafkaBus:
             enable_partition_eof=True,
             partition_assignment_strategy="range",
             session_timeout_ms=SESSION_TIMEOUT_MS,
+            fetch_wait_max_ms=FETCH_WAIT_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
             topic_metadata_refresh_interval_ms=TOPICS_REFRESH_MS,
             queued_max_messages_kbytes=QUEUED_KBYTES,
@@ -108,9 +109,14 @@ class KafkaBus:
 
         start the others again without it; nothing that was polled is lost.
         """
+        from confluent_kafka import KafkaException
+
         if self._troubles:
             raise self._troubles.popleft()
-        messages = consume(self._consumer, most, timeout_s)
+        try:
+            messages = consume(self._consumer, most, timeout_s)
+        except KafkaException as e:  # a fatal error, told through the poll
+            raise self._errors.unreachable(self._config, e) from e
         assigned, lost = self._assigned, self._lost
         self._assigned, self._lost = None, False
         if lost or assigned is not None:

@@ -111,6 +111,10 @@ class Transactions:
                 f"A transaction on {self._config.describe()} failed ({error.name()}: {_told(error)}). "
                 "The engine starts again from the committed offsets."
             ) from e
+        except SystemError as e:  # a report that was served while the client raised a fatal error
+            raise UnreachableError(
+                f"A transaction on {self._config.describe()} failed: {e.__cause__ or e}."
+            ) from e
         return self._appended
 
     def _clocked(self, outputs: Sequence[Output]) -> int | None:
