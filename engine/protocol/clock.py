@@ -25,6 +25,11 @@ class BrokerClock:
         self._seen_ms, self._seen_at = append_ms, self._monotonic()
 
     @property
+    def known(self) -> bool:
+        """Whether there was an observation at all."""
+        return self._seen_ms is not None
+
+    @property
     def fresh(self) -> bool:
         """Whether the last observation is young enough to judge timers by."""
         return self._seen_ms is not None and self._monotonic() - self._seen_at <= FRESH_S

@@ -123,19 +123,28 @@ class Cuts:
         since = self._monotonic() - self._ended
         if since < AGAIN_S:
             return
+        if not self._clock.known:
+            # The machine's clock may be late; by it nothing would ever be due.
+            keeps = next((task for task in tasks.values() if task.due_at() is not None), None)
+            if keeps is not None:
+                self._ask_time(keeps, outputs, touched)
+            return
         now_ms = self._clock.now_ms()
         due = [task for task in tasks.values() if (at := task.due_at()) is not None and at <= now_ms]
         if not due or (since < CLOSING_S and not any(task.has_timer_due(now_ms) for task in due)):
             return
         # 1. The time, by the brokers' clock.
         if not self._clock.fresh:
-            outputs.write("state", due[0].tp.partition, CLOCK_KEY, b"")
-            touched.add(due[0].tp)
+            self._ask_time(due[0], outputs, touched)
             return
         # 2. A fresh list of source partitions, and their ends.
         ends = self._bus.end_offsets(source_partitions(self._bus, self._config, self._registry))
         self._cut = _Cut(now_ms, due, ends, self._monotonic())
         self._looked = self._monotonic() - LOOK_S
+
+    def _ask_time(self, task: TriggerTask, outputs: Outputs, touched: set[TopicPartition]) -> None:
+        outputs.write("state", task.tp.partition, CLOCK_KEY, b"")
+        touched.add(task.tp)
 
     def _sources_reached(self, cut: _Cut) -> bool:
         """3. The committed offsets are at the ends; and which registrations have seen all of that."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from ...conditions import MatcherIndex
@@ -121,10 +121,10 @@ class Engine:
         self._process(outputs)
         taken -= len(self._rest)
         sources, triggers = self.ownership.sources, self.ownership.triggers
-        self._scanning.advance(sources, outputs, alone=taken == 0)
-        self.cuts.advance(triggers, outputs)
+        touched = self._scanning.advance(sources, outputs, alone=taken == 0)
+        touched |= self.cuts.advance(triggers, outputs)
         self._upkeep.sweep(outputs)
-        if self._gather(outputs):
+        if self._gather(outputs, touched):
             # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
             self._commit(outputs, batch.membership)
         self._upkeep.run()
@@ -257,14 +257,15 @@ class Engine:
 
     # -- the commit
 
-    def _gather(self, outputs: Outputs) -> bool:
+    def _gather(self, outputs: Outputs, touched: Collection[TopicPartition]) -> bool:
         """Put the offsets of what changed into the transaction; False where it can wait.
 
-        All positions that moved go into it: what is written was derived from them.
+        All positions that moved go into it: what is written was derived from them. So do those of `touched`,
+        whose outputs may have moved nothing: a scan that began and ended in this pass, for one.
         """
         triggers = self.ownership.triggers.values()
         waited = self._monotonic() - self._last_commit
-        urgent = bool(outputs.records) or any(trigger.writes for trigger in triggers)
+        urgent = bool(outputs.records or touched) or any(trigger.writes for trigger in triggers)
         if not urgent and waited < (0 if self.cuts.wants_commits else LAZY_S):
             return False
         # A registry position alone is committed on idle partitions within a second.
@@ -272,7 +273,10 @@ class Engine:
         changed = [
             task
             for task in self.ownership.tasks()
-            if task.changed or task.tp in self.ownership.fresh or (idle and task.behind)
+            if task.changed
+            or task.tp in touched
+            or task.tp in self.ownership.fresh
+            or (idle and task.behind)
         ]
         if not changed:
             if not urgent:

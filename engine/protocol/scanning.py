@@ -60,6 +60,7 @@ class Scanning:
             for item in self._reader.take(most, WAIT_S if alone else 0):
                 self._rest.setdefault(item.source, deque()).append(item)
         touched = set()
+        over = False
         for tp in list(self._rest):
             source = sources[tp]
             before = len(outputs.records)
@@ -70,8 +71,12 @@ class Scanning:
             if source.scans:
                 self._next[tp] = source.scans.standing
             else:
-                self._next.pop(tp)
+                del self._next[tp]
                 self._rest.pop(tp, None)
+                over = True
+        if over and self._next:  # the reader must not go on with what is done
+            self._rest.clear()
+            self._reader.read(self._next)
         return touched
 
     def _match(self, source: SourceTask, items: deque[Record | End], outputs: Outputs) -> None:

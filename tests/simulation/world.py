@@ -215,6 +215,8 @@ class World:
             cluster.time_out(transaction)
         for actor in self.actors:
             self._mark_all()
+            if actor.state == "down":
+                actor.boot()
             actor.run(400)
         self._mark_all()
 
