@@ -13,15 +13,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from interlock import Condition, Event
+from interlock.engine.bus import TopicPartition as Place
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
-from interlock.engine.kafka.topics import create
+from interlock.engine.kafka.admin import Admin
+from interlock.engine.kafka.clients import ClientErrors
+from interlock.engine.kafka.topics import bus_record, create, write_bus_record, write_registry
 from interlock.engine.notices import Notice, NoticeBoard
-from interlock.engine.records import Registration
+from interlock.engine.records import Registration, RegistrationKey, ResumeRecord, encode_json, place_key
 from interlock.engine.runtime import run_engine
 from interlock.engine.waits import Delivery, Waits
 from interlock.events import Emitter
@@ -104,6 +108,46 @@ class Bench:
         finally:
             stop.set()
             thread.join(30)
+
+    # -- durable subscriptions, and what an administrator writes
+
+    def subscribe(self, name: str, condition: Condition, since_ms: int = 0, **limits: Any) -> Registration:
+        """Register a durable subscription."""
+        registration = Registration.of(name, condition, None, since_ms, kind="durable", **limits)
+        key = RegistrationKey(registration.incarnation, "test").encode()
+        write_registry(self.config, key, encode_json(registration))
+        return registration
+
+    def eventually_fired(self, name: str, count: int) -> list[dict[str, Any]]:
+        """The firings of a subscription, once there are so many; in the order of their times."""
+        return self._eventually(
+            f"{name} fires {count} times",
+            lambda: (
+                len(found := [f for f in self.firings() if f["subscription"] == name]) >= count
+                and sorted(found, key=lambda f: f["firing"]["fired_at"])
+            ),
+        )
+
+    def list_topics(self, *names: str) -> None:
+        """Let the bus read these topics beside its own."""
+        record = bus_record(self.config)
+        assert record is not None
+        write_bus_record(self.config, msgspec.structs.replace(record, topics=names))
+
+    def resume(self, kind: str, partition: int) -> None:
+        """Let a partition that stopped go on at its first record."""
+        topic = self.config.topic(kind)
+        found = Admin(self.config, ClientErrors())
+        tp = Place(topic, partition)
+        known = found.topics([topic])[topic]
+        assert known is not None
+        record = ResumeRecord(topic_id=known.id, offset=found.start_offsets([tp])[tp])
+        write_registry(self.config, place_key("resume", topic, partition), encode_json(record))
+
+    def partition_of(self, key: str) -> int:
+        """The partition of the event topic on which events with this record key lie."""
+        [found] = {r.partition for r in self.records("event") if r.key == key.encode()} or {-1}
+        return found
 
     # -- engines
 
