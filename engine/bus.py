@@ -126,8 +126,8 @@ class Bus(Protocol):
     ) -> dict[TopicPartition, Committed | None] | None:
         """Committed offsets of the group; None for a partition without one.
 
-        stable: None in all while a transaction with an offset of one of them is open. Otherwise what an open
-        transaction would commit counts as well.
+        stable: None in all while a transaction with an offset of one of them is open. Otherwise those of
+        before it.
         """
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
