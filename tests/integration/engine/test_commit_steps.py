@@ -28,12 +28,12 @@ DIED = 42
 # Its transaction timeout is shorter than the engine's, so that the broker ends the transaction soon.
 VICTIM = """
 import json, os, sys, threading, time
-from interlock.engine import kafka
 from interlock.engine.config import BusConfig
+from interlock.engine.kafka import transactions
 from interlock.engine.runtime import run_engine
 
 kind, step = sys.argv[2:]
-connect, commit = kafka.connect, kafka.KafkaBus.commit
+connect, commit = transactions.connect, transactions.Transactions.commit
 
 def soon(kind_of_client, config, errors, **own):
     if "transactional_id" in own:
@@ -76,9 +76,9 @@ def dying(self, outputs, offsets, membership):
         if step == "polled":
             os._exit(42)
         self._producer = Dying(self._producer)
-    commit(self, outputs, offsets, membership)
+    return commit(self, outputs, offsets, membership)
 
-kafka.connect, kafka.KafkaBus.commit = soon, dying
+transactions.connect, transactions.Transactions.commit = soon, dying
 run_engine(BusConfig(**json.loads(sys.argv[1])), threading.Event())
 """
 FIRING = ("polled", "begin", "produce one", "produce", "flush", "send offsets", "commit sent", "committed")
@@ -129,19 +129,19 @@ def test_an_engine_that_fails_inside_a_transaction_holds_nobody_back_until_a_tim
 ) -> None:
     """What is left open is aborted on the way out; only a killed process leaves it to the broker."""
     from interlock.engine.errors import EngineError
-    from interlock.engine.kafka.bus import KafkaBus
+    from interlock.engine.kafka.transactions import Transactions
 
     failed: list[float] = []
-    produce = KafkaBus._produce
+    produce = Transactions._produce
 
-    def fails_once(self: KafkaBus, output: Any) -> None:
-        produce(self, output)
+    def fails_once(self: Transactions, output: Any, *report: Any) -> None:
+        produce(self, output, *report)
         if output.topic.endswith("-action") and not failed:
             self._producer.flush(5)
             failed.append(time.monotonic())
             raise EngineError("something else than Kafka's")
 
-    monkeypatch.setattr(KafkaBus, "_produce", fails_once)
+    monkeypatch.setattr(Transactions, "_produce", fails_once)
     with bench.engine(allow_restarts=True), bench.waiting() as waiting:
         wait = waiting("w", event("solo"))
         bench.emit("solo")
