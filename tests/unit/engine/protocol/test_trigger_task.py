@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import Event, event
-from interlock.conditions import EMPTY, Condition, Match, State, absent, firing_id, step
+from interlock.conditions import EMPTY, Condition, Match, Part, State, absent, firing_id, step
 from interlock.conditions.seen import SEEN_MS
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
@@ -20,6 +20,7 @@ from interlock.engine.errors import RecordError
 from interlock.engine.protocol import trigger_task
 from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.registry import Registry
+from interlock.engine.protocol.stats import Stats
 from interlock.engine.protocol.trigger_task import TriggerTask
 from interlock.engine.records import (
     MatchRecord,
@@ -60,10 +61,11 @@ class Log:
         self.keys: list[bytes | None] = []
         self.dead: list[Any] = []
         self.commits = 0
+        self.stats = Stats()
 
     def task(self) -> TriggerTask:
         """A task made anew, and recovered from what is committed."""
-        task = TriggerTask(TP, self.committed, self.registry, self.partitions, TTL)
+        task = TriggerTask(TP, self.committed, self.registry, self.partitions, TTL, self.stats)
         for record in self.states:
             task.load(record)
         task.recovered()
@@ -97,13 +99,17 @@ class Log:
         """Registrations applied and a tick, in one transaction."""
         task, outputs = self.task(), self.outputs()
         task.apply()
-        assert task.tick(until_ms, outputs, until_ms, incomplete)
+        assert task.tick(until_ms, outputs, until_ms, seen_by_all, incomplete)
         self.commit(task, outputs)
 
     def live_states(self) -> dict[bytes, bytes]:
         """The state topic as it is once compacted."""
         last = {r.key or b"": r.value for r in self.states}
         return {key: value for key, value in last.items() if value is not None}
+
+
+def seen_by_all(_: int) -> bool:
+    return True
 
 
 def at(offset: int) -> Record:
@@ -144,7 +150,7 @@ def test_a_pair_fires_once_and_closes_and_its_states_are_nulled() -> None:
     log.run(met(2, an_event("x", "3"), x), met(3, an_event("y", "4"), y))
     assert len(log.firings) == 1
     assert set(log.live_states()) == {state_key(w.incarnation, None)}
-    assert log.keys == [b"w"]
+    assert (log.keys, log.task().open_keys) == ([b"w"], 0)
     unregister(log.registry, 1, w)
     log.run()
     assert log.live_states() == {}
@@ -283,7 +289,7 @@ def test_an_event_that_would_make_a_state_too_large_is_set_aside_and_the_wait_go
 
 
 def test_a_state_that_cannot_be_read_is_an_error_that_names_its_record() -> None:
-    task = TriggerTask(TP, Committed(0, ""), Registry(), 1, TTL)
+    task = TriggerTask(TP, Committed(0, ""), Registry(), 1, TTL, Stats())
     for key, value in ((b"inc/k", b"rubbish"), (b"inc", b"rubbish"), (b"\xff", b"x")):
         with pytest.raises(RecordError, match=r"b-state\[0\]@4|state key"):
             task.load(Record(STATE, 4, 0, key, value, None))
@@ -301,7 +307,7 @@ def test_a_record_that_is_no_match_is_an_error_that_names_it() -> None:
 
 
 def test_a_match_without_targets_needs_nothing_of_the_registry() -> None:
-    task = TriggerTask(TP, Committed(0, ""), Registry(), 1, TTL)
+    task = TriggerTask(TP, Committed(0, ""), Registry(), 1, TTL, Stats())
     assert task.needs_registry(met(0, an_event("x", "1"))) == 0
 
 
@@ -390,6 +396,9 @@ def test_every_firing_of_one_tick_is_written() -> None:
     assert log.firings == []
     log.tick(5500)
     assert [f["firing"]["timer_ms"] for f in log.firings] == [2000, 4000]
+    held = Match(an_event("h", "1"), (0,), "b-event", 0, 1, 3000)
+    expected = firing_id(d.incarnation, "", "met", [Part("h", held)], 4000)
+    assert log.firings[1]["firing"]["id"] == expected
     assert len(set(log.keys)) == 2
 
 
@@ -431,6 +440,15 @@ def test_at_the_limit_the_key_that_was_opened_first_is_dropped_where_that_is_wan
     assert len(caplog.records) == 1
 
 
+def test_a_key_that_fired_closes_when_its_events_are_forgotten_not_when_they_would_have_been() -> None:
+    log = Log()
+    d = durable(log)
+    log.run(pair(d, 0, "x", "1", "p"))
+    assert log.task().due_at() == 1000 + TTL
+    log.run(pair(d, 1, "y", "2", "p"))
+    assert log.task().due_at() == 1001 + SEEN_MS + 1
+
+
 def test_a_changed_durable_subscription_drops_what_the_old_one_had_and_says_how_much(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -443,7 +461,7 @@ def test_a_changed_durable_subscription_drops_what_the_old_one_had_and_says_how_
         task.forget([d.incarnation])
         task.rollback()
     assert "2 keys" in caplog.text
-    assert (task.dropped_keys, task.open_keys, task.changed) == (2, 0, True)
+    assert (log.stats.keys_dropped, task.open_keys, task.changed) == (2, 0, True)
     log.commit(task, outputs)
     assert log.live_states() == {}
 
@@ -464,12 +482,8 @@ def test_an_expiry_runs_from_the_registration_though_no_event_comes() -> None:
     wait(log, LATE, 5000)
     task, outputs = log.task(), log.outputs()
     task.apply()
-    assert (task.due_at(), task.due_registrations(5000 + HOUR), task.has_timer_due(5000 + HOUR)) == (
-        5000 + HOUR,
-        [0],
-        True,
-    )
-    assert (task.due_registrations(4999 + HOUR), task.has_timer_due(4999 + HOUR)) == ([], False)
+    assert task.due_at() == 5000 + HOUR
+    assert (task.has_timer_due(4999 + HOUR), task.has_timer_due(5000 + HOUR)) == (False, True)
     log.commit(task, outputs)
     log.tick(4999 + HOUR)
     assert log.firings == []
@@ -497,7 +511,7 @@ def test_timers_are_opened_once_whether_a_match_or_the_registry_comes_first(matc
         task.process(at(0), x, outputs, 0)
     assert task.due_at() == 5000 + HOUR
     outputs = log.outputs()
-    assert task.tick(5000 + HOUR, outputs, 0, False)
+    assert task.tick(5000 + HOUR, outputs, 0, seen_by_all, False)
     log.commit(task, outputs)
     [firing] = [f["firing"] for f in log.firings]
     assert (firing["outcome"], firing["missing"], list(firing["events"])) == ("expired", ["y"], ["x"])
@@ -518,8 +532,12 @@ def test_timers_are_opened_on_the_partition_of_the_subscription_only() -> None:
     here = [partition_of("one-shot", r.subscription, "", 4) == TP.partition for r in registrations]
     task = log.task()
     task.apply()
-    assert task.due_registrations(HOUR * 2) == [n for n, is_here in enumerate(here) if is_here]
-    assert 0 < task.open_keys < 12
+    outputs = log.outputs()
+    assert task.tick(HOUR * 2, outputs, 0, seen_by_all, False)
+    log.commit(task, outputs)
+    expired = {f"w{n}" for n, is_here in enumerate(here) if is_here}
+    assert {f["subscription"] for f in log.firings} == expired
+    assert 0 < len(expired) < 12
 
 
 def test_timers_of_keys_that_events_bring_are_not_opened_by_the_registration() -> None:
@@ -530,6 +548,25 @@ def test_timers_of_keys_that_events_bring_are_not_opened_by_the_registration() -
     assert (task.due_at(), task.changed) == (None, False)
 
 
+def test_states_of_registrations_that_are_not_read_yet_are_kept_and_ticked_once_they_are() -> None:
+    log = Log()
+    w = wait(log, absent(event("x", by="data.k"), "1h"), 5000, key="p")
+    log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "p")))
+    later = Registry()
+    task = TriggerTask(TP, Committed(0, ""), later, 1, TTL, log.stats)
+    for record in log.states:
+        task.load(record)
+    task.recovered()
+    task.forget([w.incarnation])
+    outputs = log.outputs()
+    assert task.tick(2 * HOUR, outputs, 0, seen_by_all, False)
+    assert (outputs.records, task.open_keys, task.due_at()) == ([], 1, 1000 + HOUR)
+    register(later, 0, w, at_ms=5000)
+    assert task.tick(2 * HOUR + 1, outputs, 0, seen_by_all, False)
+    log.commit(task, outputs)
+    assert [f["firing"]["key"] for f in log.firings] == ["p"]
+
+
 def test_an_abort_takes_back_what_apply_and_tick_did_and_both_can_be_done_again() -> None:
     log = Log()
     wait(log, LATE, 5000)
@@ -537,7 +574,7 @@ def test_an_abort_takes_back_what_apply_and_tick_did_and_both_can_be_done_again(
     for _ in range(2):
         outputs = log.outputs()
         task.apply()
-        assert task.tick(HOUR * 2, outputs, 0, False)
+        assert task.tick(HOUR * 2, outputs, 0, seen_by_all, False)
         assert len(outputs.records) == 1
         task.commit_into(outputs, "me", 1)
         task.rollback()
@@ -547,7 +584,7 @@ def test_an_abort_takes_back_what_apply_and_tick_did_and_both_can_be_done_again(
     log.commit(task, outputs)
     for _ in range(2):
         outputs = log.outputs()
-        assert task.tick(HOUR * 2, outputs, 0, False)
+        assert task.tick(HOUR * 2, outputs, 0, seen_by_all, False)
         assert len(outputs.records) == 1
         task.rollback()
         assert (task.open_keys, task.due_at()) == (1, 5000 + HOUR)
@@ -561,10 +598,37 @@ def test_a_tick_stops_where_the_pass_is_full_and_goes_on_in_the_next(monkeypatch
     task, done, passes = log.task(), False, 0
     while not done:
         outputs = log.outputs()
-        done = task.tick(HOUR, outputs, HOUR, False)
+        done = task.tick(HOUR, outputs, HOUR, seen_by_all, False)
         log.commit(task, outputs)
         passes += 1
     assert (sorted(f["firing"]["key"] for f in log.firings), passes) == (list("pqrst"), 3)
+
+
+def test_keys_of_registrations_that_have_not_seen_what_a_tick_promises_stay_due() -> None:
+    log = Log()
+    silent = absent(event("x", by="data.k"), "1s")
+    d = durable(log, silent)
+    e = register(log.registry, 1, Registration.of("e", silent, None, 0, kind="durable"))
+    log.run(
+        *(
+            met(
+                n,
+                an_event("x", str(n)),
+                Target(0, d.incarnation, (0,), key),
+                Target(1, e.incarnation, (0,), key),
+            )
+            for n, key in enumerate("pqr")
+        )
+    )
+    task, outputs = log.task(), log.outputs()
+    assert task.tick(HOUR, outputs, HOUR, lambda place: place == 1, False)
+    assert task.due_at() == 2000
+    log.commit(task, outputs)
+    assert {f["subscription"] for f in log.firings} == {"e"}
+    outputs = log.outputs()
+    assert task.tick(HOUR, outputs, HOUR, seen_by_all, False)
+    log.commit(task, outputs)
+    assert sorted(f["firing"]["key"] for f in log.firings if f["subscription"] == "d") == list("pqr")
 
 
 def test_where_keys_close_only_no_timer_is_due() -> None:
@@ -573,7 +637,7 @@ def test_where_keys_close_only_no_timer_is_due() -> None:
     log.run(pair(d, 0, "x", "1", "p"))
     task = log.task()
     assert task.due_at() == 1000 + TTL
-    assert (task.has_timer_due(1000 + TTL), task.due_registrations(1000 + TTL)) == (False, [0])
+    assert not task.has_timer_due(1000 + TTL)
     log.run(pair(d, 1, "x", "2", "p"))  # it lives on: the look that is scheduled stays, and finds it
     log.tick(1000 + TTL)
     assert log.task().due_at() == 1001 + TTL
