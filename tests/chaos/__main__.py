@@ -47,7 +47,7 @@ def draw(seed: int) -> dict[str, int]:
     r = random.Random(f"sweep {seed}")
     return {
         "replicas": r.choice((2, 3, 4)),
-        "partitions": r.choice((2, 4, 8)),
+        "partitions": r.choice((4, 6, 8)),
         "durables": r.choice((6, 12, 16)),
     }
 

@@ -41,24 +41,38 @@ def judge(log: Log, now_ms: int) -> Verdict:
     """The verdict over a log after which nothing is to come, at the time now."""
     model = Model(log)
     model.advance(now_ms)
-    return Judge(log, model).verdict(now_ms)
+    return Judge(log, model, now_ms).verdict()
 
 
-def still_to_come(log: Log, model: Model) -> int:
-    """How many firings that the model took are not in the action topic yet; removed lives do not count."""
-    here: Counter[str] = Counter(fired.id for fired in _fired(log))
-    count = 0
-    for r, folds in model.of_life().items():
-        life = model.life_at[r]
-        if life.ended is not None:
-            continue
+def reconcile(log: Log, model: Model, now_ms: int) -> list[Fold]:
+    """Find legal ticks that explain what is in the action topic; the keys for which there are none.
+
+    Only for conditions that the passing of time can meet: elsewhere ticks change nothing.
+    """
+    actual: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for fired in _fired(log):
+        actual[fired.form["incarnation"], fired.form["firing"]["key"] or ""].append(fired.id)
+    one_shots = {incarnation for incarnation, _ in actual}
+    lives = Counter(life.incarnation for life in model.lives)
+    unexplained = []
+    for fold in model.folds.values():
+        life = fold.life
+        found = actual.get((life.incarnation, fold.key), [])
+        if life.kind == "one-shot" and not found and life.incarnation in one_shots:
+            continue  # another key fired first
+        taken = [each.id for each in fold.fired]
         if life.kind == "one-shot":
-            allowed = _first(folds)
-            count += bool(allowed) and not any(each.id in here for each in allowed)
-        else:
-            wanted = Counter(each.id for _, fold in folds for each in fold.fired)
-            count += sum((wanted - here).values())
-    return count
+            taken = taken[:1]
+        if taken == found or (life.ended is not None and taken[: len(found)] == found):
+            continue
+        if life.condition.needs_ticks:
+            # a life that came again has firings of its own
+            tries = [found] if lives[life.incarnation] == 1 else [[each] for each in found]
+            if any(fold.explain(each, now_ms) for each in tries):
+                continue
+        if life.ended is None:
+            unexplained.append(fold)
+    return unexplained
 
 
 def _fired(log: Log) -> list[_Fired]:
@@ -85,14 +99,15 @@ def _first(folds: list[tuple[str, Fold]]) -> list[Expected]:
 class Judge:
     """Compares; `verdict` is called once."""
 
-    def __init__(self, log: Log, model: Model) -> None:
-        self._log, self._model = log, model
+    def __init__(self, log: Log, model: Model, now_ms: int) -> None:
+        self._log, self._model, self._now_ms = log, model, now_ms
         self._wrong = model.differences
         self._actual: dict[str, list[_Fired]] = defaultdict(list)
         for fired in _fired(log):
             self._actual[fired.form["incarnation"]].append(fired)
 
-    def verdict(self, now_ms: int) -> Verdict:
+    def verdict(self) -> Verdict:
+        reconcile(self._log, self._model, self._now_ms)
         by_incarnation: dict[str, list[Life]] = defaultdict(list)
         for life in self._model.lives:
             by_incarnation[life.incarnation].append(life)
@@ -112,7 +127,7 @@ class Judge:
                 f"{strange.record}: a firing of {strange.form['subscription']}, which was never registered"
             )
         self._dead_letters()
-        self._leaks(folds, now_ms)
+        self._leaks(folds)
         return told
 
     # -- firings
@@ -237,7 +252,7 @@ class Judge:
 
     # -- states
 
-    def _leaks(self, folds: dict[int, list[tuple[str, Fold]]], now_ms: int) -> None:
+    def _leaks(self, folds: dict[int, list[tuple[str, Fold]]]) -> None:
         in_force = {life.incarnation: life for life in self._model.lives if life.ended is None}
         fired = {r for r, together in folds.items() if any(fold.fired for _, fold in together)}
         leaked = self._wrong.leaked_keys
@@ -251,15 +266,15 @@ class Judge:
             elif life.kind == "one-shot" and life.r in fired and (stored.key is not None or stored.state):
                 leaked.append(f"{stored.record}: {what} of {life}, which has fired")
             elif stored.state is not None:
-                self._check_close(stored, life, what, now_ms)
+                self._check_close(stored, life, what)
 
-    def _check_close(self, stored: Stored, life: Life, what: str, now_ms: int) -> None:
+    def _check_close(self, stored: Stored, life: Life, what: str) -> None:
         closes = closes_at(life.condition, State.decode(stored.state or b""), TTL_MS)
         if stored.key is None and closes is None:
             return  # a life with one key has its place in the meta record, whatever is in it
-        if closes is None or closes + CLOSING_GRACE_MS < now_ms:
-            leaked = self._wrong.leaked_keys
-            leaked.append(f"{stored.record}: {what} of {life} was to close at {closes}, and it is {now_ms}")
+        if closes is None or closes + CLOSING_GRACE_MS < self._now_ms:
+            late = f"was to close at {closes}, and it is {self._now_ms}"
+            self._wrong.leaked_keys.append(f"{stored.record}: {what} of {life} {late}")
 
 
 def first_lines(differences: Differences, most: int = 12) -> list[str]:

@@ -221,7 +221,7 @@ def read_match(record: Rec) -> Met:
     """A record of the trigger topic."""
     form = _msgpack(record)
     try:
-        version, topic, partition, offset, timestamp_ms, event, targets = form
+        version, topic, partition, offset, timestamp_ms, event, targets, *_topic_id = form
         _check_version(record, version)
         attributes, *data = event
         return Met(
@@ -241,6 +241,8 @@ def read_states(log: Log) -> dict[tuple[str, str | None], Stored]:
     """What a compacted state topic holds: by (incarnation, key), key None for meta records."""
     found: dict[tuple[str, str | None], Stored] = {}
     for record in (r for rs in log.kind("state") for r in rs):
+        if record.key == b"clock":  # written for its timestamp alone
+            continue
         incarnation, slash, rest = (record.key or b"").decode().partition("/")
         key = rest if slash else None
         if record.value is None:

@@ -2,8 +2,9 @@
 
 Of the engine's work it takes only the order in which matches of several source partitions stand in the
 trigger topic, and checks that this order is a legal one. Ticks are not in any topic. A legal one promises
-that no match stamped before it is still to come, and under that promise firings do not depend on when a tick
-came (docs/conditions.md W2). So the model ticks as late as it can, with what the later matches allow.
+that no match stamped before it is still to come. Where matches come in another order than that of their
+stamps, firings may depend on when a tick came (docs/conditions.md V3): then any legal ticks will do, and
+`Fold.explain` looks for some that give what was found.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from interlock.events.event import Event
 from .log import Life, Log, Met, Rec, Registrations, read_event, read_match, read_registrations
 
 Origin = tuple[str, int, int]
-TICK_AFTER = 64  # matches of one key: well below the 1,000 that may wait (W4)
+MOST_TRIED = 20_000  # states in the search for ticks that explain one key's firings
+NEVER = 2**62
 
 
 @dataclass
@@ -65,12 +67,98 @@ class Expected:
 
 @dataclass
 class Fold:
-    """One key of one life: its matches in the merge, the state after them, and what fired."""
+    """One key of one life: its matches in the merge, the state after them, and what fired.
 
-    matches: list[tuple[int, Match]] = field(default_factory=list)  # offset in the trigger partition
+    matches: (offset in the trigger partition, when it was appended there, the match).
+    """
+
+    life: Life
+    key: str
+    matches: list[tuple[int, int, Match]] = field(default_factory=list)
     state: State = EMPTY
     fired: list[Expected] = field(default_factory=list)
     partition: int | None = None  # of the trigger topic
+    _least: list[int] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Fold all matches, with ticks as soon as they are due and legal."""
+        condition = self.life.condition
+        self.state = self._first()
+        self._least = [NEVER]  # the least stamp of the matches from each on: a tick up to there is legal
+        for _, _, match in reversed(self.matches):
+            self._least.append(min(self._least[-1], match.timestamp_ms))
+        self._least.reverse()
+        for number, (offset, appended_ms, match) in enumerate(self.matches):
+            if condition.needs_ticks:
+                self.tick(min(self._least[number], appended_ms))
+            self.state, firings = step(condition, self.state, match)
+            self.fired += self._told(firings, offset)
+
+    def tick(self, time_ms: int) -> None:
+        """A tick, if it makes a difference."""
+        if (next_wakeup(self.life.condition, self.state) or NEVER) <= time_ms:
+            self.state, firings = step(self.life.condition, self.state, Tick(time_ms))
+            self.fired += self._told(firings, None)
+
+    def explain(self, actual: list[str], now_ms: int) -> bool:
+        """Look for legal ticks under which just these firings come, in this order; take them if there are.
+
+        A life that ended may have stopped at any place, a one-shot one stops at its first firing.
+        """
+        condition = self.life.condition
+        stops = self.life.ended is not None or (self.life.kind == "one-shot" and bool(actual))
+        tried: set[tuple[int, int, bytes]] = set()
+        left: list[tuple[int, State, tuple[Expected, ...]]] = [(0, self._first(), ())]
+        while left and len(tried) < MOST_TRIED:
+            number, state, fired = left.pop()
+            place = (number, len(fired), state.encode())
+            if place in tried:
+                continue
+            tried.add(place)
+            if stops and len(fired) >= len(actual):
+                self.state, self.fired = state, list(fired)
+                return True
+            following: list[tuple[int, State, list[Expected]]] = []
+            due = next_wakeup(condition, state) if condition.needs_ticks else None
+            if number < len(self.matches):
+                offset, _, match = self.matches[number]
+                after, firings = step(condition, state, match)
+                following.append((number + 1, after, self._told(firings, offset)))
+            elif (due or NEVER) > now_ms and len(fired) == len(actual):
+                self.state, self.fired = state, list(fired)
+                return True
+            if due is not None and due <= min(now_ms, self._least[number]):
+                after, firings = step(condition, state, Tick(due))
+                following.append((number, after, self._told(firings, None)))
+            for then, after, told in following:
+                all_told = (*fired, *told)
+                ids = [each.id for each in all_told]
+                if self.life.kind == "one-shot":
+                    ids = ids[:1]
+                if ids == actual[: len(ids)]:
+                    left.append((then, after, all_told))
+        return False
+
+    def _first(self) -> State:
+        life = self.life
+        if life.key is None and life.condition.keyed:
+            return EMPTY
+        return opened(life.condition, life.opened_ms, life.since_ms)
+
+    def _told(self, firings: tuple[Firing, ...], offset: int | None) -> list[Expected]:
+        return [self._one_told(firing, offset) for firing in firings]
+
+    def _one_told(self, firing: Firing, offset: int | None) -> Expected:
+        parts = firing.taking_part
+        made = firing_id(self.life.incarnation, self.key, firing.outcome, parts, firing.timer_ms)
+        if firing.timer_ms is not None:
+            bound = firing.timer_ms - 1
+        else:
+            bound = max((part.match.timestamp_ms for part in parts), default=0)
+        after = -1
+        if offset is None and self.life.kind == "one-shot":
+            after = max((at for at, _, m in self.matches if m.timestamp_ms <= bound), default=-1)
+        return Expected(made, self.key, firing, offset, after)
 
 
 class Model:
@@ -185,7 +273,7 @@ class Model:
                 else:
                     last[place] = (met.offset, record)
                 seen[life.r][source][at] = record
-                fold = self.folds.setdefault((life.r, target.key), Fold())
+                fold = self._fold_of(life, target.key)
                 if fold.partition not in (None, record.partition):
                     wrong.unexpected.append(
                         f"{record}: key {target.key!r} of {life} is on partition {fold.partition} too"
@@ -194,7 +282,7 @@ class Model:
                 fold.partition = record.partition
                 event = known[1]
                 match = Match(event, numbers, met.topic, met.partition, met.offset, met.timestamp_ms)
-                fold.matches.append((record.offset, match))
+                fold.matches.append((record.offset, record.timestamp_ms, match))
         for life in self.lives:
             for source, wanted in self.expected[life.r].items():
                 self._missing_matches(life, source, wanted, seen[life.r][source])
@@ -227,52 +315,21 @@ class Model:
     def _fold(self) -> None:
         for life in self.lives:
             if life.key is not None or not life.condition.keyed:
-                self.folds.setdefault((life.r, life.key or ""), Fold())
-        for (r, key), fold in self.folds.items():
-            life = self.life_at[r]
-            condition = life.condition
-            if life.key is not None or not condition.keyed:
-                fold.state = opened(condition, life.opened_ms, life.since_ms)
-            still: list[int] = []  # the least stamp of the matches after each
-            least = 2**62
-            for _, match in reversed(fold.matches):
-                still.append(least)
-                least = min(least, match.timestamp_ms)
-            still.reverse()
-            timed = condition.needs_ticks
-            for number, (offset, match) in enumerate(fold.matches):
-                fold.state, firings = step(condition, fold.state, match)
-                self._fired(life, key, fold, firings, offset)
-                if timed and number % TICK_AFTER == TICK_AFTER - 1 and number + 1 < len(fold.matches):
-                    self._tick(life, key, fold, still[number])
+                self._fold_of(life, life.key or "")
+        for fold in self.folds.values():
+            fold.run()
 
-    def _tick(self, life: Life, key: str, fold: Fold, time_ms: int) -> None:
-        fold.state, firings = step(life.condition, fold.state, Tick(time_ms))
-        self._fired(life, key, fold, firings, None)
-
-    def _fired(
-        self, life: Life, key: str, fold: Fold, firings: tuple[Firing, ...], offset: int | None
-    ) -> None:
-        for firing in firings:
-            made = firing_id(life.incarnation, key, firing.outcome, firing.taking_part, firing.timer_ms)
-            if firing.timer_ms is not None:
-                bound = firing.timer_ms - 1
-            else:
-                bound = max((part.match.timestamp_ms for part in firing.taking_part), default=0)
-            after = -1
-            if offset is None and life.kind == "one-shot":
-                after = max((at for at, m in fold.matches if m.timestamp_ms <= bound), default=-1)
-            fold.fired.append(Expected(made, key, firing, offset, after))
+    def _fold_of(self, life: Life, key: str) -> Fold:
+        return self.folds.setdefault((life.r, key), Fold(life, key))
 
     def advance(self, now_ms: int) -> int | None:
         """Let time pass up to now, when no event is to come any more; the next due time, if there is one."""
         following: list[int] = []
-        for (r, key), fold in self.folds.items():
-            life = self.life_at[r]
+        for fold in self.folds.values():
+            life = fold.life
             if not life.condition.needs_ticks:
                 continue
-            if (next_wakeup(life.condition, fold.state) or 2**62) <= now_ms:
-                self._tick(life, key, fold, now_ms)
+            fold.tick(now_ms)
             if life.ended is None and not (life.kind == "one-shot" and fold.fired):
                 wakeup = next_wakeup(life.condition, fold.state)
                 if wakeup is not None:

@@ -24,7 +24,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from .judge import Judge, first_lines, still_to_come
+from .judge import Judge, first_lines, reconcile
 from .log import Log, Rec, read_offset_metadata
 from .model import Model
 
@@ -205,10 +205,10 @@ class Oracle:
                 break
             time.sleep(max(0.05, (following - now) / 1000))
         _say("all timers are due")
-        while left := still_to_come(self._follower.snapshot(), model):
+        while left := reconcile(self._follower.snapshot(), model, int(time.time() * 1000)):
             if time.monotonic() > deadline:
-                return {"settled": False, "why": [f"{left} firings are not there"]}
-            time.sleep(0.5)
+                return {"settled": False, "why": [f"{len(left)} keys have not fired as they should"]}
+            time.sleep(2)
         return {"settled": True, "why": []}
 
     def judge(self, seconds: float) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class Oracle:
             log, now = self._follower.snapshot(), int(time.time() * 1000)
             model = Model(log)
             model.advance(now)
-            verdict = Judge(log, model).verdict(now)
+            verdict = Judge(log, model, now).verdict()
             if not verdict.differences.leaked_keys or time.monotonic() > deadline:
                 break
             time.sleep(2)
