@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -21,6 +23,7 @@ from interlock.engine.acknowledge import acknowledge
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka.topics import check, create
+from interlock.engine.notices import Notice
 from interlock.engine.records import Registration
 from interlock.engine.runtime import Runtime
 from interlock.engine.waits import Delivery
@@ -31,6 +34,7 @@ from interlock.plugin.broker import LocalBroker
 TOPIC, GROUP, TXN = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
 READ, WRITE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE
 DESCRIBE, CONFIGS = AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS
+ACL_FIELDS = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
 INTERNAL = ("trigger", "state", "action", "subscription", "dead-letter")
 RIGHTS = {
     "emitter": [(TOPIC, "bus-event", WRITE)],
@@ -55,9 +59,17 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def binding(name: str, kind: ResourceType, pattern: str, operation: AclOperation) -> AclBinding:
+    matching = ResourcePatternType.PREFIXED if pattern.endswith("*") else ResourcePatternType.LITERAL
+    who, allow = f"User:{name}", AclPermissionType.ALLOW
+    return AclBinding(kind, pattern.removesuffix("*"), matching, who, "*", operation, allow)
+
+
 @pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BusConfig]]:
-    """`user("triggerer")` is the bus as that user reaches it; each has the rights above, and no others."""
+def guarded(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Callable[..., BusConfig], AdminClient]]:
+    """The bus as a user reaches it, and whoever gives and takes rights: each has those above, no others."""
     plain, sasl, controller = free_ports(3)
     users = " ".join(f'user_{name}="{name}-secret"' for name in RIGHTS)
     properties = {
@@ -85,23 +97,18 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Bus
 
     with LocalBroker(tmp_path_factory.mktemp("acl"), port=plain, properties=properties) as broker:
         create(BusConfig(name="bus", client={"bootstrap.servers": broker.bootstrap_servers}), partitions=2)
-        bindings = [
-            AclBinding(
-                kind,
-                pattern.removesuffix("*"),
-                ResourcePatternType.PREFIXED if pattern.endswith("*") else ResourcePatternType.LITERAL,
-                f"User:{name}",
-                "*",
-                operation,
-                AclPermissionType.ALLOW,
-            )
-            for name, rights in RIGHTS.items()
-            for kind, pattern, operation in rights
-        ]
+        bindings = [binding(name, *right) for name, rights in RIGHTS.items() for right in rights]
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for future in admin.create_acls(bindings).values():
             future.result()
-        yield reached_by
+        yield reached_by, admin
+
+
+@pytest.fixture
+def user(guarded: Any) -> Callable[..., BusConfig]:
+    """`user("triggerer")` is the bus as that user reaches it."""
+    reached_by: Callable[..., BusConfig] = guarded[0]
+    return reached_by
 
 
 class Heard:
@@ -110,6 +117,9 @@ class Heard:
 
     def __call__(self, item: Any) -> None:
         self.items.append(item)
+
+    def notices(self) -> list[Notice]:
+        return [item for item in self.items if isinstance(item, Notice)]
 
     def delivery(self) -> Delivery | None:
         return next((item for item in self.items if isinstance(item, Delivery)), None)
@@ -154,3 +164,49 @@ def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, even
     finally:
         runtime.stop()
     assert not any(thread.name.startswith("interlock-") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize(
+    ("right", "told"),
+    [
+        ((TOPIC, "bus-state", WRITE), "bus-state|[Aa]uthorization"),
+        ((TOPIC, "bus-action", WRITE), "bus-action|[Aa]uthorization"),
+        ((TOPIC, "bus-*", READ), "[Aa]uthorization|TOPIC_AUTHORIZATION"),
+        ((GROUP, "bus-engine", READ), "[Gg]roup.*authorization|authorization.*group"),
+        ((TXN, "bus-engine-*", WRITE), "[Tt]ransactional.*[Aa]uthorization"),
+    ],
+    ids=["write state", "write action", "read topics", "read group", "write transactional id"],
+)
+def test_a_right_that_is_taken_away_is_told_and_given_back_is_gone_on_with(
+    guarded: Any, right: Any, told: str, unique_name: Callable[[str], str], eventually: Any
+) -> None:
+    reached_by, admin = guarded
+    taken = binding("triggerer", *right)
+    event_type = unique_name("t")
+    runtime = Runtime(reached_by("triggerer"))
+    runtime.start()
+    try:
+        before, after = Heard(), Heard()
+        with Emitter(reached_by("emitter").client, "bus-event") as emitter:
+            runtime.waits.open(Registration.of(f"{event_type}-before", event(event_type), None, 0), before)
+            emitter.emit(Event.of(event_type, "/test"))
+            eventually("the wait fires", before.delivery)
+            runtime.waits.open(
+                Registration.of(f"{event_type}-after", event(f"{event_type}2"), None, 0), after
+            )
+            exact = AclBindingFilter(*(getattr(taken, name) for name in ACL_FIELDS))
+            [removed] = [future.result() for future in admin.delete_acls([exact]).values()]
+            assert len(removed) == 1
+            try:
+                emitter.emit(Event.of(f"{event_type}2", "/test"))
+                eventually(
+                    "the wait is told",
+                    lambda: any(re.search(told, item.text or "") for item in after.notices()),
+                )
+                assert after.delivery() is None
+            finally:
+                [given] = admin.create_acls([taken]).values()
+                given.result()
+            eventually("the wait fires", after.delivery)
+    finally:
+        runtime.stop()
