@@ -1,0 +1,214 @@
+"""What the group's consumer tells, and the fence that goes with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from interlock.engine.bus import Batch, End, Record, TopicPartition
+from interlock.engine.errors import LostRange, UnreachableError
+from interlock.engine.kafka import bus as module
+from interlock.engine.kafka.bus import KafkaBus
+
+from .clients import CONFIG, FakeMessage, failure
+
+HERE, THERE = TopicPartition("b-event", 0), TopicPartition("b-event", 1)
+
+
+class FakeConsumer:
+    """That of `bus`. `arrived`: the messages that the next poll finds; `serve`: callbacks served before."""
+
+    bus: KafkaBus
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.arrived: list[FakeMessage] = []
+        self.serve: list[str] = []
+        self.fails: Exception | None = None
+        self.subscriptions: list[list[str]] = []
+        self.fetching: list[Any] = ["unset"]
+        self.generation = 1
+        self.member: str | None = "m-1"
+
+    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        self.subscriptions.append(topics)
+        self.callbacks = callbacks
+
+    def consumer_group_metadata(self) -> bytes:
+        return b"%d/%s" % (self.generation, (self.member or "").encode())
+
+    def memberid(self) -> str | None:
+        return self.member
+
+    def assign(self, partitions: list[Any]) -> None:
+        self.fetching = partitions
+
+    def poll(self, timeout: float) -> FakeMessage | None:
+        if self.fails:
+            raise self.fails
+        while self.serve:
+            self.callbacks[self.serve.pop(0)](self, [HERE, THERE])
+        return self.arrived.pop(0) if self.arrived else None
+
+    def consume(self, most: int, timeout: float) -> list[FakeMessage]:
+        taken, self.arrived = self.arrived[:most], self.arrived[most:]
+        return taken
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def consumer(monkeypatch: pytest.MonkeyPatch) -> FakeConsumer:
+    made: list[FakeConsumer] = []
+
+    def connect(kind: object, config: object, errors: object, **own: Any) -> FakeConsumer:
+        made.append(FakeConsumer(own))
+        return made[-1]
+
+    class Nothing:
+        def __init__(self, *_: object) -> None: ...
+
+    monkeypatch.setattr(module, "connect", connect)
+    monkeypatch.setattr(module, "Admin", Nothing)
+    monkeypatch.setattr(module, "Transactions", Nothing)
+    bus = KafkaBus(CONFIG)
+    bus.subscribe(["b-trigger", "b-event"])
+    made[0].bus = bus
+    return made[0]
+
+
+def poll(consumer: FakeConsumer) -> Batch:
+    return consumer.bus.poll(100, 0)
+
+
+def error(code: int, offset: int = 0, partition: int = 0) -> FakeMessage:
+    return FakeMessage(partition=partition, offset=offset, error=failure(code).args[0])
+
+
+def assigned(consumer: FakeConsumer) -> Batch:
+    consumer.serve = ["on_assign"]
+    return poll(consumer)
+
+
+def test_the_clients_settings_are_those_the_protocols_need(consumer: FakeConsumer) -> None:
+    settings = {key: value for key, value in consumer.settings.items() if key != "client_id"}
+    assert settings == {
+        "group_id": "b-engine",
+        "group_protocol": "classic",
+        "partition_assignment_strategy": "range",
+        "session_timeout_ms": 6000,
+        "heartbeat_interval_ms": 500,
+        "enable_auto_commit": False,
+        "enable_auto_offset_store": False,
+        "isolation_level": "read_committed",
+        "auto_offset_reset": "error",
+        "enable_partition_eof": True,
+        "topic_metadata_refresh_interval_ms": 5000,
+        "queued_max_messages_kbytes": 16384,
+        "fetch_wait_max_ms": 50,
+    }
+    assert consumer.settings["client_id"] == consumer.bus.transactional_id
+    assert consumer.bus.transactional_id.startswith("b-engine-")
+
+
+def test_subscribing_to_the_same_topics_again_does_not_rebalance_the_group(consumer: FakeConsumer) -> None:
+    consumer.bus.subscribe(["b-event", "b-trigger"])
+    assert len(consumer.subscriptions) == 1
+    consumer.bus.subscribe(["b-event", "b-trigger", "orders"])
+    assert consumer.subscriptions[-1] == ["b-event", "b-trigger", "orders"]
+
+
+def test_nothing_is_fetched_before_the_assigned_partitions_are_started(consumer: FakeConsumer) -> None:
+    batch = assigned(consumer)
+    assert (batch.assigned, batch.lost) == ((HERE, THERE), False)
+    assert consumer.fetching == []
+    consumer.bus.start({HERE: 7})
+    assert [(p.topic, p.partition, p.offset) for p in consumer.fetching] == [("b-event", 0, 7)]
+
+
+@pytest.mark.parametrize("served", [["on_assign"], ["on_revoke"], ["on_lost"], ["on_revoke", "on_assign"]])
+def test_a_poll_that_tells_of_a_change_gives_no_records(consumer: FakeConsumer, served: list[str]) -> None:
+    assigned(consumer)
+    consumer.serve = list(served)
+    consumer.arrived = [FakeMessage(), FakeMessage(offset=1)]
+    batch = poll(consumer)
+    assert batch.records == ()
+    assert batch.lost == (served[0] != "on_assign")
+    assert batch.assigned == ((HERE, THERE) if "on_assign" in served else None)
+
+
+def test_the_membership_is_that_of_the_assignment_whatever_the_client_learns_in_the_background(
+    consumer: FakeConsumer,
+) -> None:
+    assert assigned(consumer).membership == b"1/m-1"
+    consumer.generation, consumer.member = -1, "m-2"
+    consumer.arrived = [FakeMessage()]
+    batch = poll(consumer)
+    assert len(batch.records) == 1
+    assert batch.membership == b"1/m-1"
+
+
+def test_there_is_no_membership_before_an_assignment_nor_after_its_loss(consumer: FakeConsumer) -> None:
+    assert poll(consumer).membership is None
+    assigned(consumer)
+    consumer.serve = ["on_lost"]
+    assert poll(consumer).membership is None
+    assert poll(consumer).membership is None
+    consumer.generation = 2
+    assert assigned(consumer).membership == b"2/m-1"
+
+
+def test_an_assignment_to_a_member_without_an_id_has_no_membership(consumer: FakeConsumer) -> None:
+    consumer.member = None
+    assert assigned(consumer).membership is None
+
+
+def test_records_and_ends_come_in_the_order_of_the_log(consumer: FakeConsumer) -> None:
+    assigned(consumer)
+    consumer.arrived = [FakeMessage(offset=3), error(KafkaError._PARTITION_EOF, 5), FakeMessage(partition=1)]
+    assert poll(consumer).records == [
+        Record(HERE, 3, 77, b"key", b"value", None),
+        End(HERE, 5),
+        Record(THERE, 0, 77, b"key", b"value", None),
+    ]
+
+
+def test_a_lost_range_is_told_with_its_partition_and_no_record_polled_with_it_is_lost(
+    consumer: FakeConsumer,
+) -> None:
+    assigned(consumer)
+    consumer.arrived = [FakeMessage(partition=1), error(KafkaError._AUTO_OFFSET_RESET), FakeMessage(offset=9)]
+    assert [record.offset for record in poll(consumer).records if isinstance(record, Record)] == [0, 9]
+    with pytest.raises(LostRange, match=r"b-event\[0\]") as caught:
+        poll(consumer)
+    assert caught.value.partition == HERE
+    assert poll(consumer).records == []
+
+
+def test_a_new_assignment_drops_the_troubles_of_the_old_one(consumer: FakeConsumer) -> None:
+    assigned(consumer)
+    consumer.arrived = [FakeMessage(), error(KafkaError._AUTO_OFFSET_RESET)]
+    poll(consumer)
+    consumer.bus._on_gone(consumer, [])
+    assert poll(consumer).lost
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError._TRANSPORT, KafkaError._MAX_POLL_EXCEEDED, KafkaError.UNKNOWN_TOPIC_OR_PART]
+)
+def test_what_passes_by_itself_or_concerns_one_topic_stops_nothing(consumer: FakeConsumer, code: int) -> None:
+    assigned(consumer)
+    consumer.arrived = [error(code), FakeMessage()]
+    assert len(poll(consumer).records) == 1
+    assert poll(consumer).records == []
+
+
+def test_any_other_error_of_the_consumer_asks_for_a_new_bus(consumer: FakeConsumer) -> None:
+    assigned(consumer)
+    consumer.arrived = [error(KafkaError.TOPIC_AUTHORIZATION_FAILED)]
+    with pytest.raises(UnreachableError, match="why"):
+        poll(consumer)
+    consumer.fails = failure(KafkaError._FATAL, fatal=True)
+    with pytest.raises(UnreachableError):
+        poll(consumer)

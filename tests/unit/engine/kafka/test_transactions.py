@@ -1,0 +1,215 @@
+"""What each kind of error of a transactional client means for the commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_INVALID, TIMESTAMP_CREATE_TIME, KafkaError
+from interlock.engine.bus import Committed, Output, TopicPartition
+from interlock.engine.errors import TransactionAborted, UnreachableError
+from interlock.engine.kafka import transactions
+from interlock.engine.kafka.clients import ClientErrors
+from interlock.engine.kafka.transactions import Transactions
+
+from .clients import CONFIG, FakeProducer, failure
+
+OUTPUTS = [
+    Output("b-trigger", 0, None, b"m"),
+    Output("b-state", 0, b"k", b"s"),
+    Output("b-dead-letter", 0, None, b"d"),
+]
+OFFSETS = {TopicPartition("b-event", 0): Committed(5, "{}")}
+MEMBER = b"the group metadata"
+WELL = ["begin", "produce", "produce", "produce", "offsets", "commit"]
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[FakeProducer]:
+    """The producers made so far."""
+    producers: list[FakeProducer] = []
+
+    def connect(kind: object, config: object, errors: object, **own: Any) -> FakeProducer:
+        producers.append(FakeProducer(own))
+        return producers[-1]
+
+    monkeypatch.setattr(transactions, "connect", connect)
+    return producers
+
+
+@pytest.fixture
+def bus(made: list[FakeProducer]) -> Transactions:
+    opened = Transactions(CONFIG, ClientErrors(), "b-engine-1")
+    made[0].calls.clear()
+    return opened
+
+
+def test_a_commit_writes_all_sends_the_offsets_and_tells_the_brokers_time(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    assert bus.commit(OUTPUTS, OFFSETS, MEMBER) == 77
+    assert made[0].calls == WELL
+    assert [topic for topic, _ in made[0].reports] == ["b-state"], "one report is asked for, no more"
+
+
+def test_the_time_of_a_topic_whose_records_bring_their_own_is_not_told(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    made[0].report_time = (TIMESTAMP_CREATE_TIME, 77)
+    assert bus.commit(OUTPUTS, OFFSETS, MEMBER) is None
+    assert bus.commit([], OFFSETS, MEMBER) is None
+
+
+@pytest.mark.parametrize(
+    ("offsets", "membership"),
+    [
+        ({}, MEMBER),
+        (OFFSETS, None),
+        ({TopicPartition("b-event", 0): Committed(OFFSET_INVALID, "")}, MEMBER),
+    ],
+)
+def test_what_the_group_would_not_fence_is_not_sent(
+    bus: Transactions, made: list[FakeProducer], offsets: Any, membership: Any
+) -> None:
+    with pytest.raises(TransactionAborted, match="not fenced"):
+        bus.commit(OUTPUTS, offsets, membership)
+    assert made[0].calls == []
+
+
+@pytest.mark.parametrize("step", ["offsets", "commit"])
+def test_a_retriable_error_repeats_the_call_alone(
+    bus: Transactions, made: list[FakeProducer], step: str
+) -> None:
+    made[0].fails[step] = [failure(KafkaError._TIMED_OUT, retriable=True)] * 2
+    bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    at = WELL.index(step)
+    assert made[0].calls == [*WELL[:at], step, step, *WELL[at:]]
+
+
+def test_a_commit_without_an_answer_is_unknown_and_never_called_aborted(
+    bus: Transactions, made: list[FakeProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "TIMEOUT_S", 0.1)
+    made[0].fails["commit"] = [failure(KafkaError._TIMED_OUT, retriable=True)] * 1000
+    with pytest.raises(UnreachableError, match="starts again from the committed offsets"):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    assert "abort" not in made[0].calls
+
+
+@pytest.mark.parametrize(
+    "code", [KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError._TIMED_OUT]
+)
+def test_an_error_that_asks_for_an_abort_gets_one_and_the_bus_goes_on(
+    bus: Transactions, made: list[FakeProducer], code: int
+) -> None:
+    made[0].fails["offsets"] = [failure(code, abort=True)]
+    with pytest.raises(TransactionAborted):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    assert made[0].calls[-2:] == ["offsets", "abort"]
+    assert bus.commit(OUTPUTS, OFFSETS, MEMBER) == 77
+
+
+def test_an_abort_that_fails_leaves_the_outcome_open(bus: Transactions, made: list[FakeProducer]) -> None:
+    made[0].fails["offsets"] = [failure(KafkaError.ILLEGAL_GENERATION, abort=True)]
+    made[0].fails["abort"] = [failure(KafkaError._FENCED, fatal=True)]
+    with pytest.raises(UnreachableError):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+
+
+@pytest.mark.parametrize("step", ["begin", "offsets", "commit"])
+def test_a_fatal_or_unclassified_error_gives_the_producer_up(
+    bus: Transactions, made: list[FakeProducer], step: str
+) -> None:
+    for fatal in (True, False):
+        made[0].fails[step] = [failure(KafkaError._FENCED, fatal=fatal)]
+        with pytest.raises(UnreachableError):
+            bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    assert "abort" not in made[0].calls
+
+
+def test_a_fatal_error_told_from_within_a_report_gives_the_producer_up(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    made[0].fails["commit"] = [SystemError("returned a result with an exception set")]
+    with pytest.raises(UnreachableError, match="exception set"):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+
+
+def test_a_full_queue_is_waited_for(bus: Transactions, made: list[FakeProducer]) -> None:
+    made[0].fails["produce"] = [BufferError(), BufferError()]
+    bus.commit(OUTPUTS[:1], OFFSETS, MEMBER)
+    assert made[0].calls == ["begin", "produce", "poll", "produce", "poll", "produce", "offsets", "commit"]
+
+
+def test_a_record_that_the_client_refuses_aborts_and_the_text_says_which_topic_and_what_to_do(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    made[0].fails["produce"] = [failure(KafkaError.MSG_SIZE_TOO_LARGE, reason="Message size too large")]
+    with pytest.raises(TransactionAborted, match=r"'b-trigger'.*Message size too large.*max\.message\.bytes"):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    assert made[0].calls == ["begin", "produce", "abort"]
+
+
+def test_a_record_refused_because_one_before_it_failed_is_told_with_that_ones_reason(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    made[0].fails["produce"] = [failure(KafkaError._STATE)]
+    made[0].fails["offsets"] = [
+        failure(
+            KafkaError.TOPIC_AUTHORIZATION_FAILED, abort=True, reason="b-state: Topic authorization failed"
+        )
+    ]
+    with pytest.raises(TransactionAborted, match=r"b-state: Topic authorization failed.*docs/operating\.md"):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    assert made[0].calls == ["begin", "produce", "offsets", "abort"]
+
+
+def test_only_ids_of_the_buss_engines_are_buried(bus: Transactions, made: list[FakeProducer]) -> None:
+    bus.bury("somebody-else")
+    assert len(made) == 1
+    bus.bury("b-engine-dead")
+    assert made[1].settings["transactional_id"] == "b-engine-dead"
+    assert made[1].calls == ["init"]
+
+
+def test_closing_ends_an_open_transaction_and_never_waits_in_the_clients_own_close(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    made[0].fails["commit"] = [failure(KafkaError._FENCED, fatal=True)]
+    with pytest.raises(UnreachableError):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    bus.close()
+    assert made[0].calls[-2:] == ["purge", "abort"]
+    bus.close()
+
+
+def test_what_its_own_producer_cannot_abort_is_ended_by_initialising_the_id_again(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    made[0].fails["commit"] = [failure(KafkaError._FENCED, fatal=True)]
+    made[0].fails["abort"] = [failure(KafkaError._CONFLICT)]
+    with pytest.raises(UnreachableError):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    bus.close()
+    assert made[1].settings["transactional_id"] == "b-engine-1"
+    assert made[1].calls == ["init"]
+
+
+def test_a_closed_bus_without_an_open_transaction_initialises_nothing(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    bus.close()
+    assert made[0].calls == [*WELL, "purge"]
+    assert len(made) == 1
+
+
+def test_times_of_the_producer_lie_below_the_transactions_timeout_and_markers_are_not_waited_for(
+    made: list[FakeProducer], bus: Transactions
+) -> None:
+    settings = made[0].settings
+    assert settings["transaction_timeout_ms"] == 15_000
+    assert settings["delivery_timeout_ms"] < settings["transaction_timeout_ms"]
+    assert settings["socket_timeout_ms"] < settings["transaction_timeout_ms"]
+    assert (settings["retry_backoff_ms"], settings["retry_backoff_max_ms"]) == (1, 10)
+    assert settings["partitioner"] == "murmur2_random"
