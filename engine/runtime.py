@@ -10,91 +10,98 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable
-from typing import TypeAlias
-
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    sleep_using_event,
-    wait_random_exponential,
-)
-from tenacity.stop import stop_when_event_set
+from collections.abc import Callable, Mapping
 
 from .config import BusConfig
-from .errors import EngineError
 from .kafka.bus import KafkaBus
 from .kafka.topics import check
 from .log import log
+from .metrics import Publisher, Sink
 from .notices import NoticeBoard
+from .part import Part, Turn
 from .protocol.loop import Engine
+from .telling import Account, Post, Teller
+from .waits import PART as WAITS
 from .waits import Waits
+from .watchdog import Watchdog
 
-MOST_WAIT_S = 15.0
 STOP_TIMEOUT_S = 8.0
-WELL_AFTER_S = 5.0
 READ_AGAIN_S = 15.0
-Life: TypeAlias = Callable[[threading.Event, BusConfig, Callable[[], None]], None]
+ENGINE = "The engine"
 _runtimes: dict[tuple[int, str, str, str], Runtime] = {}
 _lock = threading.Lock()
 
 
 class Runtime:
-    """An engine and the waits of one bus in this process. Use `Runtime.of`."""
+    """An engine and the waits of one bus in this process. Use `Runtime.of`.
 
-    def __init__(self, config: BusConfig) -> None:
+    sink: where metrics go. with_waits: False for an engine alone.
+    """
+
+    def __init__(self, config: BusConfig, sink: Sink | None = None, *, with_waits: bool = True) -> None:
         self.config = config
         self.board = NoticeBoard()
         self.waits = Waits(config, self.board)
-        self._stopped = False
-        self._life_over = threading.Event()  # of the present lives of both threads; anew with each config
+        self._account = Account()
+        self._open: set[str] = set()  # transactional ids of engines that were not closed yet
+        self._over = threading.Event()
         self._lock = threading.Lock()
         self._read_again_at = 0.0
-        lives: tuple[tuple[str, Life], ...] = (("The engine", _run_engine), ("The waits", self._run_waits))
-        self._threads = [
-            threading.Thread(target=self._live, args=(part, life), name=f"interlock-{name}", daemon=True)
-            for name, (part, life) in zip(("engine", "waits"), lives, strict=True)
+        self._parts = [Part(ENGINE, "interlock-engine", self._run_engine, config, self.board)]
+        if with_waits:
+            self._parts.append(Part(WAITS, "interlock-waits", self._run_waits, config, self.board))
+        helpers: dict[str, Callable[[threading.Event], None]] = {"watchdog": Watchdog(self._parts).run}
+        if sink is not None:
+            helpers["metrics"] = Publisher(sink, self._account, self._counts, lambda: self.config).run
+        self._helpers = [
+            threading.Thread(target=run, args=(self._over,), name=f"interlock-{name}", daemon=True)
+            for name, run in helpers.items()
         ]
 
     @classmethod
-    def of(cls, config: BusConfig) -> Runtime:
+    def of(cls, config: BusConfig, sink: Sink | None = None) -> Runtime:
         """The runtime of this bus and connection in this process, started if need be. Returns at once.
 
         A connection that reads otherwise than before gives it new clients: open waits go on with them.
+        sink: where metrics go, of the call that starts it.
         """
         key = (os.getpid(), config.name, config.deployment, config.connection)
         with _lock:
             runtime = _runtimes.get(key)
             if runtime is None:
-                runtime = _runtimes[key] = cls(config)
+                runtime = _runtimes[key] = cls(config, sink)
                 runtime.start()
                 atexit.register(runtime.stop)
         runtime.use(config)
         return runtime
 
     def start(self) -> None:
-        for thread in self._threads:
+        for part in self._parts:
+            part.start()
+        for thread in self._helpers:
             thread.start()
 
     def stop(self) -> None:
         """Leave the group and stop the threads, so that others take over at once. Bounded."""
         with self._lock:  # a changed connection must not begin new lives behind this
-            self._stopped = True
-            self._life_over.set()
+            for part in self._parts:
+                part.stop()
         deadline = time.monotonic() + STOP_TIMEOUT_S
-        for thread in self._threads:
+        for part in self._parts:
+            part.join(max(0.0, deadline - time.monotonic()))
+        self._over.set()
+        for thread in self._helpers:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def use(self, config: BusConfig) -> None:
         """Go on with this config: where it differs from the present one, all clients are made anew."""
         with self._lock:
-            if config.identity == self.config.identity or self._stopped:
+            if config.identity == self.config.identity:
                 return
             log.info("The connection of %s has changed; its clients are made anew.", config.describe())
             self.config = config
-            over, self._life_over = self._life_over, threading.Event()
-            over.set()
+            for part in self._parts:
+                part.use(config)
 
     def may_read_connection(self) -> bool:
         """Whether a troubled wait should read its connection again: one of them all, now and then."""
@@ -105,79 +112,59 @@ class Runtime:
             self._read_again_at = now + READ_AGAIN_S
             return True
 
-    def _live(self, part: str, life: Life) -> None:
-        """Run a part for ever: what ends it is told to the waiting tasks, and it starts again."""
-        while not self._stopped:
-            with self._lock:
-                config, over = self.config, self._life_over
-            spell = _Spell(lambda: self.board.post(part, None))
+    def _run_engine(self, turn: Turn) -> None:
+        run_engine(turn.config, turn, turn.well, post=turn.post, account=self._account, not_closed=self._open)
 
-            def before_sleep(state: RetryCallState) -> None:
-                self._told(part, state.outcome.exception() if state.outcome else None)
+    def _run_waits(self, turn: Turn) -> None:
+        self.waits.run(turn, turn.config, turn.well)
 
-            again = Retrying(
-                # Trouble after a good time is new trouble: out of this loop, and back to short pauses.
-                retry=retry_if_exception(spell.was_not_well),
-                wait=wait_random_exponential(multiplier=0.5, max=MOST_WAIT_S),
-                sleep=sleep_using_event(over),
-                stop=stop_when_event_set(over),
-                before_sleep=before_sleep,
-                reraise=True,
-            )
-            try:
-                again(spell.run, life, over, config)
-            except Exception as e:  # noqa: BLE001  # told to the waiting tasks
-                if not over.is_set():
-                    self._told(part, e)
-                    over.wait(0.5)
-
-    def _told(self, part: str, error: BaseException | None) -> None:
-        if not isinstance(error, EngineError):
-            log.error("%s failed", part, exc_info=error)
-        self.board.post(part, str(error) or repr(error))
-
-    def _run_waits(self, over: threading.Event, config: BusConfig, well: Callable[[], None]) -> None:
-        self.waits.run(over, config, well)
+    def _counts(self) -> Mapping[str, int]:
+        return {
+            "restarts": sum(part.failures for part in self._parts),
+            "watchdog_restarts": sum(part.replaced for part in self._parts),
+        }
 
 
-class _Spell:
-    """The lives of a part up to the first that was well: a part that fails again and again is not."""
+def run_engine(
+    config: BusConfig,
+    stop: threading.Event,
+    well: Callable[[], None] = lambda: None,
+    *,
+    post: Post = lambda _part, _text: None,
+    account: Account | None = None,
+    not_closed: set[str] | None = None,
+) -> None:
+    """Run one engine until `stop`; EngineError ends it.
 
-    def __init__(self, say_well: Callable[[], None]) -> None:
-        self._say_well = say_well
-        self._started = 0.0
-        self._was_well = False
-
-    def run(self, life: Life, over: threading.Event, config: BusConfig) -> None:
-        self._started = time.monotonic()
-        life(over, config, self._well)
-
-    def was_not_well(self, _: BaseException) -> bool:
-        return not self._was_well
-
-    def _well(self) -> None:
-        if not self._was_well and time.monotonic() - self._started > WELL_AFTER_S:
-            self._was_well = True
-            self._say_well()
-
-
-def _run_engine(over: threading.Event, config: BusConfig, well: Callable[[], None]) -> None:
-    run_engine(config, over, well)
-
-
-def run_engine(config: BusConfig, stop: threading.Event, well: Callable[[], None] = lambda: None) -> None:
-    """Run one engine until `stop`; EngineError ends it. `well`: called in each pass with open partitions."""
+    well: called in each pass with open partitions. post: told of what is wrong while it goes on. not_closed:
+    transactional ids of this process's engines that were not closed; those that hang are fenced first, so
+    that nothing they still commit takes effect beside this one.
+    """
+    ids = set() if not_closed is None else not_closed
+    account = account or Account()
     check(config)
     bus = KafkaBus(config)
     try:
-        engine = Engine(bus, config)
+        for hanging in sorted(ids):
+            log.warning("Engine %s of this process hangs: its transactions are fenced.", hanging)
+            bus.bury(hanging)
+            ids.discard(hanging)
+        ids.add(bus.transactional_id)
+        engine = Engine(bus, config, stats=account.stats)
     except BaseException:
         bus.close()
+        ids.discard(bus.transactional_id)
         raise
+    teller = Teller(engine, post, account)
     try:
         while not stop.is_set():
             engine.run_pass()
+            if stop.is_set():
+                break
+            teller.look()
             if engine.is_open:
                 well()
     finally:
+        teller.end()
         engine.close()
+        ids.discard(bus.transactional_id)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # next heartbeat of each member.
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 500
+# A thread that hangs longer loses its partitions: as a member it would hold up every rebalance. No pass of
+# the loop takes that long, and the watchdog replaces it a little later.
+MAX_POLL_INTERVAL_MS = 45_000
 # How soon added partitions are found, and a topic that was made a moment before it was subscribed to.
 TOPICS_REFRESH_MS = 5_000
 
@@ -63,6 +66,7 @@ class KafkaBus:
             session_timeout_ms=SESSION_TIMEOUT_MS,
             fetch_wait_max_ms=FETCH_WAIT_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
+            max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
             topic_metadata_refresh_interval_ms=TOPICS_REFRESH_MS,
             queued_max_messages_kbytes=QUEUED_KBYTES,
         )

@@ -7,7 +7,7 @@ each of them leaves.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -43,7 +43,8 @@ class Engine:
     """One member of a bus's engines.
 
     `run_pass` until told to stop, then `close`. Any EngineError out of it means that this engine is over:
-    close it, and make a new one over a new bus (the state is in Kafka). `stats` are numbers to read.
+    close it, and make a new one over a new bus (the state is in Kafka). `stats` are numbers to read;
+    given ones are counted on.
     """
 
     def __init__(
@@ -54,10 +55,11 @@ class Engine:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         ttl_ms: int = TTL_MS,
+        stats: Stats | None = None,
     ) -> None:
         self._bus, self._config, self._monotonic = bus, config, monotonic
         self.registry = Registry()
-        self.stats = Stats()
+        self.stats = Stats() if stats is None else stats
         self.clock = BrokerClock(clock, monotonic)
         self._index: MatcherIndex[Registered] = MatcherIndex()
         self._burial = Burial(bus, self.stats, monotonic)
@@ -103,6 +105,13 @@ class Engine:
         if waits_for is not None:
             found.append(f"Timers are waiting for {waits_for}.")
         return found
+
+    def take_filter_errors(self) -> Counter[str]:
+        """{text of a filter: events on which it failed} since this was last asked; live events only."""
+        errors = self._index.errors
+        taken = Counter(errors)
+        errors.clear()
+        return taken
 
     def run_pass(self) -> int:
         """One pass; the number of records it took. Waits at most 0.1 s when there is nothing to do."""

@@ -1,0 +1,276 @@
+"""A part of the runtime: its lives, what waiting tasks are told of them, and a thread that is given up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from interlock.engine import part as module
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import EngineError
+from interlock.engine.notices import Notice, NoticeBoard
+from interlock.engine.part import Life, Part, Turn
+from interlock.engine.watchdog import LOOK_S, SILENT_S, START_S, Watchdog
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+OTHER = BusConfig(name="b", client={"bootstrap.servers": "two:2"})
+
+
+@pytest.fixture
+def heard() -> list[Notice]:
+    return []
+
+
+@pytest.fixture
+def board(heard: list[Notice]) -> NoticeBoard:
+    board = NoticeBoard()
+    board.listen("me", heard.append)
+    return board
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAIT_S", 0.01)
+    monkeypatch.setattr(module, "WELL_AFTER_S", -1.0)
+
+
+def run_through(board: NoticeBoard, *each: Life) -> Part:
+    """Run these lives one after the other, and stop after the last."""
+    left = list(each)
+
+    def life(turn: Turn) -> None:
+        if not left:
+            part.stop()
+            return
+        left.pop(0)(turn)
+
+    part = Part("The part", "part", life, CONFIG, board)
+    part.start()
+    part.join(30)
+    assert not left
+    return part
+
+
+def fails(text: str) -> Life:
+    def life(turn: Turn) -> None:
+        raise EngineError(text)
+
+    return life
+
+
+def is_well(turn: Turn) -> None:
+    turn.well()
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_ended_a_life_is_told_and_taken_back_when_the_next_is_well(
+    board: NoticeBoard, heard: list[Notice]
+) -> None:
+    part = run_through(board, fails("no topic"), is_well)
+    assert heard == [Notice("no topic"), Notice(None)]
+    assert part.failures == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_part_that_fails_again_and_again_is_told_once_and_never_well(
+    board: NoticeBoard, heard: list[Notice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WELL_AFTER_S", 60.0)
+
+    def well_then_fails(turn: Turn) -> None:
+        turn.well()
+        raise EngineError("still broken")
+
+    run_through(board, *[well_then_fails] * 5)
+    assert heard == [Notice("still broken")]
+
+
+@pytest.mark.usefixtures("quick")
+def test_pauses_start_small_again_after_a_good_time(
+    board: NoticeBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[int] = []
+
+    def wait(**_: Any) -> Callable[[Any], float]:
+        def pause(state: Any) -> float:
+            attempts.append(state.attempt_number)
+            return 0.0
+
+        return pause
+
+    monkeypatch.setattr(module, "wait_random_exponential", wait)
+
+    def well_then_fails(turn: Turn) -> None:
+        turn.well()
+        raise EngineError("new trouble")
+
+    run_through(board, fails("a"), fails("b"), well_then_fails, fails("c"), is_well)
+    assert attempts == [1, 2, 1]
+
+
+@pytest.mark.usefixtures("quick")
+def test_any_exception_is_told_and_ends_nothing_but_the_life(board: NoticeBoard, heard: list[Notice]) -> None:
+    def breaks(turn: Turn) -> None:
+        raise KeyError("a mistake")
+
+    run_through(board, breaks, is_well)
+    assert heard == [Notice("'a mistake'"), Notice(None)]
+
+
+@pytest.mark.usefixtures("quick")
+def test_another_config_ends_the_life_and_gives_the_next_one_that_config(board: NoticeBoard) -> None:
+    seen: list[BusConfig] = []
+
+    def life(turn: Turn) -> None:
+        seen.append(turn.config)
+        if len(seen) == 2:
+            part.stop()
+            return
+        part.use(OTHER)
+        assert turn.is_set()
+
+    part = Part("The part", "part", life, CONFIG, board)
+    part.start()
+    part.join(30)
+    assert seen == [CONFIG, OTHER]
+
+
+class Hanging:
+    """The first life makes some passes and hangs until `returns` is set; the second one goes on."""
+
+    def __init__(self, passes: int = 2) -> None:
+        self.passes = passes
+        self.hangs, self.returns, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.second, self.over = threading.Event(), threading.Event()
+        self.turns: list[Turn] = []
+
+    def __call__(self, turn: Turn) -> None:
+        self.turns.append(turn)
+        if len(self.turns) > 1:
+            self.second.set()
+            self.over.wait(30)
+            return
+        for _ in range(self.passes):
+            turn.is_set()
+        self.hangs.set()
+        self.returns.wait(30)
+        try:
+            turn.post("The part", "a word of the one that was given up")
+            raise EngineError("an error of the one that was given up")
+        finally:
+            self.ended.set()
+
+
+@pytest.fixture
+def life() -> Iterator[Hanging]:
+    made = Hanging()
+    yield made
+    made.returns.set()
+    made.over.set()
+
+
+def looks(watchdog: Watchdog, seconds: float) -> None:
+    for _ in range(int(seconds / LOOK_S)):
+        watchdog.look()
+
+
+def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_told(
+    board: NoticeBoard, heard: list[Notice], life: Hanging, caplog: pytest.LogCaptureFixture
+) -> None:
+    part = Part("The part", "part", life, CONFIG, board)
+    watchdog = Watchdog([part])
+    part.start()
+    assert life.hangs.wait(30)
+    watchdog.look()
+    looks(watchdog, SILENT_S - LOOK_S)
+    assert part.replaced == 0
+    watchdog.look()
+    assert part.replaced == 1
+    assert life.second.wait(30)
+    assert life.turns[0].abandoned
+    assert not life.turns[1].abandoned
+    [notice] = heard
+    assert "The part made no pass for 60 s and is replaced" in str(notice.text)
+    assert "self.returns.wait(30)" in caplog.text  # where it hangs
+    part.stop()
+
+
+def test_a_thread_that_returns_after_it_was_given_up_ends_and_says_nothing(
+    board: NoticeBoard, heard: list[Notice], life: Hanging, eventually: Any
+) -> None:
+    part = Part("The part", "part", life, CONFIG, board)
+    part.start()
+    assert life.hangs.wait(30)
+    part.replace("hangs.")
+    assert life.second.wait(30)
+    assert part.stuck == 1
+    life.returns.set()
+    assert life.ended.wait(30)
+    eventually("the old thread ends", lambda: part.stuck == 0)
+    assert heard == [Notice("The part hangs.")]
+    assert len(life.turns) == 2
+    assert part.failures in (0, 1)
+    part.stop()
+
+
+def test_the_first_pass_may_take_longer_and_each_thread_that_hangs_doubles_the_patience(
+    board: NoticeBoard,
+) -> None:
+    life = Hanging(passes=0)
+    part = Part("The part", "part", life, CONFIG, board)
+    watchdog = Watchdog([part])
+    part.start()
+    assert life.hangs.wait(30)
+    watchdog.look()
+    looks(watchdog, START_S - LOOK_S)
+    assert part.replaced == 0
+    watchdog.look()
+    assert part.replaced == 1
+    assert life.second.wait(30)
+    watchdog.look()
+    looks(watchdog, 2 * START_S - LOOK_S)
+    assert part.replaced == 1
+    watchdog.look()
+    assert part.replaced == 2
+    part.stop()
+    life.returns.set()
+    life.over.set()
+
+
+def test_a_loop_that_makes_passes_is_left_alone(board: NoticeBoard) -> None:
+    goes_on, over = threading.Event(), threading.Event()
+
+    def life(turn: Turn) -> None:
+        turn.is_set()
+        goes_on.set()
+        over.wait(30)
+
+    part = Part("The part", "part", life, CONFIG, board)
+    watchdog = Watchdog([part])
+    part.start()
+    assert goes_on.wait(30)
+    turn = part.sign[0]
+    for _ in range(3):
+        looks(watchdog, SILENT_S - LOOK_S)
+        turn.is_set()
+    assert part.replaced == 0
+    part.stop()
+    over.set()
+
+
+def test_a_loop_that_hangs_while_its_connection_changes_is_replaced_as_well(
+    board: NoticeBoard, life: Hanging
+) -> None:
+    part = Part("The part", "part", life, CONFIG, board)
+    watchdog = Watchdog([part])
+    part.start()
+    assert life.hangs.wait(30)
+    part.use(OTHER)
+    watchdog.look()
+    looks(watchdog, START_S)
+    assert life.second.wait(30)
+    assert life.turns[1].config is OTHER
+    assert life.turns[0].abandoned
+    part.stop()
