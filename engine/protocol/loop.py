@@ -80,7 +80,8 @@ class Engine:
         self._upkeep = Upkeep(bus, config, self.registry, self.ownership, self._burial, self.clock, monotonic)
         self._rest: deque[Record | End] = deque()  # of a batch, beyond what a transaction holds
         self._aborts = 0  # in a row
-        self._number = 0  # of the transaction, in metadata
+        # Of the transaction, in metadata. No two of an id are equal, those of engines before this one included.
+        self._number = int(clock() * 1000)
         self._last_commit = monotonic()
         self._subscribed: tuple[str, ...] = ()
         self._following.read_whole()
@@ -222,6 +223,8 @@ class Engine:
         needed = trigger.needs_registry(match)
         if self.registry.position < needed:
             self._following.catch_up(needed)
+            if self.ownership.opening:  # the registry asked for it: what this pass did is taken back
+                return
         trigger.process(record, match, outputs, now_ms)
 
     # -- the registry

@@ -63,6 +63,7 @@ class Ownership:
         self._waiting: tuple[TopicPartition, ...] | None = None  # assigned, not opened yet
         self._before: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the assignment before
         self._recovery: Recovery | None = None
+        self._again = False  # open once more when this is done
         self._began = 0.0
         self._ever_open = False
 
@@ -80,22 +81,26 @@ class Ownership:
 
     def lose(self) -> None:
         """The assignment is gone. The tasks are kept: what comes back unchanged is not read again."""
-        for task in self.tasks():
-            task.rollback()
-            self._before[task.tp] = task
+        if self._recovery is None:  # else some are read by half, and those that are whole are kept already
+            for task in self.tasks():
+                task.rollback()
+                self._before[task.tp] = task
         self._forget_open()
         self._waiting = None
 
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
         """A new assignment, which `open` takes over."""
         self.lose()
+        self._again = False
         self._waiting = partitions
         self._began = self._monotonic()
 
     def reopen(self) -> None:
-        """Open all partitions again: something that stopped one of them was mended."""
+        """Open all partitions again, after the opening under way: one of them is to stop, or to go on."""
         if self._waiting is None:
             self.assign((*self.sources, *self.triggers, *self.stopped))
+        else:
+            self._again = True
 
     def rollback(self) -> None:
         """A transaction was aborted: go back to what is committed, without reading state again."""
@@ -162,7 +167,9 @@ class Ownership:
         )
         self._waiting, self._before = None, {}
         self._ever_open = True
-        return True
+        if self._again:
+            self.reopen()
+        return not self.opening
 
     def _begin(self, committed: Mapping[TopicPartition, Committed | None]) -> Recovery:
         """Make the tasks, and a recovery for those whose state must be read."""
@@ -170,12 +177,12 @@ class Ownership:
         lows, highs = self._bus.start_offsets(committed), self._bus.end_offsets(committed)
         new: dict[TopicPartition, TriggerTask] = {}
         for tp, found in committed.items():
+            start = self._starting(tp, found, topics.get(tp.topic), lows[tp], highs[tp])
             kept = self._before.get(tp)
-            if kept is not None and _is_mine(kept, found):
+            if start is not None and start.committed is found and kept is not None and _is_mine(kept, found):
                 self._take(kept)
                 continue
             self._before.pop(tp, None)
-            start = self._starting(tp, found, topics.get(tp.topic), lows[tp], highs[tp])
             if start is None:
                 continue
             if tp.topic == self._config.topic("trigger"):

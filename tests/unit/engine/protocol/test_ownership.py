@@ -1,0 +1,366 @@
+"""Ownership: each row of docs/engine.md "Lost ranges", how a stopped partition goes on, and what is kept."""
+
+from __future__ import annotations
+
+import pytest
+from interlock import Event, event
+from interlock.engine.bus import Committed, TopicPartition
+from interlock.engine.errors import EngineError
+from interlock.engine.protocol import recovery
+from interlock.engine.records import (
+    MatchRecord,
+    OffsetMetadata,
+    Registration,
+    Target,
+    encode_json,
+    encode_msgpack,
+    place_key,
+)
+
+from tests.unit.engine.protocol.pool import EVENT, REGISTRY, STATE, TRIGGER, Pool
+
+OTHER = TopicPartition(EVENT.topic, 1)
+PAIR = Registration.of("pair", event("x") & event("y"), None, 0)
+EACH = Registration.of("each", event("x"), None, 0, kind="durable")
+
+
+def used(events: int = 1, *registrations: Registration) -> Pool:
+    """A bus whose engine has read three events of each partition, and was killed."""
+    pool = Pool(events=events)
+    for registration in registrations:
+        pool.register(registration)
+    pool.boot()
+    for number in range(events):
+        for _ in range(3):
+            pool.emit("x", partition=number)
+    pool.run()
+    pool.kill()
+    return pool
+
+
+def stopped(pool: Pool) -> dict[TopicPartition, str]:
+    return pool.engines["one"].ownership.stopped
+
+
+def metadata(pool: Pool, tp: TopicPartition, **fields: object) -> str:
+    return encode_json(OffsetMetadata(**{"R": 1, "t": pool.topic_id(tp.topic), **fields})).decode()  # type: ignore[arg-type]
+
+
+# -- the table
+
+
+def test_a_partition_without_a_committed_offset_and_without_a_source_record_begins() -> None:
+    pool = Pool()
+    pool.emit("x")
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert pool.committed(EVENT).offset == 1
+
+
+def test_a_partition_whose_committed_offset_is_gone_stops() -> None:
+    pool = used()
+    del pool.cluster.group.offsets[EVENT]
+    pool.boot()
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+    assert "the group's committed offset is gone" in stopped(pool)[EVENT]
+    assert "airflow interlock topics resume b-event 0 --from start|end|OFFSET" in stopped(pool)[EVENT]
+
+
+def test_a_partition_whose_next_records_were_removed_stops_and_the_others_go_on() -> None:
+    pool = used(2, EACH)
+    for number in (0, 1):
+        for _ in range(4):
+            pool.emit("x", partition=number)
+    pool.cluster.delete_below(EVENT, 5)
+    engine = pool.boot()
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+    assert "records 3 to 4 were removed before they were read" in stopped(pool)[EVENT]
+    assert engine.problems() == [stopped(pool)[EVENT]]
+    assert pool.committed(EVENT).offset == 3
+    assert pool.committed(OTHER).offset == 7
+
+
+def test_a_partition_at_the_first_record_there_is_goes_on() -> None:
+    pool = used()
+    pool.emit("x")
+    pool.cluster.delete_below(EVENT, 3)
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert pool.committed(EVENT).offset == 4
+
+
+def test_a_partition_of_a_topic_that_was_made_again_stops() -> None:
+    pool = used()
+    kept = pool.committed(EVENT)
+    pool.cluster.delete(EVENT.topic)
+    pool.cluster.create(EVENT.topic, 1)
+    for _ in range(5):
+        pool.emit("x")
+    pool.cluster.group.offsets[EVENT] = kept
+    pool.boot()
+    pool.run()
+    assert "was deleted and made again" in stopped(pool)[EVENT]
+
+
+def test_a_partition_that_ends_before_its_committed_offset_stops() -> None:
+    pool = used()
+    pool.cluster.group.offsets[EVENT] = Committed(9, metadata(pool, EVENT))
+    pool.boot()
+    pool.run()
+    assert "the committed offset 9 lies beyond its end 3" in stopped(pool)[EVENT]
+
+
+def test_an_offset_that_an_administrator_committed_is_taken_as_it_is() -> None:
+    """Nothing is known of what was seen: registrations are applied again, marks drop what was judged."""
+    pool = used(1, EACH)
+    assert len(pool.fired()) == 3
+    pool.commit_by_hand(EVENT, 1)
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert pool.committed(EVENT).offset == 3
+    assert len(pool.fired()) == 3
+
+
+def test_a_partition_that_loses_records_while_it_is_read_stops_and_the_others_go_on() -> None:
+    """The client says "offset out of range"; this engine made the last commit itself."""
+    pool = Pool(events=2)
+    pool.register(EACH)
+    engine = pool.boot()
+    pool.run()
+    for _ in range(5):
+        pool.emit("x")
+    pool.cluster.delete_below(EVENT, 4)
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+    assert "records 0 to 3 were removed" in stopped(pool)[EVENT]
+    pool.emit("x", partition=1)
+    pool.run()
+    assert len(pool.fired()) == 1
+    assert OTHER in engine.partitions
+
+
+def test_a_topic_that_is_made_again_under_a_running_engine_stops_within_half_a_minute() -> None:
+    pool = Pool(topics=("orders",))
+    orders = TopicPartition("orders", 0)
+    pool.boot()
+    pool.run()
+    kept = pool.committed(orders)
+    pool.cluster.delete("orders")
+    pool.cluster.create("orders", 1)
+    pool.cluster.group.offsets[orders] = kept
+    pool.cluster.group.counts["orders"] = 1  # it goes on before the group looks
+    pool.run(40, pass_ms=1000)
+    assert "was deleted and made again" in stopped(pool)[orders]
+
+
+# -- going on
+
+
+def test_a_stopped_partition_goes_on_where_an_administrator_says_without_a_restart() -> None:
+    pool = used(1, EACH)
+    for _ in range(4):
+        pool.emit("x")
+    pool.cluster.delete_below(EVENT, 5)
+    pool.boot()
+    pool.run()
+    assert len(pool.fired()) == 3
+    pool.resume(EVENT, 5)
+    pool.run()
+    assert stopped(pool) == {}
+    assert len(pool.fired()) == 5
+    assert pool.committed(EVENT).offset == 7
+
+
+@pytest.mark.parametrize(("said", "first"), [(-5, 5), (0, 5), (6, 6), (10**9, 7)])
+def test_where_a_partition_goes_on_lies_within_what_there_is(said: int, first: int) -> None:
+    pool = used(1, EACH)
+    for _ in range(4):
+        pool.emit("x")
+    pool.cluster.delete_below(EVENT, 5)
+    pool.resume(EVENT, said)
+    pool.boot()
+    pool.run()
+    assert len(pool.fired()) == 3 + (7 - first)
+
+
+def test_a_resumption_counts_once() -> None:
+    """The source record that the first commit writes stands behind it."""
+    pool = used()
+    del pool.cluster.group.offsets[EVENT]
+    pool.resume(EVENT, 0)
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert pool.records(REGISTRY)[-1][0] == place_key("source", *EVENT)
+    pool.kill()
+    del pool.cluster.group.offsets[EVENT]
+    pool.boot()
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+
+
+def test_a_resumption_for_the_topic_before_it_was_made_again_does_not_count() -> None:
+    pool = used()
+    pool.resume(EVENT, 0)
+    kept = pool.committed(EVENT)
+    pool.cluster.delete(EVENT.topic)
+    pool.cluster.create(EVENT.topic, 1)
+    pool.cluster.group.offsets[EVENT] = kept
+    pool.boot()
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+
+
+def test_a_topic_made_again_goes_on_from_its_start_and_its_events_are_others() -> None:
+    pool = used(1, EACH)
+    pool.cluster.delete(EVENT.topic)
+    pool.cluster.create(EVENT.topic, 1)
+    pool.emit("x")
+    pool.boot()
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+    pool.resume(EVENT, 0)
+    pool.run()
+    assert len(pool.fired()) == 4
+
+
+def test_going_on_from_the_start_repeats_nothing() -> None:
+    pool = used(1, EACH)
+    del pool.cluster.group.offsets[EVENT]
+    pool.emit("x")
+    pool.resume(EVENT, 0)
+    pool.boot()
+    pool.run()
+    assert len(pool.fired()) == 4
+
+
+def test_scans_go_on_as_far_as_the_partition_goes_on() -> None:
+    pool = used(1, EACH)
+    for _ in range(4):
+        pool.emit("x")
+    r = pool.log(REGISTRY).end
+    pool.cluster.group.offsets[EVENT] = Committed(4, metadata(pool, EVENT, R=r, g=[[0, r, 3]]))
+    pool.cluster.delete_below(EVENT, 6)
+    pool.resume(EVENT, 6)
+    pool.boot()
+    pool.run()
+    assert pool.metadata(EVENT).g == []
+    assert len(pool.fired()) == 3 + 1
+
+
+def test_a_resumption_that_is_read_while_partitions_are_taken_over_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = used(1, PAIR)
+    del pool.cluster.group.offsets[EVENT]
+    pool.boot()
+    slow = recovery.Recovery.advance
+    turns = iter([False] * 5)
+    monkeypatch.setattr(recovery.Recovery, "advance", lambda self: next(turns, True) and slow(self))
+    while EVENT not in stopped(pool):
+        pool.run(1)
+    assert not pool.engines["one"].is_open
+    pool.resume(EVENT, 3)
+    pool.run()
+    assert stopped(pool) == {}
+
+
+def test_a_resumption_that_is_read_in_the_middle_of_a_pass_costs_no_match(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A match of a registration that is not read yet: the registry is read up to it, and tells more."""
+    pool = used(2)
+    del pool.cluster.group.offsets[OTHER]
+    engine = pool.boot("one")
+    pool.run()
+    assert list(stopped(pool)) == [OTHER]
+    pool.register(EACH)
+    pool.resume(OTHER, 3)
+    pool.emit("x")
+    following = engine._following
+    with monkeypatch.context() as patch:
+        # Another owner has matched already: this engine finds the match before it has read the registry.
+        patch.setattr(following, "read_new", lambda: None)
+        target = Target(pool.log(REGISTRY).end - 2, EACH.incarnation, (0,), "")
+        made = Event.of("x", "/elsewhere", id="1")
+        match = MatchRecord(2, "elsewhere", 0, 0, pool.cluster.now_ms, made, [target])
+        pool.write(TRIGGER, None, encode_msgpack(match))
+        pool.run(3)
+    pool.run()
+    assert stopped(pool) == {}
+    assert len(pool.fired()) == 8  # that one, and all of both partitions
+
+
+# -- what is kept over a change of the assignment
+
+
+def test_a_partition_that_comes_back_is_not_read_again() -> None:
+    pool = Pool()
+    pool.register(PAIR)
+    pool.emit("x")
+    pool.boot()
+    pool.run()
+    read = pool.engines["one"].stats.recovered_records
+    pool.cluster.rebalance()
+    pool.run()
+    assert pool.engines["one"].stats.recovered_records == read
+    pool.emit("y")
+    pool.run()
+    assert pool.fired() == [("pair", "met")]
+
+
+def test_a_partition_that_another_engine_had_in_between_is_read_again() -> None:
+    pool = Pool()
+    pool.register(PAIR)
+    pool.boot("one")
+    pool.run()
+    bus = pool.buses["one"]
+    pool.cluster.leave(bus._member)
+    pool.boot("two")
+    pool.emit("x")
+    pool.run(30, "two")
+    pool.kill("two")
+    pool.emit("y")
+    pool.run()
+    assert pool.fired() == [("pair", "met")]
+
+
+def test_a_recovery_that_a_rebalance_cut_short_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was loaded by half is no state to go on with, though nobody has committed since."""
+    pool = Pool()
+    for n in range(5):
+        pool.register(Registration.of(f"pair{n}", event("x") & event("y"), None, 0))
+    pool.emit("x")
+    pool.boot()
+    pool.run()
+    pool.kill()
+    pool.boot("two")
+    slow = recovery.Recovery.advance
+    turns = iter([False] * 3)
+    monkeypatch.setattr(recovery.Recovery, "advance", lambda self: next(turns, True) and slow(self))
+    pool.run(2)
+    assert pool.engines["two"].ownership.triggers
+    assert not pool.engines["two"].is_open
+    pool.cluster.rebalance()
+    pool.run()
+    pool.emit("y")
+    pool.run()
+    assert len(pool.fired()) == 5
+
+
+def test_a_state_partition_that_cannot_be_read_to_its_end_is_an_error_that_says_which(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = used(1, PAIR)
+    pool.cluster.init_producer("nobody")
+    transaction = pool.cluster.begin("nobody", pool.cluster.producers["nobody"].epoch)
+    assert transaction is not None
+    pool.cluster.write(transaction, STATE, b"k", b"v", None)
+    pool.boot()
+    with pytest.raises(EngineError, match=r"State could not be read: b-state\[0\] up to "):
+        pool.run(80, pass_ms=1000)
