@@ -18,6 +18,7 @@ from tests.simulation.kafka import Cluster
 
 CONFIG: Final = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 MONOTONIC_S: Final = 1000.0
+WAIT_COST: Final = 5  # steps
 COMMIT_STEPS: Final = ("begins a transaction", "writes", "sends the end", "hears of the end")
 
 Condition: TypeAlias = Literal["down", "up", "paused"]
@@ -49,7 +50,7 @@ class Actor:
         self.bus: SimulatedBus | None = None
         self.engine: Engine | None = None
         self.at = ""  # where it stands
-        self.kind = True  # chance is unkind in the random phase only
+        self.by_chance = True  # else nothing is left to chance, and it waits for others at once
         self._say = say
         self._error: UnreachableError | None = None
         self._budget = 0
@@ -74,9 +75,9 @@ class Actor:
 
     def run_into(self, steps: int) -> bool:
         """Go on to the step of a commit that is so many ahead; False where it waits before."""
-        for _ in range(150):
+        for _ in range(100):
             self.run(0)
-            if self.idle or self.state != "up":
+            if self.state != "up":
                 return False
             if self.at in COMMIT_STEPS:
                 steps -= 1
@@ -157,14 +158,16 @@ class Actor:
 
     def wait(self, what: str) -> None:
         self.at = what
-        self.idle = True
-        getcurrent().parent.switch()
+        self._budget -= WAIT_COST
+        if not self.by_chance or self._budget < 0:
+            self.idle = True
+            getcurrent().parent.switch()
         error, self._error = self._error, None
         if error is not None and self.bus is not None:
             raise error
 
     def choose(self, most: int) -> int:
-        return int(self.chance.random() * most) if self.kind and most > 1 else 0
+        return int(self.chance.random() * most) if self.by_chance and most > 1 else 0
 
     def say(self, what: str) -> None:
         self._say(f"{self.name}: {what}")

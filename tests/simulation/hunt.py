@@ -130,7 +130,9 @@ def main() -> int:
     began = time.monotonic()
     failed, seen = hunt(range(given.first, given.first + given.seeds))
     took = time.monotonic() - began
-    print(f"{given.seeds} seeds in {took:.1f} s, {1000 * took / given.seeds:.1f} ms each; in how many was seen:")
+    print(
+        f"{given.seeds} seeds in {took:.1f} s, {1000 * took / given.seeds:.1f} ms each; in how many was seen:"
+    )
     for what, count in sorted(seen.items()):
         print(f"  {count:7} {what}")
     kinds = Counter(kind for outcome in failed for kind in outcome.kinds)

@@ -146,7 +146,7 @@ class Group:
         default_factory=dict
     )  # place of the commit in the offsets' log
     pending: dict[Transaction, dict[TopicPartition, tuple[int, Committed]]] = field(default_factory=dict)
-    history: dict[TopicPartition, list[Committed]] = field(default_factory=dict)
+    history: dict[TopicPartition, list[tuple[Transaction, Committed]]] = field(default_factory=dict)
     places: int = 0
 
 
@@ -392,7 +392,7 @@ class Cluster:
             if place > group.written.get(tp, -1) and self.log(tp) is not None:
                 group.written[tp] = place
                 group.offsets[tp] = committed
-                group.history.setdefault(tp, []).append(committed)
+                group.history.setdefault(tp, []).append((transaction, committed))
 
     def _decide(self, transaction: Transaction, decision: Decision) -> None:
         transaction.decision = decision

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from interlock.conditions import (
     EMPTY,
     Condition,
     Firing,
     Match,
+    State,
     Tick,
     canonical_key,
+    closes_at,
     firing_id,
     opened,
     step,
@@ -32,6 +34,7 @@ from interlock.engine.records import (
     OffsetMetadata,
     Registration,
     RegistrationKey,
+    StateRecord,
     decode_json,
     decode_msgpack,
     parse_state_key,
@@ -42,9 +45,12 @@ from interlock.events.errors import EventError
 from interlock.events.event import Event
 from interlock.events.kafka import decode
 
-from tests.simulation.kafka import Entry, Log
+from tests.simulation.kafka import Entry, Log, Transaction
 from tests.simulation.subscriptions import PLAIN
 from tests.simulation.world import ACTION, DEAD_LETTER, EVENT, ORDERS, REGISTRY, STATE, TRIGGER, World
+
+TTL_MS: Final = 30 * 24 * 3600 * 1000
+SLACK_MS: Final = 3_000  # a cut takes some rounds
 
 
 class Violation(NamedTuple):
@@ -66,11 +72,16 @@ class Instance:
     offset: int
     timestamp_ms: int
     gone_at: int | None = None
-    matches: dict[str, list[Match]] = field(default_factory=dict)  # by key, in the trigger topic's order
 
     @property
     def in_force(self) -> bool:
         return self.gone_at is None
+
+    @property
+    def runs_from_registration(self) -> bool:
+        """Whether its timers run from its registration, where its key is known (docs/conditions.md B2, X2)."""
+        plan = self.condition.plan
+        return bool(plan.armed) or (plan.expires and not plan.expires_by_event)
 
     @property
     def single_key(self) -> str | None:
@@ -119,6 +130,8 @@ class Oracle:
         self.world, self.cluster = world, world.cluster
         self.violations: list[Violation] = []
         self.instances = list(self._instances())
+        # The matches of each trigger partition: offset, for whom, key.
+        self.entered: dict[int, list[tuple[int, Instance, str, Match]]] = defaultdict(list)
         self.by_place = {instance.offset: instance for instance in self.instances}
 
     def judge(self) -> list[Violation]:
@@ -199,9 +212,10 @@ class Oracle:
                     if entry.key == b"clock":  # written for its timestamp, read by nobody
                         continue
                     if entry.transaction is None:
-                        if name != ACTION:
-                            self.wrong("I1", f"{where} was written outside a transaction")
-                        elif decode_json(ActionRecord, entry.value or b"", where).state == "fired":
+                        if (
+                            name != ACTION
+                            or decode_json(ActionRecord, entry.value or b"", where).state == "fired"
+                        ):
                             self.wrong("I1", f"{where} was written outside a transaction")
                         continue
                     if name == TRIGGER:
@@ -218,9 +232,11 @@ class Oracle:
         """Offsets never go back, and end at the ends; the registry is applied everywhere."""
         registered = max((instance.offset for instance in self.instances), default=-1)
         for tp, commits in self.cluster.group.history.items():
-            for before, after in zip(commits, commits[1:], strict=False):
+            for (_, before), (_, after) in zip(commits, commits[1:], strict=False):
                 if after.offset < before.offset:
-                    self.wrong("I2", f"the committed offset of {tp} went from {before.offset} to {after.offset}")
+                    self.wrong(
+                        "I2", f"the committed offset of {tp} went from {before.offset} to {after.offset}"
+                    )
         for log in (*self._sources(), *self.cluster.topics[TRIGGER].logs):
             committed = self.cluster.group.offsets.get(log.tp)
             if committed is None:
@@ -229,7 +245,7 @@ class Oracle:
             if committed.offset != log.end:
                 self.wrong("I2", f"the committed offset of {log.tp} is {committed.offset} of {log.end}")
             metadata = decode_json(OffsetMetadata, committed.metadata, str(log.tp))
-            if metadata.R <= registered or metadata.g:
+            if registered >= metadata.R or metadata.g:
                 self.wrong("I2", f"{log.tp}: {committed.metadata}, with a registration at {registered}")
 
     def _i3_i4_matches(self) -> None:
@@ -284,73 +300,39 @@ class Oracle:
                     event, stamp = events[source, match.offset]
                     if stamp != match.timestamp_ms or match.event != event:
                         self.wrong("I3", f"{where}: {place} holds another event or time")
-                    found.matches.setdefault(target.key, []).append(
-                        Match(event, numbers, *source, match.offset, stamp)
-                    )
+                    entered = Match(event, numbers, *source, match.offset, stamp)
+                    self.entered[log.tp.partition].append((offset, found, target.key, entered))
         for place in needed:
             self.wrong("I3", f"{place} is missing")
 
-    def _fold(self, instance: Instance) -> list[tuple[str, Firing]]:
-        """What must fire, by key: `step` over the trigger topic, and a tick beyond all timers."""
-        condition, single = instance.condition, instance.single_key
-        plan = condition.plan
-        keys = dict.fromkeys(instance.matches)
-        runs = single is not None and (bool(plan.armed) or (plan.expires and not plan.expires_by_event))
-        if runs and single is not None:
-            keys.setdefault(single)
-        fired: list[tuple[str, Firing]] = []
-        for key in keys:
-            state = opened(condition, instance.timestamp_ms) if runs and key == single else EMPTY
-            for at in (*instance.matches.get(key, ()), Tick(self.cluster.now_ms)):
-                state, decisions = step(condition, state, at)
-                fired.extend((key, decision) for decision in decisions)
-        return fired[:1] if instance.registration.kind == "one-shot" else fired
-
     def _i6_firings(self) -> None:
-        """The action topic holds what the fold gives, each firing once; its timers included (I5, I7)."""
-        actual: dict[str, list[FiringRecord]] = defaultdict(list)
+        """Each transaction of a trigger partition holds what `step` gives for the matches and ticks in it (I5, I7).
+
+        The states that it wrote are compared as well; from them comes the time of a tick.
+        """
+        states: dict[Transaction, list[tuple[int, Entry]]] = defaultdict(list)
+        actions: dict[Transaction, list[tuple[int, ActionRecord]]] = defaultdict(list)
+        for log in self.cluster.topics[STATE].logs:
+            for _, entry in log.history():
+                if entry.transaction is not None and entry.key != b"clock":
+                    states[entry.transaction].append((log.tp.partition, entry))
         for log in self.cluster.topics[ACTION].logs:
             for offset, entry in log.history():
-                action = decode_json(ActionRecord, entry.value or b"", f"{log.tp}@{offset}")
-                if action.state == "fired":
-                    actual[action.incarnation].append(action.firing)
-                    registered = [i for i in self.instances if i.registration.incarnation == action.incarnation]
-                    if not registered:
-                        self.wrong("I6", f"{log.tp}@{offset} fires {action.incarnation}, which nobody registered")
-        by_incarnation: dict[str, list[Instance]] = defaultdict(list)
-        for instance in self.instances:
-            by_incarnation[instance.registration.incarnation].append(instance)
-        for incarnation, instances in by_incarnation.items():
-            fired = Counter(firing.id for firing in actual[incarnation])
-            told = {firing.id: _told(firing) for firing in actual[incarnation]}
-            at_most: Counter[str] = Counter()
-            at_least: Counter[str] = Counter()
-            for instance in instances:
-                for key, firing in self._fold(instance):
-                    name = firing_id(incarnation, key, firing.outcome, firing.taking_part, firing.timer_ms)
-                    told[name] = _decided(key, firing)
-                    at_most[name] += 1
-                    at_least[name] += instance.in_force
-            self.world.seen["late match of a closed one-shot"] += any(
-                i.registration.kind == "one-shot" and self._late(i) for i in instances
-            )
-            if any(firing.incomplete for firing in actual[incarnation]):
-                self.world.seen["incomplete firing"] += 1
-                continue
-            for name, count in (fired - at_most).items():
-                self.wrong("I6", f"{instances[-1]} fired {count} times too often: {told[name]}")
-            for name in at_least - fired:
-                self.wrong("I6", f"{instances[-1]} did not fire: {told[name]}")
-
-    def _late(self, instance: Instance) -> bool:
-        """Whether a one-shot met something after it had fired."""
-        state = EMPTY
-        for matches in instance.matches.values():
-            for n, match in enumerate(matches):
-                state, decisions = step(instance.condition, state, match)
-                if decisions:
-                    return n + 1 < len(matches)
-        return False
+                if entry.transaction is not None:
+                    action = decode_json(ActionRecord, entry.value or b"", f"{log.tp}@{offset}")
+                    actions[entry.transaction].append((log.tp.partition, action))
+        for partition in range(self.world.triggers):
+            follower = Follower(self, partition)
+            for transaction, committed in self.cluster.group.history.get(
+                TopicPartition(TRIGGER, partition), ()
+            ):
+                follower.follow(
+                    transaction,
+                    committed.offset,
+                    [entry for number, entry in states[transaction] if number == partition],
+                    [action for number, action in actions[transaction] if number == partition],
+                )
+            follower.end()
 
     def _i8_dead_letters(self) -> None:
         """Each unreadable record is in the dead letters once, and nothing else is."""
@@ -398,7 +380,173 @@ class Oracle:
                     continue
                 incarnation, key = parse_state_key(record_key or b"")
                 if key is not None and incarnation in closed:
-                    self.wrong("I10", f"{log.tp}@{offset}: state of {key!r} of a closed {in_force[incarnation]}")
+                    self.wrong(
+                        "I10", f"{log.tp}@{offset}: state of {key!r} of a closed {in_force[incarnation]}"
+                    )
+
+
+class Follower:
+    """Folds `step` over one trigger partition, transaction by transaction, beside what was committed."""
+
+    def __init__(self, oracle: Oracle, partition: int) -> None:
+        self._oracle, self._partition = oracle, partition
+        self._entered = oracle.entered[partition]
+        self._at = 0  # in `_entered`
+        self._states: dict[tuple[Instance, str], State] = {}
+        self._closed: set[Instance] = set()
+        self._owners: dict[tuple[str, str], Instance] = {}  # whose state a key of the state topic holds
+        self._decided: list[tuple[Instance, str, Firing]] = []
+        self._incomplete: set[Instance] = set()
+        for instance in oracle.instances:
+            key, registration = instance.single_key, instance.registration
+            if (
+                key is not None
+                and instance.runs_from_registration
+                and partition_of(registration.kind, registration.subscription, key, oracle.world.triggers)
+                == partition
+            ):
+                self._states[instance, key] = opened(instance.condition, instance.timestamp_ms)
+
+    def follow(
+        self, transaction: Transaction, position: int, states: list[Entry], actions: list[ActionRecord]
+    ) -> None:
+        """What the transaction moved past, the states that it wrote, and its firings."""
+        self._decided = []
+        self._incomplete |= {
+            instance
+            for instance in self._oracle.instances
+            for action in actions
+            if action.firing.incomplete and action.incarnation == instance.registration.incarnation
+        }
+        while self._at < len(self._entered) and self._entered[self._at][0] < position:
+            _, instance, key, match = self._entered[self._at]
+            self._at += 1
+            if instance in self._closed:
+                self._oracle.world.seen["late match of a closed one-shot"] += 1
+                continue
+            self._step(instance, key, match)
+        for entry in states:
+            self._compare(transaction, entry)
+        self._compare_firings(transaction, actions)
+
+    def _step(self, instance: Instance, key: str, given: Match | Tick) -> State:
+        before = self._states.get((instance, key), EMPTY)
+        state, decisions = step(instance.condition, before, given)
+        if decisions and instance.registration.kind == "one-shot":
+            decisions = decisions[:1]
+            self._closed.add(instance)
+        self._decided += [(instance, key, decision) for decision in decisions]
+        self._states[instance, key] = state
+        return state
+
+    def _compare(self, transaction: Transaction, entry: Entry) -> None:
+        """A state record of the transaction with the fold; a tick is in it where its clock moved."""
+        where = f"{transaction}, b-state[{self._partition}] {entry.key!r}"
+        incarnation, key = parse_state_key(entry.key or b"")
+        stored: State | None = None
+        if entry.value is None:
+            owner = self._owners.get((incarnation, key or ""))
+            if owner is None or key is None:
+                return
+            instance = owner
+        elif key is None:
+            meta = decode_msgpack(MetaRecord, entry.value, where)
+            found = self._oracle.by_place.get(meta.registry_offset)
+            if found is None:
+                return  # I10 tells
+            instance = found
+            if instance.single_key is None:
+                return
+            key = instance.single_key
+            if meta.only is not None:
+                stored = State.decode(meta.only[1])
+            elif (instance, key) not in self._states:
+                return
+        else:
+            record = decode_msgpack(StateRecord, entry.value, where)
+            found = self._oracle.by_place.get(record.registry_offset)
+            if found is None:
+                return
+            instance, stored = found, State.decode(record.state)
+        self._owners[incarnation, key] = instance
+        if instance in self._closed:
+            return
+        if stored is None:
+            self._close(transaction, instance, key, where)
+        else:
+            self._keep(instance, key, stored, where)
+
+    def _keep(self, instance: Instance, key: str, stored: State, where: str) -> None:
+        state = self._states.get((instance, key), EMPTY)
+        if stored.clock_ms is not None and stored.clock_ms != state.clock_ms:
+            state = self._step(instance, key, Tick(stored.clock_ms))
+            self._promised(instance, key, stored.clock_ms, where)
+        if state != stored and instance.in_force:
+            self._oracle.wrong(
+                "I6", f"{where} of {instance} is not what its matches give: {stored}, not {state}"
+            )
+        self._states[instance, key] = stored
+
+    def _close(self, transaction: Transaction, instance: Instance, key: str, where: str) -> None:
+        now_ms = transaction.started_ms
+        decided = len(self._decided)
+        if instance.condition.needs_ticks:
+            self._step(instance, key, Tick(now_ms))
+        for _, _, decision in self._decided[decided:]:
+            if decision.timer_ms is not None:
+                self._promised(instance, key, decision.timer_ms, where)
+        closes = closes_at(instance.condition, self._states.get((instance, key), EMPTY), TTL_MS)
+        if instance.in_force and instance not in self._closed and closes is not None and closes > now_ms:
+            self._oracle.wrong(
+                "I10", f"{where} of {instance} is closed at {now_ms}, and not before {closes} is due"
+            )
+        self._states.pop((instance, key), None)
+
+    def _promised(self, instance: Instance, key: str, time_ms: int, where: str) -> None:
+        """A tick says that no match stamped before it is still to come."""
+        self._oracle.world.seen["tick"] += 1
+        if not instance.in_force or instance in self._incomplete:
+            return
+        for offset, whose, of_key, match in self._entered[self._at :]:
+            if (whose, of_key) == (instance, key) and match.timestamp_ms < time_ms:
+                self._oracle.wrong(
+                    "timers",
+                    f"{where}: tick {time_ms} overtook {match.topic}[{match.partition}]@{match.offset}, stamped "
+                    f"{match.timestamp_ms}, at b-trigger[{self._partition}]@{offset}, of {instance}",
+                )
+
+    def _compare_firings(self, transaction: Transaction, actions: list[ActionRecord]) -> None:
+        wrong, needed, allowed = self._oracle.wrong, Counter[str](), Counter[str]()
+        told: dict[str, str] = {}
+        for instance, key, decision in self._decided:
+            incarnation = instance.registration.incarnation
+            name = firing_id(incarnation, key, decision.outcome, decision.taking_part, decision.timer_ms)
+            told[name] = f"{instance}: {_decided(key, decision)}"
+            allowed[name] += 1
+            needed[name] += instance.in_force
+        actual = Counter(action.firing.id for action in actions)
+        for action in actions:
+            told.setdefault(action.firing.id, f"{action.subscription}: {_told(action.firing)}")
+            seen = self._oracle.world.seen
+            seen["firing of a timer"] += action.firing.timer_ms is not None
+            seen["firing"] += 1
+            seen["incomplete firing"] += action.firing.incomplete
+        if self._incomplete:
+            return
+        for name in actual - allowed:
+            wrong("I6", f"{transaction} fired {told[name]}, which its matches and ticks do not give")
+        for name in needed - actual:
+            wrong("I6", f"{transaction} did not fire {told[name]}")
+
+    def end(self) -> None:
+        """All timers that were due some time ago have fired."""
+        now_ms = self._oracle.cluster.now_ms - SLACK_MS
+        for (instance, key), state in self._states.items():
+            if not instance.in_force or instance in self._closed:
+                continue
+            _, decisions = step(instance.condition, state, Tick(now_ms))
+            for decision in decisions:
+                self._oracle.wrong("timers", f"{instance} did not fire {_decided(key, decision)}")
 
 
 def _moment(ms: int) -> str:

@@ -19,8 +19,8 @@ from interlock.engine.records import (
     OffsetMetadata,
     Registration,
     RegistrationKey,
-    encode_json,
     decode_json,
+    encode_json,
 )
 from interlock.events.event import Event
 from interlock.events.kafka import encode
@@ -43,7 +43,8 @@ EVENT, TRIGGER, STATE, ACTION, REGISTRY_TOPIC, DEAD_LETTER = (
 )
 REGISTRY: Final = TopicPartition(REGISTRY_TOPIC, 0)
 ORDERS: Final = "orders"  # a topic of others, with its own times
-STEPS: Final = 110
+STEPS: Final = 120
+STEP_MS: Final = 40
 DRAIN_ROUNDS: Final = 400
 ROUND_MS: Final = 600
 QUIET_ROUNDS: Final = 4
@@ -52,29 +53,29 @@ HOUR_MS: Final = 3_600_000
 
 # What happens, and how often.
 CHANCES: Final[tuple[tuple[str, int], ...]] = (
-    ("run", 300),
-    ("into", 100),
-    ("emit", 150),
-    ("mark", 120),
+    ("run", 250),
+    ("into", 190),
+    ("emit", 170),
+    ("mark", 170),
     ("register", 45),
     ("again", 8),
-    ("change", 8),
-    ("remove", 10),
-    ("settle", 8),
-    ("poison", 8),
-    ("clock", 50),
-    ("compact", 12),
+    ("change", 10),
+    ("remove", 8),
+    ("settle", 14),
+    ("poison", 5),
+    ("clock", 80),
+    ("compact", 24),
     ("retain", 4),
-    ("rebalance", 10),
-    ("kick", 8),
+    ("rebalance", 8),
+    ("kick", 16),
     ("crash", 16),
     ("boot", 36),
     ("stop", 4),
-    ("pause", 10),
+    ("pause", 9),
     ("resume", 24),
     ("no answer", 6),
-    ("late end", 12),
-    ("time out", 8),
+    ("late end", 20),
+    ("time out", 10),
     ("partition", 3),
     ("list", 3),
 )
@@ -120,6 +121,20 @@ class World:
         ]
         for actor in self.actors:
             actor.boot()
+        if rng.random() < 0.7:
+            self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Let the engines share the partitions, so that the random phase need not."""
+        for actor in self.actors:
+            actor.by_chance = False
+        for _ in range(6):
+            self._round()
+            if all(actor.engine is not None and actor.engine.is_open for actor in self.actors):
+                break
+            self.cluster.now_ms += 100
+        for actor in self.actors:
+            actor.by_chance = True
 
     def _wanted(self) -> list[Wanted]:
         rng, wanted = self.rng, []
@@ -168,7 +183,7 @@ class World:
         if name == "into":
             return (rng.randrange(len(self.actors)), rng.choice((0, 1, 1, 2, 3, 4, 6)))
         if name == "clock":
-            return (rng.choice((1, 50, 150, 600, 600, 1100, 1100, 3000, 7000, 16000, 31000)),)
+            return (rng.choice((1, 60, 60, 120, 250, 250, 600, 1100, 1100, 3000, 7000, 16000)),)
         return (rng.randrange(1 << 16), rng.randrange(1 << 16))
 
     def act(self, action: Action) -> bool:
@@ -182,7 +197,7 @@ class World:
         self.say("-- drain")
         cluster = self.cluster
         for actor in self.actors:
-            actor.kind = False
+            actor.by_chance = False
             if actor.state == "down":
                 actor.boot()
             actor.state = "up"
@@ -205,11 +220,9 @@ class World:
 
     def _round(self) -> None:
         cluster = self.cluster
-        names = {actor.bus.transactional_id for actor in self.actors if actor.bus is not None}
-        for member in list(cluster.group.members.values()):
-            if member.client not in names:
-                self.say(f"the session of {member.client} is over")
-                cluster.leave(member.id)
+        for member in self._dead_members():
+            self.say(f"the session of {member} is over")
+            cluster.leave(member)
         for transaction in cluster.overdue():
             self.say(f"{transaction} has timed out")
             cluster.time_out(transaction)
@@ -219,6 +232,11 @@ class World:
                 actor.boot()
             actor.run(400)
         self._mark_all()
+
+    def _dead_members(self) -> list[str]:
+        """Members whose process, or whose bus, is no more."""
+        names = {actor.bus.transactional_id for actor in self.actors if actor.bus is not None}
+        return [member.id for member in self.cluster.group.members.values() if member.client not in names]
 
     def _mark_all(self) -> None:
         for transaction, target in self.cluster.unmarked():
@@ -245,6 +263,7 @@ class World:
         actor = self.actors[n]
         if actor.state != "up":
             return False
+        self.cluster.now_ms += STEP_MS
         actor.run(steps)
         return True
 
@@ -253,16 +272,19 @@ class World:
         actor = self.actors[n]
         if actor.state != "up":
             return False
+        self.cluster.now_ms += STEP_MS
         actor.run_into(steps)
         return True
 
-    def _do_mark(self, n: int, _: int) -> bool:
+    def _do_mark(self, n: int, few: int) -> bool:
         found = self.cluster.unmarked()
         if not found:
             return False
         transaction, target = found[n % len(found)]
-        self.cluster.mark(transaction, target)
-        self.say(f"marker of {transaction} in {target.tp if target else 'the offsets'}: {transaction.decision}")
+        for each in (target,) if few % 4 == 0 else tuple(transaction.unmarked):
+            self.cluster.mark(transaction, each)
+            place = each.tp if each else "the offsets"
+            self.say(f"marker of {transaction} in {place}: {transaction.decision}")
         return True
 
     def _do_clock(self, ms: int) -> bool:
@@ -312,7 +334,8 @@ class World:
         members = [*self.cluster.group.members]
         if not members:
             return False
-        member = members[n % len(members)]
+        dead = [member for member in self._dead_members() if n % 4]
+        member = (dead or members)[n // 4 % len(dead or members)]
         self.say(f"the session of {member} is over")
         self.cluster.leave(member)
         return True
@@ -400,9 +423,7 @@ class World:
         rng = Random(what)
         if log.tp.topic == ORDERS and rng.random() < 0.6:
             stamp = self.cluster.now_ms + rng.choice((0, 0, -5_000, 2_000))
-            offset, _ = self.cluster.append(
-                log.tp, rng.choice(KEYS).encode(), b'{"n":1}', timestamp_ms=stamp
-            )
+            offset, _ = self.cluster.append(log.tp, rng.choice(KEYS).encode(), b'{"n":1}', timestamp_ms=stamp)
             self.say(f"a plain record at {log.tp}@{offset}")
             return True
         repeat = self._events and rng.random() < 0.12
