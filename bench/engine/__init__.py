@@ -1,0 +1,1 @@
+"""How fast the engine is beside a raw client loop, on a real broker: `make bench-engine`."""

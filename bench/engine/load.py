@@ -1,0 +1,94 @@
+"""Events and subscriptions of the engine's benches, on buses of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from confluent_kafka import Producer
+from interlock import Condition, Event, event
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
+from interlock.engine.records import Registration, RegistrationKey, encode_json
+from interlock.events.kafka import encode
+
+PARTITIONS = 8
+PAIR = event("pair.first", by="subject") & event("pair.second", by="subject")
+SOLO = event("solo", by="subject")
+
+
+def new_bus(name: str, bootstrap_servers: str) -> BusConfig:
+    config = BusConfig(name=name, client={"bootstrap.servers": bootstrap_servers})
+    create(config, partitions=PARTITIONS)
+    return config
+
+
+def others(count: int) -> Iterator[Event]:
+    """Events that nobody subscribes to, of about 300 bytes with their six headers."""
+    for n in range(count):
+        yield _event("com.example.other", n, f"s{n % 1000}")
+
+
+def solos(count: int) -> Iterator[Event]:
+    for n in range(count):
+        yield _event("solo", n, f"s{n % 1000}")
+
+
+def pairs(count: int) -> Iterator[Event]:
+    """`count` events, each a half of a pair; the other half follows after a while."""
+    keys = count // 2
+    for half in ("pair.first", "pair.second"):
+        for n in range(keys):
+            yield _event(half, n, f"k{n}")
+
+
+def _event(kind: str, n: int, subject: str) -> Event:
+    return Event.of(
+        kind,
+        "/bench",
+        id=f"{kind}{n}",
+        subject=subject,
+        time="2026-11-20T12:00:00Z",
+        data={"n": n, "x": "y" * 100},
+    )
+
+
+def produce(config: BusConfig, events: Iterable[Event]) -> int:
+    producer = Producer(
+        {**config.client, "linger.ms": 20, "compression.type": "lz4", "partitioner": "murmur2_random"}
+    )
+    count = 0
+    for one in events:
+        key, value, headers = encode(one)
+        while True:
+            try:
+                producer.produce(config.topic("event"), value, key, headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        count += 1
+    producer.flush()
+    return count
+
+
+def subscribe(
+    config: BusConfig, subscriptions: Iterable[tuple[str, Condition, str | None]], *, durable: bool
+) -> None:
+    """Register without look-back at what may come later only: `since` is 0, so look-backs are real."""
+    producer = Producer({**config.client, "linger.ms": 20})
+    for name, condition, key in subscriptions:
+        registration = Registration.of(name, condition, key, 0, kind="durable" if durable else "one-shot")
+        place = RegistrationKey(registration.incarnation, "bench").encode()
+        while True:
+            try:
+                producer.produce(config.topic("subscription"), encode_json(registration), place, partition=0)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+    producer.flush()
+
+
+def waits(count: int) -> Iterator[tuple[str, Condition, str | None]]:
+    """One-shot waits for a pair, each with a key of its own that no event of `others` has."""
+    for n in range(count):
+        yield f"wait-{n}", PAIR, f"w{n}"

@@ -1,0 +1,148 @@
+"""Events a second: a raw client loop, and the engine with its whole work, output checked complete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.protocol.loop import Engine
+
+from .lines import progress, tell
+from .load import PAIR, PARTITIONS, SOLO, new_bus, others, pairs, produce, solos, subscribe, waits
+
+
+def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
+    """Raw loop, nothing matching, the same with many subscriptions, one matcher, keyed pairs."""
+    nothing = new_bus("nothing", bootstrap_servers)
+    progress(f"producing {events} events on each of five buses")
+    produce(nothing, others(events))
+    raw = max(raw_loop(nothing, events, batch) for batch in (2_000, 10_000))
+    tell("raw client loop", raw, "events/s")
+    rate = engine_rate(nothing, events, committed_to_end(nothing))
+    tell("engine, nothing matches", rate, "events/s", rate / raw)
+    crowded = new_bus("crowded", bootstrap_servers)
+    progress(f"registering {subscriptions} subscriptions")
+    subscribe(crowded, waits(subscriptions), durable=False)
+    run_until_open(crowded)
+    produce(crowded, others(events))
+    crowd = engine_rate(crowded, events, committed_to_end(crowded))
+    tell(f"engine, nothing matches, {subscriptions} other subscriptions", crowd, "events/s", crowd / rate)
+    solo = new_bus("solo", bootstrap_servers)
+    subscribe(solo, [("solo", SOLO, None)], durable=True)
+    run_until_open(solo)
+    produce(solo, solos(events))
+    rate = engine_rate(solo, events, fired(solo, events))
+    tell("engine, every event fires a one-matcher subscription", rate, "events/s", rate / raw)
+    paired = new_bus("pairs", bootstrap_servers)
+    subscribe(paired, [("pairs", PAIR, None)], durable=True)
+    run_until_open(paired)
+    produce(paired, pairs(events))
+    rate = engine_rate(paired, events, fired(paired, events // 2))
+    tell("engine, keyed pairs, every event matches", rate, "events/s", rate / raw)
+
+
+def raw_loop(config: BusConfig, count: int, batch: int) -> float:
+    """Consume -> produce one record for each event -> offsets, transactional, with the engine's settings."""
+    consumer = Consumer({
+        **config.client, "group.id": f"raw-{batch}", "enable.auto.commit": False,
+        "isolation.level": "read_committed", "fetch.wait.max.ms": 50, "queued.max.messages.kbytes": 16384,
+    })  # fmt: skip
+    producer = Producer({
+        **config.client, "transactional.id": f"raw-{batch}", "compression.type": "lz4",
+        "retry.backoff.ms": 1, "retry.backoff.max.ms": 10, "linger.ms": 0,
+    })  # fmt: skip
+    producer.init_transactions()
+    topic = config.topic("event")
+    consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
+    consumer.poll(10)  # connected; the first record is not counted
+    done, started = 1, time.perf_counter()
+    while done < count:
+        first = consumer.poll(0.5)
+        messages = [] if first is None else [first, *consumer.consume(batch - 1, 0)]
+        offsets: dict[int, int] = {}
+        producer.begin_transaction()
+        for message in messages:
+            dict(message.headers())
+            while True:
+                try:
+                    producer.produce(
+                        config.topic("dead-letter"), message.value(), partition=message.partition()
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+            offsets[message.partition()] = message.offset() + 1
+        producer.send_offsets_to_transaction(
+            [TopicPartition(topic, p, o) for p, o in offsets.items()], consumer.consumer_group_metadata()
+        )
+        producer.commit_transaction()
+        done += len(messages)
+    rate = done / (time.perf_counter() - started)
+    consumer.close()
+    return rate
+
+
+def run_until_open(config: BusConfig) -> None:
+    """Let an engine apply what is registered, so that the events to come are live ones."""
+    engine = Engine(KafkaBus(config), config)
+    while not (engine.is_open and engine.up_to_date):
+        engine.run_pass()
+    engine.close()
+
+
+def engine_rate(config: BusConfig, count: int, finished: Callable[[], bool]) -> float:
+    """Events a second from the first record taken to the commit of the last."""
+    engine = Engine(KafkaBus(config), config)
+    started = None
+    while not finished():
+        if engine.run_pass() and started is None:
+            started = time.perf_counter()
+    if started is None:
+        raise SystemExit("bench: the engine had nothing to do")
+    rate = count / (time.perf_counter() - started)
+    engine.close()
+    return rate
+
+
+def committed_to_end(config: BusConfig) -> Callable[[], bool]:
+    """True when the group's committed offsets have reached the ends of the event topic; asked now and then."""
+    consumer = Consumer({**config.client, "group.id": config.group})
+    topic = config.topic("event")
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, p))[1] for p in range(PARTITIONS)]
+    asked = [TopicPartition(topic, p) for p in range(PARTITIONS)]
+    return _now_and_then(lambda: [c.offset for c in consumer.committed(asked, timeout=10)] == ends)
+
+
+def fired(config: BusConfig, count: int) -> Callable[[], bool]:
+    """True when this many firings are in the action topic, read back by a reader of its own."""
+    reader = Consumer({
+        **config.client, "group.id": "bench", "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+    })  # fmt: skip
+    reader.assign([TopicPartition(config.topic("action"), p, 0) for p in range(PARTITIONS)])
+    seen: set[bytes] = set()
+
+    def complete() -> bool:
+        seen.update(m.key() for m in reader.consume(100_000, 0) if m.error() is None)
+        if len(seen) > count:
+            raise SystemExit(f"bench: {len(seen)} firings where {count} are right")
+        return len(seen) == count
+
+    return _now_and_then(complete)
+
+
+def _now_and_then(fact: Callable[[], bool]) -> Callable[[], bool]:
+    last = 0.0
+
+    def asked() -> bool:
+        nonlocal last
+        if time.perf_counter() - last < 0.1:
+            return False
+        found = fact()
+        last = time.perf_counter()
+        return found
+
+    return asked
