@@ -123,6 +123,11 @@ fuzz-step: $(VENV)/.interlock
 fuzz-forms: $(VENV)/.interlock
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PY) -m tests.unit.conditions.forms.fuzz
 
+# Another seed is another schedule of faults and another load; without one a new seed is drawn and told.
+.PHONY: chaos
+chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults, judged from the log (SECONDS=600 SEED=n)
+	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(CHAOS)
+
 .PHONY: bench-engine
 bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=100000)
 	@$(PY) -m bench.engine

@@ -80,7 +80,7 @@ class Engine:
         self._upkeep = Upkeep(bus, config, self.registry, self.ownership, self._burial, self.clock, monotonic)
         self._rest: deque[Record | End] = deque()  # of a batch, beyond what a transaction holds
         self._aborts = 0  # in a row
-        # Of the transaction, in metadata. No two of an id are equal, those of engines before this one included.
+        # Of the transaction, in metadata: another one than any of an engine of this id before.
         self._number = int(clock() * 1000)
         self._last_commit = monotonic()
         self._subscribed: tuple[str, ...] = ()
@@ -98,6 +98,15 @@ class Engine:
     def is_open(self) -> bool:
         """Whether it has joined the group, and its partitions are recovered."""
         return self.ownership.is_open
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether all partitions it owns have applied the registry, and none scans."""
+        position = self.registry.position
+        return all(
+            task.applied == position and not task.changed and not task.behind
+            for task in self.ownership.tasks()
+        ) and not any(source.scans for source in self.ownership.sources.values())
 
     def problems(self) -> list[str]:
         """What an administrator must know while the engine goes on: partitions that stopped, late timers."""
@@ -285,10 +294,7 @@ class Engine:
         changed = [
             task
             for task in self.ownership.tasks()
-            if task.changed
-            or task.tp in touched
-            or task.tp in self.ownership.fresh
-            or (idle and task.behind)
+            if task.changed or task.tp in touched or task.tp in self.ownership.fresh or (idle and task.behind)
         ]
         if not changed:
             if not urgent:
