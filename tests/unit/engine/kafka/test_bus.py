@@ -99,6 +99,7 @@ def test_the_clients_settings_are_those_the_protocols_need(consumer: FakeConsume
         "partition_assignment_strategy": "range",
         "session_timeout_ms": 6000,
         "heartbeat_interval_ms": 500,
+        "max_poll_interval_ms": 45_000,
         "enable_auto_commit": False,
         "enable_auto_offset_store": False,
         "isolation_level": "read_committed",

@@ -1,0 +1,305 @@
+"""The pitfalls of Kafka's clients that a real broker can be made to show (docs/engine.md "Client pitfalls").
+
+The clients reach the broker through a proxy, which loses, delays and holds back single requests.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from interlock.engine.bus import Batch, Committed, End, Output, Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import EngineError, LostRange, TransactionAborted
+from interlock.engine.kafka import transactions
+from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.kafka.topics import create
+from interlock.plugin.broker import LocalBroker
+
+from tests.chaos.proxy import API_KEYS, Proxy, Rule
+
+HOUR_S = 3600.0
+
+
+class Place:
+    """A bus behind the proxy, with one partition of each topic."""
+
+    def __init__(self, name: str, direct: str, proxied: str, proxy: Proxy, eventually: Any) -> None:
+        self.config = BusConfig(name=name, client={"bootstrap.servers": proxied})
+        self.proxy, self.eventually = proxy, eventually
+        self.admin = AdminClient({"bootstrap.servers": direct})
+        self.source = TopicPartition(self.config.topic("event"), 0)
+        self.action = self.config.topic("action")
+        self._buses: list[KafkaBus] = []
+        self._rules: list[Rule] = []
+        create(BusConfig(name=name, client={"bootstrap.servers": direct}), partitions=1)
+
+    def member(self) -> tuple[KafkaBus, Batch]:
+        """A member of the group that owns the source partition, and has started to read it."""
+        bus = KafkaBus(self.config)
+        self._buses.append(bus)
+        bus.subscribe([self.source.topic])
+
+        def owns() -> Batch | None:
+            batch = bus.poll(10, 0.1)
+            return batch if self.source in (batch.assigned or ()) else None
+
+        batch: Batch = self.eventually("the partition is the member's", owns)
+        bus.start({self.source: 0})
+        return bus, batch
+
+    def commit(self, bus: KafkaBus, member: Batch, number: int) -> int | None:
+        """The transaction number so and so: one record, and the offset with that number."""
+        outputs = [Output(self.action, 0, b"k", str(number).encode())]
+        return bus.commit(outputs, {self.source: Committed(number, "")}, member.membership)
+
+    def rule(self, kind: Any, *apis: str, client: str | None = None, delay_s: float = 0.0) -> Rule:
+        keys = frozenset(API_KEYS[api] for api in apis) if apis else None
+        until = time.monotonic() + HOUR_S
+        rule = self.proxy.add(Rule(kind, until, apis=keys, client=client, delay_s=delay_s))
+        self._rules.append(rule)
+        return rule
+
+    def committed(self, bus: KafkaBus) -> int | None:
+        """The committed offset, as soon as no transaction is open: before any has timed out."""
+        found = self.eventually("stable offsets", lambda: bus.committed([self.source]), deadline_s=8)
+        return found[self.source].offset if found[self.source] else None
+
+    def written(self, bus: KafkaBus) -> list[bytes | None]:
+        """The committed values of the action topic."""
+        place = TopicPartition(self.action, 0)
+        [end] = bus.end_offsets([place]).values()
+        reader, found = bus.reader(), list[bytes | None]()
+        reader.read({place: 0})
+
+        def ended() -> bool:
+            items = reader.take(100, 0.1)
+            found.extend(item.value for item in items if isinstance(item, Record))
+            return any(isinstance(item, End) and item.offset >= end for item in items)
+
+        self.eventually("the end of the actions", ended)
+        reader.close()
+        return found
+
+    def obey(self) -> None:
+        """The proxy passes everything again."""
+        for rule in self._rules:
+            rule.until = 0.0
+
+    def close(self) -> None:
+        self.obey()
+        for bus in self._buses:
+            bus.close()
+
+
+def finished(call: Callable[[], Any]) -> Any:
+    """The result of a call that must come to an end by itself."""
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as e:  # told to the test
+            future.set_exception(e)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future.result(60)
+
+
+@pytest.fixture(scope="module")
+def proxied(
+    tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]
+) -> Iterator[tuple[str, str, Proxy]]:
+    """Where the broker answers itself, where it answers through the proxy, and the proxy."""
+    taken = [socket.socket() for _ in range(4)]
+    for one in taken:
+        one.bind(("127.0.0.1", 0))
+    direct, behind, controller, front = (one.getsockname()[1] for one in taken)
+    for one in taken:
+        one.close()
+    properties = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{direct},PROXIED://127.0.0.1:{behind},"
+        f"CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{direct},PROXIED://127.0.0.1:{front}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
+    folder = tmp_path_factory.mktemp("proxied")
+    with (
+        LocalBroker(folder, port=direct, properties=properties, report=say) as broker,
+        Proxy(front, behind) as proxy,
+    ):
+        yield broker.bootstrap_servers, f"127.0.0.1:{front}", proxy
+
+
+@pytest.fixture
+def place(
+    proxied: tuple[str, str, Proxy],
+    unique_name: Callable[[str], str],
+    eventually: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Place]:
+    monkeypatch.setattr(transactions, "TIMEOUT_S", 2.0)  # else each loss costs ten seconds
+    found = Place(unique_name("bus"), *proxied, eventually)
+    yield found
+    found.close()
+
+
+def test_a_commit_whose_answer_is_lost_is_unknown_and_the_committed_offset_tells_how_it_went(
+    place: Place,
+) -> None:
+    bus, member = place.member()
+    place.commit(bus, member, 1)
+    rule = place.rule("drop-reply", "EndTxn")
+    with pytest.raises(EngineError) as caught:
+        finished(lambda: place.commit(bus, member, 2))
+    assert not isinstance(caught.value, TransactionAborted)
+    assert rule.hits
+    place.obey()
+    bus.close()
+    other, member = place.member()
+    assert place.committed(other) == 2
+    place.commit(other, member, 3)
+    assert place.written(other) == [b"1", b"2", b"3"]
+
+
+def test_a_commit_that_arrives_after_its_producer_was_given_up_commits_nothing(place: Place) -> None:
+    bus, member = place.member()
+    place.commit(bus, member, 1)
+    rule = place.rule("late", "EndTxn", delay_s=6.0)
+    rule.most = 1
+    with pytest.raises(EngineError):
+        finished(lambda: place.commit(bus, member, 2))
+    bus.close()
+    assert rule.hits == 1
+    other, member = place.member()
+    assert place.committed(other) == 1
+    number = 2
+
+    def late_one_arrived() -> bool:
+        nonlocal number
+        place.commit(other, member, number)
+        number += 1
+        return time.monotonic() > arrives
+
+    arrives = time.monotonic() + 8.0
+    place.eventually("the late request arrives", late_one_arrived)
+    assert place.committed(other) == number - 1
+    assert place.written(other) == [str(n).encode() for n in range(1, number)]
+
+
+@pytest.mark.parametrize(
+    "api", ["AddPartitionsToTxn", "Produce", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"]
+)
+@pytest.mark.parametrize("kind", ["black-hole", "cut"])
+def test_a_transaction_whose_requests_are_lost_does_not_hang_and_leaves_nothing_open(
+    place: Place, api: str, kind: str
+) -> None:
+    bus, member = place.member()
+    place.commit(bus, member, 1)
+    rule = place.rule(kind, api)
+    with pytest.raises(EngineError):
+        finished(lambda: place.commit(bus, member, 2))
+    assert rule.hits
+    place.obey()
+    finished(bus.close)
+    other, member = place.member()
+    assert place.committed(other) == 1
+    place.commit(other, member, 3)
+    assert place.written(other) == [b"1", b"3"]
+
+
+def test_a_bus_whose_broker_says_nothing_any_more_can_be_closed(place: Place) -> None:
+    bus, member = place.member()
+    reader = bus.reader()
+    reader.read({place.source: 0})
+    place.rule("black-hole")
+    with pytest.raises(EngineError):
+        finished(lambda: place.commit(bus, member, 1))
+    finished(reader.close)
+    finished(bus.close)
+
+
+def test_a_member_that_was_cut_off_cannot_commit_what_it_polled_before(place: Place) -> None:
+    paused, member = place.member()
+    place.commit(paused, member, 1)
+    place.rule("black-hole", "Heartbeat", client=paused.transactional_id)
+    other, theirs = place.member()
+    assert other.members() == {other.transactional_id}
+    place.commit(other, theirs, 2)
+    with pytest.raises(TransactionAborted):
+        place.commit(paused, member, 2)
+    assert place.committed(other) == 2
+    place.obey()
+    told = place.eventually("the paused one hears of it", lambda: _lost(paused))
+    assert not told.records
+    place.eventually("both are members", lambda: _poll_both(paused, other) and len(other.members()) == 2)
+    assert place.written(other) == [b"1", b"2"]
+
+
+def _lost(bus: KafkaBus) -> Batch | None:
+    batch = bus.poll(10, 0.1)
+    return batch if batch.lost else None
+
+
+def _poll_both(*buses: KafkaBus) -> bool:
+    for bus in buses:
+        bus.poll(10, 0.1)
+    return True
+
+
+def test_a_record_that_its_topic_does_not_take_aborts_and_the_bus_goes_on(place: Place) -> None:
+    bus, member = place.member()
+    state = place.config.topic("state")
+    small = ConfigEntry("max.message.bytes", "2000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, state, incremental_configs=[small])
+    for future in place.admin.incremental_alter_configs([resource]).values():
+        future.result(30)
+    large = random.Random(1).randbytes(50_000)  # else it is compressed
+    outputs = [Output(state, 0, b"k", large), *[Output(place.action, 0, b"k", b"never")] * 2000]
+
+    def refused() -> str | None:
+        try:
+            bus.commit(outputs, {place.source: Committed(1, "")}, member.membership)
+        except TransactionAborted as e:
+            return str(e)
+        return None  # the broker follows its new setting a little later
+
+    text = place.eventually("the broker refuses the record", refused)
+    assert state in text
+    assert "max.message.bytes" in text
+    place.commit(bus, member, 5)
+    assert place.committed(bus) == 5
+    assert place.written(bus)[-1] == b"5"
+
+
+def test_records_removed_below_a_reader_of_the_group_are_a_lost_range_of_that_partition(
+    place: Place,
+) -> None:
+    bus, member = place.member()
+    trigger = TopicPartition(place.config.topic("trigger"), 0)
+    for number in range(1, 5):
+        bus.commit([Output(*trigger, None, b"m")], {place.source: Committed(number, "")}, member.membership)
+    for future in place.admin.delete_records([KafkaPartition(*trigger, 4)]).values():
+        future.result(30)
+    bus.start({trigger: 1, place.source: 0})
+
+    def lost() -> TopicPartition | None:
+        try:
+            bus.poll(10, 0.1)
+        except LostRange as e:
+            return e.partition
+        return None
+
+    assert place.eventually("the lost range is told", lost) == trigger
+    bus.start({place.source: 0})
+    assert place.commit(bus, member, 9)
