@@ -62,8 +62,6 @@ class Turn(threading.Event):
         return not self._was_well
 
     def failed(self, error: BaseException | None) -> None:
-        if self.abandoned:
-            return
         if not isinstance(error, EngineError):
             log.error("%s failed", self._part, exc_info=error)
         self.post(self._part, str(error) or repr(error))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from interlock.engine import runtime as module
 from interlock.engine.config import BusConfig
-from interlock.engine.runtime import Runtime
+from interlock.engine.errors import UnreachableError
+from interlock.engine.runtime import ENGINE, Runtime, run_engine
+from interlock.engine.telling import Account
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 OTHER = BusConfig(name="b", client={"bootstrap.servers": "two:2"})
@@ -43,3 +47,129 @@ def test_of_all_troubled_waits_one_reads_the_connection_now_and_then(
     assert [runtime.may_read_connection() for _ in range(3)] == [True, False, False]
     now[0] += module.READ_AGAIN_S
     assert runtime.may_read_connection()
+
+
+class Cluster:
+    """Buses that note what is asked of them, and an engine whose pass is what a test says."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.made = 0
+        self.reachable = True
+        self.run_pass: Callable[[], None] = lambda: None
+
+    def bus(self, config: BusConfig) -> Any:
+        self.made += 1
+        return _Bus(self, f"id-{self.made}")
+
+
+class _Bus:
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        self.cluster, self.transactional_id = cluster, transactional_id
+
+    def bury(self, transactional_id: str) -> None:
+        if not self.cluster.reachable:
+            raise UnreachableError("no answer")
+        self.cluster.log.append(f"{self.transactional_id} buries {transactional_id}")
+
+    def close(self) -> None:
+        self.cluster.log.append(f"{self.transactional_id} closes")
+
+
+class _Engine:
+    is_open = True
+
+    def __init__(self, bus: _Bus, config: BusConfig, stats: Any) -> None:
+        self.bus = bus
+        bus.cluster.log.append(f"{bus.transactional_id} begins")
+
+    def run_pass(self) -> None:
+        self.bus.cluster.run_pass()
+
+    def close(self) -> None:
+        self.bus.close()
+
+
+class _Teller:
+    def __init__(self, engine: _Engine, post: Any, account: Account) -> None:
+        self.cluster = engine.bus.cluster
+
+    def look(self) -> None:
+        self.cluster.log.append("looks")
+
+    def end(self) -> None:
+        pass
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster()
+    monkeypatch.setattr(module, "check", lambda config: None)
+    monkeypatch.setattr(module, "KafkaBus", cluster.bus)
+    monkeypatch.setattr(module, "Engine", _Engine)
+    monkeypatch.setattr(module, "Teller", _Teller)
+    return cluster
+
+
+def test_a_hanging_engine_is_fenced_before_its_successor_begins_and_does_nothing_when_it_returns(
+    cluster: Cluster, runtime: Runtime
+) -> None:
+    hangs, returns, second = threading.Event(), threading.Event(), threading.Event()
+    part = next(part for part in runtime._parts if part.name == ENGINE)
+
+    def run_pass() -> None:
+        if cluster.made == 1:
+            hangs.set()
+            returns.wait(30)
+        else:
+            second.set()
+            threading.Event().wait(0.01)
+
+    cluster.run_pass = run_pass
+    part.start()
+    assert hangs.wait(30)
+    old = part._thread
+    part.replace("hangs.")
+    assert second.wait(30)
+    part.stop()
+    part.join(30)
+    cluster.log.append("returns")
+    returns.set()
+    assert old is not None
+    old.join(30)
+    done = [entry for entry in cluster.log if entry != "looks"]
+    assert done == ["id-1 begins", "id-2 buries id-1", "id-2 begins", "id-2 closes", "returns", "id-1 closes"]
+
+
+def test_an_engine_that_could_not_fence_the_one_before_does_not_begin_and_the_next_one_fences_it(
+    cluster: Cluster,
+) -> None:
+    not_closed = {"id-0"}
+    stop = threading.Event()
+    cluster.reachable = False
+    with pytest.raises(UnreachableError):
+        run_engine(CONFIG, stop, not_closed=not_closed)
+    assert cluster.log == ["id-1 closes"]
+    assert not_closed == {"id-0"}
+    cluster.reachable = True
+    cluster.run_pass = stop.set
+    run_engine(CONFIG, stop, not_closed=not_closed)
+    assert cluster.log[1:] == ["id-2 buries id-0", "id-2 begins", "id-2 closes"]
+    assert not_closed == set()
+
+
+def test_an_engine_that_failed_and_was_closed_is_not_fenced(cluster: Cluster, runtime: Runtime) -> None:
+    over = threading.Event()
+    part = next(part for part in runtime._parts if part.name == ENGINE)
+
+    def run_pass() -> None:
+        if cluster.made == 1:
+            raise UnreachableError("no answer")
+        part.stop()
+        over.set()
+
+    cluster.run_pass = run_pass
+    part.start()
+    assert over.wait(30)
+    part.join(30)
+    assert cluster.log == ["id-1 begins", "id-1 closes", "id-2 begins", "id-2 closes"]

@@ -1,0 +1,97 @@
+"""An engine that hangs is replaced, and what it still does has no effect."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from interlock import event
+from interlock.engine import watchdog
+from interlock.engine.errors import EngineError
+from interlock.engine.kafka import bus as kafka_bus
+from interlock.engine.kafka.transactions import Transactions
+from interlock.engine.notices import Notice
+from interlock.engine.records import Registration
+from interlock.engine.runtime import Runtime
+from interlock.engine.waits import Delivery
+
+
+class Hang:
+    """Makes the first commit of a firing hang, with its records sent and its transaction open."""
+
+    def __init__(self, bench: Any) -> None:
+        self.topic = bench.config.topic("action")
+        self.hangs, self.returns, self.refused = threading.Event(), threading.Event(), threading.Event()
+        self.ids: list[str] = []
+
+    def around(self, commit: Callable[..., Any]) -> Callable[..., Any]:
+        hang = self
+
+        def hanging(transactions: Transactions, outputs: Any, offsets: Any, membership: Any) -> Any:
+            if hang.ids or not any(output.topic == hang.topic for output in outputs):
+                return commit(transactions, outputs, offsets, membership)
+            hang.ids.append(transactions._id)
+            producer = transactions._producer
+
+            class Slow:
+                def __getattr__(self, name: str) -> Any:
+                    if name == "send_offsets_to_transaction":
+                        producer.flush(10)
+                        hang.hangs.set()
+                        hang.returns.wait(120)
+                    return getattr(producer, name)
+
+            slow: Any = Slow()
+            transactions._producer = slow
+            try:
+                return commit(transactions, outputs, offsets, membership)
+            except EngineError:
+                hang.refused.set()
+                raise
+            finally:
+                transactions._producer = producer
+
+        return hanging
+
+
+def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_is_refused(
+    bench: Any, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "SILENT_S", 3.0)
+    monkeypatch.setattr(kafka_bus, "MAX_POLL_INTERVAL_MS", 6000)
+    hang = Hang(bench)
+    monkeypatch.setattr(Transactions, "commit", hang.around(Transactions.commit))
+    notices: list[str | None] = []
+    deliveries: list[Delivery] = []
+
+    def deliver(item: Delivery | Notice) -> None:
+        if isinstance(item, Notice):
+            notices.append(item.text)
+        else:
+            deliveries.append(item)
+
+    runtime = Runtime(bench.config)
+    try:
+        runtime.start()
+        runtime.waits.open(Registration.of("w", event("go"), None, 0), deliver)
+        bench.emit("go")
+        assert hang.hangs.wait(60)
+        eventually("the wait is resumed by another engine", lambda: deliveries)
+        assert "made no pass" in str(notices[0])
+        eventually("it is well again", lambda: notices[-1] is None)
+        assert not hang.refused.is_set()
+
+        hang.returns.set()
+        assert hang.refused.wait(60)
+        [part, _] = runtime._parts
+        eventually("the old thread ends", lambda: part.stuck == 0)
+        runtime.waits.open(Registration.of("after", event("go"), None, 0), deliver)
+        eventually("the new engine goes on", lambda: len(deliveries) == 2)
+        assert sorted(f["subscription"] for f in bench.firings()) == ["after", "w"]
+        assert (part.replaced, part.failures) == (1, 0)
+        assert notices[-1] is None
+    finally:
+        hang.returns.set()
+        runtime.stop()
