@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..bus import Bus, TopicPartition
+from ..bus import Bus, Topic, TopicPartition
 from ..config import BusConfig
 from ..log import log
 from ..records import CLOCK_KEY, OffsetMetadata, decode_json
@@ -33,6 +33,7 @@ class _Cut:
     time_ms: int
     tasks: list[TriggerTask]
     sources: dict[TopicPartition, int]
+    topic_ids: dict[str, str]
     started: float
     applied: int = 0  # step 3: registrations below have seen all sources, but for those in a scan
     scans: list[tuple[int, int, int]] = field(default_factory=list)
@@ -106,11 +107,15 @@ class Cuts:
         for task in cut.tasks:
             if task.tp in cut.ticked or outputs.full:
                 continue
-            if task.position >= cut.triggers[task.tp] or self._past_patience(cut):
-                # 5. The tick.
-                touched.add(task.tp)
-                if task.tick(cut.time_ms, outputs, self._clock.now_ms(), cut.ready, cut.incomplete):
-                    cut.ticked.add(task.tp)
+            if task.position < cut.triggers[task.tp] and not cut.incomplete:
+                cut.missing = f"{task.tp}, which is read up to {task.position} of {cut.triggers[task.tp]}"
+                self._lose_patience(cut)
+                if not cut.incomplete:
+                    continue
+            # 5. The tick.
+            touched.add(task.tp)
+            if task.tick(cut.time_ms, outputs, self._clock.now_ms(), cut.ready, cut.incomplete):
+                cut.ticked.add(task.tp)
         if len(cut.ticked) == len(cut.tasks):
             self._cut = None
             self._ended = self._monotonic()
@@ -138,8 +143,9 @@ class Cuts:
             self._ask_time(due[0], outputs, touched)
             return
         # 2. A fresh list of source partitions, and their ends.
-        ends = self._bus.end_offsets(source_partitions(self._bus, self._config, self._registry))
-        self._cut = _Cut(now_ms, due, ends, self._monotonic())
+        topics = source_topics(self._bus, self._config, self._registry)
+        ends = self._bus.end_offsets(partitions_of(topics))
+        self._cut = _Cut(now_ms, due, ends, {name: t.id for name, t in topics.items()}, self._monotonic())
         self._looked = self._monotonic() - LOOK_S
 
     def _ask_time(self, task: TriggerTask, outputs: Outputs, touched: set[TopicPartition]) -> None:
@@ -161,14 +167,17 @@ class Cuts:
             if found.offset < end:
                 cut.missing = f"{tp}, which is read up to {found.offset} of {end}"
                 return False
+            if not found.metadata:
+                cut.missing = f"{tp}, whose offset was committed by hand, and by no engine since"
+                return False
             metadata = decode_json(OffsetMetadata, found.metadata, f"The committed offset of {tp}")
+            if metadata.t not in ("", cut.topic_ids[tp.topic]):
+                cut.missing = f"{tp}, whose offset is of the topic before it was made again"
+                return False
             applied.append(metadata.R)
             scans += metadata.g
         cut.applied, cut.scans = min(applied), scans
         return True
-
-    def _past_patience(self, cut: _Cut) -> bool:
-        return self._monotonic() - cut.started > PATIENCE_S
 
     def _lose_patience(self, cut: _Cut) -> None:
         waited = self._monotonic() - cut.started
@@ -181,13 +190,14 @@ class Cuts:
             log.error("Timers go on without %s after %.0f s: firings say so.", cut.missing, waited)
 
 
-def source_partitions(bus: Bus, config: BusConfig, registry: Registry) -> list[TopicPartition]:
-    """All source partitions of the bus as they are now; a listed topic that is not there has none."""
+def source_topics(bus: Bus, config: BusConfig, registry: Registry) -> dict[str, Topic]:
+    """All sources of the bus as they are now; a listed topic that is not there is none."""
     listed = () if registry.bus is None else registry.bus.topics
     found = bus.topics((config.topic("event"), *listed))
+    return {name: topic for name, topic in found.items() if topic is not None}
+
+
+def partitions_of(topics: Mapping[str, Topic]) -> list[TopicPartition]:
     return [
-        TopicPartition(name, number)
-        for name, topic in found.items()
-        if topic is not None
-        for number in range(topic.partitions)
+        TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)
     ]

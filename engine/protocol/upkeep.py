@@ -12,7 +12,7 @@ from ..log import log
 from ..records import partition_of
 from .burial import Burial
 from .clock import BrokerClock
-from .cut import source_partitions
+from .cut import partitions_of, source_topics
 from .outputs import Outputs
 from .ownership import Ownership
 from .registry import Registry
@@ -119,15 +119,15 @@ class Upkeep:
     def _group(self) -> Iterable[TopicPartition]:
         trigger = self._config.topic("trigger")
         return [
-            *source_partitions(self._bus, self._config, self._registry),
+            *partitions_of(source_topics(self._bus, self._config, self._registry)),
             *(TopicPartition(trigger, number) for number in range(self._ownership.partitions)),
         ]
 
     def _purge(self) -> None:
         """Delete what lies below the committed offsets of our trigger partitions."""
         triggers = self._ownership.triggers.values()
-        below = {t.tp: t.position for t in triggers if t.position > t.deleted_below}
+        below = {t.tp: t.committed_position for t in triggers if t.committed_position > t.deleted_below}
         if below:
             self._bus.delete_below(below)
         for trigger in triggers:
-            trigger.deleted_below = trigger.position
+            trigger.deleted_below = trigger.committed_position

@@ -1,0 +1,133 @@
+"""Burial: what a dead engine has open is ended, and a living one is left alone."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+
+import pytest
+from interlock import event
+from interlock.engine.protocol.burial import Burial
+from interlock.engine.protocol.stats import Stats
+from interlock.engine.records import Registration
+
+from tests.unit.engine.protocol.pool import EVENT, STATE, TRIGGER, Bus, Pool
+
+ONE = Registration.of("one", event("x"), None, 0, kind="durable")
+
+
+def buried(pool: Pool, name: str = "one") -> list[str]:
+    return [call for call in pool.buses[name].calls if call.startswith("bury")]
+
+
+def test_the_open_offsets_of_a_dead_engine_hold_a_takeover_back_for_half_a_second_only() -> None:
+    pool = Pool()
+    pool.register(ONE)
+    pool.boot("dead")
+    pool.run()
+    pool.open_transaction("dead", EVENT, TRIGGER)
+    pool.kill("dead")
+    pool.emit("x")
+    engine = pool.boot()
+    pool.run(5)
+    assert buried(pool) == []
+    pool.run(15)
+    assert buried(pool) == ["bury dead"]
+    assert engine.stats.buried == 1
+    pool.run()
+    assert pool.fired() == [("one", "met")]
+
+
+def test_an_engine_that_died_before_it_committed_anything_is_known_as_a_member_of_before() -> None:
+    """What stands in the way is a record of its, and no offset says whose."""
+    pool = Pool()
+    pool.boot()
+    pool.boot("dead")
+    pool.run(10)
+    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
+    assert transaction is not None
+    pool.cluster.write(transaction, TRIGGER, b"k", b"v", None)
+    pool.kill("dead")
+    pool.run(40, pass_ms=100)
+    assert buried(pool) == ["bury dead"]
+
+
+def test_a_dead_engine_that_holds_back_the_state_is_ended_as_well() -> None:
+    pool = Pool()
+    pool.register(ONE)
+    pool.boot("dead")
+    pool.run()
+    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
+    assert transaction is not None
+    pool.cluster.write(transaction, STATE, b"k", b"v", None)
+    pool.kill("dead")
+    engine = pool.boot()
+    pool.run(30, pass_ms=100)
+    assert buried(pool) == ["bury dead"]
+    assert engine.is_open
+
+
+def test_a_member_with_an_open_transaction_is_left_alone() -> None:
+    pool = Pool()
+    pool.boot()
+    pool.boot("slow")
+    pool.run(10)
+    transaction = pool.cluster.begin("slow", pool.cluster.producers["slow"].epoch)
+    assert transaction is not None
+    pool.cluster.write(transaction, TRIGGER, b"k", b"v", None)
+    pool.cluster.write(transaction, EVENT, b"k", b"v", None)
+    pool.run(100, "one", pass_ms=100)
+    assert buried(pool) == []
+    assert transaction.decision == "open"
+
+
+def test_an_engine_never_buries_itself() -> None:
+    pool = Pool()
+    now = [100.0]
+    burial = Burial(Bus(pool.cluster, "me"), Stats(), lambda: now[0])
+    pool.open_transaction("other", EVENT)
+    pool.commit_by_hand(TRIGGER, 0, '{"v":2,"R":0,"c":"me"}')
+    for _ in range(10):
+        burial.held_back([EVENT, TRIGGER])
+        now[0] += 1
+    bus = burial._bus
+    assert isinstance(bus, Bus)
+    assert bus.calls.count("bury me") == 0
+    assert "bury other" in bus.calls
+
+
+def test_rounds_are_a_second_apart_and_begin_half_a_second_after_the_first_sign() -> None:
+    pool = Pool()
+    now = [100.0]
+    bus = Bus(pool.cluster, "me")
+    burial = Burial(bus, Stats(), lambda: now[0])
+    rounds = []
+    for tick in range(40):
+        before = bus.calls.count("unstable")
+        burial.held_back([EVENT])
+        if bus.calls.count("unstable") > before:
+            rounds.append(tick)
+        now[0] += 0.125
+    assert rounds[0] == 4
+    assert all(later - earlier == 8 for earlier, later in pairwise(rounds))
+    burial.goes_on()
+    burial.held_back([EVENT])
+    now[0] += 0.4
+    before = bus.calls.count("unstable")
+    burial.held_back([EVENT])
+    assert bus.calls.count("unstable") == before
+
+
+def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    pool = Pool()
+    now = [100.0]
+    bus = Bus(pool.cluster, "me")
+    burial = Burial(bus, Stats(), lambda: now[0])
+    pool.commit_by_hand(EVENT, 0, "rubbish")
+    pool.commit_by_hand(TRIGGER, 0, "")
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        burial.held_back([EVENT, TRIGGER])
+        now[0] += 1
+        burial.held_back([EVENT, TRIGGER])
+    assert [call for call in bus.calls if call.startswith("bury")] == []
+    assert "metadata" in caplog.text

@@ -1,0 +1,190 @@
+"""Upkeep: what is deleted, whose waits are removed, and what was altered by hand."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+from interlock import event
+from interlock.engine.bus import Topic, TopicPartition
+from interlock.engine.errors import EngineError, TopicsError
+from interlock.engine.protocol import upkeep
+from interlock.engine.records import Registration
+
+from tests.unit.engine.protocol.pool import REGISTRY, STATE, TRIGGER, BusRecord, Pool
+
+ONE = Registration.of("one", event("x"), None, 0, kind="durable")
+WAIT = Registration.of("wait", event("x") & event("y"), None, 0)
+STEP_MS = 25_000
+DAY = upkeep.ORPHAN_MS // STEP_MS  # passes
+
+
+# -- what lies below the committed offset of a trigger partition
+
+
+def test_matches_below_the_committed_offset_are_deleted_each_minute() -> None:
+    pool = Pool()
+    pool.register(ONE)
+    pool.boot()
+    for _ in range(5):
+        pool.emit("x")
+    pool.run(20)
+    assert pool.log(TRIGGER).start == 0
+    pool.run(70, pass_ms=1000)
+    assert pool.log(TRIGGER).start == pool.committed(TRIGGER).offset
+
+
+def test_nothing_beyond_the_committed_offset_is_deleted() -> None:
+    """A position that moved is committed a moment later; who takes over before that begins at the old one."""
+    pool = Pool()
+    pool.register(WAIT)
+    pool.boot()
+    pool.emit("x")
+    pool.run(20)
+    pool.remove(WAIT)
+    pool.register(ONE)
+    pool.run(20)
+    match = pool.records(TRIGGER)[0][1]
+    pool.emit("x")
+    while len(pool.fired()) == 0:
+        pool.run(1, pass_ms=10)
+    at = pool.engines["one"].ownership.triggers[TRIGGER].committed_position
+    pool.write(TRIGGER, None, match)  # of a wait that is gone: nothing is written for it
+    pool.engines["one"]._upkeep._purged = 0.0
+    pool.run(1, pass_ms=0)
+    assert pool.committed(TRIGGER).offset == at
+    assert pool.engines["one"].ownership.triggers[TRIGGER].position > at
+    assert pool.log(TRIGGER).start <= at
+    pool.kill()
+    pool.boot("two")
+    pool.run()
+    assert pool.engines["two"].problems() == []
+
+
+# -- waits that nobody has any more
+
+
+def test_a_wait_that_no_lease_has_named_for_a_day_is_removed(caplog: pytest.LogCaptureFixture) -> None:
+    pool = Pool()
+    pool.register(WAIT, "n1")
+    pool.register(WAIT, "n2")
+    engine = pool.boot()
+    pool.run(DAY - 10, pass_ms=STEP_MS)
+    assert engine.registry.get(WAIT.incarnation) is not None
+    with caplog.at_level(logging.WARNING, "interlock.engine"):
+        pool.run(60, pass_ms=STEP_MS)
+    assert engine.registry.get(WAIT.incarnation) is None
+    gone = [key for key, value in pool.records(REGISTRY) if value is None]
+    assert gone == [f"{WAIT.incarnation}:n1".encode(), f"{WAIT.incarnation}:n2".encode()]
+    assert "'wait'" in caplog.text
+
+
+def test_a_wait_that_a_lease_names_is_kept_and_so_is_a_durable_subscription() -> None:
+    pool = Pool()
+    pool.register(WAIT)
+    pool.register(ONE)
+    engine = pool.boot()
+    for _ in range(3):
+        pool.lease(WAIT)
+        pool.run(DAY // 2, pass_ms=STEP_MS)
+    assert engine.registry.get(WAIT.incarnation) is not None
+    assert engine.registry.get(ONE.incarnation) is not None
+
+
+def test_the_state_of_a_wait_that_is_removed_goes_with_it() -> None:
+    pool = Pool()
+    pool.register(WAIT)
+    pool.boot()
+    pool.emit("x")
+    pool.run()
+    pool.run(DAY + 60, pass_ms=STEP_MS)
+    assert dict(pool.records(STATE))[WAIT.incarnation.encode()] is None
+
+
+def test_only_the_owner_of_its_trigger_partition_removes_a_wait() -> None:
+    pool = Pool(partitions=2)
+    waits = [pool.register(Registration.of(f"w{n}", event("x"), None, 0)) for n in range(20)]
+    pool.boot("one")
+    pool.boot("two")
+    pool.run(10)
+    pool.run(DAY + 60, pass_ms=STEP_MS)
+    gone = [key for key, value in pool.records(REGISTRY) if value is None]
+    assert sorted(gone) == sorted(f"{w.incarnation}:n".encode() for w in waits)
+
+
+def test_a_wait_that_comes_back_is_registered_again_and_finds_its_events() -> None:
+    pool = Pool()
+    pool.register(WAIT)
+    pool.boot()
+    pool.emit("x")
+    pool.run(DAY + 60, pass_ms=STEP_MS)
+    pool.register(WAIT)
+    pool.emit("y")
+    pool.run()
+    assert pool.fired() == [("wait", "met")]
+
+
+# -- topics that were altered
+
+
+@pytest.mark.parametrize("kind", ["trigger", "state", "action", "subscription", "dead-letter"])
+def test_an_internal_topic_that_was_made_again_stops_the_engine(kind: str) -> None:
+    pool = Pool()
+    ids = {k: pool.topic_id(f"b-{k}") for k in ("trigger", "state", "action", "subscription", "dead-letter")}
+    pool.write_bus_record(BusRecord(partitions=1, format=2, topic_ids=ids))
+    pool.boot()
+    pool.run()
+    old = pool.cluster.topics[f"b-{kind}"]
+    pool.cluster.create(f"b-{kind}", 1)
+    pool.cluster.topics[f"b-{kind}"].logs = old.logs
+    with pytest.raises(TopicsError, match=f"'b-{kind}' was deleted and made again"):
+        pool.run(40, pass_ms=1000)
+
+
+@pytest.mark.parametrize("kind", ["event", "trigger", "state", "action", "subscription", "dead-letter"])
+def test_a_topic_of_the_bus_that_is_gone_stops_the_engine(kind: str) -> None:
+    pool = Pool()
+    pool.boot()
+    pool.run()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool.cluster, "describe", _without(pool, f"b-{kind}"))
+        with pytest.raises(TopicsError, match=f"'b-{kind}' is gone"):
+            pool.run(40, pass_ms=1000)
+
+
+def _without(pool: Pool, name: str) -> Callable[[str], Topic | None]:
+    describe = pool.cluster.describe
+    return lambda asked: None if asked == name else describe(asked)
+
+
+@pytest.mark.parametrize("kind", ["trigger", "state", "action"])
+def test_an_internal_topic_with_another_number_of_partitions_stops_the_engine(kind: str) -> None:
+    pool = Pool()
+    pool.boot()
+    pool.run()
+    pool.cluster.add_partitions(f"b-{kind}", 2)
+    with pytest.raises(EngineError):  # partitions of the trigger topic are assigned before anybody looks
+        pool.run(40, pass_ms=1000)
+    with pytest.raises(TopicsError, match=f"'b-{kind}' has 2 partitions, and the bus was made with 1"):
+        pool.boot("next")
+
+
+def test_a_bus_that_was_altered_is_told_at_the_start() -> None:
+    pool = Pool()
+    pool.cluster.add_partitions("b-state", 3)
+    with pytest.raises(TopicsError, match="'b-state' has 3 partitions"):
+        pool.boot()
+
+
+def test_a_listed_topic_that_is_not_there_stops_nothing() -> None:
+    pool = Pool(topics=("orders",))
+    pool.register(ONE)
+    pool.boot()
+    pool.run()
+    assert TopicPartition("orders", 0) in pool.engines["one"].partitions
+    pool.cluster.delete("orders")
+    pool.emit("x")
+    pool.run(60, pass_ms=1000)
+    assert pool.fired() == [("one", "met")]
+    assert TopicPartition("orders", 0) not in pool.engines["one"].partitions
