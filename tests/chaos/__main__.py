@@ -13,17 +13,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from confluent_kafka.admin import AdminClient, NewTopic
 from interlock.engine.config import BusConfig
-from interlock.engine.kafka.topics import create
+from interlock.engine.kafka.topics import bus_record, create, write_bus_record
 
 from .cluster import Cluster
 from .faults import QUOTAS, Pool, schedule
-from .load import Load, Plan
+from .load import Load, Plan, orders_topic
 from .processes import ROOT, STEPS
 
 WRONG = ("missing", "duplicated", "unexpected", "leaked_keys")
@@ -97,12 +100,13 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         waits_per_s=4.0,
         timed=not args.untimed,
         durable=not args.untimed,
-        listed=False,
+        listed=not args.untimed,
     )
     name = f"chaos-{args.seed}"
     with Cluster(folder / "broker") as cluster:
         config = BusConfig(name=name, client={"bootstrap.servers": cluster.direct})
         create(config, partitions=sweep["partitions"])
+        _make_orders(config)
         bus = {"name": name, "client": {"bootstrap.servers": cluster.proxied}}
         oracle = OracleProcess(cluster.direct, config)
         pool = Pool(cluster, bus, folder, sweep["replicas"], args.seed, say, args.plant)
@@ -110,6 +114,9 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         try:
             pool.start()
             load.start()
+            if plan.listed:
+                later = threading.Timer(args.seconds * 0.2, _list_orders, (config,))
+                later.start()
             _torment(args, pool, load, say)
             say(f"the load ends after {load.told.emitted} events; {pool.done.kills} kills")
             _until(load.stop, pool)
@@ -123,7 +130,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             oracle.close()
     for failure in load.failed:
         say(f"the load failed: {failure!r}")
-    faults = pool.counted() + load.told.by_kind
+    faults = pool.done.by_kind + load.told.by_kind
     return {
         "seconds": args.seconds,
         "seed": args.seed,
@@ -140,6 +147,22 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "took_s": round(time.monotonic() - started, 1),
         "config": {**sweep, **asdict(plan), "registered": dict(sorted(load.told.registered.items()))},
     }
+
+
+def _make_orders(config: BusConfig) -> None:
+    """A topic of another owner, whose records have the broker's time as well."""
+    admin = AdminClient(dict(config.client))
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    for future in admin.create_topics([NewTopic(orders_topic(config), 3, config=stamped)]).values():
+        future.result(15)
+
+
+def _list_orders(config: BusConfig) -> None:
+    """What `airflow interlock topics add` does."""
+    record = bus_record(config)
+    if record is None:
+        raise RuntimeError(f"bus {config.name!r} has no bus record")
+    write_bus_record(config, msgspec.structs.replace(record, topics=(orders_topic(config),)))
 
 
 def _torment(args: argparse.Namespace, pool: Pool, load: Load, say: Any) -> None:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from .cluster import Cluster
 from .processes import STEPS, EngineProcess
-from .proxy import API_KEYS, COORDINATOR, Rule
+from .proxy import API_KEYS, COORDINATOR, Kind, Rule
 
 # Session timeout 10 s and transaction timeout 15 s of the engine, and a bit.
 ZOMBIE_S = 28.0
 HOLD_S = 13.0  # longer than the producer's request timeout of 10 s
 JOINED_S = 15.0
-DIES_WITHIN_S = 20.0
+DIES_WITHIN_S = 40.0  # a rebalance that a killed member holds up takes its session timeout
 SKEWS_S = (86_400.0, -86_400.0, 3.0e6)
 # How often each comes in 600 s.
 QUOTAS = {
@@ -41,7 +41,7 @@ QUOTAS = {
     "partition added": 3,
     "clock skew": 3,
 }
-KILLS_PER_STEP = 6
+KILLS_PER_STEP = 5
 NEED_A_LONG_RUN = frozenset({"clock skew", "coordinator delay", "drop replies", "broker restart TERM"})
 
 
@@ -69,7 +69,6 @@ def schedule(seed: int, seconds: float) -> list[Planned]:
             wanted += [(kind, "")] * max(1, round(quota * share))
     r.shuffle(wanted)
     # a zombie must come back before the end
-    wanted.sort(key=lambda each: each[0] == "zombie" and -1)
     zombies = [each for each in wanted if each[0] == "zombie"]
     others = [each for each in wanted if each[0] != "zombie"]
     first, last = seconds * 0.05, seconds * 0.9
@@ -173,6 +172,13 @@ class Pool:
             self._new()
         if self._again:
             self._kill_at(self._again.pop())
+        for kind, rule in list(self._rules):
+            if rule.hits:
+                self._rules.remove((kind, rule))
+                self.done.by_kind[kind] += 1
+            elif now > rule.until:  # it met no request: another one gets it
+                self._rules.remove((kind, rule))
+                self._rule(kind, replace(rule, until=now + rule.lasts_s))
 
     def _take_away(self, engine: EngineProcess) -> None:
         """SIGKILL by hand: it counts as a kill, and for no step."""
@@ -189,7 +195,7 @@ class Pool:
     def busy(self) -> bool:
         """Whether something is still under way."""
         restarting = self._restarting is not None and self._restarting.is_alive()
-        return bool(self._later or self._ordered or self._again or restarting)
+        return bool(self._later or self._ordered or self._again or self._rules or restarting)
 
     def short_of(self, steps: int) -> list[str]:
         """Steps at which fewer engines died than that."""
@@ -209,10 +215,10 @@ class Pool:
             "leave": self._leave,
             "broker restart TERM": lambda: self._restart(planned.kind, kill=False),
             "broker restart KILL": lambda: self._restart(planned.kind, kill=True),
-            "black-hole": lambda: self._rule(planned.kind, Rule("black-hole", self._for(4, 22))),
-            "delay": lambda: self._rule(planned.kind, Rule("delay", self._for(3, 8), delay_s=0.3)),
+            "black-hole": lambda: self._rule(planned.kind, self._lasting("black-hole", 4, 22)),
+            "delay": lambda: self._rule(planned.kind, self._lasting("delay", 3, 8, delay_s=0.3)),
             "drop replies": self._drop_replies,
-            "cut": lambda: self._rule(planned.kind, Rule("cut", self._for(1, 3), most=6)),
+            "cut": lambda: self._rule(planned.kind, self._lasting("cut", 1, 3, most=6)),
             "late EndTxn": self._late_end,
             "coordinator delay": self._coordinator,
             "partition added": self._add_partition,
@@ -282,13 +288,15 @@ class Pool:
         self._restarting.start()
         self.done.by_kind[kind] += 1
 
-    def _for(self, least: float, most: float) -> float:
-        return time.monotonic() + self._random.uniform(least, most)
+    def _lasting(self, kind: Kind, least_s: float, most_s: float, **more: Any) -> Rule:
+        lasts_s = self._random.uniform(least_s, most_s)
+        return Rule(kind, time.monotonic() + lasts_s, lasts_s=lasts_s, **more)
 
     def _rule(self, kind: str, rule: Rule, everybody: bool = False) -> None:
         """One engine gets it, or, now and then, all."""
         victim = self._some()
         if victim is None:
+            rule.until += 1.0
             self._in(1.0, lambda: self._rule(kind, rule))
             return
         rule.client = None if everybody or self._random.random() < 0.2 else victim.name
@@ -300,18 +308,16 @@ class Pool:
             ["Produce", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit", "Heartbeat"], 2
         )
         apis = frozenset(API_KEYS[name] for name in names)
-        self._rule("drop replies", Rule("drop-reply", self._for(2, 6), apis=apis, most=3))
+        self._rule("drop replies", self._lasting("drop-reply", 2, 6, apis=apis, most=3))
 
     def _late_end(self) -> None:
         """The engine gives up a commit, and the broker hears of it when others have gone on."""
         apis = frozenset({API_KEYS["EndTxn"]})
-        self._rule("late EndTxn", Rule("late", self._for(5, 10), apis=apis, delay_s=HOLD_S, most=2))
+        self._rule("late EndTxn", self._lasting("late", 5, 10, apis=apis, delay_s=HOLD_S, most=2))
 
     def _coordinator(self) -> None:
         apis = COORDINATOR if self._random.random() < 0.5 else frozenset({22, 24, 25, 26, 28})
-        self._rule(
-            "coordinator delay", Rule("delay", self._for(4, 10), apis=apis, delay_s=1.0), everybody=True
-        )
+        self._rule("coordinator delay", self._lasting("delay", 4, 10, apis=apis, delay_s=1.0), everybody=True)
 
     def _add_partition(self) -> None:
         topic = f"{self._bus['name']}-event"
@@ -332,10 +338,3 @@ class Pool:
         if victim is not None:
             self._take_away(victim)
         self.done.by_kind["clock skew"] += 1
-
-    def counted(self) -> Counter[str]:
-        """Faults by kind; a rule of the proxy counts where it applied to a request."""
-        counts = Counter(self.done.by_kind)
-        for kind, rule in self._rules:
-            counts[kind] += bool(rule.hits)
-        return counts

@@ -106,6 +106,11 @@ class Told:
     acked: int = 0
 
 
+def orders_topic(config: BusConfig) -> str:
+    """A topic of plain records, which the bus lists."""
+    return f"{config.name}-chaos-orders"
+
+
 class Load:
     """One thread that emits and registers, one that acknowledges; `stop` ends the first, `close` both."""
 
@@ -209,7 +214,7 @@ class Load:
         elif plan.listed and what > 0.95:
             key = self._some_key()
             value = json.dumps({"day": self._day(key), "n": r.randrange(100)}).encode()
-            self._produce(f"k{key}".encode(), value, [], f"{self._config.name}-chaos-orders")
+            self._produce(f"k{key}".encode(), value, [], orders_topic(self._config))
         else:
             record = self._new_event()
             self._recent.append(record)

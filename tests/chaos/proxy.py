@@ -43,6 +43,7 @@ class Rule:
 
     kind: Kind
     until: float  # time.monotonic()
+    lasts_s: float = 0.0  # as it was meant
     apis: frozenset[int] | None = None
     client: str | None = None
     delay_s: float = 0.0

@@ -1,0 +1,119 @@
+"""Faults planted in the engine itself: with any of them a run must fail, or the oracle sees nothing.
+
+Each patches one decision of the protocols, in the process that it is called in.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+PLANTS: dict[str, Callable[[], None]] = {}
+# What the oracle must say of it, at the least.
+SEEN_AS = {
+    "skip an offset": ("missing",),
+    "commit outside the transaction": ("duplicated",),
+    "drop a state record": ("missing", "unexpected"),
+    "tick without the cut": ("missing", "unexpected"),
+    "look back after live": ("unexpected",),
+    "leave states behind": ("leaked_keys",),
+}
+
+
+def plant(name: str) -> None:
+    """Put this fault into the engine; KeyError for one that there is none of."""
+    PLANTS[name]()
+
+
+def _plant(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    def add(planter: Callable[[], None]) -> Callable[[], None]:
+        PLANTS[name] = planter
+        return planter
+
+    return add
+
+
+@_plant("skip an offset")
+def _skip() -> None:
+    from interlock.engine.protocol.source_task import SourceTask
+
+    match = SourceTask.match
+
+    def skips(self: SourceTask, record: Any, outputs: Any, now_ms: int) -> None:
+        if record.offset % 97 == 13:
+            self.position = record.offset + 1
+        else:
+            match(self, record, outputs, now_ms)
+
+    SourceTask.match = skips  # type: ignore[method-assign]
+
+
+@_plant("commit outside the transaction")
+def _outside() -> None:
+    """Now and then outputs go out by themselves, and the transaction aborts."""
+    from interlock.engine.errors import TransactionAborted
+    from interlock.engine.kafka.transactions import Transactions
+
+    commit = Transactions.commit
+
+    def leaks(self: Transactions, outputs: Any, offsets: Any, membership: object) -> Any:
+        from confluent_kafka import Producer
+
+        if any(o.topic.endswith("-trigger") for o in outputs) and random.random() < 0.02:
+            producer = Producer(dict(self._config.client))
+            for o in outputs:
+                producer.produce(
+                    o.topic, o.value, o.key, partition=-1 if o.partition is None else o.partition
+                )
+            producer.flush(5)
+            raise TransactionAborted("planted")
+        return commit(self, outputs, offsets, membership)
+
+    Transactions.commit = leaks  # type: ignore[method-assign]
+
+
+@_plant("drop a state record")
+def _drop() -> None:
+    """Seen where the partition is taken over by another engine."""
+    from interlock.engine.protocol.outputs import Outputs
+
+    write = Outputs.write
+
+    def drops(self: Outputs, kind: str, partition: int, key: bytes | None, value: bytes | None) -> None:
+        if kind != "state" or value is None or random.random() > 0.05:
+            write(self, kind, partition, key, value)
+
+    Outputs.write = drops  # type: ignore[method-assign]
+
+
+@_plant("tick without the cut")
+def _tick() -> None:
+    from interlock.engine.protocol.cut import Cuts
+
+    def at_once(self: Cuts, tasks: Mapping[Any, Any], outputs: Any) -> set[Any]:
+        touched = set()
+        now_ms = self._clock.now_ms()
+        for task in tasks.values():
+            due = task.due_at()
+            if self._clock.known and due is not None and due <= now_ms:
+                task.tick(now_ms, outputs, now_ms, lambda _: True, False)
+                touched.add(task.tp)
+        return touched
+
+    Cuts.advance = at_once  # type: ignore[method-assign]
+
+
+@_plant("look back after live")
+def _live_first() -> None:
+    """A registration that a scan still brings up to date sees live events at once."""
+    from interlock.engine.protocol.scans import Scans
+
+    Scans.covers = lambda self, place: False  # type: ignore[method-assign]
+
+
+@_plant("leave states behind")
+def _leave() -> None:
+    from interlock.engine.protocol.trigger_task import TriggerTask
+
+    TriggerTask.forget = lambda self, incarnations: None  # type: ignore[method-assign]

@@ -1,0 +1,30 @@
+"""A short run of `make chaos`: each step of the commit kills an engine once, under load and other faults."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+from tests.chaos.__main__ import WRONG
+from tests.chaos.processes import ROOT, STEPS
+
+SECONDS = 60
+SEED = 11
+
+
+def test_a_minute_of_faults_loses_repeats_and_leaks_nothing(say: Callable[[str], None]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.chaos", "--seconds", str(SECONDS), "--seed", str(SEED)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    said = "\n".join(line for line in done.stderr.splitlines() if line.startswith(("chaos", "oracle")))
+    assert done.returncode == 0, said
+    told = json.loads(done.stdout)
+    say(f"chaos: {told['events']} events, {told['firings']} firings, {told['kills']} kills, seed {SEED}")
+    assert {name: told[name] for name in WRONG} == dict.fromkeys(WRONG, 0), said
+    assert all(told["kills_by_step"][step] for step in STEPS), said
