@@ -121,7 +121,9 @@ def create(
         trigger = config.topic("trigger")
         if trigger in existing:
             partitions = len(admin.list_topics(timeout=TIMEOUT_S).topics[trigger].partitions)
-        write_bus_record(config, BusRecord(partitions=partitions, format=VERSION, topic_ids=_ids(config)))
+        write_bus_record(
+            config, BusRecord(partitions=partitions, format=VERSION, topic_ids=topic_ids(config))
+        )
     return created, existing
 
 
@@ -194,7 +196,7 @@ def write_registry(config: BusConfig, key: bytes, value: bytes | None) -> None:
         raise errors.unreachable(config, *refused[:1])
 
 
-def _ids(config: BusConfig) -> dict[str, str]:
+def topic_ids(config: BusConfig) -> dict[str, str]:
     """The ids of the bus's topics, by kind: one that is deleted and made again has another."""
     from .admin import Admin
     from .clients import ClientErrors

@@ -242,16 +242,7 @@ class Ownership:
         metadata = OffsetMetadata(R=0)
         if found is not None and found.metadata:
             metadata = decode_json(OffsetMetadata, found.metadata, f"The committed offset of {tp}")
-        reason = None
-        if found is None:
-            if tp in self._registry.sources:
-                reason = "the group's committed offset is gone (groups without members lose theirs)."
-        elif metadata.t not in ("", topic.id):
-            reason = "its topic was deleted and made again; what was committed is of the old one."
-        elif found.offset < low:
-            reason = f"records {found.offset} to {low - 1} were removed before they were read (retention)."
-        elif found.offset > high:
-            reason = f"the committed offset {found.offset} lies beyond its end {high}."
+        reason = what_is_lost(found, metadata, topic.id, low, high, in_use=tp in self._registry.sources)
         if reason is not None:
             if resumption is None:
                 self.stop(tp, reason)
@@ -276,6 +267,27 @@ class Ownership:
         kept = OffsetMetadata(R=metadata.R, g=groups, t=resumption.topic_id)
         text = encode_json(kept).decode() if metadata.R else ""
         return _Start(Committed(offset, text), resumption.topic_id)
+
+
+def what_is_lost(
+    found: Committed | None, metadata: OffsetMetadata, topic_id: str, low: int, high: int, *, in_use: bool
+) -> str | None:
+    """Why a partition cannot go on from its committed offset; None where it can.
+
+    topic_id, low, high: of the topic as it is now, and its first and next offset. in_use: whether the
+    registry says that the partition was read before.
+    """
+    if found is None:
+        return (
+            "the group's committed offset is gone (groups without members lose theirs)." if in_use else None
+        )
+    if metadata.t not in ("", topic_id):
+        return "its topic was deleted and made again; what was committed is of the old one."
+    if found.offset < low:
+        return f"records {found.offset} to {low - 1} were removed before they were read (retention)."
+    if found.offset > high:
+        return f"the committed offset {found.offset} lies beyond its end {high}."
+    return None
 
 
 def _is_mine(task: SourceTask | TriggerTask, found: Committed | None) -> bool:

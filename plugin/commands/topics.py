@@ -1,12 +1,13 @@
-"""`airflow interlock topics`: make and check the topics of a bus."""
+"""`airflow interlock topics`: the topics of a bus, what it reads beside them, and where partitions go on."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .console import bus_arguments, bus_of, confirmed, or_exit, say, show
+
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable
 
     from airflow.cli.cli_config import GroupCommand
 
@@ -14,39 +15,59 @@ if TYPE_CHECKING:
 
 
 def command() -> GroupCommand:
-    from airflow.cli.cli_config import ARG_OUTPUT, ActionCommand, Arg, GroupCommand, lazy_load_command
+    from airflow.cli.cli_config import ARG_YES, ActionCommand, Arg, GroupCommand, lazy_load_command
 
     from ...engine.config import DEFAULT_PARTITIONS
 
-    bus = (
-        Arg(("--conn-id",), default="kafka_default", help="Airflow connection of type kafka (kafka_default)"),
-        Arg(("--bus",), help="name of the bus, the prefix of its topics (default: as configured)"),
-        ARG_OUTPUT,
-    )
+    bus = bus_arguments()
+    names = Arg(("names",), metavar="NAME", nargs="+", help="name of a topic")
+
+    def action(name: str, help_text: str, *args: Arg, description: str | None = None) -> ActionCommand:
+        func = lazy_load_command(f"interlock.plugin.commands.topics.{name}")
+        return ActionCommand(
+            name=name, help=help_text, description=description, func=func, args=(*args, *bus)
+        )
+
     return GroupCommand(
         name="topics",
-        help="Make and check the topics of a bus",
+        help="The topics of a bus, and those that it reads",
         subcommands=(
-            ActionCommand(
-                name="create",
-                help="Create the topics that are missing",
-                func=lazy_load_command("interlock.plugin.commands.topics.create"),
-                args=(
-                    *bus,
-                    Arg(("--partitions",), type=int, help=f"partitions of each topic ({DEFAULT_PARTITIONS})"),
-                    Arg(
-                        ("--replication-factor",),
-                        type=int,
-                        default=-1,
-                        help="replicas of each partition; -1 takes the broker's default",
-                    ),
+            action(
+                "create",
+                "Create the topics that are missing",
+                Arg(("--partitions",), type=int, help=f"partitions of each topic ({DEFAULT_PARTITIONS})"),
+                Arg(
+                    ("--replication-factor",),
+                    type=int,
+                    default=-1,
+                    help="replicas of each partition; -1 takes the broker's default",
                 ),
             ),
-            ActionCommand(
-                name="check",
-                help="Tell which topics are missing or made differently",
-                func=lazy_load_command("interlock.plugin.commands.topics.check"),
-                args=bus,
+            action("check", "Tell which topics are missing or made differently, and what the bus reads"),
+            action("add", "Read other topics as well", names),
+            action("remove", "Read these other topics no more", names),
+            action(
+                "resume",
+                "Let a partition that stopped go on",
+                Arg(("topic",), metavar="TOPIC", help="a topic that the bus reads, or its trigger topic"),
+                Arg(("partition",), metavar="PARTITION", type=int, help="number of the partition"),
+                Arg(
+                    ("--from",),
+                    dest="start",
+                    required=True,
+                    metavar="start|end|OFFSET",
+                    help="the first record there is, the next one to come, or an offset",
+                ),
+                ARG_YES,
+            ),
+            action(
+                "upgrade",
+                "Let the bus's writers write the newest format",
+                ARG_YES,
+                description=(
+                    "Raise the format that all writers of the bus write to the newest one that this version "
+                    "has. Every engine and worker of the bus must run this version, or a later one, before."
+                ),
             ),
         ),
     )
@@ -59,14 +80,14 @@ def create(args: Namespace) -> None:
     from ...engine.kafka import topics
 
     def work() -> None:
-        config = _config(args)
+        config = bus_of(args)
         created, _ = topics.create(
             config,
             partitions=args.partitions or DEFAULT_PARTITIONS,
             replication_factor=args.replication_factor,
         )
         counts = topics.check(config)
-        _show(
+        show(
             args,
             [
                 _row(name, count, "created" if name in created else "was there")
@@ -81,44 +102,130 @@ def create(args: Namespace) -> None:
             )
             raise TopicsError((problem,))
 
-    _or_exit(work)
+    or_exit("topics create", work)
 
 
 def check(args: Namespace) -> None:
     """Show the topics when all is well; else exit 1 with a sentence for each that is not."""
+    from ...engine.administration import sources
+    from ...engine.errors import TopicsError
     from ...engine.kafka import topics
 
     def work() -> None:
-        _show(args, [_row(name, count, "ok") for name, count in topics.check(_config(args)).items()])
+        config = bus_of(args)
+        own = [_row(name, count, "ok") for name, count in topics.check(config).items()]
+        listed = [source for source in sources(config) if source.listed]
+        show(
+            args,
+            own
+            + [
+                _row(s.topic, s.partitions, "missing" if s.partitions is None else "ok, listed")
+                for s in listed
+            ],
+        )
+        missing = [s.topic for s in listed if s.partitions is None]
+        if missing:
+            raise TopicsError(
+                (
+                    *(f"Topic {name!r}, which the bus lists, is not there." for name in missing),
+                    f"Make it again, or say: airflow interlock topics remove {' '.join(missing)}",
+                )
+            )
 
-    _or_exit(work)
+    or_exit("topics check", work)
 
 
-def _config(args: Namespace) -> BusConfig:
-    # As `airflow connections get` reads it: the task SDK's way finds no connection of the database here.
-    from airflow.models.connection import Connection
+def add(args: Namespace) -> None:
+    """List topics as sources, and show all that the bus reads."""
+    from ...engine.administration import add_topics
 
-    from ...triggers.settings import bus_config
+    def work() -> None:
+        config = bus_of(args)
+        new = add_topics(config, args.names)
+        _show_sources(args, config)
+        known = [name for name in dict.fromkeys(args.names) if name not in new]
+        if known:
+            say(f"Listed before: {', '.join(known)}.")
+        if new:
+            say(
+                "The engines read them from their present end; what a wait counts from before, a scan brings."
+            )
 
-    return bus_config(Connection.get_connection_from_secrets(args.conn_id), bus=args.bus)
+    or_exit("topics add", work)
 
 
-def _row(name: str, partitions: int, state: str) -> dict[str, Any]:
+def remove(args: Namespace) -> None:
+    """Take topics out of the list, and show what the bus still reads."""
+    from ...engine.administration import remove_topics
+
+    def work() -> None:
+        config = bus_of(args)
+        remove_topics(config, args.names)
+        _show_sources(args, config)
+        say("Waits that need events of them do not get them any more.")
+
+    or_exit("topics remove", work)
+
+
+def resume(args: Namespace) -> None:
+    """Say where a partition that stopped goes on, and what that means for its records."""
+    from ...engine.administration import resumption
+
+    def work() -> None:
+        config = bus_of(args)
+        found = resumption(config, args.topic, args.partition, args.start)
+        say(f"{found.partition} stopped: {found.reason} {found.consequence}")
+        if not confirmed(args, f"Go on at offset {found.offset}?"):
+            raise SystemExit("Nothing was changed.")
+        found.write(config)
+        told = {
+            "topic": args.topic,
+            "partition": args.partition,
+            "committed": "" if found.committed is None else found.committed,
+            "start": found.low,
+            "end": found.high,
+            "goes_on_at": found.offset,
+        }
+        show(args, [told])
+
+    or_exit("topics resume", work)
+
+
+def upgrade(args: Namespace) -> None:
+    """Raise the format of the bus, after a look at who is there."""
+    from ...engine import administration
+
+    def work() -> None:
+        config = bus_of(args)
+        found = administration.upgrade(config)
+        if found.format == found.record.format:
+            say(f"Bus {config.name!r} has format {found.format}, the newest that this version has.")
+            return
+        show(args, [{"engine": engine, "host": host} for engine, host in sorted(found.engines.items())])
+        say(
+            f"These {len(found.engines)} engines are members of the group now. All of them, and all workers, "
+            f"must run this version or a later one: an older one does not read format {found.format}, and "
+            "stops. There is no way back to the older version after that."
+        )
+        if not confirmed(args, f"Raise bus {config.name!r} from {found.record.format} to {found.format}?"):
+            raise SystemExit("Nothing was changed.")
+        found.write(config)
+        say(f"Bus {config.name!r} has format {found.format} now.")
+
+    or_exit("topics upgrade", work)
+
+
+def _show_sources(args: Namespace, config: BusConfig) -> None:
+    from ...engine.administration import sources
+
+    show(
+        args,
+        [
+            {"topic": s.topic, "partitions": "missing" if s.partitions is None else s.partitions}
+            for s in sources(config)
+        ],
+    )
+
+
+def _row(name: str, partitions: int | None, state: str) -> dict[str, Any]:
     return {"topic": name, "partitions": partitions, "state": state}
-
-
-def _show(args: Namespace, rows: list[dict[str, Any]]) -> None:
-    from airflow.cli.simple_table import AirflowConsole
-
-    AirflowConsole().print_as(data=rows, output=args.output)
-
-
-def _or_exit(work: Callable[[], None]) -> None:
-    from airflow.exceptions import AirflowNotFoundException
-
-    from ...events.errors import InterlockError
-
-    try:
-        work()
-    except (InterlockError, AirflowNotFoundException) as e:
-        raise SystemExit(f"airflow interlock topics: {e}") from None

@@ -8,8 +8,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import NewTopic
+from interlock import event
+from interlock.engine.kafka.topics import bus_record, write_registry
+from interlock.engine.records import BusRecord
+
+from tests.integration.engine.conftest import Bench
+from tests.integration.plugin.commands.conftest import Ran
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +68,165 @@ def test_topics_are_made_and_checked_through_a_connection_of_the_database(
     again = airflow("interlock", "topics", "create", *common, "--partitions", "3")
     assert again.returncode == 1
     assert "have 2 partitions, not 3" in again.stderr
+
+
+def test_a_bus_is_given_another_topic_and_loses_it_again_while_its_engine_runs(
+    bench: Bench, interlock: Callable[..., Ran], eventually: Any, unique_name: Callable[[str], str]
+) -> None:
+    orders = unique_name("orders")
+    make_topic(bench, orders, 1)
+    bench.subscribe("w", event("org.apache.kafka.record"))
+    with bench.engine():
+        assert interlock("topics", "add", orders).rows() == [
+            {"topic": bench.config.topic("event"), "partitions": "2"},
+            {"topic": orders, "partitions": "1"},
+        ]
+        assert {"topic": orders, "partitions": "1", "state": "ok, listed"} in interlock(
+            "topics", "check"
+        ).rows()
+        eventually("the topic is read", lambda: committed(bench, orders) == 0)
+        send(bench, orders, b"1")
+        bench.eventually_fired("w", 1)
+        again = interlock("topics", "add", orders)
+        assert f"Listed before: {orders}" in again.err
+        assert [row["topic"] for row in interlock("topics", "remove", orders).rows()] == [
+            bench.config.topic("event")
+        ]
+        eventually("it is read no more", lambda: orders not in assigned(bench))
+
+
+def test_what_is_no_topic_of_others_is_not_listed(bench: Bench, interlock: Callable[..., Ran]) -> None:
+    own = bench.config.topic("state")
+    refused = interlock("topics", "add", own, "nowhere-to-be-found")
+    assert refused.code == 1
+    assert f"Topic {own!r} is the bus's own." in refused.err
+    assert "Topic 'nowhere-to-be-found' is not there." in refused.err
+    assert len(interlock("topics", "check").rows()) == 6
+    refused = interlock("topics", "remove", "orders", bench.config.topic("event"))
+    assert "Topic 'orders' is not listed." in refused.err
+    assert "is the bus's own" in refused.err
+
+
+def test_a_listed_topic_that_is_gone_is_told_with_what_to_do(
+    bench: Bench, interlock: Callable[..., Ran], eventually: Any, unique_name: Callable[[str], str]
+) -> None:
+    orders = unique_name("orders")
+    make_topic(bench, orders, 1)
+    interlock("topics", "add", orders)
+    bench.admin.delete_topics([orders])[orders].result()
+    told = eventually("it is gone", lambda: (ran := interlock("topics", "check")).code and ran)
+    assert f"Topic {orders!r}, which the bus lists, is not there." in told.err
+    assert f"airflow interlock topics remove {orders}" in told.err
+    interlock("topics", "remove", orders).rows()
+    assert interlock("topics", "check").code == 0
+
+
+def test_a_bus_of_format_1_is_left_by_create_lists_nothing_and_is_upgraded_when_told(
+    bench: Bench, interlock: Callable[..., Ran], eventually: Any
+) -> None:
+    write_registry(bench.config, b"bus", b'{"v":1,"partitions":2}')
+    assert {row["state"] for row in interlock("topics", "create").rows()} == {"was there"}
+    assert bus_record(bench.config) == BusRecord(v=1, partitions=2, format=1)
+    refused = interlock("topics", "add", "orders")
+    assert refused.code == 1
+    assert "airflow interlock topics upgrade" in refused.err
+    with bench.engine():
+        eventually("an engine is there", lambda: len(assigned(bench)) == 4)
+        asked = interlock("topics", "upgrade")
+        assert asked.code == 1
+        assert "These 1 engines" in asked.err
+        assert "Nothing was changed." in asked.err
+        [member] = json.loads(asked.out)
+        assert member["engine"].startswith(f"{bench.config.name}-engine-airflow-")
+        assert interlock("topics", "upgrade", answer="y").code == 0
+        record = bus_record(bench.config)
+        assert record is not None
+        assert (record.v, record.format, record.partitions) == (2, 2, 2)
+        assert record.topic_ids.keys() == {
+            "event",
+            "trigger",
+            "state",
+            "action",
+            "subscription",
+            "dead-letter",
+        }
+        bench.subscribe("w", event("x"))
+        bench.emit("x")
+        bench.eventually_fired("w", 1)
+    assert "the newest that this version has" in interlock("topics", "upgrade").err
+
+
+def test_a_partition_that_stopped_goes_on_where_it_is_told(
+    bench: Bench, interlock: Callable[..., Ran], eventually: Any
+) -> None:
+    source = bench.config.topic("event")
+    bench.subscribe("w", event("x"))
+    with bench.engine():
+        for n in range(4):
+            bench.emit("x", id=f"before-{n}", subject="s")
+        bench.eventually_fired("w", 4)
+        eventually("it is committed", lambda: 4 in committed_all(bench))
+    number = committed_all(bench).index(4)
+    running = interlock("topics", "resume", source, number, "--from", "end", "--yes")
+    assert running.code == 1
+    assert f"{source}[{number}] did not stop: it goes on at offset 4." in running.err
+    for n in range(3):
+        bench.emit("x", id=f"lost-{n}", subject="s")
+    bench.delete_records("event")
+    for n in range(2):
+        bench.emit("x", id=f"there-{n}", subject="s")
+    for start, problem in (
+        ("6", "has no offset 6: give one from 7 to 9"),
+        ("soon", "give start, end or an offset"),
+    ):
+        assert problem in interlock("topics", "resume", source, number, "--from", start, "--yes").err
+    told = interlock("topics", "resume", source, number, "--from", "8")
+    assert told.code == 1
+    assert "records 4 to 6 were removed before they were read" in told.err
+    assert "Records 4 to 6 are lost. Records 7 to 7 (1) are skipped." in told.err
+    with bench.engine():
+        eventually("the engine is there", lambda: len(assigned(bench)) == 4)
+        [row] = interlock("topics", "resume", source, number, "--from", "8", "--yes").rows()
+        assert (row["committed"], row["start"], row["end"], row["goes_on_at"]) == ("4", "7", "9", "8")
+        fired = bench.eventually_fired("w", 5)
+    assert fired[-1]["firing"]["events"]["x"][0]["id"] == "there-1"
+
+
+@pytest.mark.parametrize(
+    ("topic", "partition", "problem"),
+    [("orders", 0, "does not read 'orders'"), ("event", 2, "has partitions 0 to 1, no 2")],
+)
+def test_only_a_partition_of_the_group_is_resumed(
+    bench: Bench, interlock: Callable[..., Ran], topic: str, partition: int, problem: str
+) -> None:
+    name = bench.config.topic(topic) if topic == "event" else topic
+    refused = interlock("topics", "resume", name, partition, "--from", "start", "--yes")
+    assert refused.code == 1
+    assert problem in refused.err
+
+
+def make_topic(bench: Bench, name: str, partitions: int) -> None:
+    bench.admin.create_topics([NewTopic(name, partitions)])[name].result()
+
+
+def send(bench: Bench, topic: str, value: bytes) -> None:
+    producer = Producer(dict(bench.config.client))
+    producer.produce(topic, value)
+    assert producer.flush(20) == 0
+
+
+def committed(bench: Bench, topic: str) -> int:
+    consumer = Consumer({**bench.config.client, "group.id": bench.config.group})
+    [found] = consumer.committed([TopicPartition(topic, 0)], timeout=10)
+    consumer.close()
+    return int(found.offset)
+
+
+def committed_all(bench: Bench) -> list[int]:
+    return [bench.committed("event", number) for number in range(2)]
+
+
+def assigned(bench: Bench) -> list[str]:
+    """The topics of the partitions that the group's members have."""
+    group = bench.admin.describe_consumer_groups([bench.config.group])[bench.config.group].result()
+    return [tp.topic for member in group.members for tp in member.assignment.topic_partitions]

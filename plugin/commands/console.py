@@ -1,0 +1,85 @@
+"""What the commands on a bus share: its arguments, how rows are printed, and how errors end a command."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable, Sequence
+
+    from airflow.cli.cli_config import Arg
+
+    from ...engine.config import BusConfig
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def bus_arguments() -> tuple[Arg, ...]:
+    """Which bus, and how to print."""
+    from airflow.cli.cli_config import ARG_OUTPUT, Arg
+
+    return (
+        Arg(("--conn-id",), default="kafka_default", help="Airflow connection of type kafka (kafka_default)"),
+        Arg(("--bus",), help="name of the bus, the prefix of its topics (default: as configured)"),
+        ARG_OUTPUT,
+    )
+
+
+def bus_of(args: Namespace) -> BusConfig:
+    """The bus that the arguments name, through a connection of Airflow's."""
+    # As `airflow connections get` reads it: the task SDK's way finds no connection of the database here.
+    from airflow.models.connection import Connection
+
+    from ...triggers.settings import bus_config
+
+    return bus_config(Connection.get_connection_from_secrets(args.conn_id), bus=args.bus)
+
+
+def show(args: Namespace, rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows in the form asked for, as Airflow's commands do."""
+    from airflow.cli.simple_table import AirflowConsole
+    from rich.markup import escape
+
+    console = AirflowConsole()
+    if args.output in ("table", "plain"):
+        # Records hold what others wrote: nothing of it may command the terminal, or rich.
+        rows = [{name: printable(str(value)) for name, value in row.items()} for row in rows]
+        if args.output == "table":
+            rows = [{name: escape(value) for name, value in row.items()} for row in rows]
+    console.print_as(data=rows, output=args.output)
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escapes."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
+
+
+def say(text: str) -> None:
+    """A sentence for whoever sits there; stdout has the rows alone."""
+    print(printable(text), file=sys.stderr)
+
+
+def confirmed(args: Namespace, question: str) -> bool:
+    """Whether --yes was given, or the question is answered with y. Without a terminal, no."""
+    if args.yes:
+        return True
+    try:
+        print(f"{printable(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+        return input().strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def or_exit(command: str, work: Callable[[], None]) -> None:
+    """Run a command; what it cannot do ends it with exit code 1 and the reason."""
+    from airflow.exceptions import AirflowNotFoundException
+
+    from ...events.errors import InterlockError
+
+    try:
+        work()
+    except (InterlockError, AirflowNotFoundException) as e:
+        raise SystemExit(f"airflow interlock {command}: {printable(str(e))}") from None
