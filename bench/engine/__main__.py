@@ -1,20 +1,30 @@
-"""`make bench-engine`: one broker, all questions (ONLY=throughput,latency,recovery,failover,eventloop)."""
+"""`make bench-engine`: one broker, all questions; ONLY=throughput,latency,eventloop,recovery,failover."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from interlock.plugin.broker import LocalBroker
 
-from . import throughput
+from . import latency, recovery, throughput
 from .lines import progress
 
-QUESTIONS = {
-    "throughput": lambda servers: throughput.run(
-        servers, int(os.environ.get("EVENTS", "200000")), int(os.environ.get("SUBSCRIPTIONS", "100000"))
+
+def _number(name: str, default: int) -> int:
+    return int(os.environ.get(name) or default)
+
+
+QUESTIONS: dict[str, Callable[[str], None]] = {
+    "throughput": lambda at: throughput.run(
+        at, _number("EVENTS", 200_000), _number("SUBSCRIPTIONS", 100_000)
     ),
+    "latency": lambda at: latency.run(at, _number("RATE", 2_000), 15),
+    "eventloop": lambda at: latency.event_loop_delay(at, 20_000, 15),
+    "recovery": lambda at: recovery.open_keys(at, _number("KEYS", 1_000_000)),
+    "failover": recovery.killed_inside_a_transaction,
 }
 
 

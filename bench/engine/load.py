@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from confluent_kafka import Producer
 from interlock import Condition, Event, event
 from interlock.engine.config import BusConfig
+from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.kafka.topics import create
+from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events.kafka import encode
 
@@ -86,6 +88,14 @@ def subscribe(
                 producer.poll(0.1)
         producer.poll(0)
     producer.flush()
+
+
+def run_until_open(config: BusConfig) -> None:
+    """Let an engine apply what is registered, so that the events to come are live ones."""
+    engine = Engine(KafkaBus(config), config)
+    while not (engine.is_open and engine.up_to_date):
+        engine.run_pass()
+    engine.close()
 
 
 def waits(count: int) -> Iterator[tuple[str, Condition, str | None]]:

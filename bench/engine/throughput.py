@@ -11,7 +11,19 @@ from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.protocol.loop import Engine
 
 from .lines import progress, tell
-from .load import PAIR, PARTITIONS, SOLO, new_bus, others, pairs, produce, solos, subscribe, waits
+from .load import (
+    PAIR,
+    PARTITIONS,
+    SOLO,
+    new_bus,
+    others,
+    pairs,
+    produce,
+    run_until_open,
+    solos,
+    subscribe,
+    waits,
+)
 
 
 def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
@@ -85,14 +97,6 @@ def raw_loop(config: BusConfig, count: int, batch: int) -> float:
     return rate
 
 
-def run_until_open(config: BusConfig) -> None:
-    """Let an engine apply what is registered, so that the events to come are live ones."""
-    engine = Engine(KafkaBus(config), config)
-    while not (engine.is_open and engine.up_to_date):
-        engine.run_pass()
-    engine.close()
-
-
 def engine_rate(config: BusConfig, count: int, finished: Callable[[], bool]) -> float:
     """Events a second from the first record taken to the commit of the last."""
     engine = Engine(KafkaBus(config), config)
@@ -108,7 +112,7 @@ def engine_rate(config: BusConfig, count: int, finished: Callable[[], bool]) -> 
 
 
 def committed_to_end(config: BusConfig) -> Callable[[], bool]:
-    """True when the group's committed offsets have reached the ends of the event topic; asked now and then."""
+    """True when the group's committed offsets have reached the ends of the event topic."""
     consumer = Consumer({**config.client, "group.id": config.group})
     topic = config.topic("event")
     ends = [consumer.get_watermark_offsets(TopicPartition(topic, p))[1] for p in range(PARTITIONS)]

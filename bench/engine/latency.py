@@ -1,0 +1,141 @@
+"""From the append of an event to its firing being readable, at a steady rate; and the event loop's delay."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.runtime import run_engine
+from interlock.events.kafka import encode
+
+from .lines import percentile, progress, tell
+from .load import PARTITIONS, SOLO, new_bus, others, run_until_open, solos, subscribe
+
+TICK_S = 0.01
+
+
+def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
+    """Event stored -> firing readable by a reader of committed records, by the broker's clock and ours."""
+    config = new_bus(f"latency-{rate}", bootstrap_servers)
+    subscribe(config, [("solo", SOLO, None)], durable=True)
+    run_until_open(config)
+    stop = threading.Event()
+    engine = threading.Thread(target=run_engine, args=(config, stop))
+    engine.start()
+    try:
+        taken = _measure(config, rate, seconds)
+    finally:
+        stop.set()
+        engine.join()
+    for share, name in ((0.5, "p50"), (0.99, "p99")):
+        tell(
+            f"event stored -> firing readable at {rate} events/s, {name}",
+            percentile(taken, share) * 1000,
+            "ms",
+            events=len(taken),
+        )
+
+
+def _measure(config: BusConfig, rate: int, seconds: int) -> list[float]:
+    stored: dict[str, float] = {}
+    readable: dict[str, float] = {}
+    count = rate * seconds
+    done = threading.Event()
+
+    def read() -> None:
+        reader = Consumer({
+            **config.client, "group.id": "bench", "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest", "fetch.wait.max.ms": 10,
+        })  # fmt: skip
+        reader.assign([TopicPartition(config.topic("action"), p, 0) for p in range(PARTITIONS)])
+        quiet_since = time.monotonic()
+        while len(readable) < count and time.monotonic() - quiet_since < 30:
+            for message in reader.consume(10_000, 0.01):
+                if message.error() is None:
+                    value = message.value()
+                    start = value.index(b'"id":"solo') + 6
+                    readable[value[start : value.index(b'"', start)].decode()] = time.monotonic()
+                    quiet_since = time.monotonic()
+        done.set()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    producer = Producer({**config.client, "linger.ms": 0, "partitioner": "murmur2_random"})
+
+    def told(name: str) -> None:
+        stored[name] = time.monotonic()
+
+    started = time.monotonic()
+    for n, event in enumerate(solos(count)):
+        key, value, headers = encode(event)
+        producer.produce(
+            config.topic("event"),
+            value,
+            key,
+            headers=headers,
+            on_delivery=lambda error, _, name=event.id: told(name) if error is None else None,
+        )
+        producer.poll(0)
+        while time.monotonic() < started + n / rate:
+            producer.poll(0.001)
+    producer.flush()
+    thread.join()
+    if len(readable) != count:
+        raise SystemExit(f"bench: {len(readable)} firings of {count}")
+    # the first second has the clients' connections in it
+    return [readable[name] - at for name, at in stored.items() if at > started + 1]
+
+
+def event_loop_delay(bootstrap_servers: str, rate: int, seconds: int) -> None:
+    """I12: how late the event loop of a process is in which the engine takes events that nobody waits for."""
+    config = new_bus("eventloop", bootstrap_servers)
+    run_until_open(config)
+    idle = asyncio.run(_delays(3))
+    stop, ended = threading.Event(), threading.Event()
+    engine = threading.Thread(target=run_engine, args=(config, stop))
+    load = threading.Thread(target=_produce_steadily, args=(config, rate, ended))
+    engine.start()
+    load.start()
+    try:
+        busy = asyncio.run(_delays(seconds))
+    finally:
+        ended.set()
+        load.join()
+        stop.set()
+        engine.join()
+    progress("the load is produced in the same process, and is part of the delay")
+    for share, name in ((0.5, "p50"), (0.99, "p99")):
+        tell(
+            f"delay of the event loop at {rate} events/s, {name}",
+            percentile(busy, share) * 1000,
+            "ms",
+            idle=round(percentile(idle, share) * 1000, 3),
+        )
+
+
+async def _delays(seconds: int) -> list[float]:
+    delays = []
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        before = time.monotonic()
+        await asyncio.sleep(TICK_S)
+        delays.append(time.monotonic() - before - TICK_S)
+    return delays
+
+
+def _produce_steadily(config: BusConfig, rate: int, ended: threading.Event) -> None:
+    """In slices of 20 ms; events are encoded before, so that this thread costs the loop little."""
+    encoded = [encode(event) for event in others(1000)]
+    producer = Producer({**config.client, "linger.ms": 5, "compression.type": "lz4"})
+    started, sent = time.monotonic(), 0
+    while not ended.wait(0.02):
+        due = int((time.monotonic() - started) * rate)
+        for n in range(sent, due):
+            key, value, headers = encoded[n % 1000]
+            producer.produce(config.topic("event"), value, key, headers=headers)
+        sent = due
+        producer.poll(0)
+    producer.flush(10)
