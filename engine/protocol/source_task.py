@@ -124,10 +124,11 @@ class SourceTask:
         headers, value = record.headers, record.value
         if self._plain and is_plain(headers):
             topic, partition = record.source
-            return event_of_record(
+            event = event_of_record(
                 topic, partition, record.offset, record.timestamp_ms, record.key, value, headers
             )
-        event = decode(record.key, value, headers)
+        else:
+            event = decode(record.key, value, headers)
         if sum(map(len, event.attributes.values())) > MAX_READ_BYTES:
             raise EventError(
                 f"its attributes have more than {MAX_READ_BYTES} bytes, which no record has room for"
