@@ -9,14 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interlock import Event, event
-from interlock.engine.errors import RecordError
+from interlock.engine.errors import RecordError, UnknownVersion
 from interlock.engine.records import (
     BUS_KEY,
+    ActionRecord,
+    BusRecord,
+    Firing,
     MatchRecord,
     MetaRecord,
     OffsetMetadata,
     Registration,
     RegistrationKey,
+    StateRecord,
     Target,
     decode_json,
     decode_msgpack,
@@ -24,10 +28,13 @@ from interlock.engine.records import (
     encode_msgpack,
     parse_state_key,
     partition_of,
+    place_key,
     state_key,
 )
 
 FORMS = [Registration, OffsetMetadata]
+INCARNATION = "41f6bccca84b4f1ee33314cc19592e38"
+DURABLE = [5, 5, 0]
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
 
 
@@ -46,19 +53,69 @@ def test_the_incarnation_depends_on_subscription_condition_key_and_since_alone()
         Registration.of("s", PAIR, "e", 1),
         Registration.of("s", PAIR, None, 1),
         Registration.of("s", PAIR, "d", 2),
+        Registration.of("s", PAIR, "d", 1, kind="durable"),
     ]
     assert len({r.incarnation for r in made}) == len(made)
     assert Registration.of("s", PAIR, "d", 1) == made[0]
+    limited = Registration.of("s", PAIR, "d", 1, kind="durable", max_keys=7, at_limit="drop-oldest")
+    assert limited.incarnation == made[-1].incarnation
 
 
-@pytest.mark.parametrize("version", ["2", "0", "null", "true", "1.5", '"1"', "[1]", "{}"])
+def test_the_incarnation_of_a_one_shot_registration_never_changes() -> None:
+    """Waits of an earlier version find what they registered."""
+    assert Registration.of("s", event("x"), None, 1).incarnation == INCARNATION
+
+
+@pytest.mark.parametrize("version", ["3", "0", "null", "true", "1.5", '"1"', "[1]", "{}"])
 def test_another_version_is_an_error_that_names_it_and_the_place(version: str) -> None:
-    text = encode_json(OffsetMetadata(R=1)).replace(b'"v":1', f'"v":{version}'.encode())
+    text = encode_json(OffsetMetadata(R=1)).replace(b'"v":2', f'"v":{version}'.encode())
     with pytest.raises(RecordError, match=r"topic\[0\]@7 .*OffsetMetadata"):
         decode_json(OffsetMetadata, text, "topic[0]@7")
-    other = encode_msgpack(MetaRecord(2, 1, {}, False))
-    with pytest.raises(RecordError, match=r"here holds a MetaRecord of version 2"):
+    other = encode_msgpack(MetaRecord(3, 1, {}, False))
+    with pytest.raises(UnknownVersion, match=r"here holds a MetaRecord of version 3; .* reads 1, 2"):
         decode_msgpack(MetaRecord, other, "here")
+
+
+@pytest.mark.parametrize("value", [[3], [3, "anything", {"else": 1}], [3, 1, {}, False, True, None, "more"]])
+def test_a_later_version_of_another_form_is_told_from_a_damaged_record(value: Any) -> None:
+    with pytest.raises(UnknownVersion, match="version 3"):
+        decode_msgpack(StateRecord, msgspec.msgpack.encode(value), "here")
+
+
+@pytest.mark.parametrize("form", [MatchRecord, StateRecord, MetaRecord])
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_damaged_record_of_a_version_that_is_read_is_no_later_version(form: Any, version: int) -> None:
+    with pytest.raises(RecordError, match="no valid") as caught:
+        decode_msgpack(form, msgspec.msgpack.encode([version, "rubbish"]), "here")
+    assert not isinstance(caught.value, UnknownVersion)
+
+
+def test_registrations_and_metadata_of_version_1_are_read() -> None:
+    old = b'{"v":1,"subscription":"s","incarnation":"i","condition":{},"key":null,"since_ms":5}'
+    read = decode_json(Registration, old, "x")
+    assert (read.kind, read.at_limit, read.since_ms) == ("one-shot", "dead-letter", 5)
+    assert decode_json(OffsetMetadata, b'{"v":1,"R":7,"g":[[1,2,3]],"c":"me"}', "x").g == [(1, 2, 3)]
+    assert decode_json(BusRecord, b'{"v":1,"partitions":4}', "x").format == 1
+
+
+def test_a_match_of_version_1_is_read_without_a_topic_id() -> None:
+    old = msgspec.msgpack.encode([1, "t", 3, 9, 5, [{"id": "1"}, None], []])
+    assert decode_msgpack(MatchRecord, old, "x").source == "t/3"
+    new = MatchRecord(2, "t", 3, 9, 5, Event.of("a", "/s", id="1"), [], "id")
+    assert new.source == "id/3"
+
+
+def test_what_format_1_has_no_words_for_is_refused_with_the_command_that_upgrades() -> None:
+    plain = Registration.of("s", PAIR, "d", 1)
+    assert plain.in_format(1).v == 1
+    assert plain.in_format(2) == plain
+    for newer in (
+        Registration.of("s", PAIR, None, 1, kind="durable"),
+        Registration.of("s", PAIR.expires(after="1h"), "d", 1),
+    ):
+        with pytest.raises(RecordError, match="airflow interlock topics upgrade"):
+            newer.in_format(1)
+        assert newer.in_format(2).v == 2
 
 
 @pytest.mark.parametrize(
@@ -102,7 +159,7 @@ def test_a_time_that_no_kafka_client_takes_is_no_valid_registration(since_ms: in
 
 def test_a_match_is_read_back_with_its_event() -> None:
     made = Event.of("orders", "/s", id="1", data={"day": "ä"})
-    match = MatchRecord(1, "t", 3, 4031, 99, made, [Target(7, "inc", (0, 1), "k")])
+    match = MatchRecord(2, "t", 3, 4031, 99, made, [Target(7, "inc", (0, 1), "k")], "id")
     assert decode_msgpack(MatchRecord, encode_msgpack(match), "x") == match
 
 
@@ -126,12 +183,20 @@ def test_a_registration_key_is_told_from_the_bus_record_and_from_rubbish() -> No
 
 def test_the_partition_of_a_subscription_never_changes() -> None:
     """Part of the format: states of a running bus lie where this function put them."""
-    assert [partition_of(s, 16) for s in ("airflow/dag/run/task", "a", "ü")] == [13, 3, 5]
+    names = ("airflow/dag/run/task", "a", "ü")
+    assert [partition_of("one-shot", s, "any key", 16) for s in names] == [13, 3, 5]
+    assert [partition_of("durable", s, "k", 16) for s in names] == DURABLE
+    assert len({partition_of("durable", "a", str(n), 16) for n in range(200)}) == 16
 
 
-def test_offset_metadata_with_all_scans_there_may_be_fits_what_kafka_takes() -> None:
-    from interlock.engine.protocol.source_task import MAX_SCANS
+def test_each_firing_of_a_durable_subscription_has_a_key_of_its_own() -> None:
+    firing = Firing(id="f1", outcome="met", key=None, fired_at="", events={}, origins={})
+    made = {"subscription": "s", "incarnation": "i", "state": "fired", "firing": firing}
+    assert ActionRecord(**made).key == b"s"  # type: ignore[arg-type]
+    assert ActionRecord(**made, kind="durable").key == b"s\0f1"  # type: ignore[arg-type]
 
-    scans = [(10**9 + n, 10**9 + n + 1, 10**12) for n in range(MAX_SCANS)]
-    metadata = OffsetMetadata(R=10**10, g=scans, c=f"{'b' * 100}-engine-{'d' * 100}-{'0' * 12}")
-    assert len(encode_json(metadata)) <= 4096
+
+@pytest.mark.parametrize("topic", ["orders", "a/b"])
+def test_the_key_of_a_place_names_its_partition(topic: str) -> None:
+    assert place_key("source", topic, 3) == f"source/{topic}/3".encode()
+    assert place_key("resume", topic, 3) == f"resume/{topic}/3".encode()

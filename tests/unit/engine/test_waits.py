@@ -15,8 +15,17 @@ from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
 from interlock.engine.notices import Notice, NoticeBoard
-from interlock.engine.records import ActionRecord, Firing, Registration, decode_json, encode_json
-from interlock.engine.waits import Delivery, Wait, Waits
+from interlock.engine.records import (
+    BUS_KEY,
+    ActionRecord,
+    BusRecord,
+    Firing,
+    LeaseRecord,
+    Registration,
+    decode_json,
+    encode_json,
+)
+from interlock.engine.waits import LEASE_S, Delivery, Wait, Waits
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 REGISTRY, ACTION = TopicPartition("b-subscription", 0), TopicPartition("b-action", 0)
@@ -36,6 +45,11 @@ def action(registration: Registration, offset: int = 0, state: Any = "fired") ->
     return Record(ACTION, offset, 0, registration.subscription.encode(), encode_json(record), None)
 
 
+def bus_record(record_format: int, offset: int = 0) -> Record:
+    value = encode_json(BusRecord(partitions=1, format=record_format))
+    return Record(REGISTRY, offset, 0, BUS_KEY, value, None)
+
+
 class Stage:
     """What the broker would be: takes what is produced, and gives the next records that a test says."""
 
@@ -45,6 +59,7 @@ class Stage:
         self.stop = threading.Event()
         self.script: list[Callable[[], list[Any]]] = []
         self.produced: list[tuple[bytes, bytes]] = []
+        self.leases: list[tuple[bytes, bytes | None]] = []
         self.refusals: list[Exception] = []
         self.undelivered: list[Any] = []
         self.broker_says: KafkaError | None = None
@@ -71,10 +86,16 @@ class Stage:
 
     # -- the producer
 
-    def produce(self, topic: str, value: bytes, key: bytes, partition: int, on_delivery: Any) -> None:
+    def produce(
+        self, topic: str, value: bytes | None, key: bytes, partition: int, on_delivery: Any = None
+    ) -> None:
         assert (topic, partition) == ("b-subscription", 0)
         if self.refusals:
             raise self.refusals.pop(0)
+        if on_delivery is None:
+            self.leases.append((key, value))
+            return
+        assert value is not None
         self.produced.append((key, value))
         self.undelivered.append(on_delivery)
 
@@ -124,7 +145,67 @@ def test_a_wait_is_registered_once_all_is_read_and_not_before(stage: Stage) -> N
     stage.run(ENDS)
     [(key, value)] = stage.produced
     assert key.startswith(W.incarnation.encode() + b":")
-    assert decode_json(Registration, value, "x") == W
+    assert decode_json(Registration, value, "x") == W.in_format(1)
+
+
+@pytest.mark.parametrize("record_format", [1, 2])
+def test_a_wait_is_registered_in_the_format_of_the_bus(stage: Stage, record_format: int) -> None:
+    stage.open(W)
+    stage.run([bus_record(record_format), *ENDS])
+    assert decode_json(Registration, stage.produced[0][1], "x") == W.in_format(record_format)
+
+
+def test_a_wait_that_the_format_of_the_bus_has_no_words_for_is_told_how_to_upgrade(stage: Stage) -> None:
+    """Once the bus is upgraded it is registered without further ado."""
+    timed = Registration.of("t", event("x").expires(after="1h"), None, 0)
+    _, heard = stage.open(timed)
+
+    def later() -> list[Any]:
+        stage.now += 100
+        return [bus_record(2, offset=1)]
+
+    stage.run([bus_record(1), *ENDS], later, list)
+    assert "airflow interlock topics upgrade" in str(heard[0].text)
+    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [timed]
+
+
+def test_what_is_waited_for_is_leased_now_and_then_and_the_lease_ends_with_the_process(stage: Stage) -> None:
+    wait, _ = stage.open(W)
+    stage.open(V)
+
+    def later() -> list[Any]:
+        stage.now += LEASE_S + 1
+        return []
+
+    def closes() -> list[Any]:
+        stage.waits.close(wait)
+        return later()
+
+    stage.run(ENDS, later, closes, list)
+    assert {key for key, _ in stage.leases} == {stage.leases[0][0]}
+    assert stage.leases[0][0].startswith(b"lease/airflow-")
+    named = [
+        None if value is None else set(decode_json(LeaseRecord, value, "x").incarnations)
+        for _, value in stage.leases
+    ]
+    assert named == [{W.incarnation, V.incarnation}, {V.incarnation}, None]
+
+
+def test_a_process_without_waits_leases_nothing(stage: Stage) -> None:
+    def later() -> list[Any]:
+        stage.now += LEASE_S + 1
+        return []
+
+    stage.run(ENDS, later, later)
+    assert stage.leases == []
+
+
+def test_firings_of_durable_subscriptions_are_nobodys(stage: Stage) -> None:
+    _, heard = stage.open(W)
+    durable = action(W)._replace(key=b"w\0firing")
+    stage.run(ENDS, [durable])
+    stage.run([durable, *ENDS])
+    assert heard == []
 
 
 def test_a_wait_that_is_registered_already_is_not_registered_again(stage: Stage) -> None:
@@ -162,7 +243,7 @@ def test_a_wait_that_is_opened_later_is_served_as_well(stage: Stage) -> None:
 
     stage.run([action(V), *ENDS], opens)
     assert [d.action.subscription for d in heard] == ["v"]
-    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [W]
+    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [W.in_format(1)]
 
 
 def test_a_firing_that_is_there_is_delivered_without_registering(stage: Stage) -> None:
@@ -269,7 +350,7 @@ def test_a_registration_that_the_client_refuses_is_told_to_its_task_and_stops_no
     (_, mine), _ = stage.open(W), stage.open(V)
     stage.refusals = [KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))]
     stage.run(ENDS)
-    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [V]
+    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [V.in_format(1)]
     [notice] = mine
     assert "too large" in notice.text
 
