@@ -129,7 +129,7 @@ chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults
 	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
 .PHONY: bench-engine
-bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=100000)
+bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=200000 SUBSCRIPTIONS=100000 KEYS=1000000 ONLY=throughput,latency)
 	@$(PY) -m bench.engine
 
 .PHONY: bench-conditions
