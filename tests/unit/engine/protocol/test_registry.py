@@ -12,8 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from interlock import event
 from interlock.engine.bus import End, Record, TopicPartition
+from interlock.engine.errors import UnknownVersion
 from interlock.engine.protocol.registry import Registry
-from interlock.engine.records import BUS_KEY, BusRecord, Registration, RegistrationKey, encode_json
+from interlock.engine.records import (
+    BUS_KEY,
+    BusRecord,
+    LeaseRecord,
+    Registration,
+    RegistrationKey,
+    ResumeRecord,
+    SourceRecord,
+    encode_json,
+    place_key,
+)
 
 TOPIC = TopicPartition("bus-subscription", 0)
 SOLO = event("solo")
@@ -39,6 +50,7 @@ def read(*records: Record) -> Registry:
 
 
 A, A2, B = (Registration.of(s, SOLO, None, since) for s, since in (("a", 1), ("a", 2), ("b", 1)))
+D, D2 = (Registration.of("d", SOLO, None, since, kind="durable") for since in (1, 2))
 
 
 def test_the_first_record_of_an_incarnation_is_its_place_for_ever() -> None:
@@ -140,12 +152,169 @@ def test_a_registration_that_cannot_be_matched_is_left_out_and_told_and_stops_no
     assert "bus-subscription[0]@1" in caplog.text
 
 
-def test_a_condition_that_needs_timers_is_left_out_and_told(caplog: pytest.LogCaptureFixture) -> None:
-    timed = Registration.of("t", SOLO.quiet("5m"), None, 1)
+# -- replaced
+
+
+def test_it_can_be_told_what_took_the_place_of_a_replaced_incarnation() -> None:
+    registry = read(registered(0, D), registered(1, D2))
+    assert registry.get(D.incarnation) is None
+    assert registry.successor(D.incarnation) is registry.get(D2.incarnation)
+    registry.apply(removed(2, D2))
+    assert registry.successor(D.incarnation) is None
+
+
+def test_a_removed_incarnation_has_no_successor() -> None:
+    registry = read(registered(0, A), removed(1, A))
+    assert registry.successor(A.incarnation) is None
+    assert registry.successor("unheard of") is None
+
+
+def test_a_record_of_a_replaced_incarnation_puts_it_in_force_again_at_a_new_place() -> None:
+    """Another pool still runs the DAG file of before: the last who registers is right, and so it is told."""
+    registry = read(registered(0, D), registered(1, D2))
+    change = registry.apply(registered(2, D, "n2"))
+    assert [gone.incarnation for gone in change.removed] == [D2.incarnation]
+    assert registry.get(D.incarnation).offset == 2
+
+
+# -- the bus record
+
+
+def test_writers_write_the_format_that_the_bus_record_names_and_none_they_do_not_know() -> None:
+    registry = Registry()
+    assert registry.format == 1
+    for n, (named, written) in enumerate([(1, 1), (2, 2), (3, 2), (1, 1)]):
+        change = registry.apply(at(n, BUS_KEY, encode_json(BusRecord(partitions=4, format=named))))
+        assert change.bus
+        assert registry.format == written
+
+
+def test_a_bus_record_that_says_the_same_is_no_change() -> None:
+    record = encode_json(BusRecord(partitions=4, topics=("orders",)))
+    registry = read(at(0, BUS_KEY, record))
+    assert not registry.apply(at(1, BUS_KEY, record)).bus
+
+
+@pytest.mark.parametrize("value", [b"rubbish", None, b"{}x"])
+def test_a_bus_record_that_cannot_be_read_leaves_the_one_before(
+    value: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    registry = read(at(0, BUS_KEY, encode_json(BusRecord(partitions=4))))
     with caplog.at_level(logging.ERROR, "interlock.engine"):
-        registry = read(registered(0, timed), registered(1, A))
-    assert [r.offset for r in registry.between(0, 2)] == [1]
-    assert "needs timers" in caplog.text
+        assert not registry.apply(at(1, BUS_KEY, value)).bus
+    assert registry.bus.partitions == 4
+    assert "Bus record left out" in caplog.text
+
+
+def test_a_bus_of_a_later_version_stops_the_engine() -> None:
+    """It may work by other rules."""
+    with pytest.raises(UnknownVersion, match="version 9"):
+        read(at(0, BUS_KEY, b'{"v":9,"partitions":4}'))
+
+
+# -- partitions in use, and where they go on
+
+ORDERS = TopicPartition("orders/eu", 3)
+
+
+def place(kind: Any, offset: int, record: Any) -> Record:
+    return at(offset, place_key(kind, *ORDERS), None if record is None else encode_json(record))
+
+
+def test_a_source_record_says_that_a_partition_is_in_use_whatever_its_topic_is_called() -> None:
+    registry = read(place("source", 0, SourceRecord(topic_id="t")))
+    assert registry.sources[ORDERS][1].topic_id == "t"
+    registry.apply(place("source", 1, None))
+    assert ORDERS not in registry.sources
+
+
+def test_a_resumption_counts_until_the_partition_is_in_use_again() -> None:
+    registry = read(place("source", 0, SourceRecord(topic_id="t")))
+    assert registry.resumption(ORDERS) is None
+    change = registry.apply(place("resume", 1, ResumeRecord(topic_id="t", offset=7)))
+    assert change.resumed == ORDERS
+    assert registry.resumption(ORDERS).offset == 7
+    registry.apply(place("resume", 2, ResumeRecord(topic_id="t", offset=9)))
+    assert registry.resumption(ORDERS).offset == 9
+    registry.apply(place("source", 3, SourceRecord(topic_id="t")))
+    assert registry.resumption(ORDERS) is None
+
+
+def test_a_resumption_of_a_partition_that_was_never_in_use_counts_as_well() -> None:
+    registry = read(place("resume", 0, ResumeRecord(topic_id="t", offset=7)))
+    assert registry.resumption(ORDERS).offset == 7
+    change = registry.apply(place("resume", 1, None))
+    assert change.resumed is None
+    assert registry.resumption(ORDERS) is None
+
+
+@pytest.mark.parametrize(
+    "key", [b"source/orders/x", b"resume/orders/-1", b"source/orders", b"other/orders/1", b"source/"]
+)
+def test_a_key_of_no_place_is_nothing(key: bytes) -> None:
+    registry = read(at(0, key, encode_json(SourceRecord(topic_id="t"))))
+    assert (registry.sources, registry.resumes, registry.position) == ({}, {}, 1)
+
+
+@pytest.mark.parametrize("kind", ["source", "resume", "lease"])
+def test_a_record_of_a_place_or_a_lease_that_cannot_be_read_is_left_out_and_told(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        registry = read(at(0, f"{kind}/orders/1".encode(), b"rubbish"), registered(1, A))
+    assert "bus-subscription[0]@0" in caplog.text
+    assert len(registry) == 1
+
+
+# -- leases
+
+
+def leased(offset: int, *registrations: Registration, process: str = "p") -> Record:
+    record = LeaseRecord(deployment="d", incarnations=[r.incarnation for r in registrations])
+    return at(offset, f"lease/{process}".encode(), encode_json(record))
+
+
+def orphans(registry: Registry, before_ms: int) -> set[str]:
+    return {r.incarnation for r in registry.orphans(before_ms)}
+
+
+def test_a_registration_counts_as_leased_when_it_is_written() -> None:
+    registry = read(registered(5, A))
+    assert orphans(registry, 1005) == set()
+    assert orphans(registry, 1006) == {A.incarnation}
+
+
+def test_a_lease_keeps_what_it_names_and_nothing_else() -> None:
+    registry = read(registered(0, A), registered(1, B), leased(2, A))
+    assert orphans(registry, 1002) == {B.incarnation}
+    registry.apply(leased(3, B, process="q"))
+    assert orphans(registry, 1002) == set()
+    registry.apply(
+        at(4, b"lease/p", None)
+    )  # the process ended: what it named runs out, and is not gone at once
+    assert orphans(registry, 1002) == set()
+    assert orphans(registry, 1003) == {A.incarnation}
+
+
+def test_a_lease_of_what_is_not_registered_is_forgotten() -> None:
+    registry = read(leased(0, A), registered(1, A), removed(2, A), leased(3, A), registered(4, A, "n2"))
+    assert orphans(registry, 1005) == {A.incarnation}
+
+
+def test_a_durable_subscription_is_nobodys_orphan() -> None:
+    assert orphans(read(registered(0, D)), 10**12) == set()
+
+
+def test_a_replaced_incarnation_is_no_orphan_and_its_keys_go_with_its_successor() -> None:
+    registry = read(registered(0, A, "n1"), registered(1, A2, "n2"))
+    assert orphans(registry, 10**12) == {A2.incarnation}
+    assert registry.keys("a") == {f"{A.incarnation}:n1".encode(), f"{A2.incarnation}:n2".encode()}
+
+
+def test_a_condition_with_timers_is_in_force_with_the_time_of_its_first_record() -> None:
+    timed = Registration.of("t", SOLO.quiet("5m"), None, 1)
+    registry = read(registered(7, timed), registered(8, timed, "n2"))
+    assert registry.get(timed.incarnation).timestamp_ms == 1007
 
 
 STEPS = st.lists(
