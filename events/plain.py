@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -55,6 +56,7 @@ def event_of_record(
     return Event(attributes, value)
 
 
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _LAST_MS: Final = 253_402_300_799_000  # the end of the year 9999
 
 
@@ -66,6 +68,15 @@ def _text(raw: bytes | None) -> str | None:
     return text if text.isprintable() else None
 
 
+def _is_text(value: bytes) -> bool:
+    """Whether it is UTF-8 of any number of lines, without the control characters that binary forms have."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return _CONTROL.search(value) is None
+
+
 def _content_type(value: bytes, headers: Sequence[tuple[str, bytes | None]] | None) -> str:
     for name, raw in headers or ():
         if name == CONTENT_TYPE:
@@ -75,5 +86,5 @@ def _content_type(value: bytes, headers: Sequence[tuple[str, bytes | None]] | No
     try:
         msgspec.json.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "application/octet-stream" if _text(value) is None else "text/plain"
+        return "text/plain" if _is_text(value) else "application/octet-stream"
     return "application/json"

@@ -1,0 +1,153 @@
+"""Records of topics of others: which are CloudEvents, and what the others are read as."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from interlock import Event, event
+from interlock.conditions import MatcherIndex
+from interlock.events.kafka import decode, encode
+from interlock.events.plain import TYPE, event_of_record, is_plain
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+def read(
+    key: bytes | None = b"k",
+    value: bytes | None = b"v",
+    headers: Headers | None = None,
+    timestamp_ms: int = 1_700_000_000_123,
+) -> Event:
+    return event_of_record("orders", 3, 4031, timestamp_ms, key, value, headers)
+
+
+# -- which records are plain
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        None,
+        [],
+        [("content-type", b"application/json")],
+        [("content-type", None)],
+        [("trace", b"x"), ("cex", b"1")],
+        [("content-type", b"application/cloud")],
+    ],
+)
+def test_a_record_without_a_sign_of_cloudevents_is_plain(headers: Headers | None) -> None:
+    assert is_plain(headers)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("ce_type", b"x")],
+        [("other", b"1"), ("ce_id", None)],
+        [("content-type", b"application/cloudevents+json")],
+        [("content-type", b"Application/CloudEvents+JSON; charset=utf-8")],
+        [("content-type", b"application/cloudevents")],
+    ],
+)
+def test_a_record_with_ce_headers_or_a_cloudevents_content_type_is_not(headers: Headers) -> None:
+    assert not is_plain(headers)
+
+
+def test_what_an_emitter_writes_is_not_plain() -> None:
+    assert not is_plain(encode(Event.of("x", "/s", id="1", data={"a": 1}))[2])
+
+
+# -- what they are read as
+
+
+def test_each_attribute_comes_from_the_record() -> None:
+    assert dict(read(b"customer 7", b'{"a": 1}').attributes) == {
+        "specversion": "1.0",
+        "type": "org.apache.kafka.record",
+        "source": "orders",
+        "id": "3/4031",
+        "subject": "customer 7",
+        "time": "2023-11-14T22:13:20.123Z",
+        "datacontenttype": "application/json",
+    }
+    assert TYPE == "org.apache.kafka.record"
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\xff\xfe", b"a\nb", b"\x00"])
+def test_a_key_that_is_no_text_for_a_subject_gives_none(key: bytes | None) -> None:
+    assert "subject" not in read(key).attributes
+
+
+@pytest.mark.parametrize(
+    ("value", "content_type"),
+    [
+        (b'{"a": 1}', "application/json"),
+        (b"[1]", "application/json"),
+        (b"17", "application/json"),
+        (b'"text"', "application/json"),
+        (b"null", "application/json"),
+        (b"a line", "text/plain"),
+        (b"two\nlines\twith a tab\r\n", "text/plain"),
+        ("ü".encode(), "text/plain"),
+        (b"", "text/plain"),
+        (b"{'a': 1}", "text/plain"),
+        (b"\xff\xfe", "application/octet-stream"),
+        (b"\x00\x00\x00\x00\x01\x06abc", "application/octet-stream"),  # as schema registries have it
+        (b"[" * 5000 + b"]" * 5000, "text/plain"),
+    ],
+)
+def test_the_content_type_is_what_the_value_looks_like(value: bytes, content_type: str) -> None:
+    assert read(value=value).attributes["datacontenttype"] == content_type
+
+
+def test_the_content_type_that_the_record_names_wins() -> None:
+    assert read(headers=[("content-type", b"text/csv")]).attributes["datacontenttype"] == "text/csv"
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"\xff", b"no type", "ü/ü".encode(), b"a/b\r\nc"])
+def test_a_content_type_that_is_none_is_not_taken(raw: bytes | None) -> None:
+    assert (
+        read(value=b"1", headers=[("content-type", raw)]).attributes["datacontenttype"] == "application/json"
+    )
+
+
+def test_a_removal_has_neither_data_nor_a_content_type() -> None:
+    made = read(value=None)
+    assert made.data is None
+    assert "datacontenttype" not in made.attributes
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "time"),
+    [(0, "1970-01-01T00:00:00.000Z"), (-1, None), (10**17, "9999-12-31T23:59:59.000Z")],
+)
+def test_the_time_is_the_records_where_it_has_one(timestamp_ms: int, time: str | None) -> None:
+    assert read(timestamp_ms=timestamp_ms).attributes.get("time") == time
+
+
+def test_a_condition_matches_the_fields_of_a_plain_json_record() -> None:
+    index: MatcherIndex[str] = MatcherIndex()
+    index.add("w", event(TYPE, source="orders", by="data.day", where="data.n > 1"))
+    [hit] = index.lookup(read(value=json.dumps({"day": "2026-11-20", "n": 2}).encode()))
+    assert hit.key == "2026-11-20"
+    assert index.lookup(read(value=b'{"day": "2026-11-20", "n": 1}')) == []
+
+
+@given(
+    st.none() | st.binary(max_size=50),
+    st.none() | st.binary(max_size=200),
+    st.none()
+    | st.lists(st.tuples(st.sampled_from(["content-type", "x"]), st.none() | st.binary(max_size=20))),
+    st.integers(-(2**63), 2**63 - 1),
+)
+def test_every_record_gives_a_valid_event_and_the_same_each_time(
+    key: bytes | None, value: bytes | None, headers: Headers | None, timestamp_ms: int
+) -> None:
+    made = read(key, value, headers, timestamp_ms)
+    assert made == read(key, value, headers, timestamp_ms)
+    assert made.data == value
+    assert decode(*encode(made)).attributes == made.attributes
