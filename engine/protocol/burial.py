@@ -28,6 +28,7 @@ class Burial:
     def __init__(self, bus: Bus, stats: Stats, monotonic: Callable[[], float]) -> None:
         self._bus, self._stats, self._monotonic = bus, stats, monotonic
         self._seen: set[str] = set()
+        self._buried: set[str] = set()  # an engine's id is its own for ever: once is enough
         self._held_since: float | None = None
         self._last_round = monotonic() - ROUND_S
 
@@ -48,11 +49,12 @@ class Burial:
             return
         self._last_round = now
         members = self._bus.members()
-        dead = (self._seen | self._committers(partitions)) - members
+        dead = (self._seen | self._committers(partitions)) - members - self._buried
         self._seen = set(members)
         for committer in sorted(dead - {self._bus.transactional_id}):
             log.warning("Engine %s is no member any more: what it has open is ended.", committer)
             self._bus.bury(committer)
+            self._buried.add(committer)
             self._stats.buried += 1
 
     def _committers(self, partitions: Iterable[TopicPartition]) -> set[str]:
