@@ -72,6 +72,8 @@ class Actor:
         self._greenlet.switch()
         if self._greenlet.dead:
             self.state = "down"
+        elif self.engine is not None and self.engine.cuts.wants_commits:
+            self.seen["cut that waited"] += 1
 
     def run_into(self, steps: int) -> bool:
         """Go on to the step of a commit that is so many ahead; False where it waits before."""
@@ -171,3 +173,6 @@ class Actor:
 
     def say(self, what: str) -> None:
         self._say(f"{self.name}: {what}")
+
+    def note(self, what: str) -> None:
+        self.seen[what] += 1

@@ -11,6 +11,7 @@ from interlock.engine.errors import LostRange, TransactionAborted, UnreachableEr
 from tests.simulation.kafka import Cluster, InFlight, Log, Refused, Transaction
 
 MOST_WAITS = 10_000
+METADATA_AGE_MS = 3_000  # after so long at most a member knows of other partitions
 
 
 class Host(Protocol):
@@ -27,6 +28,9 @@ class Host(Protocol):
 
     def say(self, what: str) -> None:
         """A line for whoever reads what happened."""
+
+    def note(self, what: str) -> None:
+        """That a rare thing happened: a run counts in how many worlds it did."""
 
 
 class Alone:
@@ -46,6 +50,9 @@ class Alone:
         return 0
 
     def say(self, what: str) -> None:
+        pass
+
+    def note(self, what: str) -> None:
         pass
 
 
@@ -78,6 +85,8 @@ class Fetching:
             room = most - len(taken)
             if room <= 0:
                 break
+            if self._host.choose(2):  # fetched in small pieces
+                room = min(room, 1 + self._host.choose(3))
             if self._host.choose(8) == 7:  # its answer comes with a later call
                 continue
             position = self.positions[tp]
@@ -103,6 +112,7 @@ class SimulatedReader:
 
     def read(self, positions: Mapping[TopicPartition, int]) -> None:
         self._bus.alive()
+        self._bus.recovered |= positions.keys()
         self._fetching.assign(positions)
 
     def take(self, most: int, timeout_s: float) -> list[Record | End]:
@@ -132,6 +142,8 @@ class SimulatedBus:
         self._joins = 0
         self._holding = False  # partitions were assigned, and it was not told that they are gone
         self._fetching = Fetching(cluster, host)
+        self.recovered: set[TopicPartition] = set()  # what was read since the assignment
+        self._started = True
         self._transaction: Transaction | None = None
         self._initialise(name)
         self._epoch = cluster.producers[name].epoch
@@ -167,10 +179,11 @@ class SimulatedBus:
         if not self._wants_topics:
             return Batch([])
         member = group.members.get(self._member) if self._member else None
-        if member is not None and not group.preparing and self.cluster.partitions_changed():
-            if not host.choose(2):
-                host.say("sees other partitions, and asks for a rebalance")
-                self.cluster.rebalance()
+        sees = member is not None and not group.preparing and self.cluster.partitions_changed()
+        late = self.cluster.now_ms - self.cluster.altered_ms >= METADATA_AGE_MS
+        if sees and (late or host.choose(16) == 1):
+            host.say("sees other partitions, and asks for a rebalance")
+            self.cluster.rebalance()
         if member is None or self._wants_topics != self._topics or (group.preparing and not member.joined):
             if self._holding and host.choose(4) == 3:
                 return self._records(most, timeout_s)  # no heartbeat has told it yet
@@ -182,6 +195,7 @@ class SimulatedBus:
             self._generation = group.generation
             self._holding = True
             self._fetching.assign({})
+            self.recovered, self._started = set(), False
             host.say(f"is assigned {', '.join(map(str, member.assignment)) or 'nothing'}")
             return Batch([], member.assignment, False, self._membership())
         return self._records(most, timeout_s)
@@ -210,6 +224,12 @@ class SimulatedBus:
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         self.alive()
         self.host.say(f"starts {', '.join(f'{tp}@{offset}' for tp, offset in positions.items())}")
+        if not self._started:
+            self._started = True
+            for tp in positions:
+                state = TopicPartition(tp.topic.replace("trigger", "state"), tp.partition)
+                if state.topic != tp.topic and state not in self.recovered and self._log(state).end:
+                    self.host.note("takeover without a recovery: nobody else had committed")
         self._fetching.assign(positions)
 
     def members(self) -> frozenset[str]:
@@ -225,6 +245,7 @@ class SimulatedBus:
         found = self.cluster.committed(partitions, stable=stable)
         if found is None:
             self.host.say("finds an open transaction with their offsets")
+            self.host.note("offsets that are not stable yet")
         return found
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -260,6 +281,9 @@ class SimulatedBus:
     def bury(self, transactional_id: str) -> None:
         self.step(f"buries {transactional_id}")
         self.host.say(f"buries {transactional_id}")
+        current = self.cluster.producers.get(transactional_id)
+        if current is not None and current.current is not None and current.current.decision == "open":
+            self.host.note("burial of an open transaction")
         self._initialise(transactional_id)
 
     def commit(
@@ -271,7 +295,10 @@ class SimulatedBus:
         try:
             return self._commit(outputs, offsets, membership)
         except Refused as refused:
+            if refused.code in ("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"):
+                self.host.note("commit of a generation that was over")
             if refused.fatal:
+                self.host.note("commit of a fenced producer")
                 self.host.say(f"is told {refused.code}")
                 raise UnreachableError(f"The transaction failed: {refused.code}.") from refused
             self._abort()

@@ -19,6 +19,9 @@ from dataclasses import dataclass, field
 from tests.simulation.oracle import Oracle
 from tests.simulation.world import Action, World
 
+AGED_EVERY = 8
+SEEDS = int(os.environ.get("SEEDS") or 10_000)
+
 
 @dataclass
 class Outcome:
@@ -48,6 +51,9 @@ def play(seed: int, *, actions: list[Action] | None = None, trace: bool = False)
             world.replay(actions)
         world.drain()
         problems = [str(violation) for violation in Oracle(world).judge()]
+        if not problems and seed % AGED_EVERY == 0:
+            world.age()
+            problems = [str(violation) for violation in Oracle(world).judge_aged()]
     except Exception as e:  # whatever an engine or the oracle raises is a finding
         text = traceback.format_exc(limit=-6) if trace else ""
         problems = [f"{type(e).__name__}: {e}\n{text}"]

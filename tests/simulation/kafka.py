@@ -55,7 +55,7 @@ class Transaction:
 
 
 class Log:
-    """One topic partition. `entries` keeps what was removed as well: readers do not see it, the oracle does."""
+    """One topic partition. `entries` keeps what was removed: readers do not see it, the oracle does."""
 
     __slots__ = ("entries", "log_append_time", "open", "removed", "start", "tp")
 
@@ -84,7 +84,7 @@ class Log:
         return entry.transaction is None or entry.transaction.decision == "committed"
 
     def read(self, position: int, most: int) -> tuple[list[Record], int]:
-        """Committed records from `position` on, and the next position; control and aborted ones are passed."""
+        """Committed records from `position` on, and the next position, past control and aborted ones."""
         found: list[Record] = []
         until = self.stable_end
         at = max(position, self.start)
@@ -135,7 +135,7 @@ class Member:
 
 @dataclass(slots=True)
 class Group:
-    """The consumer group: classic protocol, eager: all members give everything up before anything is assigned."""
+    """The consumer group, classic and eager: all members give everything up before anything is assigned."""
 
     generation: int = 0
     preparing: bool = False
@@ -168,6 +168,7 @@ class Cluster:
         self.transactions: list[Transaction] = []  # all there were
         self.group = Group()
         self.in_flight: list[InFlight] = []
+        self.altered_ms = now_ms  # when partitions came or went
         self._made = 0
 
     # -- topics
@@ -180,12 +181,14 @@ class Cluster:
         self.topics[name] = TopicState(name, f"id-{self._made}", compact, log_append_time, logs)
 
     def add_partitions(self, name: str, partitions: int) -> None:
+        self.altered_ms = self.now_ms
         topic = self.topics[name]
         for p in range(len(topic.logs), partitions):
             topic.logs.append(Log(TopicPartition(name, p), topic.log_append_time))
 
     def delete(self, name: str) -> None:
         """The topic goes, and with it what the group has committed of it."""
+        self.altered_ms = self.now_ms
         gone = self.topics.pop(name)
         self.deleted.append(gone)
         for tp in [tp for tp in self.group.offsets if tp.topic == name]:
@@ -212,7 +215,7 @@ class Cluster:
         timestamp_ms: int | None = None,
         transaction: Transaction | None = None,
     ) -> tuple[int, int]:
-        """(offset, timestamp) of a new record; the time is the cluster's unless the topic takes the given one."""
+        """(offset, timestamp) of a new record; the time is the cluster's where the topic does not take it."""
         log = self.log(tp)
         if log is None:
             raise Refused("UNKNOWN_TOPIC_OR_PARTITION")

@@ -1,4 +1,4 @@
-"""What must be true when a world is at rest: judged from the final logs, and nothing that engines hold or say.
+"""What must be true when a world is at rest: judged from the final logs, not from what engines hold or say.
 
 Of the engine only its record forms are used here; which events count, for whom, and what fires is computed
 anew: matcher by matcher, and with `step` folded over the trigger topic, whose merge alone is taken from it.
@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from interlock.conditions import (
@@ -26,7 +27,7 @@ from interlock.conditions import (
     opened,
     step,
 )
-from interlock.engine.bus import TopicPartition
+from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.records import (
     ActionRecord,
     MatchRecord,
@@ -79,7 +80,7 @@ class Instance:
 
     @property
     def runs_from_registration(self) -> bool:
-        """Whether its timers run from its registration, where its key is known (docs/conditions.md B2, X2)."""
+        """Whether its timers run from its registration, where its key is known (docs/conditions.md B2)."""
         plan = self.condition.plan
         return bool(plan.armed) or (plan.expires and not plan.expires_by_event)
 
@@ -142,6 +143,21 @@ class Oracle:
         self._i8_dead_letters()
         self._i10_state()
         return self.violations
+
+    def judge_aged(self) -> list[Violation]:
+        """After a month in which nobody waited: all of the above, and nothing is kept (I10)."""
+        for instance in self.instances:
+            if instance.in_force and instance.registration.kind == "one-shot":
+                self.wrong("I10", f"{instance} is still registered, although no lease names it")
+        for log in self.cluster.topics[STATE].logs:
+            last = {entry.key: (offset, entry.value) for offset, entry in log.history()}
+            for record_key, (offset, value) in last.items():
+                if value is None or record_key == b"clock":
+                    continue
+                _, key = parse_state_key(record_key or b"")
+                if key is not None or decode_msgpack(MetaRecord, value, "").only is not None:
+                    self.wrong("I10", f"{log.tp}@{offset}: the state of {record_key!r} is kept for ever")
+        return self.judge()
 
     def wrong(self, check: str, text: str) -> None:
         self.violations.append(Violation(check, text))
@@ -232,11 +248,11 @@ class Oracle:
         """Offsets never go back, and end at the ends; the registry is applied everywhere."""
         registered = max((instance.offset for instance in self.instances), default=-1)
         for tp, commits in self.cluster.group.history.items():
-            for (_, before), (_, after) in zip(commits, commits[1:], strict=False):
+            for (_, before), (_, after) in pairwise(commits):
                 if after.offset < before.offset:
-                    self.wrong(
-                        "I2", f"the committed offset of {tp} went from {before.offset} to {after.offset}"
-                    )
+                    self.wrong("I2", f"the offset of {tp} went from {before.offset} to {after.offset}")
+                if '"g":[[' in before.metadata:
+                    self._count_scans(before, after)
         for log in (*self._sources(), *self.cluster.topics[TRIGGER].logs):
             committed = self.cluster.group.offsets.get(log.tp)
             if committed is None:
@@ -247,6 +263,19 @@ class Oracle:
             metadata = decode_json(OffsetMetadata, committed.metadata, str(log.tp))
             if registered >= metadata.R or metadata.g:
                 self.wrong("I2", f"{log.tp}: {committed.metadata}, with a registration at {registered}")
+
+    def _count_scans(self, before: Committed, after: Committed) -> None:
+        """What became of scans in progress, for the coverage of a run."""
+        old, new = (decode_json(OffsetMetadata, each.metadata, "") for each in (before, after))
+        seen = self.world.seen
+        if new.g and old.c != new.c:
+            seen["scan that another owner went on with"] += 1
+        ends = {start: (end, position) for start, end, position in new.g}
+        for start, end, _ in old.g:
+            seen["scan shared by several"] += sum(start <= offset < end for offset in self.by_place) > 1
+            if start in ends and ends[start][0] > end:
+                seen["scan that another registration joined"] += 1
+        seen["scans at several positions"] += len({position for _, _, position in old.g}) > 1
 
     def _i3_i4_matches(self) -> None:
         """Each qualifying event once for each registration in force, in order; and no other."""
@@ -306,7 +335,7 @@ class Oracle:
             self.wrong("I3", f"{place} is missing")
 
     def _i6_firings(self) -> None:
-        """Each transaction of a trigger partition holds what `step` gives for the matches and ticks in it (I5, I7).
+        """Each transaction of a trigger partition holds what `step` gives for its matches and ticks (I5, I7).
 
         The states that it wrote are compared as well; from them comes the time of a tick.
         """
@@ -511,8 +540,8 @@ class Follower:
             if (whose, of_key) == (instance, key) and match.timestamp_ms < time_ms:
                 self._oracle.wrong(
                     "timers",
-                    f"{where}: tick {time_ms} overtook {match.topic}[{match.partition}]@{match.offset}, stamped "
-                    f"{match.timestamp_ms}, at b-trigger[{self._partition}]@{offset}, of {instance}",
+                    f"{where}: tick {time_ms} overtook {match.topic}[{match.partition}]@{match.offset}, "
+                    f"stamped {match.timestamp_ms}, at b-trigger[{self._partition}]@{offset}, of {instance}",
                 )
 
     def _compare_firings(self, transaction: Transaction, actions: list[ActionRecord]) -> None:

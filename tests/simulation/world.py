@@ -1,4 +1,4 @@
-"""A world: brokers, engines, users and faults, all from one seed. Nothing depends on time, order of hashes or I/O.
+"""A world: brokers, engines, users and faults, all from one seed. No clock, order of hashes or I/O is in it.
 
 The random phase makes actions by chance, or repeats a list of them; the drain phase has no faults, and ends
 when nothing changes any more.
@@ -121,6 +121,9 @@ class World:
         ]
         for actor in self.actors:
             actor.boot()
+        for _ in range(rng.choice((0, 0, 4, 12))):  # what a look-back finds
+            self._do_emit(rng.randrange(16), rng.randrange(1 << 16))
+            self.cluster.now_ms += 120
         if rng.random() < 0.7:
             self._warm_up()
 
@@ -146,10 +149,10 @@ class World:
             key: str | None = None
             if not durable:
                 key = rng.choice(KEYS)
-                if rng.random() < 0.3:
-                    pool, key = UNKEYED, None
+            if rng.random() < 0.3:
+                pool, key = UNKEYED, None
             variants = tuple(rng.choice(pool) for _ in range(3 if durable else 1))
-            back = rng.choice((-3_000, 0, 2_000, 10_000, 10_000, HOUR_MS))
+            back = rng.choice((-3_000, 0, 150, 800, 2_000, 5_000, HOUR_MS, HOUR_MS))
             wanted.append(Wanted(f"s{n}", "durable" if durable else "one-shot", variants, key, back))
         return wanted
 
@@ -205,6 +208,13 @@ class World:
         self._settle()
         cluster.now_ms += BEYOND_TIMERS_MS
         self._settle()
+
+    def age(self) -> None:
+        """After the drain: a month goes by, and no process names what it waits for."""
+        self.say("-- a month goes by")
+        for ms in (25 * HOUR_MS, 31 * 24 * HOUR_MS):
+            self.cluster.now_ms += ms
+            self._settle()
 
     def _settle(self) -> None:
         quiet, before = 0, None
@@ -426,6 +436,10 @@ class World:
             offset, _ = self.cluster.append(log.tp, rng.choice(KEYS).encode(), b'{"n":1}', timestamp_ms=stamp)
             self.say(f"a plain record at {log.tp}@{offset}")
             return True
+        self._emit(log, rng)
+        return True
+
+    def _emit(self, log: Log, rng: Random) -> None:
         repeat = self._events and rng.random() < 0.12
         number = rng.randrange(self._events) if repeat else self._events
         self._events += not repeat
@@ -434,7 +448,6 @@ class World:
         offset, _ = self.cluster.append(log.tp, key, value, headers, timestamp_ms=self.cluster.now_ms)
         self.seen["duplicate event"] += bool(repeat)
         self.say(f"event {event.type} {event.subject} {event.source}/{event.id} at {log.tp}@{offset}")
-        return True
 
     def _event(self, number: int) -> Event:
         rng = Random(f"{self.seed} {number}")
@@ -557,7 +570,7 @@ class World:
         self._write_registry(b"lease/p", encode_json(LeaseRecord(deployment="d", incarnations=names)))
         return True
 
-    def _do_partition(self, n: int, _: int) -> bool:
+    def _do_partition(self, n: int, what: int) -> bool:
         """A source gets a partition more."""
         name = ORDERS if self.listed and n % 2 else EVENT
         count = len(self.cluster.topics[name].logs)
@@ -565,6 +578,8 @@ class World:
             return False
         self.cluster.add_partitions(name, count + 1)
         self.say(f"{name} has {count + 1} partitions")
+        if what % 2 and name == EVENT:
+            self._emit(self.cluster.topics[name].logs[count], Random(what))
         self.seen["partition added"] += 1
         return True
 

@@ -1,0 +1,225 @@
+"""Rules taken out of the protocols one by one: the hunt finds each within a stated number of worlds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from interlock.engine.bus import Bus, Committed, Output, Topic, TopicPartition
+from interlock.engine.protocol import cut, judge, ownership
+from interlock.engine.protocol.cut import Cuts
+from interlock.engine.protocol.following import Following
+from interlock.engine.protocol.loop import Engine
+from interlock.engine.protocol.ownership import Ownership
+from interlock.engine.protocol.scans import Scans
+from interlock.engine.protocol.source_task import SourceTask
+from interlock.engine.protocol.store import Store
+from interlock.engine.protocol.trigger_task import TriggerTask, runs_from_registration
+
+from tests.simulation import world
+from tests.simulation.bus import SimulatedBus
+from tests.simulation.hunt import explained, play
+from tests.simulation.kafka import Cluster
+from tests.simulation.world import STATE, TRIGGER
+
+Patch = pytest.MonkeyPatch
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Engines say in their logs what becomes of them, which is much here."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def assert_found(within: int, *checks: str) -> None:
+    """One of the first worlds fails by one of these checks; its counterexample is printed."""
+    for seed in range(within):
+        outcome = play(seed)
+        if outcome.kinds & set(checks):
+            print(explained(outcome))
+            return
+        assert not outcome.problems, f"seed {seed}: {outcome.problems}"
+    pytest.fail(f"not found in {within} worlds")
+
+
+def wrap(patch: Patch, owner: type, name: str, around: Callable[..., Any]) -> None:
+    """`around(original, self, *arguments)` takes the place of a method."""
+    original = getattr(owner, name)
+    patch.setattr(owner, name, lambda self, *args, **kwargs: around(original, self, *args, **kwargs))
+
+
+def often(patch: Patch, action: str, weight: int) -> None:
+    """The worlds have more of an action than they have otherwise."""
+    chances = [(name, weight if name == action else usual) for name, usual in world.CHANCES]
+    patch.setattr(world, "_WEIGHTS", [usual for _, usual in chances])
+
+
+def test_a_commit_without_a_fence_is_found(monkeypatch: Patch) -> None:
+    def unfenced(
+        original: Any, self: Cluster, transaction: Any, offsets: Any, member: str, generation: int
+    ) -> None:
+        if self.group.members:
+            member, generation = next(iter(self.group.members)), self.group.generation
+        original(self, transaction, offsets, member, generation)
+
+    wrap(monkeypatch, Cluster, "send_offsets", unfenced)
+    assert_found(300, "I2", "I3", "I4", "I6")
+
+
+def test_ends_taken_before_the_stable_offsets_are_found(monkeypatch: Patch) -> None:
+    early: dict[int, dict[TopicPartition, int]] = {}
+
+    def opening(original: Any, self: Any) -> bool:
+        bus: SimulatedBus = self._bus
+        if self._recovery is None and self._waiting is not None:
+            ends = {log.tp: log.end for log in bus.cluster.topics[STATE].logs}
+            early.setdefault(id(self._waiting), ends)
+            early[id(bus)] = early[id(self._waiting)]
+        return bool(original(self))
+
+    def ends(original: Any, self: SimulatedBus, partitions: Any) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = original(self, partitions)
+        return {tp: min(end, early.get(id(self), {}).get(tp, end)) for tp, end in found.items()}
+
+    wrap(monkeypatch, Ownership, "open", opening)
+    wrap(monkeypatch, SimulatedBus, "end_offsets", ends)
+    assert_found(2000, "I6", "I10", "timers")
+
+
+def test_registrations_that_are_live_before_their_scan_has_met_are_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Scans, "covers", lambda self, place: False)
+    assert_found(300, "I3", "I4")
+
+
+def test_a_tick_without_a_cut_is_found(monkeypatch: Patch) -> None:
+    def at_once(self: Any, of: Any) -> bool:
+        of.applied, of.scans = self._registry.position, []
+        return True
+
+    monkeypatch.setattr(Cuts, "_sources_reached", at_once)
+    assert_found(300, "timers")
+
+
+def test_a_cut_that_does_not_look_at_registrations_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(cut._Cut, "ready", lambda self, place: True)
+    often(monkeypatch, "register", 150)
+    assert_found(2000, "timers")
+
+
+def test_a_cut_over_the_partitions_that_were_known_is_found(monkeypatch: Patch) -> None:
+    original = cut.source_topics
+    known: dict[int, dict[str, Topic]] = {}
+
+    def first_answer(bus: Bus, config: Any, registry: Any) -> dict[str, Topic]:
+        return known.setdefault(id(registry), original(bus, config, registry))
+
+    begin = Engine.__init__
+
+    def started(self: Engine, bus: Bus, config: Any, **clocks: Any) -> None:
+        begin(self, bus, config, **clocks)
+        known[id(self.registry)] = original(bus, config, self.registry)
+
+    monkeypatch.setattr(cut, "source_topics", first_answer)
+    monkeypatch.setattr(Engine, "__init__", started)
+    often(monkeypatch, "partition", 60)
+    assert_found(2000, "timers")
+
+
+def test_a_cut_that_takes_the_committed_end_of_the_trigger_topic_is_found(monkeypatch: Patch) -> None:
+    def stable(original: Any, self: SimulatedBus, partitions: Any) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = original(self, partitions)
+        return {tp: self._log(tp).stable_end if tp.topic == TRIGGER else end for tp, end in found.items()}
+
+    wrap(monkeypatch, SimulatedBus, "end_offsets", stable)
+    assert_found(5000, "timers")
+
+
+def test_a_one_shot_that_is_not_closed_is_found(monkeypatch: Patch) -> None:
+    def open_again(original: Any, self: Any, registered: Any, kept: Any, *rest: Any) -> None:
+        original(self, registered, kept, *rest)
+        kept.closed = False
+
+    wrap(monkeypatch, judge.Judge, "_fire", open_again)
+    assert_found(100, "I6", "I10")
+
+
+def test_an_offset_that_is_skipped_is_found(monkeypatch: Patch) -> None:
+    def beyond(original: Any, self: SourceTask, outputs: Any, committer: str, number: int) -> None:
+        original(self, outputs, committer, number)
+        committed = outputs.offsets[self.tp]
+        outputs.offsets[self.tp] = Committed(committed.offset + 1, committed.metadata)
+
+    wrap(monkeypatch, SourceTask, "commit_into", beyond)
+    assert_found(20, "I2", "I3")
+
+
+def test_outputs_and_offsets_in_transactions_of_their_own_are_found(monkeypatch: Patch) -> None:
+    def apart(
+        original: Any,
+        self: SimulatedBus,
+        outputs: Sequence[Output],
+        offsets: Mapping[TopicPartition, Committed],
+        membership: object,
+    ) -> int | None:
+        first = next(iter(offsets))
+        if outputs:
+            current = self.cluster.group.offsets.get(first, Committed(0, ""))
+            original(self, outputs, {first: current}, membership)
+        appended: int | None = original(self, [], offsets, membership)
+        return appended
+
+    wrap(monkeypatch, SimulatedBus, "commit", apart)
+    assert_found(100, "I1", "I3", "I6")
+
+
+def test_a_state_record_that_is_not_written_is_found(monkeypatch: Patch) -> None:
+    def forgetful(original: Any, self: Store, outputs: Any, partition: int) -> None:
+        before = len(outputs.records)
+        original(self, outputs, partition)
+        if len(outputs.records) > before:
+            outputs.records.pop()
+
+    wrap(monkeypatch, Store, "write", forgetful)
+    assert_found(300, "I6", "I10", "timers")
+
+
+def test_a_match_judged_before_the_registry_was_read_is_found(monkeypatch: Patch) -> None:
+    def whole_only(original: Any, self: Any, position: int) -> None:
+        if self._registry.position == 0:
+            original(self, position)
+
+    wrap(monkeypatch, Following, "catch_up", whole_only)
+    assert_found(2000, "I3", "I6", "I10", "timers")
+
+
+def test_timers_that_are_opened_twice_are_found(monkeypatch: Patch) -> None:
+    def again(original: Any, self: Any) -> None:
+        original(self)
+        for registered in self._registry.between(0, self._registry.position):
+            kept = self._store.get(registered.incarnation)
+            opens = runs_from_registration(registered.condition)
+            if kept is not None and opens and not kept.closed and kept.get(kept.single or "") is None:
+                self._store.drop(registered.incarnation)
+                self._kept_for(registered)
+
+    wrap(monkeypatch, TriggerTask, "apply", again)
+    assert_found(1000, "I6", "timers")
+
+
+def test_state_that_is_kept_although_another_owner_committed_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(ownership, "_is_mine", lambda task, found: found is not None)
+    assert_found(1000, "I2", "I3", "I6")
+
+
+def test_a_pass_that_is_not_taken_back_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Store, "rollback", Store.committed)
+    assert_found(1000, "I6", "I10", "timers")
+
+
+def test_without_a_fault_nothing_is_found() -> None:
+    with pytest.raises(pytest.fail.Exception, match="not found"):
+        assert_found(100, "I1", "I2", "I3", "I4", "I6", "I8", "I10", "timers")
