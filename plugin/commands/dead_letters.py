@@ -1,0 +1,231 @@
+"""`airflow interlock dead-letters`: what could not be processed, and sending it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .console import bus_arguments, bus_of, confirmed, or_exit, printable, say, show
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from airflow.cli.cli_config import GroupCommand
+
+    from ...engine.bus import Record
+    from ...engine.config import BusConfig
+    from ...engine.dead_letters import DeadLetter, DeadLetters, Wanted
+
+MOST_CHARS = 16 * 1024  # of a key or value that is shown
+_REASON_CHARS = 100
+
+
+def command() -> GroupCommand:
+    from airflow.cli.cli_config import ARG_YES, ActionCommand, Arg, GroupCommand, lazy_load_command
+
+    path = "interlock.plugin.commands.dead_letters."
+    bus = bus_arguments()
+    filters = (
+        Arg(("--since",), metavar="DURATION", help='set aside within, such as "1h" or "2d"'),
+        Arg(("--stage",), choices=("event", "trigger"), help="where it could not be processed"),
+        Arg(("--reason",), metavar="TEXT", help="a text that the reason holds"),
+    )
+    places = "topic[partition]@offset, as the list shows it, or partition@offset"
+    return GroupCommand(
+        name="dead-letters",
+        help="Records that could not be processed",
+        subcommands=(
+            ActionCommand(
+                name="list",
+                help="List dead letters, the newest first",
+                func=lazy_load_command(f"{path}list_"),
+                args=(*filters, Arg(("--limit",), type=int, default=100, help="at most so many (100)"), *bus),
+            ),
+            ActionCommand(
+                name="show",
+                help="Show a dead letter as it came",
+                func=lazy_load_command(f"{path}show_one"),
+                args=(Arg(("place",), metavar="PLACE", help=places), *bus),
+            ),
+            ActionCommand(
+                name="redrive",
+                help="Send dead letters again to where they came from",
+                description=(
+                    "Send records again, as they came, to the partition that they came from. What was sent "
+                    "again before, or may not be sent, is left out with --all and refused by its place."
+                ),
+                func=lazy_load_command(f"{path}redrive"),
+                args=(
+                    Arg(("places",), metavar="PLACE", nargs="*", help=places),
+                    Arg(("--all",), action="store_true", help="all that the filters leave"),
+                    *filters,
+                    Arg(
+                        ("--to-event-topic",),
+                        action="store_true",
+                        help="send what one subscription could not take (stage trigger) to the event topic, "
+                        "where all subscriptions see it again",
+                    ),
+                    Arg(("--again",), action="store_true", help="also what was sent again before"),
+                    Arg(
+                        ("--dry-run",), action="store_true", help="show what would be sent, and send nothing"
+                    ),
+                    ARG_YES,
+                    *bus,
+                ),
+            ),
+        ),
+    )
+
+
+def list_(args: Namespace) -> None:
+    """Show what the filters leave."""
+    from ...engine.dead_letters import DeadLetters
+
+    def work() -> None:
+        if args.limit < 1:
+            raise SystemExit("--limit: give 1 or more.")
+        with DeadLetters(bus_of(args)) as letters:
+            show(args, [_row(letter) for letter in letters.find(_wanted(args), args.limit)])
+
+    or_exit("dead-letters list", work)
+
+
+def show_one(args: Namespace) -> None:
+    """Show all of one dead letter."""
+    from ...engine.dead_letters import DeadLetters
+
+    def work() -> None:
+        with DeadLetters(bus_of(args)) as letters:
+            [(letter, record)] = letters.records(letters.at([args.place]))
+        found = _whole(letter, record)
+        if args.output in ("table", "plain"):
+            headers = found.pop("headers")
+            rows = {**found, **{f"header {name}": text for name, text in headers.items()}}
+            show(args, [{"field": name, "value": value} for name, value in rows.items()])
+        else:
+            show(args, [found])
+
+    or_exit("dead-letters show", work)
+
+
+def redrive(args: Namespace) -> None:
+    """Send what was chosen; says how far it came, also when it is interrupted."""
+    from ...engine.dead_letters import DeadLetters
+
+    def work() -> None:
+        if bool(args.places) == args.all:
+            raise SystemExit("Give the places of dead letters, or --all.")
+        if args.places and (args.since or args.stage or args.reason):
+            raise SystemExit("--since, --stage and --reason choose among --all; leave them out.")
+        config = bus_of(args)
+        with DeadLetters(config) as letters:
+            chosen = letters.at(args.places) if args.places else letters.find(_wanted(args))
+            chosen.reverse()  # the oldest first
+            sendable = _sendable(args, config, letters, chosen)
+            if args.dry_run or not sendable:
+                show(args, [_row(letter) for letter in sendable])
+                say(f"{len(sendable)} would be sent again." if args.dry_run else "There is nothing to send.")
+            elif confirmed(args, f"Send {len(sendable)} of {len(chosen)} dead letters again?"):
+                _send(args, config, letters, sendable)
+            else:
+                raise SystemExit("Nothing was sent.")
+
+    or_exit("dead-letters redrive", work)
+
+
+def _sendable(
+    args: Namespace, config: BusConfig, letters: DeadLetters, chosen: list[DeadLetter]
+) -> list[DeadLetter]:
+    read = letters.read_topics()
+    refused: dict[str, list[str]] = {}
+    sendable = []
+    for letter in chosen:
+        reason = letter.refusal(config, read, to_event_topic=args.to_event_topic, again=args.again)
+        if reason:
+            refused.setdefault(reason, []).append(letter.place)
+        else:
+            sendable.append(letter)
+    for reason, places in refused.items():
+        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        say(f"{', '.join(places[:3])}{more}: {reason}.")
+    if refused and args.places:
+        raise SystemExit("Nothing was sent.")
+    return sendable
+
+
+def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: list[DeadLetter]) -> None:
+    from ...engine.redrive import redrive as sent_again
+    from ...events.errors import InterlockError
+
+    sent: list[DeadLetter] = []
+    trouble = ""
+    try:
+        for together in sent_again(config, letters.records(sendable)):
+            sent += together
+    except (InterlockError, KeyboardInterrupt) as e:
+        trouble = printable(str(e)) or "Interrupted."
+    show(args, [_row(letter) for letter in sent])
+    say(f"{len(sent)} of {len(sendable)} dead letters were sent again.")
+    if trouble:
+        raise SystemExit(
+            f"airflow interlock dead-letters redrive: {trouble} Those shown were sent. Of the others at most "
+            "the next hundred may have been; the list tells (redriven), and the same command sends the rest."
+        )
+    if len(sent) < len(sendable):
+        raise SystemExit(
+            "airflow interlock dead-letters redrive: the others were removed meanwhile (retention)."
+        )
+
+
+def _wanted(args: Namespace) -> Wanted:
+    import time
+
+    from ...conditions.duration import duration_ms
+    from ...engine.dead_letters import Wanted
+
+    since_ms = None
+    if args.since is not None:
+        since_ms = int(time.time() * 1000) - duration_ms("--since", args.since)
+    return Wanted(since_ms, args.stage, args.reason)
+
+
+def _row(letter: DeadLetter) -> dict[str, Any]:
+    reason = letter.reason
+    return {
+        "place": letter.place,
+        "time": _time(letter.time_ms),
+        "stage": letter.stage,
+        "origin": letter.origin_place,
+        "attempts": letter.attempts,
+        "type": letter.event_type,
+        "id": letter.event_id,
+        "redriven": _time(letter.redriven_ms),
+        "reason": reason if len(reason) <= _REASON_CHARS else f"{reason[: _REASON_CHARS - 4]} ...",
+    }
+
+
+def _whole(letter: DeadLetter, record: Record) -> dict[str, Any]:
+    return {
+        **_row(letter),
+        "reason": letter.reason,
+        "headers": {name: _text(raw) for name, raw in record.headers or ()},
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "value_bytes": len(record.value or b""),
+    }
+
+
+def _text(raw: bytes | None) -> str:
+    """As text where it is, else in hexadecimal digits; its beginning, where it is long."""
+    if raw is None:
+        return "null"
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = f"hex {raw[:MOST_CHARS].hex()}"
+    return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]} ... ({len(raw)} bytes)"
+
+
+def _time(ms: int | None) -> str:
+    from datetime import UTC, datetime
+
+    return "" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,80 @@
+"""`airflow interlock engine`: a process of its own, as a service manager runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interlock import event
+from interlock.engine.health import examine
+
+Start = Callable[[dict[str, str]], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(bench: Any, tmp_path: Path) -> Iterator[Start]:
+    """Starts the command with these client properties in its connection; its output is in engine.log."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(client: dict[str, str]) -> subprocess.Popen[str]:
+        connection = json.dumps({"conn_type": "kafka", "extra": client})
+        command = str(Path(sys.executable).parent / "airflow")
+        with (tmp_path / "engine.log").open("w") as out:
+            process = subprocess.Popen(
+                [command, "interlock", "engine", "--conn-id", "kafka_cli", "--bus", bench.config.name],
+                env={**os.environ, "AIRFLOW_CONN_KAFKA_CLI": connection},
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_an_engine_alone_fires_a_wait_and_leaves_the_group_on_sigterm(
+    bench: Any, start: Start, tmp_path: Path
+) -> None:
+    process = start(dict(bench.config.client))
+    with bench.waiting() as waiting:
+        wait = waiting("w", event("a"))
+        bench.emit("a")
+        wait.firing()
+    assert len(examine(bench.config).engines) == 1
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    assert examine(bench.config).engines == []  # at once: the session did not have to time out
+    log = (tmp_path / "engine.log").read_text()
+    assert f"owns 2 source and 2 trigger partitions of bus '{bench.config.name}'" in log
+    assert "has left the group" in log
+
+
+def test_a_property_that_no_client_takes_ends_it_with_a_reason_and_not_its_value(
+    bench: Any, start: Start, tmp_path: Path
+) -> None:
+    process = start({**bench.config.client, "sasl.mechanism": "PLAIN", "session.timeout.msec": "secret-77"})
+    assert process.wait(60) == 1
+    log = (tmp_path / "engine.log").read_text()
+    assert "session.timeout.msec" in log
+    assert "secret-77" not in log
+
+
+def test_a_cluster_that_does_not_answer_is_tried_again_until_the_signal(
+    start: Start, tmp_path: Path, eventually: Any
+) -> None:
+    process = start({"bootstrap.servers": "127.0.0.1:1"})
+    eventually("it says why", lambda: "Cannot reach bus" in (tmp_path / "engine.log").read_text())
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
