@@ -68,9 +68,9 @@ class Judge:
                 f"With this event the state of {registered.registration.subscription!r} would take more than "
                 f"{MAX_VALUE_BYTES} bytes; the event was left out of it. Send references instead of data."
             )
-            log.error("%s/%d@%d: %s", match.topic, match.partition, match.offset, reason)
+            log.error("%s[%d]@%d: %s", match.topic, match.partition, match.offset, reason)
             self._stats.dead_lettered += 1
-            outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms)
+            outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self._tp)
             return
         at_ms = wakeup_ms(condition, state, None if entry is None else entry[0], self._ttl_ms)
         if decisions:
@@ -109,7 +109,7 @@ class Judge:
             f"{self._tp}, its share of max_keys={registration.max_keys}."
         )
         self._stats.dead_lettered += 1
-        outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms)
+        outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self._tp)
         return True
 
     def tick(

@@ -25,6 +25,8 @@ from .outputs import Outputs
 from .ownership import Ownership
 from .registry import Change, Registered, Registry
 from .scanning import Scanning
+from .setting_aside import MOST_ABORTS as SUSPICIOUS_ABORTS
+from .setting_aside import SettingAside
 from .source_task import SourceTask
 from .stats import Stats
 from .trigger_task import TriggerTask
@@ -76,6 +78,7 @@ class Engine:
             ttl_ms,
         )
         self._scanning = Scanning(bus, self.registry, self.stats)
+        self._setting_aside = SettingAside(bus, config, self.ownership, monotonic)
         self.cuts = Cuts(bus, config, self.registry, self.clock, self.stats, monotonic)
         self._upkeep = Upkeep(bus, config, self.registry, self.ownership, self._burial, self.clock, monotonic)
         self._rest: deque[Record | End] = deque()  # of a batch, beyond what a transaction holds
@@ -147,6 +150,8 @@ class Engine:
             # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
             self._commit(outputs, batch.membership)
         self._upkeep.run()
+        if self._setting_aside.may_try_again():
+            self._open_again()
         if taken == 0 and not self._scanning.busy:
             self._upkeep.look_for_dead()
         return taken
@@ -252,9 +257,12 @@ class Engine:
         if change.bus:
             self._subscribe()
         if change.resumed in self.ownership.stopped:
-            self._rest.clear()
-            self._go_back()
-            self.ownership.reopen()
+            self._open_again()
+
+    def _open_again(self) -> None:
+        self._rest.clear()
+        self._go_back()
+        self.ownership.reopen()
 
     def _apply_registry(self) -> None:
         """Apply what was registered to every partition: to sources at their live position."""
@@ -310,6 +318,10 @@ class Engine:
         return bool(outputs)
 
     def _commit(self, outputs: Outputs, membership: object) -> None:
+        refusal = self._setting_aside.refusal(outputs)
+        if refusal:
+            self._undo(outputs, refusal)
+            return
         began = self._monotonic()
         try:
             stamped = self._bus.commit(outputs.records, outputs.offsets, membership)
@@ -321,9 +333,7 @@ class Engine:
                     f"{e} That was number {self._aborts} in a row; the engine starts anew."
                 ) from e
             log.info("%s The engine goes back to the committed offsets.", e)
-            self._rest.clear()
-            self._go_back()
-            self.ownership.rollback()
+            self._undo(outputs, str(e) if self._aborts >= SUSPICIOUS_ABORTS else "")
             return
         # 6. Only now is what the tasks hold in memory true.
         self._aborts = 0
@@ -336,3 +346,11 @@ class Engine:
             if task.tp in outputs.offsets:
                 task.committed()
         self.ownership.fresh -= outputs.offsets.keys()
+
+    def _undo(self, outputs: Outputs, refusal: str) -> None:
+        """The pass had no effect. refusal: why partitions that set records aside must wait, if they must."""
+        self._rest.clear()
+        self._go_back()
+        if refusal:
+            self._setting_aside.hold(outputs.set_aside, refusal)
+        self.ownership.rollback()

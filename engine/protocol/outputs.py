@@ -31,6 +31,7 @@ class Outputs:
         self.version = version
         self.records: list[Output] = []
         self.offsets: dict[TopicPartition, Committed] = {}
+        self.set_aside: set[TopicPartition] = set()  # partitions whose offsets move past a dead letter
         self._bytes = 0
 
     def __bool__(self) -> bool:
@@ -47,12 +48,15 @@ class Outputs:
         if value is not None:
             self._bytes += len(value)
 
-    def dead_letter(self, record: Record, stage: str, reason: str, now_ms: int) -> None:
+    def dead_letter(
+        self, record: Record, stage: str, reason: str, now_ms: int, read_from: TopicPartition | None = None
+    ) -> None:
         """Set a record aside as it came, with headers that say where it was and why it is here.
 
         It is written in the transaction that moves past the record: it is never skipped and never repeated.
         `interlock_attempts` counts on over every redrive. A record too large for the dead-letter topic is cut
-        to its beginning, and headers tell the value's size and hash.
+        to its beginning, and headers tell the value's size and hash. read_from: the partition that moves past
+        it, where that is not the record's own.
         """
         own, before = [], 0
         for name, raw in record.headers or ():
@@ -77,4 +81,5 @@ class Outputs:
             own = [(name[:100], raw and raw[:_HEADER_BYTES]) for name, raw in own[:_MOST_HEADERS]]
         headers = [*own, *((name, text.encode("utf-8", "replace")) for name, text in about.items())]
         self.records.append(Output(self._config.topic("dead-letter"), None, key, value, headers))
+        self.set_aside.add(record.source if read_from is None else read_from)
         self._bytes += len(value or b"")

@@ -114,9 +114,12 @@ class Ownership:
 
     def stop(self, tp: TopicPartition, reason: str) -> None:
         """Read this partition no more; the others go on."""
-        text = (
-            f"{tp} is not read: {reason} Go on with: {RESUME.format(topic=tp.topic, partition=tp.partition)}"
-        )
+        command = RESUME.format(topic=tp.topic, partition=tp.partition)
+        self.pause(tp, f"{reason} Go on with: {command}")
+
+    def pause(self, tp: TopicPartition, reason: str) -> None:
+        """As `stop`, for what passes without a word of an administrator: until `reopen`."""
+        text = f"{tp} is not read: {reason}"
         if self.stopped.get(tp) != text:
             log.error("%s", text)
         self.stopped[tp] = text

@@ -165,9 +165,11 @@ class TriggerTask:
         if len(match.targets) == 1:
             self._reach(source, match.targets, match, outputs, now_ms)
             return
-        together: dict[str, list[Target]] = {}  # an event may reach one registration under several keys
+        # An event may reach one registration under several keys; by its place: beside what it met of a
+        # registration that was removed may stand what it met of the same one, registered again.
+        together: dict[int, list[Target]] = {}
         for target in match.targets:
-            together.setdefault(target.incarnation, []).append(target)
+            together.setdefault(target.registry_offset, []).append(target)
         for targets in together.values():
             self._reach(source, targets, match, outputs, now_ms)
 
@@ -192,10 +194,16 @@ class TriggerTask:
                 self._judge.match(registered, kept, target, match, outputs, now_ms)
             except Exception as e:  # noqa: BLE001  # it concerns this target alone
                 name = registered.registration.subscription
-                log.exception("An event could not be judged for %r; it went to the dead letters.", name)
+                log.exception(
+                    "%s[%d]@%d could not be judged for %r; it went to the dead letters.",
+                    match.topic,
+                    match.partition,
+                    match.offset,
+                    name,
+                )
                 reason = f"It could not be judged for {name!r}: {type(e).__name__}: {e}"
                 self._stats.dead_lettered += 1
-                outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms)
+                outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self.tp)
 
     def _kept_for(self, registered: Registered) -> Kept:
         """What is kept for a registration; made, with its timers opened, when it is first asked for."""

@@ -9,7 +9,7 @@ from ..bus import Bus, TopicPartition
 from ..config import KINDS, BusConfig
 from ..errors import TopicsError
 from ..log import log
-from ..records import partition_of
+from ..records import CLOCK_KEY, partition_of
 from .burial import Burial
 from .clock import BrokerClock
 from .cut import partitions_of, source_topics
@@ -63,7 +63,10 @@ class Upkeep:
         problems = []
         for name, kind in names.items():
             topic = found.get(name)
-            if topic is None:
+            if kind == "dead-letter":  # it holds nothing that the protocols need, and may be made again
+                if topic is None:
+                    log.warning("Topic %r is gone: a partition that needs it waits for it.", name)
+            elif topic is None:
                 problems.append(f"Topic {name!r} is gone.")
             elif kind != "event" and made_with.get(kind, topic.id) != topic.id:
                 problems.append(
@@ -85,7 +88,13 @@ class Upkeep:
 
     def sweep(self, outputs: Outputs) -> None:
         """Remove the registrations of waits that nobody has any more, of our trigger partitions."""
-        if self._monotonic() - self._swept < ORPHANS_S or not self._clock.fresh:
+        if self._monotonic() - self._swept < ORPHANS_S:
+            return
+        if not self._clock.fresh:
+            # A bus where nothing happens would never tell the time; the machine's own only says when to ask.
+            first = next(iter(self._ownership.triggers), None)
+            if first is not None and self._registry.orphans(self._clock.now_ms() - ORPHAN_MS):
+                outputs.write("state", first.partition, CLOCK_KEY, b"")
             return
         self._swept = self._monotonic()
         trigger = self._config.topic("trigger")
@@ -107,7 +116,9 @@ class Upkeep:
         if now - self._looked < HELD_BACK_LOOK_S:
             return
         self._looked = now
-        positions = {task.tp: task.position for task in self._ownership.tasks()}
+        tasks = self._ownership.tasks()
+        there = self._bus.topics({task.tp.topic for task in tasks})  # a listed topic may be deleted any time
+        positions = {task.tp: task.position for task in tasks if there[task.tp.topic] is not None}
         ends = self._bus.end_offsets(positions)
         held = any(ends[tp] > at and self._stood.get(tp) == at for tp, at in positions.items())
         self._stood = positions

@@ -314,5 +314,5 @@ def test_a_partition_that_is_added_is_read_from_its_start() -> None:
     pool.run()
     pool.cluster.add_partitions(EVENT.topic, 2)
     pool.emit("x", partition=1)
-    pool.run()
+    pool.run(80)  # until the group has seen it
     assert pool.fired() == [("w", "met")]

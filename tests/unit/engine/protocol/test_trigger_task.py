@@ -191,6 +191,17 @@ def test_a_target_that_is_gone_or_replaced_is_dropped() -> None:
     assert (log.firings, log.states) == ([], [])
 
 
+def test_what_an_event_met_of_a_removed_place_takes_nothing_from_the_place_registered_again() -> None:
+    """Scans of both stood at the event: one match names both places."""
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", event("x"), None, 0))
+    unregister(log.registry, 1, w)
+    register(log.registry, 2, w, "again")
+    places = [Target(place, w.incarnation, (0,), "") for place in (0, 2)]
+    log.run(met(3, an_event("x", "1"), *places))
+    assert len(log.firings) == 1
+
+
 @pytest.mark.parametrize("read_at_once", [True, False])
 def test_an_incarnation_registered_again_starts_anew_at_its_new_place(read_at_once: bool) -> None:
     """A wait timed out and its task was cleared: matches of the old place lie in between."""
