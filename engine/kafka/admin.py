@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import struct
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..bus import Committed, Topic, TopicPartition
 from ..config import BusConfig
@@ -12,8 +15,21 @@ from ..errors import UnreachableError
 from ..log import log
 from .clients import ClientErrors, connect
 
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
 REQUEST_TIMEOUT_S = 10.0
+STABLE_TIMEOUT_S = 0.5
+_NONE_SINCE = -1  # the broker's answer for a time after the last record's
 T = TypeVar("T")
+
+
+class Member(NamedTuple):
+    """An engine in the group: its transactional id, where it runs, and what is assigned to it."""
+
+    name: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
 
 
 class Admin:
@@ -26,54 +42,96 @@ class Admin:
         from confluent_kafka.admin import AdminClient
 
         self._config, self._errors = config, errors
+        self._consumers: dict[str, Consumer] = {}
         self._client = connect(AdminClient, config, errors)
         errors.require_answer(self._client, config)
 
-    # -- offsets (a fetching consumer takes 500 ms for each question, this client 0.3 ms)
+    # -- the group
+    #
+    # Not by `list_consumer_group_offsets` and `describe_consumer_groups`: when their time is up while the
+    # coordinator is looked for, librdkafka 2.16.0 fails an assertion and ends the process
+    # (rd_kafka_enq_once_del_source_return; in 32 of 32 tries).
 
     def committed(
         self, partitions: Iterable[TopicPartition], *, stable: bool
     ) -> dict[TopicPartition, Committed | None] | None:
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
+        """See `bus.Bus.committed`. Stable ones are waited for, at most STABLE_TIMEOUT_S."""
+        from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka import TopicPartition as Asked
 
-        asked = ConsumerGroupTopicPartitions(
-            self._config.group, [Asked(tp.topic, tp.partition) for tp in partitions]
-        )
-        if not asked.topic_partitions:
+        asked = [Asked(tp.topic, tp.partition) for tp in partitions]
+        if not asked:
             return {}
-        future = self._client.list_consumer_group_offsets(
-            [asked], require_stable=stable, request_timeout=REQUEST_TIMEOUT_S
-        )[self._config.group]
-        found: dict[TopicPartition, Committed | None] = {}
-        for p in self._result(future).topic_partitions:
+        consumer = self._consumer("read_committed" if stable else "read_uncommitted")
+        consumer.poll(0)  # errors are told in here only
+        try:
+            found = consumer.committed(asked, timeout=STABLE_TIMEOUT_S if stable else REQUEST_TIMEOUT_S)
+        except KafkaException as e:
+            if stable and e.args[0].code() == KafkaError._TIMED_OUT:
+                # It asks again while an offset is unstable: so it is, if the coordinator answers otherwise.
+                self.committed([TopicPartition(p.topic, p.partition) for p in asked], stable=False)
+                return None
+            raise self._errors.unreachable(self._config, e) from e
+        for p in found:
             if p.error is not None:
-                if p.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
-                    return None
                 raise UnreachableError(f"Committed offset of {p.topic}[{p.partition}]: {p.error.str()}.")
-            tp = TopicPartition(p.topic, p.partition)
-            found[tp] = Committed(p.offset, p.metadata or "") if p.offset >= 0 else None
+        return {
+            TopicPartition(p.topic, p.partition): Committed(p.offset, p.metadata or "")
+            if p.offset >= 0
+            else None
+            for p in found
+        }
+
+    def _consumer(self, isolation_level: str) -> Consumer:
+        """One that never joins the group, nor fetches."""
+        from confluent_kafka import Consumer
+
+        found = self._consumers.get(isolation_level)
+        if found is None:
+            found = self._consumers[isolation_level] = connect(
+                Consumer,
+                self._config,
+                self._errors,
+                group_id=self._config.group,
+                enable_auto_commit=False,
+                isolation_level=isolation_level,
+                retry_backoff_ms=10,
+                retry_backoff_max_ms=50,
+            )
         return found
+
+    def members(self) -> frozenset[str]:
+        return frozenset(member.name for member in self.group_members())
+
+    def group_members(self) -> list[Member]:
+        """The members of the engines' group, as its coordinator knows them now."""
+        with _without_warnings:
+            groups = self.call(lambda: self._client.list_groups(self._config.group, REQUEST_TIMEOUT_S))
+        return [_member(member) for group in groups for member in group.members]
+
+    # -- offsets of partitions (a fetching consumer takes 500 ms for each question, this client 0.3 ms)
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         from confluent_kafka.admin import OffsetSpec
 
-        return self._offsets(partitions, OffsetSpec.earliest())
+        return self._offsets(partitions, OffsetSpec.earliest(), least=0)
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         from confluent_kafka.admin import OffsetSpec
 
-        return self._offsets(partitions, OffsetSpec.latest())
+        return self._offsets(partitions, OffsetSpec.latest(), least=0)
 
     def offsets_since(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int | None]:
         from confluent_kafka.admin import OffsetSpec
 
-        found = self._offsets(partitions, OffsetSpec.for_timestamp(max(timestamp_ms, 0)))
-        return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(max(timestamp_ms, 0)), least=_NONE_SINCE)
+        return {tp: None if offset == _NONE_SINCE else offset for tp, offset in found.items()}
 
-    def _offsets(self, partitions: Iterable[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: Any, *, least: int
+    ) -> dict[TopicPartition, int]:
         from confluent_kafka import IsolationLevel
         from confluent_kafka import TopicPartition as Asked
 
@@ -85,11 +143,17 @@ class Admin:
         futures = self._client.list_offsets(
             asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT_S
         )
-        return {
+        found = {
             TopicPartition(p.topic, p.partition): self._result(future).offset for p, future in futures.items()
         }
+        for tp, offset in found.items():
+            # A question whose time was up is answered by "invalid", and no error. Taken for an offset, it
+            # would say that there is nothing to recover.
+            if offset < least:
+                raise self._errors.unreachable(self._config, f"no answer about the offsets of {tp}")
+        return found
 
-    # -- topics and members
+    # -- topics
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
         from confluent_kafka import KafkaError, TopicCollection
@@ -105,15 +169,6 @@ class Admin:
                 None if description is None else Topic(str(description.topic_id), len(description.partitions))
             )
         return found
-
-    def members(self) -> frozenset[str]:
-        from confluent_kafka import KafkaError
-
-        future = self._client.describe_consumer_groups(
-            [self._config.group], request_timeout=REQUEST_TIMEOUT_S
-        )[self._config.group]
-        group = self._result(future, missing=KafkaError.GROUP_ID_NOT_FOUND)
-        return frozenset() if group is None else frozenset(m.client_id for m in group.members)
 
     def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
         from confluent_kafka import TopicPartition as Asked
@@ -132,6 +187,11 @@ class Admin:
 
         for future in futures.values():
             future.add_done_callback(told)
+
+    def close(self) -> None:
+        for consumer in self._consumers.values():
+            consumer.close()
+        self._consumers.clear()
 
     def _result(self, future: Future[Any], *, missing: int | None = None) -> Any:
         """The answer; None for an error with the code `missing`."""
@@ -154,3 +214,43 @@ class Admin:
             return call()
         except (KafkaException, FutureTimeout) as e:
             raise self._errors.unreachable(self._config, e) from e
+
+
+def _member(listed: Any) -> Member:
+    return Member(listed.client_id, listed.client_host.lstrip("/"), tuple(_assigned(listed.assignment)))
+
+
+def _assigned(form: bytes) -> Iterator[TopicPartition]:
+    """What a ConsumerProtocolAssignment of Kafka holds; nothing for a member without an assignment yet."""
+    if not form:
+        return
+    (topics,) = struct.unpack_from(">i", form, 2)
+    at = 6
+    for _ in range(topics):
+        (length,) = struct.unpack_from(">h", form, at)
+        topic = form[at + 2 : at + 2 + length].decode()
+        at += 2 + length
+        (count,) = struct.unpack_from(">i", form, at)
+        for partition in struct.unpack_from(f">{count}i", form, at + 4):
+            yield TopicPartition(topic, partition)
+        at += 4 + 4 * count
+
+
+class _WithoutWarnings:
+    """`list_groups` is deprecated in favour of the calls that end the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # the filters are the process's
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._caught = warnings.catch_warnings()
+        self._caught.__enter__()
+        warnings.simplefilter("ignore", DeprecationWarning)
+
+    def __exit__(self, *error: Any) -> None:
+        self._caught.__exit__(*error)
+        self._lock.release()
+
+
+_without_warnings = _WithoutWarnings()

@@ -198,3 +198,5 @@ class KafkaBus:
         self._transactions.close()
         with suppress(Exception):  # what is closed is given up; its last words help nobody
             self._consumer.close()
+        with suppress(Exception):
+            self._admin.close()

@@ -15,3 +15,13 @@ def require_answer(config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S) -> No
 
     errors = ClientErrors()
     errors.require_answer(connect(AdminClient, config, errors), config, timeout_s)
+
+
+def require_usable(config: BusConfig) -> None:
+    """Return when a client can be made with the connection's properties; asks the cluster nothing.
+
+    Raises ConfigError naming the property that it does not take.
+    """
+    from confluent_kafka.admin import AdminClient
+
+    connect(AdminClient, config, ClientErrors())

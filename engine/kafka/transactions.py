@@ -94,7 +94,9 @@ class Transactions:
                     if e.args[0].code() != e.args[0]._STATE:
                         raise _Refused(output, e) from e
                     break  # a record before this one failed; the next call tells which, and why
-            _repeated(deadline, producer.send_offsets_to_transaction, sent, membership)
+            # Once, whatever the error says of repeating it: after one that had no answer the next call on
+            # this producer may never return (librdkafka 2.16.0, issue 5456).
+            producer.send_offsets_to_transaction(sent, membership, TIMEOUT_S)
             # Waits for all records. One that cannot be delivered makes it fail: no reports are needed.
             _repeated(deadline, producer.commit_transaction)
             self._open = False
@@ -102,9 +104,9 @@ class Transactions:
             self._abort(e.error, f"a record of {e.output.topic!r} was refused: {_told(e.error)}", e)
         except KafkaException as e:
             error = e.args[0]
-            # After a refused authentication the next send_offsets of this producer never returns
-            # (librdkafka 2.16.0, measured for 100 s past its timeout), so that is no case for an abort.
-            if error.txn_requires_abort() and error.code() != error._AUTHENTICATION:
+            # An error of the client's own (below zero: timed out, no connection, not let in) leaves a request
+            # without an answer, and the next send_offsets of such a producer may never return.
+            if error.txn_requires_abort() and error.code() > 0:
                 self._abort(error, _told(error), e)
             # Fatal, fenced, timed out or unknown: only new clients and the committed offset tell.
             raise UnreachableError(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import random
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,8 +20,8 @@ from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock.engine.bus import Batch, Committed, End, Output, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import EngineError, LostRange, TransactionAborted
-from interlock.engine.kafka import transactions
+from interlock.engine.errors import EngineError, LostRange, TransactionAborted, UnreachableError
+from interlock.engine.kafka import admin, transactions
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.kafka.topics import create
 from interlock.plugin.broker import LocalBroker
@@ -27,6 +29,24 @@ from interlock.plugin.broker import LocalBroker
 from tests.chaos.proxy import API_KEYS, Proxy, Rule
 
 HOUR_S = 3600.0
+FIND_COORDINATOR = 10
+# Asks the group's coordinator, which does not answer: what librdkafka 2.16.0 makes of that can end a process.
+ASKS = """
+import sys
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import UnreachableError
+from interlock.engine.kafka import admin
+from interlock.engine.kafka.clients import ClientErrors
+admin.REQUEST_TIMEOUT_S = 2.0
+name, servers = sys.argv[1:]
+asked = admin.Admin(BusConfig(name=name, client={"bootstrap.servers": servers}), ClientErrors())
+place = admin.TopicPartition(f"{name}-event", 0)
+for question in (asked.members, lambda: asked.committed([place], stable=True)):
+    try:
+        print(question())
+    except UnreachableError as e:
+        print("UnreachableError")
+"""
 
 
 class Place:
@@ -176,11 +196,11 @@ def test_a_commit_that_arrives_after_its_producer_was_given_up_commits_nothing(p
     bus, member = place.member()
     place.commit(bus, member, 1)
     rule = place.rule("late", "EndTxn", delay_s=6.0)
-    rule.most = 1
     with pytest.raises(EngineError):
         finished(lambda: place.commit(bus, member, 2))
     bus.close()
-    assert rule.hits == 1
+    assert rule.hits
+    place.obey()  # what is put aside already still comes late
     other, member = place.member()
     assert place.committed(other) == 1
     number = 2
@@ -213,9 +233,10 @@ def test_a_transaction_whose_requests_are_lost_does_not_hang_and_leaves_nothing_
     place.obey()
     finished(bus.close)
     other, member = place.member()
-    assert place.committed(other) == 1
+    reached = place.committed(other)
+    assert reached == 1 or (reached == 2 and api == "EndTxn"), "only the commit itself may have been heard"
     place.commit(other, member, 3)
-    assert place.written(other) == [b"1", b"3"]
+    assert place.written(other) == [*[b"1", b"2"][:reached], b"3"]
 
 
 def test_a_bus_whose_broker_says_nothing_any_more_can_be_closed(place: Place) -> None:
@@ -227,6 +248,40 @@ def test_a_bus_whose_broker_says_nothing_any_more_can_be_closed(place: Place) ->
         finished(lambda: place.commit(bus, member, 1))
     finished(reader.close)
     finished(bus.close)
+
+
+def test_a_question_without_an_answer_does_not_end_the_process(place: Place) -> None:
+    rule = place.proxy.add(Rule("black-hole", time.monotonic() + HOUR_S, apis=frozenset({FIND_COORDINATOR})))
+    try:
+        arguments = [place.config.name, place.config.bootstrap_servers]
+        asking = subprocess.run(
+            [sys.executable, "-c", ASKS, *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        rule.until = 0.0
+    assert asking.returncode == 0
+    assert asking.stdout.splitlines() == ["frozenset()", "UnreachableError"]
+
+
+def test_offsets_that_could_not_be_asked_for_are_an_error_and_no_number(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admin, "REQUEST_TIMEOUT_S", 2.0)
+    bus, _ = place.member()
+    assert bus.end_offsets([place.source]) == {place.source: 0}
+    assert bus.offsets_since([place.source], 0) == {place.source: None}
+    place.rule("black-hole")
+    for question in (
+        lambda: bus.start_offsets([place.source]),
+        lambda: bus.end_offsets([place.source]),
+        lambda: bus.offsets_since([place.source], 0),
+    ):
+        with pytest.raises(UnreachableError):
+            finished(question)
 
 
 def test_a_member_that_was_cut_off_cannot_commit_what_it_polled_before(place: Place) -> None:

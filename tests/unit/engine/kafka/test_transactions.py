@@ -76,14 +76,23 @@ def test_what_the_group_would_not_fence_is_not_sent(
     assert made[0].calls == []
 
 
-@pytest.mark.parametrize("step", ["offsets", "commit"])
-def test_a_retriable_error_repeats_the_call_alone(
-    bus: Transactions, made: list[FakeProducer], step: str
+def test_a_retriable_error_of_the_commit_repeats_that_call_alone(
+    bus: Transactions, made: list[FakeProducer]
 ) -> None:
-    made[0].fails[step] = [failure(KafkaError._TIMED_OUT, retriable=True)] * 2
+    made[0].fails["commit"] = [failure(KafkaError._TIMED_OUT, retriable=True)] * 2
     bus.commit(OUTPUTS, OFFSETS, MEMBER)
-    at = WELL.index(step)
-    assert made[0].calls == [*WELL[:at], step, step, *WELL[at:]]
+    assert made[0].calls == [*WELL, "commit", "commit"]
+
+
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._AUTHENTICATION])
+@pytest.mark.parametrize(("retriable", "abort"), [(True, False), (False, True)])
+def test_a_producer_whose_offsets_had_no_answer_is_not_used_again(
+    bus: Transactions, made: list[FakeProducer], code: int, retriable: bool, abort: bool
+) -> None:
+    made[0].fails["offsets"] = [failure(code, retriable=retriable, abort=abort)]
+    with pytest.raises(UnreachableError):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    assert made[0].calls == WELL[:-1]
 
 
 def test_a_commit_without_an_answer_is_unknown_and_never_called_aborted(
@@ -97,7 +106,7 @@ def test_a_commit_without_an_answer_is_unknown_and_never_called_aborted(
 
 
 @pytest.mark.parametrize(
-    "code", [KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError._TIMED_OUT]
+    "code", [KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.MSG_SIZE_TOO_LARGE]
 )
 def test_an_error_that_asks_for_an_abort_gets_one_and_the_bus_goes_on(
     bus: Transactions, made: list[FakeProducer], code: int
