@@ -16,6 +16,7 @@ from ..engine.config import BusConfig
 from ..engine.errors import ConfigError
 from .payload import Payload
 from .settings import bus_config
+from .stats import airflow_stats
 
 if TYPE_CHECKING:
     from ..engine.notices import Notice
@@ -82,7 +83,7 @@ class EventTrigger(BaseTrigger):
         from ..engine.runtime import Runtime
         from ..engine.waits import Delivery
 
-        runtime = Runtime.of(await self._bus_config())
+        runtime = Runtime.of(await self._bus_config(), airflow_stats())
         registration = Registration.of(self.subscription, from_json(self.condition), self.key, self.since_ms)
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[Delivery | Notice] = asyncio.Queue()

@@ -16,12 +16,18 @@ def get_cli_commands() -> list[CLICommand]:
     """The group `interlock`; Airflow finds this function through the provider info."""
     from airflow.cli.cli_config import GroupCommand
 
-    from . import broker, dead_letters, topics
+    from . import broker, dead_letters, engine, health, topics
 
     return [
         GroupCommand(
             name="interlock",
             help="Event conditions on Kafka",
-            subcommands=(broker.command(), topics.command(), dead_letters.command()),
+            subcommands=(
+                broker.command(),
+                topics.command(),
+                dead_letters.command(),
+                health.command(),
+                engine.command(),
+            ),
         )
     ]

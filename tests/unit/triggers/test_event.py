@@ -101,7 +101,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Any:
             return True
 
         @classmethod
-        def of(cls, config: Any) -> FakeRuntime:
+        def of(cls, config: Any, sink: Any) -> FakeRuntime:
             assert (config.name, config.deployment) == ("b", "d")
             return cls()
 

@@ -1,0 +1,197 @@
+"""Health of a bus, as the cluster tells it: whoever asks needs no engine of its own.
+
+`examine` gives what there is, and a sentence for each thing that is wrong, with what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from .bus import Topic, TopicPartition
+from .config import KINDS, BusConfig
+from .errors import RecordError, TopicsError
+from .kafka.admin import Admin, Member
+from .kafka.clients import ClientErrors
+from .kafka.topics import check, read_registry
+from .positions import Position, positions
+from .protocol.ownership import RESUME
+from .protocol.registry import Registry
+from .records import VERSION, OffsetMetadata, decode_json
+
+# Of what a source topic holds, the share that is unread: beyond it retention is about to pass the engine.
+RETENTION_IN_DANGER: Final = 0.8
+
+
+@dataclass
+class Health:
+    """A bus at one moment. `problems` is empty when all is well; the rest is plain data, ready for JSON."""
+
+    bus: str
+    cluster: str
+    problems: list[str] = field(default_factory=list)
+    format: dict[str, Any] = field(default_factory=dict)
+    engines: list[dict[str, Any]] = field(default_factory=list)
+    partitions: list[dict[str, Any]] = field(default_factory=list)
+    registrations: dict[str, Any] = field(default_factory=dict)
+    dead_letters_at_most: int | None = None  # control records count
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def examine(config: BusConfig) -> Health:
+    """Ask the cluster. Raises UnreachableError when it does not answer."""
+    health = Health(config.name, config.bootstrap_servers)
+    try:
+        check(config)
+    except TopicsError as e:
+        health.problems += e.problems
+    admin = Admin(config, ClientErrors())
+    topics = admin.topics([config.topic(kind) for kind in KINDS])
+    if any(topics[config.topic(kind)] is None for kind in ("event", "trigger", "subscription")):
+        return health
+    try:
+        registry = read_registry(config)
+    except RecordError as e:  # a bus of a later version
+        health.problems.append(str(e))
+        return health
+    _look_at_format(health, config, registry)
+    _look_at_registrations(health, registry)
+    members = admin.group_members()
+    found = positions(admin, config, () if registry.bus is None else registry.bus.topics)
+    _look_at_engines(health, config, registry, members)
+    _look_at_partitions(health, config, registry, members, found)
+    dead_letters = config.topic("dead-letter")
+    if (topic := topics[dead_letters]) is not None:
+        partitions = [TopicPartition(dead_letters, number) for number in range(topic.partitions)]
+        low, end = admin.start_offsets(partitions), admin.end_offsets(partitions)
+        health.dead_letters_at_most = sum(end[tp] - low[tp] for tp in partitions)
+    _look_for_alterations(health, config, registry, topics)
+    return health
+
+
+def _look_at_format(health: Health, config: BusConfig, registry: Registry) -> None:
+    if registry.bus is None:
+        health.problems.append(
+            f"Bus {config.name!r} has no bus record. Run: airflow interlock topics create --bus {config.name}"
+        )
+    health.format = {"written": registry.format, "latest": VERSION}
+
+
+def _look_for_alterations(
+    health: Health, config: BusConfig, registry: Registry, topics: Mapping[str, Topic | None]
+) -> None:
+    """Internal topics that are not what the bus was made with."""
+    if registry.bus is None:
+        return
+    for kind in KINDS:
+        name = config.topic(kind)
+        topic = topics[name]
+        if topic is None:  # said by the check
+            continue
+        if kind != "event" and registry.bus.topic_ids.get(kind, topic.id) != topic.id:
+            health.problems.append(
+                f"Topic {name!r} was deleted and made again: what it held is lost. Make a bus of another "
+                "name, and let the waits register there."
+            )
+        elif kind in ("trigger", "state", "action") and topic.partitions != registry.bus.partitions:
+            health.problems.append(
+                f"Topic {name!r} has {topic.partitions} partitions, and the bus was made with "
+                f"{registry.bus.partitions}: no engine works on it. Make a bus of another name."
+            )
+
+
+def _look_at_registrations(health: Health, registry: Registry) -> None:
+    all_of_them = registry.between(0, registry.position)
+    one_shot = sum(1 for each in all_of_them if each.one_shot)
+    oldest = min(all_of_them, key=lambda each: each.timestamp_ms, default=None)
+    health.registrations = {
+        "one_shot": one_shot,
+        "durable": len(all_of_them) - one_shot,
+        "oldest": None if oldest is None else oldest.registration.subscription,
+        "oldest_since": None if oldest is None else _moment(oldest.timestamp_ms),
+    }
+
+
+def _look_at_engines(health: Health, config: BusConfig, registry: Registry, members: list[Member]) -> None:
+    health.engines = [
+        {"engine": member.name, "host": member.host, "partitions": len(member.partitions)}
+        for member in sorted(members, key=lambda member: member.name)
+    ]
+    if not members and len(registry):
+        health.problems.append(
+            f"{len(registry)} registrations are in force, and no engine is a member of group "
+            f"{config.group!r}. Start a triggerer, or run: airflow interlock engine --bus {config.name}"
+        )
+
+
+def _look_at_partitions(
+    health: Health,
+    config: BusConfig,
+    registry: Registry,
+    members: list[Member],
+    found: list[Position],
+) -> None:
+    owners = {tp: member.name for member in members for tp in member.partitions}
+    trigger = config.topic("trigger")
+    for position in found:
+        tp, committed = position.tp, position.committed
+        lost = what_is_lost(position, registry)
+        if lost is not None and registry.resumption(tp) is None:
+            health.problems.append(
+                f"{tp} is not read: {lost} Go on with: "
+                f"{RESUME.format(topic=tp.topic, partition=tp.partition)}"
+            )
+        if members and tp not in owners:
+            health.problems.append(
+                f"{tp} is assigned to no engine. That is normal for a moment after an engine joined or left, "
+                "and after partitions were added: look again in half a minute."
+            )
+        # The engine itself deletes what it has read of the trigger topic.
+        if lost is None and tp.topic != trigger and position.retention_used > RETENTION_IN_DANGER:
+            health.problems.append(
+                f"{tp}: {position.lag} of the {position.end - position.low} records that its topic holds are "
+                "unread, and retention removes the oldest. Add engines, or raise the topic's retention."
+            )
+        health.partitions.append(
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "low": position.low,
+                "committed": None if committed is None else committed.offset,
+                "end": position.end,
+                "lag": position.lag,
+                "above_low": None if committed is None else committed.offset - position.low,
+                "engine": owners.get(tp),
+                "state": "stopped" if lost is not None else "ok" if committed is not None else "new",
+            }
+        )
+
+
+def what_is_lost(position: Position, registry: Registry) -> str | None:
+    """Why the owner of this partition must stop; None where it can go on."""
+    committed, tp = position.committed, position.tp
+    if committed is None:
+        if tp in registry.sources:
+            return "the group's committed offset is gone (groups without members lose theirs)."
+        return None
+    if committed.metadata:
+        metadata = decode_json(OffsetMetadata, committed.metadata, f"The committed offset of {tp}")
+        if metadata.t not in ("", position.topic.id):
+            return "its topic was deleted and made again; what was committed is of the old one."
+    if committed.offset < position.low:
+        return (
+            f"records {committed.offset} to {position.low - 1} were removed before they were read "
+            "(retention)."
+        )
+    if committed.offset > position.end:
+        return f"the committed offset {committed.offset} lies beyond its end {position.end}."
+    return None
+
+
+def _moment(timestamp_ms: int) -> str:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,79 @@
+"""`airflow interlock health`: how a bus is, as its cluster tells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .console import bus_arguments, bus_of, or_exit, say, show
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from airflow.cli.cli_config import ActionCommand
+
+    from ...engine.health import Health
+
+
+def command() -> ActionCommand:
+    from airflow.cli.cli_config import ActionCommand, lazy_load_command
+
+    return ActionCommand(
+        name="health",
+        help="Tell how a bus is, and what is wrong",
+        description=(
+            "Asks the cluster: topics, engines and their partitions, positions and lag, registrations, dead "
+            "letters. Exits with 1 and a sentence for each thing that is wrong."
+        ),
+        func=lazy_load_command("interlock.plugin.commands.health.run"),
+        args=bus_arguments(),
+    )
+
+
+def run(args: Namespace) -> None:
+    """Show all there is; exit 1 after a sentence for each thing that is wrong."""
+    from ...engine.health import examine
+
+    problems: list[str] = []
+
+    def work() -> None:
+        health = examine(bus_of(args))
+        problems.extend(health.problems)
+        if args.output in ("json", "yaml"):
+            _print_whole(health, args.output)
+            return
+        show(args, [_summary(health)])
+        for rows in (health.engines, health.partitions):
+            if rows:
+                show(args, rows)
+
+    or_exit("health", work)
+    for problem in problems:
+        say(problem)
+    if problems:
+        raise SystemExit(1)
+
+
+def _print_whole(health: Health, output: str) -> None:
+    """One object, its numbers numbers: rows are printed as text."""
+    from dataclasses import asdict
+
+    from airflow.cli.simple_table import AirflowConsole
+
+    console, whole = AirflowConsole(), {"ok": health.ok, **asdict(health)}
+    (console.print_as_json if output == "json" else console.print_as_yaml)(whole)
+
+
+def _summary(health: Health) -> dict[str, Any]:
+    registrations, form = health.registrations, health.format
+    return {
+        "bus": health.bus,
+        "cluster": health.cluster,
+        "state": "ok" if health.ok else f"{len(health.problems)} problems",
+        "format": f"{form['written']} of {form['latest']}" if form else "",
+        "one-shot": registrations.get("one_shot", ""),
+        "durable": registrations.get("durable", ""),
+        "oldest": " since ".join(
+            filter(None, (registrations.get("oldest"), registrations.get("oldest_since")))
+        ),
+        "dead letters": "" if health.dead_letters_at_most is None else f"<= {health.dead_letters_at_most}",
+    }

@@ -1,0 +1,147 @@
+"""Health as the cluster tells it, on a bus that is well and on one that is not."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka.admin import AdminClient
+from interlock import event
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import UnreachableError
+from interlock.engine.health import examine
+from interlock.engine.metrics import Publisher
+from interlock.engine.runtime import run_engine
+from interlock.engine.telling import Account
+
+PAIR = event("a") & event("b")
+
+
+def row(health: Any, topic: str, partition: int) -> dict[str, Any]:
+    [found] = [p for p in health.partitions if (p["topic"], p["partition"]) == (topic, partition)]
+    return found
+
+
+def test_a_bus_that_is_well_shows_engines_positions_and_registrations(bench: Any, eventually: Any) -> None:
+    with bench.engine(), bench.waiting() as waiting:
+        waiting("half", PAIR)
+        done = waiting("done", event("a"))
+        _, partition, offset = bench.emit("a")
+        done.firing()
+        topic = bench.config.topic("event")
+        health = eventually(
+            "all is read",
+            lambda: (h := examine(bench.config)).ok and not row(h, topic, partition)["lag"] and h,
+        )
+        assert [engine["partitions"] for engine in health.engines] == [8]
+        assert {p["engine"] for p in health.partitions} == {health.engines[0]["engine"]}
+        assert row(health, topic, partition)["committed"] == offset + 1
+        assert row(health, topic, partition)["state"] == "ok"
+        assert health.registrations["one_shot"] == 2
+        assert health.registrations["oldest"] == "half"
+        assert health.dead_letters_at_most == 0
+        assert health.format == {"written": 2, "latest": 2}
+        msgspec.json.encode(health)
+
+
+def test_registrations_without_an_engine_are_a_problem_and_a_bus_without_either_is_none(
+    bench: Any, eventually: Any
+) -> None:
+    assert examine(bench.config).ok
+    with bench.waiting() as waiting:
+        waiting("w", PAIR)
+        [problem] = eventually("it is registered", lambda: examine(bench.config).problems)
+    assert "1 registrations are in force, and no engine is a member" in problem
+    assert "airflow interlock engine" in problem
+
+
+def test_a_range_that_retention_took_is_named_with_the_command_that_goes_on(
+    bench: Any, eventually: Any
+) -> None:
+    topic = bench.config.topic("event")
+    with bench.engine(), bench.waiting() as waiting:
+        wait = waiting("w", event("a"))
+        _, partition, _ = bench.emit("a", partitionkey="p")
+        wait.firing()
+        eventually(
+            "the offset is committed", lambda: row(examine(bench.config), topic, partition)["committed"] == 1
+        )
+    bench.emit("a", partitionkey="p")
+    bench.emit("a", partitionkey="p")
+    assert row(examine(bench.config), topic, partition)["lag"] == 2
+    bench.delete_records("event")
+    health = examine(bench.config)
+    [problem] = [p for p in health.problems if "retention" in p]
+    assert f"{topic}[{partition}] is not read: records 1 to 2 were removed" in problem
+    assert f"airflow interlock topics resume {topic} {partition} --from" in problem
+    assert row(health, topic, partition)["state"] == "stopped"
+
+
+def test_offsets_that_the_group_lost_are_named(bench: Any, eventually: Any) -> None:
+    with bench.engine():
+        eventually(
+            "all partitions are in use",
+            lambda: all(p["state"] == "ok" for p in examine(bench.config).partitions),
+        )
+    admin = AdminClient(dict(bench.config.client))
+    eventually("the group is empty", lambda: not examine(bench.config).engines)
+    [future] = admin.delete_consumer_groups([bench.config.group]).values()
+    future.result()
+    problems = examine(bench.config).problems
+    assert len([p for p in problems if "the group's committed offset is gone" in p]) == 8
+
+
+def test_a_missing_topic_is_named_and_a_cluster_that_does_not_answer_raises(
+    bench: Any, unique_name: Any
+) -> None:
+    other = BusConfig(name=unique_name("none"), client=bench.config.client)
+    health = examine(other)
+    assert any("airflow interlock topics create" in problem for problem in health.problems)
+    assert not health.partitions
+    nowhere = BusConfig(client={"bootstrap.servers": "127.0.0.1:1"})
+    with pytest.raises(UnreachableError):
+        examine(nowhere)
+
+
+class Sink:
+    """Keeps the last gauge of each name, and the sum of each counter."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+
+    def incr(self, stat: str, count: int, *, tags: dict[str, str]) -> None:
+        self.values[stat] = self.values.get(stat, 0) + count
+
+    def gauge(self, stat: str, value: float, *, tags: dict[str, str]) -> None:
+        self.values[stat] = value
+
+    def timing(self, stat: str, dt: float, *, tags: dict[str, str]) -> None:
+        self.values[stat] = dt
+
+
+def test_metrics_tell_what_an_engine_did_and_how_far_the_group_is(bench: Any, eventually: Any) -> None:
+    stop, account, sink = threading.Event(), Account(), Sink()
+    publisher = Publisher(sink, account, dict, lambda: bench.config)
+    engine = threading.Thread(target=run_engine, args=(bench.config, stop), kwargs={"account": account})
+    engine.start()
+    try:
+        with bench.waiting() as waiting:
+            waiting("half", PAIR)
+            wait = waiting("w", event("a"))
+            bench.emit("a", partitionkey="p")
+            wait.firing()
+            eventually("a half-met condition is counted", lambda: account.size.open_keys == 1)
+    finally:
+        stop.set()
+        engine.join(30)
+    for _ in range(3):
+        bench.emit("a", partitionkey="p")
+    publisher.publish()
+    assert sink.values["interlock.source_lag"] == 3
+    assert sink.values["interlock.retention_used"] == 0.75
+    assert sink.values["interlock.fired"] == 1
+    assert sink.values["interlock.matched"] == 2
+    assert sink.values["interlock.transaction_time"] > 0
+    assert sink.values["interlock.firing_latency"] > 0

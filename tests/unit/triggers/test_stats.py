@@ -1,0 +1,54 @@
+"""Airflow's metrics as a sink: what its own set-up is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.observability import stats
+from interlock.triggers.stats import airflow_stats
+
+
+class Backend:
+    """Takes the place of StatsD or OpenTelemetry."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[Any, ...]] = []
+
+    def incr(self, stat: str, count: int = 1, rate: float = 1, *, tags: Any = None) -> None:
+        self.taken.append(("incr", stat, count, tags))
+
+    def gauge(
+        self, stat: str, value: float, rate: float = 1, delta: bool = False, *, tags: Any = None
+    ) -> None:
+        self.taken.append(("gauge", stat, value, tags))
+
+    def timing(self, stat: str, dt: Any, *, tags: Any = None) -> None:
+        self.taken.append(("timing", stat, dt, tags))
+
+
+@pytest.fixture
+def backend() -> Iterator[Backend]:
+    made: Any = Backend()
+    stats.initialize(factory=lambda: made, export_legacy_names=True)
+    yield made
+    from airflow._shared.observability.metrics.base_stats_logger import NoStatsLogger
+
+    stats.initialize(factory=NoStatsLogger, export_legacy_names=False)
+
+
+def test_what_the_triggerer_has_set_up_takes_the_metrics_and_gauges_name_their_host(
+    backend: Backend,
+) -> None:
+    sink = airflow_stats()
+    assert sink is not None
+    tags = {"bus": "b", "deployment": "d"}
+    sink.incr("interlock.consumed", 7, tags=tags)
+    sink.gauge("interlock.open_keys", 3, tags=tags)
+    sink.timing("interlock.transaction_time", 12.5, tags=tags)
+    assert backend.taken[0] == ("incr", "interlock.consumed", 7, tags)
+    assert backend.taken[2] == ("timing", "interlock.transaction_time", 12.5, tags)
+    kind, name, value, gauge_tags = backend.taken[1]
+    assert (kind, name, value) == ("gauge", "interlock.open_keys", 3)
+    assert gauge_tags["hostname"]
