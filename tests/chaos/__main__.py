@@ -120,11 +120,11 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             _torment(args, pool, load, say)
             say(f"the load ends after {load.told.emitted} events; {pool.done.kills} kills")
             _until(load.stop, pool)
-            settled = _meanwhile(lambda: oracle.ask("settle", SETTLE_S), pool)
+            settled = _meanwhile(lambda: oracle.ask("settle", 20 if args.plant else SETTLE_S), pool)
             if not settled["settled"]:
                 say(f"not settled: {settled['why']}")
             load.close()
-            verdict = _meanwhile(lambda: oracle.ask("judge", LEAKS_S), pool)
+            verdict = _meanwhile(lambda: oracle.ask("judge", 5 if args.plant else LEAKS_S), pool)
         finally:
             pool.stop()
             oracle.close()
