@@ -12,6 +12,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from .errors import BrokerError
+from .jars import KAFKA_VERSION
 from .node import LocalBroker
 
 
@@ -20,9 +21,10 @@ def run(args: Namespace) -> None:
     # SIGTERM as Ctrl-C: also while jars are fetched or the node starts, nothing is left behind
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     directory = _temporary() if args.ephemeral else _directory(args.directory)
-    broker = LocalBroker(directory, port=args.port, report=_say)
+    version = args.kafka_version or KAFKA_VERSION
+    broker = LocalBroker(directory, port=args.port, version=version, report=_say)
     try:
-        _say(f"Starting a Kafka broker, data in {directory}.")
+        _say(f"Starting a Kafka {version} broker, data in {directory}.")
         broker.start()
         for line in _introduction(broker):
             _say(line)

@@ -1,7 +1,7 @@
 """The broker's jars: fetched once into the user's cache, verified before every start.
 
-kafka-4.3.0.sha512 names each jar by Maven coordinates and checksum. It is the whole truth: Ivy, which
-ships inside PySpark, fetches exactly these, and the class path holds exactly these.
+kafka-<version>.sha512 names each jar of a broker by Maven coordinates and checksum. It is the whole truth:
+Ivy, which ships inside PySpark, fetches exactly these, and the class path holds exactly these.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xml.sax.saxutils import quoteattr
 from .errors import BrokerError
 
 KAFKA_VERSION = "4.3.0"
-CHECKSUMS = Path(__file__).with_name(f"kafka-{KAFKA_VERSION}.sha512")
+_HERE = Path(__file__).parent
 NEEDED_BYTES = 150 * 2**20  # twice the jars (Ivy keeps a copy while it works), and room to spare
 FETCH_TIMEOUT_S = 900.0
 SILENCE_S = 120.0  # Ivy prints dots while a jar comes; a connection that nobody answers prints nothing
@@ -64,22 +64,43 @@ def read_checksums(path: Path) -> tuple[Jar, ...]:
     return tuple(jars)
 
 
-def cache_directory() -> Path:
-    """Where the jars are kept: `interlock/kafka-4.3.0` under XDG_CACHE_HOME, or under ~/.cache."""
+def versions() -> list[str]:
+    """The versions of Kafka whose jars are listed, the oldest first."""
+    found = (path.stem.removeprefix("kafka-") for path in _HERE.glob("kafka-*.sha512"))
+    return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+
+
+def checksums_of(version: str) -> Path:
+    """The checksum file of a version; BrokerError for one that is not listed."""
+    known = versions()
+    if version not in known:
+        raise BrokerError(f"There is no list of the jars of Kafka {version}, only of {', '.join(known)}.")
+    return _HERE / f"kafka-{version}.sha512"
+
+
+def cache_directory(version: str = KAFKA_VERSION) -> Path:
+    """Where the jars are kept: `interlock/kafka-<version>` under XDG_CACHE_HOME, or under ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "interlock" / f"kafka-{KAFKA_VERSION}"
+    return Path(base) / "interlock" / f"kafka-{version}"
 
 
-def class_path(java: str, report: Report, directory: Path | None = None, checksums: Path = CHECKSUMS) -> str:
+def class_path(
+    java: str,
+    report: Report,
+    directory: Path | None = None,
+    checksums: Path | None = None,
+    *,
+    version: str = KAFKA_VERSION,
+) -> str:
     """The broker's class path, of verified jars; fetches them first when `directory` does not exist.
 
     report: gets a line now and then while jars are fetched (about 45 MB, 15 s on a good line).
-    Raises BrokerError when a jar is wrong or missing, or cannot be fetched.
+    Raises BrokerError when the version is not listed, or a jar is wrong or missing, or cannot be fetched.
     """
-    directory = cache_directory() if directory is None else directory
-    jars = read_checksums(checksums)
+    jars = read_checksums(checksums_of(version) if checksums is None else checksums)
+    directory = cache_directory(version) if directory is None else directory
     if not directory.is_dir():
-        _fetch(java, jars, directory, report)
+        _fetch(java, jars, directory, report, version)
     _verify(jars, directory)
     return os.pathsep.join(str(directory / jar.name) for jar in jars)
 
@@ -105,7 +126,7 @@ def _verify(jars: tuple[Jar, ...], directory: Path) -> None:
         )
 
 
-def _fetch(java: str, jars: tuple[Jar, ...], directory: Path, report: Report) -> None:
+def _fetch(java: str, jars: tuple[Jar, ...], directory: Path, report: Report, version: str) -> None:
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with Path(f"{directory}.lock").open("w") as lock:
@@ -123,7 +144,7 @@ def _fetch(java: str, jars: tuple[Jar, ...], directory: Path, report: Report) ->
                     f"{NEEDED_BYTES // 2**20} MiB are needed. Make room, or set XDG_CACHE_HOME."
                 )
             with tempfile.TemporaryDirectory(prefix="fetch-", dir=directory.parent) as work:
-                _run_ivy(java, jars, Path(work), report)
+                _run_ivy(java, jars, Path(work), report, version)
                 _verify(jars, Path(work) / "jars")
                 # appears whole or not at all
                 (Path(work) / "jars").rename(directory)
@@ -132,11 +153,11 @@ def _fetch(java: str, jars: tuple[Jar, ...], directory: Path, report: Report) ->
     report(f"Verified {len(jars)} jars; they are kept in {directory}.")
 
 
-def _run_ivy(java: str, jars: tuple[Jar, ...], work: Path, report: Report) -> None:
+def _run_ivy(java: str, jars: tuple[Jar, ...], work: Path, report: Report, version: str) -> None:
     (work / "settings.xml").write_text(_SETTINGS, encoding="utf-8")
     (work / "ivy.xml").write_text(_ivy_module(jars), encoding="utf-8")
     report(
-        f"Fetching Apache Kafka {KAFKA_VERSION} and what it needs from Maven Central "
+        f"Fetching Apache Kafka {version} and what it needs from Maven Central "
         f"({len(jars)} jars, about 45 MB, once)."
     )
     command = [

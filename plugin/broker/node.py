@@ -21,7 +21,7 @@ from ...engine.config import BusConfig
 from ...engine.errors import UnreachableError
 from ...engine.kafka.reachability import require_answer
 from .errors import BrokerError
-from .jars import Report, class_path
+from .jars import KAFKA_VERSION, Report, class_path
 from .java import find_java
 
 LEAST_FREE_BYTES = 256 * 2**20  # a segment of each internal topic, and a development day's data
@@ -65,6 +65,7 @@ class LocalBroker:
     directory: where topics (`data/`) and logs (`logs/`) live; a broker started on it again has its topics.
     port: 0 takes a free one at the first start and keeps it.
     properties: more lines of server.properties; they win.
+    version: of Kafka, one of `jars.versions()`; a directory is for the version that began it, or a later one.
     report: gets a line about what takes time (fetching jars); stderr by default.
 
     As a context manager it starts and stops the node. The node ends with the process that started it,
@@ -78,12 +79,14 @@ class LocalBroker:
         host: str = "127.0.0.1",
         properties: Mapping[str, str] | None = None,
         *,
+        version: str = KAFKA_VERSION,
         report: Report = _to_stderr,
     ) -> None:
         self.directory = Path(directory).absolute()
         self.port = port
         self.host = host
         self.properties = dict(properties or {})
+        self.version = version
         self.log = self.directory / "logs" / "broker.log"
         self._console = self.directory / "logs" / "console.log"
         self._report = report
@@ -111,7 +114,7 @@ class LocalBroker:
         if self.pid is not None:
             raise BrokerError(f"The broker at {self.bootstrap_servers} runs already.")
         java = find_java()
-        jars = class_path(java, self._report)
+        jars = class_path(java, self._report, version=self.version)
         self._prepare_directory()
         with self._locked_directory() as lock:
             self._start(java, jars, lock)

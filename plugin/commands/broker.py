@@ -32,5 +32,11 @@ def command() -> ActionCommand:
                 action="store_true",
                 help="keep nothing: a temporary directory, removed at the end",
             ),
+            Arg(
+                ("--kafka-version",),
+                metavar="VERSION",
+                help="version of Apache Kafka, of those whose jars Interlock lists (default: the newest of "
+                "them); a directory is for the version that began it, or a later one",
+            ),
         ),
     )

@@ -9,7 +9,14 @@ from pathlib import Path
 import psutil
 import pytest
 from interlock.plugin.broker import BrokerError, jars
-from interlock.plugin.broker.jars import CHECKSUMS, cache_directory, class_path, read_checksums
+from interlock.plugin.broker.jars import (
+    KAFKA_VERSION,
+    cache_directory,
+    checksums_of,
+    class_path,
+    read_checksums,
+    versions,
+)
 
 NO_JAVA = "no java is run here"
 
@@ -98,11 +105,18 @@ def test_a_fetched_jar_with_another_checksum_is_not_kept(checksums: Path, tmp_pa
     assert not cache.exists()
 
 
-def test_the_list_in_the_package_names_each_jar_once_with_a_whole_checksum() -> None:
-    listed = read_checksums(CHECKSUMS)
+@pytest.mark.parametrize("version", versions())
+def test_a_list_in_the_package_names_each_jar_once_with_a_whole_checksum(version: str) -> None:
+    listed = read_checksums(checksums_of(version))
     assert len({jar.name for jar in listed}) == len(listed)
     assert all(len(bytes.fromhex(jar.sha512)) == 64 for jar in listed)
-    assert {"kafka_2.13-4.3.0.jar", "log4j-slf4j-impl-2.25.4.jar"} <= {jar.name for jar in listed}
+    assert {f"kafka_2.13-{version}.jar", "log4j-slf4j-impl-2.25.4.jar"} <= {jar.name for jar in listed}
+
+
+def test_a_version_that_is_not_listed_is_refused_with_those_that_are() -> None:
+    assert versions() == ["3.3.2", KAFKA_VERSION]
+    with pytest.raises(BrokerError, match=r"no list of the jars of Kafka 2\.8\.2, only of 3\.3\.2, 4\.3\.0"):
+        class_path(NO_JAVA, print, version="2.8.2")
 
 
 def test_the_cache_is_under_xdg_cache_home_else_under_the_home(
