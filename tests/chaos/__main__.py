@@ -23,6 +23,7 @@ import msgspec
 from confluent_kafka.admin import AdminClient, NewTopic
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import bus_record, create, write_bus_record
+from interlock.plugin.broker.jars import KAFKA_VERSION, versions
 
 from .cluster import Cluster
 from .faults import QUOTAS, Pool, schedule
@@ -103,7 +104,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         listed=not args.untimed,
     )
     name = f"chaos-{args.seed}"
-    with Cluster(folder / "broker") as cluster:
+    with Cluster(folder / "broker", args.broker) as cluster:
         config = BusConfig(name=name, client={"bootstrap.servers": cluster.direct})
         create(config, partitions=sweep["partitions"])
         _make_orders(config)
@@ -134,6 +135,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return {
         "seconds": args.seconds,
         "seed": args.seed,
+        "broker": args.broker,
         **{key: verdict[key] for key in ("events", "firings")},
         "kills": pool.done.kills,
         "kills_by_step": dict(pool.done.kills_by_step),
@@ -234,6 +236,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--broker", metavar="VERSION", choices=versions(), default=KAFKA_VERSION)
     parser.add_argument("--calm", action="store_true", help="load without faults")
     parser.add_argument("--untimed", action="store_true", help="one-shot waits without timers only")
     parser.add_argument("--plant", help="a fault in the engine itself, see plants.py: the run must fail")
@@ -248,7 +251,7 @@ def main() -> int:
     for line in wrong:
         print(f"chaos: FAILED: {line}", file=sys.stderr)
     if wrong:
-        again = f"make chaos SECONDS={args.seconds:g} SEED={args.seed}"
+        again = f"make chaos SECONDS={args.seconds:g} SEED={args.seed} BROKER={args.broker}"
         print(f"chaos: engines' logs are in {folder}; again: {again}", file=sys.stderr)
     elif args.keep is None:
         shutil.rmtree(folder, ignore_errors=True)

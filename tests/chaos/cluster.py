@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from interlock.plugin.broker import LocalBroker
+from interlock.plugin.broker.jars import KAFKA_VERSION
 
 from .proxy import Proxy
 
@@ -16,15 +17,17 @@ HOST = "127.0.0.1"
 class Cluster:
     """One broker and its proxy, as a context manager.
 
-    direct: bootstrap servers past the proxy; proxied: through it, whatever broker a client is sent to.
+    version: of Kafka. direct: bootstrap servers past the proxy; proxied: through it, whatever broker a client
+    is sent to.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, version: str = KAFKA_VERSION) -> None:
         plain, behind, controller, before = _free_ports(4)
         self.direct, self.proxied = f"{HOST}:{plain}", f"{HOST}:{before}"
         self.broker = LocalBroker(
             folder,
             port=plain,
+            version=version,
             properties={
                 "listeners": f"PLAINTEXT://{HOST}:{plain},PROXIED://{HOST}:{behind},"
                 f"CONTROLLER://{HOST}:{controller}",
