@@ -84,9 +84,12 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
+# Each file is one process's. The long ones come first.
+TEST_PROCESSES ?= 2
 .PHONY: test
-test: java check ## Check, then unit and integration tests (starts a real broker and Spark by itself)
-	$(PYTEST) tests/unit tests/integration
+test: java check ## Check, then all tests on TEST_PROCESSES=2 (starts real brokers and Spark by itself)
+	$(PYTEST) -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
+	  tests/integration tests/simulation tests/contract tests/unit
 
 .PHONY: test-unit
 test-unit: $(VENV)/.interlock ## Unit tests: no broker, no Java
@@ -123,10 +126,15 @@ fuzz-step: $(VENV)/.interlock
 fuzz-forms: $(VENV)/.interlock
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PY) -m tests.unit.conditions.forms.fuzz
 
+# Engines in a simulated Kafka; 10,000 worlds are among the tests.
+.PHONY: simulate
+simulate: $(VENV)/.interlock ## Search for interleavings that break the engine's protocols (SEEDS=100000, SEED=n shows one)
+	@$(PY) -m tests.simulation.hunt $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100000) --first $(or $(FIRST),10000))
+
 # Another seed is another schedule of faults and another load; without one a new seed is drawn and told.
 .PHONY: chaos
-chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults, judged from the log (SECONDS=600 SEED=n)
-	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(CHAOS)
+chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults, judged from the log (SECONDS=600 SEED=n BROKER=4.3.0)
+	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(if $(BROKER),--broker $(BROKER)) $(CHAOS)
 
 .PHONY: bench-engine
 bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=200000 SUBSCRIPTIONS=100000 KEYS=1000000 ONLY=throughput,latency)

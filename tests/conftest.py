@@ -42,8 +42,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _skipped(config: pytest.Config) -> int:
-    reporter = config.pluginmanager.getplugin("terminalreporter")
-    return len(reporter.stats.get("skipped", ()))
+    reporter = config.pluginmanager.getplugin("terminalreporter")  # a worker of a distributed run has none
+    return 0 if reporter is None else len(reporter.stats.get("skipped", ()))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -447,15 +447,10 @@ class Cluster:
         self, partitions: Iterable[TopicPartition], *, stable: bool
     ) -> dict[TopicPartition, Committed | None] | None:
         group = self.group
-        found: dict[TopicPartition, Committed | None] = {tp: group.offsets.get(tp) for tp in partitions}
-        for pending in group.pending.values():
-            for tp, (place, committed) in pending.items():
-                if tp in found:
-                    if stable:
-                        return None
-                    if place > group.written.get(tp, -1):
-                        found[tp] = committed
-        return found
+        asked = list(partitions)
+        if stable and any(tp in pending for pending in group.pending.values() for tp in asked):
+            return None
+        return {tp: group.offsets.get(tp) for tp in asked}
 
     def _complete(self) -> None:
         """When all that are left have joined, the next generation begins, with ranges of each topic."""
