@@ -178,21 +178,27 @@ def write_bus_record(config: BusConfig, record: BusRecord) -> None:
 
 def write_registry(config: BusConfig, key: bytes, value: bytes | None) -> None:
     """Write one record of the registry; UnreachableError when the cluster has not taken it."""
-    from confluent_kafka import Producer
+    from confluent_kafka import KafkaException, Producer
 
     from .clients import ClientErrors, connect
 
     errors = ClientErrors()
     refused: list[str] = []
     producer = connect(Producer, config, errors, acks="all", enable_idempotence=True)
-    producer.produce(
-        config.topic("subscription"),
-        value,
-        key,
-        partition=0,
-        on_delivery=lambda error, _: refused.append(error.str()) if error is not None else None,
-    )
-    if producer.flush(TIMEOUT_S) or refused:
+    try:
+        producer.produce(
+            config.topic("subscription"),
+            value,
+            key,
+            partition=0,
+            on_delivery=lambda error, _: refused.append(error.str()) if error is not None else None,
+        )
+        left = producer.flush(TIMEOUT_S)
+    except (KafkaException, SystemError) as e:  # SystemError: a report served while a fatal error was raised
+        fatal = e if isinstance(e, KafkaException) else e.__cause__
+        reason = fatal.args[0].str() if isinstance(fatal, KafkaException) else str(e)
+        raise UnreachableError(f"{config.describe()} does not take the bus's records: {reason}.") from e
+    if left or refused:
         raise errors.unreachable(config, *refused[:1])
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from confluent_kafka import KafkaError
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import TopicsError
-from interlock.engine.kafka.topics import TopicSpec, create, specs
+from interlock.engine.errors import TopicsError, UnreachableError
+from interlock.engine.kafka import clients
+from interlock.engine.kafka.topics import TopicSpec, create, specs, write_registry
 from interlock.engine.sizes import MAX_VALUE_BYTES
+
+from .clients import FakeProducer, failure
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 BY_NAME: dict[str, TopicSpec] = {spec.name: spec for spec in specs(CONFIG, 8)}
@@ -57,3 +63,24 @@ def test_each_required_setting_is_one_that_is_set() -> None:
 def test_a_number_of_partitions_that_makes_no_bus_is_refused(partitions: int) -> None:
     with pytest.raises(TopicsError, match=f"not {partitions}"):
         create(CONFIG, partitions=partitions)
+
+
+@pytest.mark.parametrize("within_a_report", [False, True])
+def test_a_cluster_that_takes_no_record_of_the_registry_is_told_in_its_words(
+    within_a_report: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fatal error, as of a broker without idempotent producers; it may come out of a delivery report."""
+
+    class Producer(FakeProducer):
+        def flush(self, timeout_s: float) -> int:
+            fatal = failure(KafkaError._UNSUPPORTED_FEATURE, fatal=True, reason="not supported by any broker")
+            if within_a_report:
+                raise SystemError("returned a result with an exception set") from fatal
+            raise fatal
+
+    def connect(kind: object, config: object, errors: object, **settings: Any) -> Producer:
+        return Producer(settings)
+
+    monkeypatch.setattr(clients, "connect", connect)
+    with pytest.raises(UnreachableError, match="not take the bus's records: not supported by any broker"):
+        write_registry(CONFIG, b"bus", None)
