@@ -222,7 +222,7 @@ class Engine:
                 full = outputs.full
             elif (trigger := triggers.get(tp)) is not None:
                 self._step(trigger, item, outputs, now_ms)
-                full = outputs.full or trigger.full
+                full = outputs.full
         self.stats.consumed += consumed
 
     def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> None:

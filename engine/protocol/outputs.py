@@ -33,6 +33,7 @@ class Outputs:
         self.offsets: dict[TopicPartition, Committed] = {}
         self.set_aside: set[TopicPartition] = set()  # partitions whose offsets move past a dead letter
         self._bytes = 0
+        self._expected = 0
 
     def __bool__(self) -> bool:
         return bool(self.offsets)
@@ -40,7 +41,12 @@ class Outputs:
     @property
     def full(self) -> bool:
         """Whether the rest of a batch is for the next pass."""
-        return self._bytes >= MAX_PASS_BYTES or len(self.records) >= MAX_PASS_RECORDS
+        return self._bytes >= MAX_PASS_BYTES or len(self.records) + self._expected >= MAX_PASS_RECORDS
+
+    def expect(self, records: int, size: int) -> None:
+        """So much more (bytes) will be written with the commit: states, which may change again until then."""
+        self._expected += records
+        self._bytes += size
 
     def write(self, kind: str, partition: int, key: bytes | None, value: bytes | None) -> None:
         """A record of one of the bus's topics, named by its kind."""

@@ -21,7 +21,7 @@ from ..records import (
     partition_of,
 )
 from .judge import Judge, as_it_came, wakeup_ms
-from .outputs import MAX_PASS_BYTES, MAX_PASS_RECORDS, Outputs
+from .outputs import Outputs
 from .registry import Registered, Registry
 from .stats import Stats
 from .store import Kept, Store
@@ -67,6 +67,7 @@ class TriggerTask:
         self._judge = Judge(tp, self._store, partitions, ttl_ms, stats)
         self._next = self.last
         self._forgotten: set[str] = set()  # since the last commit
+        self._told = (0, 0)  # records and bytes of this pass's states that its outputs were told of
 
     # -- recovery
 
@@ -164,6 +165,7 @@ class TriggerTask:
         source = match.source
         if len(match.targets) == 1:
             self._reach(source, match.targets, match, outputs, now_ms)
+            self._tell(outputs)
             return
         # An event may reach one registration under several keys; by its place: beside what it met of a
         # registration that was removed may stand what it met of the same one, registered again.
@@ -172,6 +174,7 @@ class TriggerTask:
             together.setdefault(target.registry_offset, []).append(target)
         for targets in together.values():
             self._reach(source, targets, match, outputs, now_ms)
+        self._tell(outputs)
 
     def _reach(
         self, source: str, targets: list[Target], match: MatchRecord, outputs: Outputs, now_ms: int
@@ -270,7 +273,8 @@ class TriggerTask:
         set_back: list[tuple[Kept, Wakeup]],
     ) -> bool:
         for due in self._store.due(until_ms):
-            if outputs.full or self.full:
+            self._tell(outputs)
+            if outputs.full:
                 return False
             kept, registered = self._store.get(due.incarnation), self._registry.get(due.incarnation)
             entry = None if kept is None else kept.get(due.key)
@@ -318,14 +322,15 @@ class TriggerTask:
         return self.applied != self.committed_applied
 
     @property
-    def full(self) -> bool:
-        """Whether the rest of a batch is for the next pass: states count when they are written only."""
-        return self._store.pending >= MAX_PASS_RECORDS or self._store.pending_bytes >= MAX_PASS_BYTES
-
-    @property
     def open_keys(self) -> int:
         """How many keys have a state."""
         return self._store.open_keys
+
+    def _tell(self, outputs: Outputs) -> None:
+        """States are written with the commit, but the pass is full when they fill it."""
+        records, size = self._store.pending, self._store.pending_bytes
+        outputs.expect(records - self._told[0], size - self._told[1])
+        self._told = (records, size)
 
     def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
         """Add the changed states, and this partition's offset, to the transaction."""
@@ -337,6 +342,7 @@ class TriggerTask:
     def committed(self) -> None:
         """The transaction of `commit_into` is committed."""
         self._store.committed()
+        self._told = (0, 0)
         self._forgotten.clear()
         self.last = self._next
         self.committed_position, self.committed_applied = self.position, self.applied
@@ -344,6 +350,7 @@ class TriggerTask:
     def rollback(self) -> None:
         """The pass had no effect: back to what is committed. What is gone from the registry stays gone."""
         self._store.rollback()
+        self._told = (0, 0)
         self.position, self.applied = self.committed_position, self.committed_applied
         self.forget(list(self._forgotten))
 

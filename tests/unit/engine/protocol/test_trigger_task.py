@@ -17,7 +17,7 @@ from interlock.conditions.seen import SEEN_MS
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import RecordError
-from interlock.engine.protocol import trigger_task
+from interlock.engine.protocol import outputs as outputs_module
 from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.registry import Registry
 from interlock.engine.protocol.stats import Stats
@@ -602,7 +602,7 @@ def test_an_abort_takes_back_what_apply_and_tick_did_and_both_can_be_done_again(
 
 
 def test_a_tick_stops_where_the_pass_is_full_and_goes_on_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trigger_task, "MAX_PASS_RECORDS", 2)
+    monkeypatch.setattr(outputs_module, "MAX_PASS_RECORDS", 4)  # each tick: a firing and a state
     log = Log()
     d = durable(log, absent(event("x", by="data.k"), "1s"))
     log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pqrst")))
