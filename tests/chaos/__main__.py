@@ -59,9 +59,17 @@ def draw(seed: int) -> dict[str, int]:
 class OracleProcess:
     """The oracle seen from outside."""
 
-    def __init__(self, servers: str, config: BusConfig) -> None:
+    def __init__(self, servers: str, config: BusConfig, folder: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.oracle", servers, config.name, config.group],
+            [
+                sys.executable,
+                "-m",
+                "tests.chaos.oracle",
+                servers,
+                config.name,
+                config.group,
+                str(folder / "log.msgpack"),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
@@ -109,7 +117,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         create(config, partitions=sweep["partitions"])
         _make_orders(config)
         bus = {"name": name, "client": {"bootstrap.servers": cluster.proxied}}
-        oracle = OracleProcess(cluster.direct, config)
+        oracle = OracleProcess(cluster.direct, config, folder)
         pool = Pool(cluster, bus, folder, sweep["replicas"], args.seed, say, args.plant)
         load = Load(cluster.direct, config, plan, args.seed)
         try:

@@ -160,6 +160,8 @@ class Pool:
                 self.done.kills_by_step[each.told] += 1
             else:
                 self._say(f"{each.name} ended by itself: {each.process.returncode}, see {each.log}")
+                if each.told is not None:
+                    self._again.append(each.told)
         for each, since in list(self._ordered.items()):
             if now - since > DIES_WITHIN_S:
                 del self._ordered[each]

@@ -1,9 +1,14 @@
-"""Compares what is in the topics with the model: firings by id, dead letters, states that nobody needs."""
+"""Compares what is in the topics with the model: firings by id, dead letters, states that nobody needs.
+
+`python -m tests.chaos.judge FILE` judges a log that a run has kept once more.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from interlock.conditions import State, closes_at
@@ -305,3 +310,15 @@ def _shown(form: dict[str, Any]) -> str:
     )
     due = firing.get("timer_ms")
     return f"firing {firing['id']} ({firing['outcome']}, key {firing['key']!r}, {parts}, due {due})"
+
+
+def main(path: str) -> None:
+    log = Log.load(Path(path))
+    last_ms = max(record.timestamp_ms for records in log.partitions.values() for record in records)
+    verdict = judge(log, last_ms)
+    print(f"{verdict.events} events, {verdict.firings} firings, {verdict.differences.counts()}")
+    print(*first_lines(verdict.differences, 100), sep="\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

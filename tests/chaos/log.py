@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -54,6 +55,20 @@ class Log:
 
     def add(self, record: Rec) -> None:
         self.partitions.setdefault((record.topic, record.partition), []).append(record)
+
+    def save(self, path: Path) -> None:
+        """Keep it in a file, for `load`: engines purge and compact the topics themselves."""
+        path.write_bytes(
+            msgspec.msgpack.encode([self.bus, [r for rs in self.partitions.values() for r in rs]])
+        )
+
+    @staticmethod
+    def load(path: Path) -> Log:
+        bus, records = msgspec.msgpack.decode(path.read_bytes(), type=tuple[str, list[Rec]])
+        log = Log(bus)
+        for record in records:
+            log.add(record)
+        return log
 
     def topic(self, kind: str) -> str:
         return f"{self.bus}-{kind}"

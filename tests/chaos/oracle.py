@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import (
@@ -186,8 +187,8 @@ class Follower(threading.Thread):
 class Oracle:
     """Answers the orders."""
 
-    def __init__(self, follower: Follower, group: str) -> None:
-        self._follower, self._group = follower, group
+    def __init__(self, follower: Follower, group: str, keep: Path | None = None) -> None:
+        self._follower, self._group, self._keep = follower, group, keep
 
     def settle(self, seconds: float) -> dict[str, Any]:
         """Until nothing is left to do, or the time is over. The next timer may be hours away."""
@@ -228,6 +229,9 @@ class Oracle:
             time.sleep(2)
         for line in first_lines(verdict.differences):
             _say(line)
+        if self._keep is not None and verdict.differences:
+            log.save(self._keep)
+            _say(f"the log is in {self._keep}: python -m tests.chaos.judge {self._keep}")
         for line in (*self._follower.lost, *undone):
             _say(f"not judged: {line}")
         return {
@@ -252,10 +256,10 @@ def _say(line: str) -> None:
     print(f"oracle: {line}", file=sys.stderr, flush=True)
 
 
-def main(servers: str, bus: str, group: str) -> None:
+def main(servers: str, bus: str, group: str, keep: str) -> None:
     follower = Follower(servers, bus)
     follower.start()
-    oracle = Oracle(follower, group)
+    oracle = Oracle(follower, group, Path(keep))
     for line in sys.stdin:
         order, seconds = line.split()
         answer = oracle.settle(float(seconds)) if order == "settle" else oracle.judge(float(seconds))
@@ -266,5 +270,5 @@ def main(servers: str, bus: str, group: str) -> None:
 if __name__ == "__main__":
     if any(name.startswith("interlock.engine") for name in sys.modules):
         sys.exit("oracle: it must not import the engine")
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])
     os._exit(0)

@@ -1,0 +1,61 @@
+"""A short run for each fault of plants.py: the oracle must see it: `make chaos-plants`, all or `ONLY=`.
+
+One JSON line for each: the fault, what the oracle told, and whether that is what the fault is seen as.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+from .plants import SEEN_AS
+from .processes import ROOT
+
+# Seen only where another engine takes over what one has left behind.
+NEEDS_FAULTS = frozenset({"drop a state record"})
+SECONDS = 40
+
+
+def run_planted(name: str, seconds: float = SECONDS, seed: int = 1) -> dict[str, Any]:
+    """One run with this fault in every engine; `seen` holds the kinds that it is to be seen as, with counts."""
+    command = [sys.executable, "-m", "tests.chaos", "--plant", name, "--seed", str(seed)]
+    command += ["--seconds", str(seconds), *([] if name in NEEDS_FAULTS else ["--calm"])]
+    with tempfile.TemporaryDirectory(prefix="interlock-planted-") as folder:
+        command += ["--keep", folder]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if not done.stdout:
+        raise RuntimeError(f"the run with {name!r} gave no verdict: {done.stderr[-2000:]}")
+    told = json.loads(done.stdout)
+    counts = {kind: told[kind] for kind in ("missing", "duplicated", "unexpected", "leaked_keys")}
+    seen = {kind: counts[kind] for kind in SEEN_AS[name] if counts[kind]}
+    return {
+        "plant": name,
+        **counts,
+        "undone": len(told["undone"]),
+        "events": told["events"],
+        "firings": told["firings"],
+        "took_s": told["took_s"],
+        "seen": seen,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.planted", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=sorted(SEEN_AS), action="append")
+    args = parser.parse_args()
+    unseen = 0
+    for name in args.only or SEEN_AS:
+        told = run_planted(name, args.seconds, args.seed)
+        print(json.dumps(told), flush=True)
+        unseen += not told["seen"]
+    return bool(unseen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
