@@ -11,38 +11,25 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-import msgspec
-
+from .actions import Actions, Place, fetch
 from .bus import End, Record, TopicPartition
 from .config import BusConfig
-from .errors import RecordError, UnreachableError
-from .kafka.clients import ClientErrors, connect
+from .errors import RecordError
+from .kafka.clients import ClientErrors
 from .kafka.reader import KafkaReader
 from .kafka.topics import check
 from .log import log
 from .notices import Notice, NoticeBoard
 from .protocol.registry import Registry
-from .records import (
-    ActionRecord,
-    LeaseRecord,
-    Registration,
-    RegistrationKey,
-    decode_json,
-    encode_json,
-)
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Producer
+from .records import ActionRecord, Registration, decode_json
+from .registering import Registering
 
 TAKE = 2000
 TAKE_TIMEOUT_S = 0.05  # how long a new wait may stand in the queue before it is registered
 REGISTER_AGAIN_S = 30.0
-LEASE_S = 300.0  # beside a day, after which a registration that no lease names is removed
 PROBE_S = 5.0
-FLUSH_S = 1.0
-FETCH_S = 10.0
 PART = "The waits"  # as the runtime calls this thread: its next life takes back what ended the last one
 
 
@@ -70,26 +57,12 @@ class Wait:
     own_keys: set[str] = field(default_factory=set)  # registered here; the registry may show them later
 
 
-class _ActionHead(msgspec.Struct):
-    """The part of an action record that tells whose it is."""
-
-    incarnation: str
-
-
-class _Place(NamedTuple):
-    """Where the newest firing of a subscription stands. The firings themselves are not kept in memory."""
-
-    incarnation: str
-    source: TopicPartition
-    offset: int
-
-
 @dataclass
 class _Followed:
     """What was read so far; made anew with each connection."""
 
     registry: Registry = field(default_factory=Registry)
-    actions: dict[str, _Place] = field(default_factory=dict)  # by subscription
+    actions: Actions = field(default_factory=Actions)
     unread: set[TopicPartition] = field(default_factory=set)
 
 
@@ -108,8 +81,7 @@ class Waits:
         self._opened: deque[Wait] = deque()
         self._waits: dict[str, list[Wait]] = {}  # by incarnation
         self._followed = _Followed()
-        self._process = f"{config.deployment}-{uuid.uuid4().hex[:12]}"  # as its leases are named
-        self._leased_at = -LEASE_S
+        self._process = f"{config.deployment}-{uuid.uuid4().hex[:12]}"
 
     def open(self, registration: Registration, deliver: Deliver) -> Wait:
         """Register, unless that is done already, and deliver the firing once it is there.
@@ -148,8 +120,6 @@ class Waits:
 
         config: from now on. well: called in each pass in which the topics are read to their ends.
         """
-        from confluent_kafka import Producer
-
         self._config = config or self._config
         self._errors = errors = ClientErrors()
         counts = check(self._config)
@@ -160,15 +130,7 @@ class Waits:
         followed.unread.update(partitions)
         reader = KafkaReader(self._config, errors)
         try:
-            producer = connect(
-                Producer,
-                self._config,
-                errors,
-                enable_idempotence=True,
-                acks="all",
-                linger_ms=5,
-                compression_type="lz4",
-            )
+            registering = Registering(self._config, errors, self._process)
             reader.read(dict.fromkeys(partitions, 0))
             with self._lock:
                 self._followed = followed
@@ -182,16 +144,15 @@ class Waits:
                 for item in reader.take(TAKE, TAKE_TIMEOUT_S):
                     self._follow(item)
                 if not followed.unread:
-                    self._serve_opened(producer)
+                    self._serve_opened(registering)
                     well()
-                producer.poll(0)
+                registering.serve()
                 if time.monotonic() - probed > PROBE_S:
                     probed = time.monotonic()
-                    self._probe(errors, producer)
+                    self._probe(registering)
                     self._register_again()
-                    self._lease(producer)
-            self._end_lease(producer)
-            producer.flush(FLUSH_S)
+                    self._lease(registering)
+            registering.close()
         finally:
             reader.close()
 
@@ -205,130 +166,56 @@ class Waits:
             self._follow_action(item)
 
     def _follow_action(self, record: Record) -> None:
-        subscription = (record.key or b"").decode("utf-8", "replace")
-        if record.value is None:
-            self._followed.actions.pop(subscription, None)
-            return
-        if "\0" in subscription:
-            return  # a firing of a durable subscription, which no task waits for
-        try:
-            head = msgspec.json.decode(record.value, type=_ActionHead)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-            log.error("%s holds no valid ActionRecord, nobody is told of it: %s", record, e)
-            return
-        self._followed.actions[subscription] = _Place(head.incarnation, record.source, record.offset)
-        if self._followed.unread:
+        place = self._followed.actions.follow(record)
+        if place is None or self._followed.unread:
             return  # delivered when the registry is read, which tells what the task must remove
         with self._lock:
-            waits = list(self._waits.get(head.incarnation, ()))
+            waits = list(self._waits.get(place.incarnation, ()))
         for wait in waits:
-            self._deliver(wait, record.value)
+            self._deliver(wait, record.value or b"")
 
-    def _serve_opened(self, producer: Producer) -> None:
+    def _serve_opened(self, registering: Registering) -> None:
         """Deliver or register the waits that were opened since the last pass."""
-        while True:
-            with self._lock:
-                if not self._opened:
-                    return
-                wait = self._opened.popleft()
-                if wait not in self._waits.get(wait.registration.incarnation, ()):
-                    continue
-            registration = wait.registration
-            place = self._followed.actions.get(registration.subscription)
-            if place is not None and place.incarnation == registration.incarnation:
-                self._deliver(wait, self._fetch(place))
-            else:
-                wait.registered_at = time.monotonic()
-                if self._followed.registry.get(registration.incarnation) is None:
-                    self._register(wait, producer)
-            wait.looked = True
-
-    def _fetch(self, place: _Place) -> bytes:
-        """The firing at a place: for a wait that was opened after its firing was written."""
-        reader = KafkaReader(self._config, self._errors)
-        try:
-            reader.read({place.source: place.offset})
-            deadline = time.monotonic() + FETCH_S
-            while time.monotonic() < deadline:
-                for item in reader.take(1, 0.5):
-                    if isinstance(item, Record) and item.offset == place.offset and item.value is not None:
-                        return item.value
-                    # A later one of its key took its place meanwhile, and is on its way to this wait.
-                    raise UnreachableError(
-                        f"The firing at {place.source}@{place.offset} is not there any more."
-                    )
-        finally:
-            reader.close()
-        raise UnreachableError(f"The firing at {place.source}@{place.offset} could not be read.")
-
-    def _register(self, wait: Wait, producer: Producer) -> None:
-        from confluent_kafka import KafkaException
-
-        def told(error: KafkaError | None, _: object) -> None:
-            if error is not None:
-                self._not_registered(wait, error.str())
-
-        key = RegistrationKey(wait.registration.incarnation, uuid.uuid4().hex[:12]).encode()
-        try:
-            registration = wait.registration.in_format(self._followed.registry.format)
-        except RecordError as e:  # told again until the bus is upgraded
-            self._not_registered(wait, str(e))
-            return
-        while True:
-            try:
-                producer.produce(
-                    self._config.topic("subscription"),
-                    encode_json(registration),
-                    key,
-                    partition=0,
-                    on_delivery=told,
-                )
-                break
-            except BufferError:
-                producer.poll(0.1)
-            except KafkaException as e:
-                if e.args[0].fatal():
-                    raise UnreachableError(f"The producer of registrations failed: {e.args[0].str()}.") from e
-                self._not_registered(wait, e.args[0].str())
-                return
-        wait.own_keys.add(key.decode())
-
-    def _lease(self, producer: Producer) -> None:
-        """Say now and then what is waited for here; else it would be taken for forgotten after a day."""
-        now = time.monotonic()
-        if now - self._leased_at < LEASE_S:
-            return
+        fired: dict[Place, list[Wait]] = {}
         with self._lock:
-            incarnations = sorted(self._waits)
-        if not incarnations and self._leased_at < 0:
-            return
-        lease = LeaseRecord(
-            v=self._followed.registry.format,
-            deployment=self._config.deployment,
-            incarnations=incarnations,
+            opened = [w for w in self._opened if w in self._waits.get(w.registration.incarnation, ())]
+            self._opened.clear()
+        for wait in opened:
+            registration = wait.registration
+            place = self._followed.actions.find(registration.subscription, registration.incarnation)
+            if place is not None:
+                fired.setdefault(place, []).append(wait)
+                continue
+            wait.registered_at = time.monotonic()
+            if self._followed.registry.get(registration.incarnation) is None:
+                self._register(wait, registering)
+            wait.looked = True
+        if fired:
+            self._deliver_again(fired)
+
+    def _deliver_again(self, fired: dict[Place, list[Wait]]) -> None:
+        """What these waits are opened for was decided before."""
+        for place, value in fetch(self._config, self._errors, fired):
+            for wait in fired[place]:
+                if value is None:  # a later record of its key is about to be followed
+                    self._opened.append(wait)
+                    continue
+                self._deliver(wait, value)
+                wait.looked = True
+
+    def _register(self, wait: Wait, registering: Registering) -> None:
+        key = registering.register(
+            wait.registration,
+            self._followed.registry.format,
+            lambda reason: self._not_registered(wait, reason),  # told again until it is
         )
-        if self._produce(producer, self._lease_key, encode_json(lease)):
-            self._leased_at = now
+        if key is not None:
+            wait.own_keys.add(key)
 
-    def _end_lease(self, producer: Producer) -> None:
-        if self._leased_at >= 0:
-            self._produce(producer, self._lease_key, None)
-            self._leased_at = -LEASE_S
-
-    @property
-    def _lease_key(self) -> bytes:
-        return f"lease/{self._process}".encode()
-
-    def _produce(self, producer: Producer, key: bytes, value: bytes | None) -> bool:
-        """A record of the registry whose loss costs nothing: it is written again."""
-        from confluent_kafka import KafkaException
-
-        try:
-            producer.produce(self._config.topic("subscription"), value, key, partition=0)
-        except (BufferError, KafkaException) as e:
-            log.warning("A lease could not be written, which is tried again: %s", e)
-            return False
-        return True
+    def _lease(self, registering: Registering) -> None:
+        with self._lock:
+            incarnations = list(self._waits)
+        registering.lease(incarnations, self._followed.registry.format)
 
     def _not_registered(self, wait: Wait, reason: str) -> None:
         text = f"{wait.registration.subscription!r} cannot be registered, which is tried again: {reason}."
@@ -366,16 +253,14 @@ class Waits:
         except Exception as e:  # noqa: BLE001  # its event loop may be closed; the other waits go on
             log.warning("%r could not be told: %s", wait.registration.subscription, e)
 
-    def _probe(self, errors: ClientErrors, producer: Producer) -> None:
+    def _probe(self, registering: Registering) -> None:
         """A client that lost its broker says so only in passing: ask, and tell the waiting tasks."""
-        if errors.last is None:
+        if self._errors.last is None:
             return
-        from confluent_kafka import KafkaException
-
-        try:
-            producer.list_topics(timeout=2.0)
-        except KafkaException as e:
-            self._board.post(PART, str(errors.unreachable(self._config, e.args[0].str())))
-        else:
-            errors.clear()
+        trouble = registering.trouble()
+        if trouble is None:
+            self._errors.clear()
             self._board.post(PART, None)
+        else:
+            reason = trouble.args[0].str()
+            self._board.post(PART, str(self._errors.unreachable(self._config, reason)))

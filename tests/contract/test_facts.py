@@ -93,7 +93,9 @@ def test_without_offsets_or_membership_nothing_is_sent(place: Place) -> None:
     assert bus.end_offsets([trigger]) == {trigger: 0}
 
 
-def test_k3_stable_offsets_wait_for_open_transactions_and_unstable_ones_are_those_of_before(place: Place) -> None:
+def test_k3_stable_offsets_wait_for_open_transactions_and_unstable_ones_are_those_of_before(
+    place: Place,
+) -> None:
     topic = place.topic("event", 2)
     source, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
     bus = place.bus()

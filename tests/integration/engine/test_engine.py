@@ -135,6 +135,18 @@ def test_a_firing_is_found_again_by_whoever_waits_again_acknowledged_or_not(
     assert len(bench.firings()) == 1
 
 
+def test_a_process_that_waits_for_hundreds_of_firings_again_gets_each(bench: Any) -> None:
+    names = [f"w-{n}" for n in range(300)]
+    bench.emit("solo")
+    with bench.engine(), bench.waiting() as waiting:
+        first = {name: waiting(name, event("solo")) for name in names}
+        ids = {name: wait.firing().action.firing.id for name, wait in first.items()}
+    with bench.waiting() as waiting:  # a triggerer that started again
+        again = {name: waiting(name, event("solo")) for name in names}
+        assert {name: wait.firing().action.firing.id for name, wait in again.items()} == ids
+    assert len(bench.firings()) == len(names)
+
+
 def test_a_duplicate_event_changes_nothing(bench: Any, eventually: Any) -> None:
     with bench.engine(), bench.waiting() as waiting:
         wait = waiting("w", PAIR, "d")
@@ -244,5 +256,5 @@ def test_an_engine_refuses_a_bus_whose_trigger_topic_was_given_more_partitions(
         [future] = bench.admin.create_partitions([NewPartitions(bench.config.topic(kind), 5)]).values()
         future.result()
     eventually("all see it", lambda: set(check(bench.config).values()) == {1, 4, 5})
-    with pytest.raises(TopicsError, match=r"has 5 partitions, and bus .* was made with 4"):
+    with pytest.raises(TopicsError, match=r"has 5 partitions, and the bus was made with 4"):
         run_engine(bench.config, threading.Event())

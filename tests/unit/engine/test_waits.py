@@ -25,7 +25,8 @@ from interlock.engine.records import (
     decode_json,
     encode_json,
 )
-from interlock.engine.waits import LEASE_S, Delivery, Wait, Waits
+from interlock.engine.registering import LEASE_S
+from interlock.engine.waits import Delivery, Wait, Waits
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 REGISTRY, ACTION = TopicPartition("b-subscription", 0), TopicPartition("b-action", 0)
@@ -84,6 +85,9 @@ class Stage:
     def close(self) -> None:
         pass
 
+    def fetch(self, _: object, __: object, places: Any) -> Any:
+        return [(place, self.read_so_far.get((place.source, place.offset))) for place in places]
+
     # -- the producer
 
     def produce(
@@ -132,9 +136,9 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     monkeypatch.setattr("interlock.engine.waits.check", lambda _: {"b-action": 1})
     monkeypatch.setattr("interlock.engine.waits.KafkaReader", lambda *_: made)
     monkeypatch.setattr("confluent_kafka.Producer", lambda _: made)
-    monkeypatch.setattr("interlock.engine.waits.time.monotonic", lambda: made.now)
+    monkeypatch.setattr("time.monotonic", lambda: made.now)
     # The real one reads the topic again; tests/integration/engine shows it.
-    monkeypatch.setattr(Waits, "_fetch", lambda _, place: made.read_so_far[place.source, place.offset])
+    monkeypatch.setattr("interlock.engine.waits.fetch", made.fetch)
     return made
 
 
@@ -251,6 +255,19 @@ def test_a_firing_that_is_there_is_delivered_without_registering(stage: Stage) -
     stage.run([action(W, state="acked"), *ENDS])
     assert [d.action.state for d in heard] == ["acked"]
     assert stage.produced == []
+
+
+def test_a_firing_that_was_replaced_while_it_was_fetched_is_looked_for_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task wrote it again, acknowledged, and compaction removed the first."""
+    _, heard = stage.open(W)
+    monkeypatch.setattr("interlock.engine.waits.fetch", lambda _, __, places: [(p, None) for p in places])
+    stage.run([action(W), *ENDS])
+    assert heard == []
+    monkeypatch.setattr("interlock.engine.waits.fetch", stage.fetch)
+    stage.run([action(W), *ENDS], [action(W, offset=1, state="acked")])
+    assert "acked" in [d.action.state for d in heard]
 
 
 def test_a_firing_read_before_the_registry_waits_for_the_keys_it_must_null(stage: Stage) -> None:

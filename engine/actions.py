@@ -1,0 +1,97 @@
+"""The firings of waits in the action topic: where the newest of each stands, and reading them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from .bus import Record, TopicPartition
+from .config import BusConfig
+from .errors import UnreachableError
+from .kafka.clients import ClientErrors
+from .kafka.reader import KafkaReader
+from .log import log
+
+TAKE = 500
+TAKE_TIMEOUT_S = 0.5
+STALL_S = 10.0
+
+
+class Place(NamedTuple):
+    """Where the newest firing of a subscription stands."""
+
+    incarnation: str
+    source: TopicPartition
+    offset: int
+
+
+class _Head(msgspec.Struct):
+    """The part of an action record that tells whose it is."""
+
+    incarnation: str
+
+
+class Actions:
+    """Where the newest firing of each one-shot subscription stands; the firings have no room in memory."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, Place] = {}
+
+    def follow(self, record: Record) -> Place | None:
+        """Take the next record of the topic; its place, if it holds a firing that a task may wait for."""
+        subscription = (record.key or b"").decode("utf-8", "replace")
+        if record.value is None:
+            self._places.pop(subscription, None)
+            return None
+        if "\0" in subscription:
+            return None  # a firing of a durable subscription, which no task waits for
+        try:
+            head = msgspec.json.decode(record.value, type=_Head)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+            log.error("%s holds no valid ActionRecord, nobody is told of it: %s", record, e)
+            return None
+        place = self._places[subscription] = Place(head.incarnation, record.source, record.offset)
+        return place
+
+    def find(self, subscription: str, incarnation: str) -> Place | None:
+        """Where the firing of this incarnation stands; None when there is none."""
+        place = self._places.get(subscription)
+        return place if place is not None and place.incarnation == incarnation else None
+
+
+def fetch(
+    config: BusConfig, errors: ClientErrors, places: Collection[Place]
+) -> Iterator[tuple[Place, bytes | None]]:
+    """The firings at these places, in any order: each partition is read once, from the first of them on.
+
+    None for one that is not there any more: a later record of its key took its place. UnreachableError when
+    the cluster gives nothing for STALL_S.
+    """
+    wanted: dict[TopicPartition, list[Place]] = {}
+    for place in sorted(places, key=lambda place: place.offset, reverse=True):
+        wanted.setdefault(place.source, []).append(place)
+    reader = KafkaReader(config, errors)
+    try:
+        reader.read({tp: of_partition[-1].offset for tp, of_partition in wanted.items()})
+        deadline = time.monotonic() + STALL_S
+        while wanted:
+            items = reader.take(TAKE, TAKE_TIMEOUT_S)
+            if items:
+                deadline = time.monotonic() + STALL_S
+            elif time.monotonic() > deadline:
+                raise UnreachableError(f"The firings at {sorted(map(str, wanted))} could not be read.")
+            for item in items:
+                of_partition = wanted.get(item.source, [])
+                while of_partition and of_partition[-1].offset <= item.offset:
+                    place = of_partition.pop()
+                    if isinstance(item, Record) and item.offset == place.offset:
+                        yield place, item.value
+                    else:
+                        yield place, None
+                if not of_partition:
+                    wanted.pop(item.source, None)
+    finally:
+        reader.close()

@@ -1,0 +1,123 @@
+"""What the waits of a process write to the registry: registrations, and the leases that keep them there."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from .config import BusConfig
+from .errors import RecordError, UnreachableError
+from .kafka.clients import ClientErrors, connect
+from .log import log
+from .records import LeaseRecord, Registration, RegistrationKey, encode_json
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, KafkaException, Producer
+
+LEASE_S = 300.0  # beside a day, after which a registration that no lease names is removed
+FLUSH_S = 1.0
+_NEVER = -LEASE_S
+
+
+class Registering:
+    """A producer of registry records. One thread.
+
+    process: under this name the leases of this process stand.
+    """
+
+    def __init__(self, config: BusConfig, errors: ClientErrors, process: str) -> None:
+        from confluent_kafka import Producer
+
+        self._config = config
+        self._topic = config.topic("subscription")
+        self._lease_key = f"lease/{process}".encode()
+        self._leased_at = _NEVER
+        self._producer: Producer = connect(
+            Producer,
+            config,
+            errors,
+            enable_idempotence=True,
+            acks="all",
+            linger_ms=5,
+            compression_type="lz4",
+        )
+
+    def register(
+        self, registration: Registration, record_format: int, failed: Callable[[str], None]
+    ) -> str | None:
+        """The key of the record that is on its way; None where it could not be sent.
+
+        failed: called with the reason in both cases, now or by a later `serve`. UnreachableError when the
+        producer is of no use any more.
+        """
+        from confluent_kafka import KafkaException
+
+        def told(error: KafkaError | None, _: object) -> None:
+            if error is not None:
+                failed(error.str())
+
+        key = RegistrationKey(registration.incarnation, uuid.uuid4().hex[:12]).encode()
+        try:
+            value = encode_json(registration.in_format(record_format))
+        except RecordError as e:
+            failed(str(e))
+            return None
+        while True:
+            try:
+                self._producer.produce(self._topic, value, key, partition=0, on_delivery=told)
+            except BufferError:
+                self._producer.poll(0.1)
+            except KafkaException as e:
+                if e.args[0].fatal():
+                    raise UnreachableError(f"The producer of registrations failed: {e.args[0].str()}.") from e
+                failed(e.args[0].str())
+                return None
+            else:
+                return key.decode()
+
+    def serve(self) -> None:
+        """Tell what became of registrations that were sent."""
+        self._producer.poll(0)
+
+    def trouble(self) -> KafkaException | None:
+        """Ask the cluster for anything: why it does not answer, or None when it does."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.list_topics(timeout=2.0)
+        except KafkaException as e:
+            return e
+        return None
+
+    # -- leases
+
+    def lease(self, incarnations: Iterable[str], record_format: int) -> None:
+        """Say now and then what is waited for here; else it would be taken for forgotten after a day."""
+        now = time.monotonic()
+        if now - self._leased_at < LEASE_S:
+            return
+        named = sorted(incarnations)
+        if not named and self._leased_at < 0:
+            return
+        lease = LeaseRecord(v=record_format, deployment=self._config.deployment, incarnations=named)
+        if self._produce(encode_json(lease)):
+            self._leased_at = now
+
+    def close(self) -> None:
+        """End the lease; what is on its way has FLUSH_S to arrive."""
+        if self._leased_at >= 0:
+            self._produce(None)
+        self._producer.flush(FLUSH_S)
+
+    def _produce(self, value: bytes | None) -> bool:
+        """A record whose loss costs nothing: it is written again."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.produce(self._topic, value, self._lease_key, partition=0)
+        except (BufferError, KafkaException) as e:
+            log.warning("A lease could not be written, which is tried again: %s", e)
+            return False
+        return True
