@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ..bus import Bus, TopicPartition
+from ..bus import Bus, Committed, TopicPartition
 from ..errors import RecordError
 from ..log import log
 from ..records import OffsetMetadata, decode_json
@@ -22,7 +22,7 @@ class Burial:
     """Notices that this engine is held back, and buries engines that are no members any more.
 
     An open transaction tells nobody whose it is. It can be of an engine that was a member when this one
-    looked, or of one that committed last on a partition.
+    looked, of one whose partitions it took over, or of one that committed last on a partition.
     """
 
     def __init__(self, bus: Bus, stats: Stats, monotonic: Callable[[], float]) -> None:
@@ -35,6 +35,10 @@ class Burial:
     def look(self) -> None:
         """Remember who is a member now; at each new assignment, which tells of all who joined."""
         self._seen |= self._bus.members()
+
+    def took_over(self, committed: Iterable[Committed | None]) -> None:
+        """Remember who had committed these: the next commit writes another name over theirs."""
+        self._seen |= _committers(committed)
 
     def goes_on(self) -> None:
         """Nothing holds this engine back."""
@@ -49,7 +53,8 @@ class Burial:
             return
         self._last_round = now
         members = self._bus.members()
-        dead = (self._seen | self._committers(partitions)) - members - self._buried
+        committed = self._bus.committed(partitions, stable=False) or {}
+        dead = (self._seen | _committers(committed.values())) - members - self._buried
         self._seen = set(members)
         for committer in sorted(dead - {self._bus.transactional_id}):
             log.warning("Engine %s is no member any more: what it has open is ended.", committer)
@@ -57,13 +62,14 @@ class Burial:
             self._buried.add(committer)
             self._stats.buried += 1
 
-    def _committers(self, partitions: Iterable[TopicPartition]) -> set[str]:
-        found = set()
-        for committed in (self._bus.committed(partitions, stable=False) or {}).values():
-            if committed is None or not committed.metadata:
-                continue
-            try:
-                found.add(decode_json(OffsetMetadata, committed.metadata, "An offset's metadata").c)
-            except RecordError as e:
-                log.error("%s", e)
-        return found - {""}
+
+def _committers(all_committed: Iterable[Committed | None]) -> set[str]:
+    found = set()
+    for committed in all_committed:
+        if committed is None or not committed.metadata:
+            continue
+        try:
+            found.add(decode_json(OffsetMetadata, committed.metadata, "An offset's metadata").c)
+        except RecordError as e:
+            log.error("%s", e)
+    return found - {""}

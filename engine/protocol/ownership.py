@@ -145,6 +145,7 @@ class Ownership:
                 self._burial.held_back(self._waiting)
                 return False  # a transaction of the old owner is open; it ends, times out or is buried
             self._recovery = self._begin(committed)
+            self._burial.took_over(committed.values())
         # 3. The state partitions up to those ends.
         if not self._recovery.advance():
             if self._recovery.held_back:

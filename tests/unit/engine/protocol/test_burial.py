@@ -67,6 +67,28 @@ def test_a_dead_engine_that_holds_back_the_state_is_ended_as_well() -> None:
     assert engine.is_open
 
 
+def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_took_over() -> None:
+    """The first commit of that one writes its own name over that of the dead."""
+    pool = Pool()
+    pool.register(ONE)
+    dead = pool.boot("dead")
+    pool.run()
+    pool.emit("x")
+    dead.run_pass()
+    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
+    assert transaction is not None
+    pool.cluster.write(transaction, TRIGGER, b"k", b"v", None)
+    pool.kill("dead")
+    pool.emit("x")
+    pool.boot()
+    pool.run(4)
+    assert pool.metadata(EVENT).c == pool.metadata(TRIGGER).c == "one"
+    assert pool.fired() == [("one", "met")]
+    pool.run(40)
+    assert buried(pool) == ["bury dead"]
+    assert pool.fired() == [("one", "met")] * 2
+
+
 def test_a_member_with_an_open_transaction_is_left_alone() -> None:
     pool = Pool()
     pool.boot()
@@ -85,7 +107,7 @@ def test_an_engine_never_buries_itself() -> None:
     pool = Pool()
     now = [100.0]
     burial = Burial(Bus(pool.cluster, "me"), Stats(), lambda: now[0])
-    pool.open_transaction("other", EVENT)
+    pool.commit_by_hand(EVENT, 0, '{"v":2,"R":0,"c":"other"}')
     pool.commit_by_hand(TRIGGER, 0, '{"v":2,"R":0,"c":"me"}')
     for _ in range(10):
         burial.held_back([EVENT, TRIGGER])
