@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from interlock.engine.bus import Bus, Committed, Output, Topic, TopicPartition
-from interlock.engine.protocol import cut, judge, ownership
+from interlock.engine.bus import Bus, Topic, TopicPartition
+from interlock.engine.protocol import cut, ownership
 from interlock.engine.protocol.cut import Cuts
 from interlock.engine.protocol.following import Following
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.ownership import Ownership
-from interlock.engine.protocol.scans import Scans
-from interlock.engine.protocol.source_task import SourceTask
-from interlock.engine.protocol.store import Store
 from interlock.engine.protocol.trigger_task import TriggerTask, runs_from_registration
 
-from tests.simulation import world
+from tests.simulation import faults, world
 from tests.simulation.bus import SimulatedBus
+from tests.simulation.faults import wrap
 from tests.simulation.hunt import explained, play
-from tests.simulation.kafka import Cluster
 from tests.simulation.world import STATE, TRIGGER
 
 Patch = pytest.MonkeyPatch
@@ -46,12 +43,6 @@ def assert_found(within: int, *checks: str) -> None:
     pytest.fail(f"not found in {within} worlds")
 
 
-def wrap(patch: Patch, owner: type, name: str, around: Callable[..., Any]) -> None:
-    """`around(original, self, *arguments)` takes the place of a method."""
-    original = getattr(owner, name)
-    patch.setattr(owner, name, lambda self, *args, **kwargs: around(original, self, *args, **kwargs))
-
-
 def often(patch: Patch, action: str, weight: int) -> None:
     """The worlds have more of an action than they have otherwise."""
     chances = [(name, weight if name == action else usual) for name, usual in world.CHANCES]
@@ -59,14 +50,7 @@ def often(patch: Patch, action: str, weight: int) -> None:
 
 
 def test_a_commit_without_a_fence_is_found(monkeypatch: Patch) -> None:
-    def unfenced(
-        original: Any, self: Cluster, transaction: Any, offsets: Any, member: str, generation: int
-    ) -> None:
-        if self.group.members:
-            member, generation = next(iter(self.group.members)), self.group.generation
-        original(self, transaction, offsets, member, generation)
-
-    wrap(monkeypatch, Cluster, "send_offsets", unfenced)
+    faults.the_fence_of_a_commit(monkeypatch)
     assert_found(300, "I2", "I3", "I4", "I6")
 
 
@@ -91,7 +75,7 @@ def test_ends_taken_before_the_stable_offsets_are_found(monkeypatch: Patch) -> N
 
 
 def test_registrations_that_are_live_before_their_scan_has_met_are_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Scans, "covers", lambda self, place: False)
+    faults.live_only_when_the_scan_has_met(monkeypatch)
     assert_found(300, "I3", "I4")
 
 
@@ -139,51 +123,22 @@ def test_a_cut_that_takes_the_committed_end_of_the_trigger_topic_is_found(monkey
 
 
 def test_a_one_shot_that_is_not_closed_is_found(monkeypatch: Patch) -> None:
-    def open_again(original: Any, self: Any, registered: Any, kept: Any, *rest: Any) -> None:
-        original(self, registered, kept, *rest)
-        kept.closed = False
-
-    wrap(monkeypatch, judge.Judge, "_fire", open_again)
+    faults.closing_a_one_shot(monkeypatch)
     assert_found(100, "I6", "I10")
 
 
 def test_an_offset_that_is_skipped_is_found(monkeypatch: Patch) -> None:
-    def beyond(original: Any, self: SourceTask, outputs: Any, committer: str, number: int) -> None:
-        original(self, outputs, committer, number)
-        committed = outputs.offsets[self.tp]
-        outputs.offsets[self.tp] = Committed(committed.offset + 1, committed.metadata)
-
-    wrap(monkeypatch, SourceTask, "commit_into", beyond)
+    faults.no_offset_beyond_what_was_read(monkeypatch)
     assert_found(20, "I2", "I3")
 
 
 def test_outputs_and_offsets_in_transactions_of_their_own_are_found(monkeypatch: Patch) -> None:
-    def apart(
-        original: Any,
-        self: SimulatedBus,
-        outputs: Sequence[Output],
-        offsets: Mapping[TopicPartition, Committed],
-        membership: object,
-    ) -> int | None:
-        first = next(iter(offsets))
-        if outputs:
-            current = self.cluster.group.offsets.get(first, Committed(0, ""))
-            original(self, outputs, {first: current}, membership)
-        appended: int | None = original(self, [], offsets, membership)
-        return appended
-
-    wrap(monkeypatch, SimulatedBus, "commit", apart)
+    faults.one_transaction_for_outputs_and_offsets(monkeypatch)
     assert_found(100, "I1", "I3", "I6")
 
 
 def test_a_state_record_that_is_not_written_is_found(monkeypatch: Patch) -> None:
-    def forgetful(original: Any, self: Store, outputs: Any, partition: int) -> None:
-        before = len(outputs.records)
-        original(self, outputs, partition)
-        if len(outputs.records) > before:
-            outputs.records.pop()
-
-    wrap(monkeypatch, Store, "write", forgetful)
+    faults.writing_the_state(monkeypatch)
     assert_found(300, "I6", "I10", "timers")
 
 
@@ -216,7 +171,7 @@ def test_state_that_is_kept_although_another_owner_committed_is_found(monkeypatc
 
 
 def test_a_pass_that_is_not_taken_back_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Store, "rollback", Store.committed)
+    faults.taking_a_pass_back(monkeypatch)
     assert_found(1000, "I6", "I10", "timers")
 
 
