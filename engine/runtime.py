@@ -120,6 +120,7 @@ class Runtime:
 
     def _counts(self) -> Mapping[str, int]:
         return {
+            "delivered": self.waits.delivered,
             "restarts": sum(part.failures for part in self._parts),
             "watchdog_restarts": sum(part.replaced for part in self._parts),
         }

@@ -81,6 +81,7 @@ class Waits:
         self._opened: deque[Wait] = deque()
         self._waits: dict[str, list[Wait]] = {}  # by incarnation
         self._followed = _Followed()
+        self.delivered = 0  # firings that were given to their waits
         self._process = f"{config.deployment}-{uuid.uuid4().hex[:12]}"
 
     def open(self, registration: Registration, deliver: Deliver) -> Wait:
@@ -244,6 +245,7 @@ class Waits:
             log.error("%s", e)
             self._tell(wait, Notice(str(e)))
             return
+        self.delivered += 1
         self._tell(wait, Delivery(action, self.registration_keys(wait)))
 
     @staticmethod

@@ -187,12 +187,17 @@ class EventSensor(BaseSensorOperator):
 
     def _acknowledge(self, action: ActionRecord, registration_keys: tuple[str, ...]) -> None:
         """The firing is this task's by now: a broker that is away must not take it back."""
+        from airflow.sdk.observability import stats
+
         try:
-            acknowledge(self._config(), action, registration_keys)
+            config = self._config()
+            acknowledge(config, action, registration_keys)
         except EngineError as e:
             self.log.warning(
                 "The firing %s is not acknowledged, which delays nothing: %s", action.firing.id, e
             )
+            return
+        stats.incr("interlock.acknowledged", tags={"bus": config.name, "deployment": config.deployment})
 
     def _expired(self, firing: Firing) -> None:
         """The condition's time was up: raise what `on_expired` says."""

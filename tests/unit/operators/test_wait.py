@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import (
     AirflowSkipException,
     TaskDeferred,
 )
+from airflow.sdk.observability import stats
 from interlock import absent, event, sequence
 from interlock.conditions import AllOf, Condition, ConditionError
 from interlock.engine.errors import UnreachableError
@@ -235,6 +236,15 @@ def test_a_firing_is_acknowledged_and_returned(acknowledged: list[Any]) -> None:
     assert (action.firing.id, keys) == ("f", ("i:n",))
 
 
+def test_an_acknowledged_firing_is_counted_by_the_metrics_of_the_worker(
+    acknowledged: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[Any] = []
+    monkeypatch.setattr(stats, "incr", lambda name, *, tags: counted.append((name, tags)))
+    sensor().execute_complete({}, payload())
+    assert counted == [("interlock.acknowledged", {"bus": "interlock", "deployment": "airflow"})]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -280,6 +290,8 @@ def test_an_event_reduced_to_its_reference_is_returned_as_well(acknowledged: lis
 
 
 def test_a_broker_that_is_away_does_not_take_the_firing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "incr", lambda *_, **__: pytest.fail("it is not acknowledged"))
+
     def away(*_: object) -> None:
         raise UnreachableError("the broker is away")
 
