@@ -1,0 +1,261 @@
+"""Who is slow, paused, too large or too many stops nobody else, and fills no memory; on a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+from interlock import Event, count, event
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
+from interlock.engine.records import CLOCK_KEY, partition_of
+from interlock.engine.sizes import MAX_EVENT_BYTES, MAX_INTERNAL_BYTES
+from interlock.events.errors import EmitError
+from interlock.events.kafka import encode
+from interlock.plugin.broker import LocalBroker
+
+from .conftest import Bench
+from .crowd import produce
+
+PAIR = event("left", by="subject") & event("right", by="subject")
+PAUSE_S = 20  # longer than a commit may take: the engine gives its clients up and makes new ones
+MIB = 2**20
+WAITERS_PROCESS = """
+import json, sys, threading
+from interlock import event
+from interlock.engine.config import BusConfig
+from interlock.engine.notices import NoticeBoard
+from interlock.engine.records import Registration
+from interlock.engine.waits import Delivery, Waits
+waits = Waits(BusConfig(**json.loads(sys.argv[1])), NoticeBoard())
+def told(item):
+    if isinstance(item, Delivery):
+        print(item.action.subscription, flush=True)
+for n in range(int(sys.argv[2])):
+    waits.open(Registration.of(f"slow{n}", event("large", by="subject"), f"k{n}", 0), told)
+waits.run(threading.Event())
+"""
+
+
+def arguments(config: BusConfig) -> str:
+    return json.dumps({
+        "name": config.name, "deployment": config.deployment, "client": dict(config.client),
+    })  # fmt: skip
+
+
+def states(bench: Any) -> dict[bytes, bytes]:
+    """What the state topic holds once it is compacted."""
+    last = {record.key: record.value for record in bench.records("state") if record.key != CLOCK_KEY}
+    return {key: value for key, value in last.items() if value is not None}
+
+
+def test_waiters_that_take_nothing_hold_up_nobody_and_find_all_their_firings_later(
+    bench: Any, eventually: Any, tmp_path: Path
+) -> None:
+    """80 MB of firings for a process that is stopped: they wait in the topic, in nobody's memory."""
+    waits = 2000
+    told = tmp_path / "told"
+    with told.open("wb") as out:
+        command = [sys.executable, "-c", WAITERS_PROCESS, arguments(bench.config), str(waits)]
+        waiters = subprocess.Popen(command, stdout=out)
+    bench.stack.callback(waiters.wait)
+    bench.stack.callback(waiters.kill)
+    engine = psutil.Process(bench.engine_process().pid)
+    eventually("all are registered", lambda: len(bench.records("subscription")) > waits)
+    with bench.waiting() as waiting:
+        waiting("before", event("ready")) and bench.emit("ready")
+        eventually("the engine runs", lambda: bench.firings())
+        os.kill(waiters.pid, signal.SIGSTOP)
+        before = engine.memory_info().rss
+        quick = waiting("quick", event("large", by="subject"), "last")
+        data = os.urandom(20_000).hex()
+        produce(
+            bench.config,
+            (Event.of("large", "/t", id=f"{n}", subject=f"k{n}", data=data) for n in range(waits)),
+        )
+        bench.emit("large", subject="last")
+        quick.firing()
+        grown = [0]
+
+        def all_fire() -> bool:
+            grown.append(engine.memory_info().rss - before)
+            return len(bench.firings()) == waits + 2
+
+        eventually("all fire", all_fire)
+        assert told.read_bytes() == b""
+        assert max(grown) < 192 * MIB
+    os.kill(waiters.pid, signal.SIGCONT)
+    eventually("all are delivered", lambda: told.read_bytes().count(b"\n") >= waits)
+    assert Counter(told.read_text().split()) == Counter(f"slow{n}" for n in range(waits))
+
+
+@pytest.fixture
+def own_bench(
+    tmp_path: Path,
+    unique_name: Callable[[str], str],
+    say: Callable[[str], None],
+    eventually: Callable[..., Any],
+) -> Iterator[tuple[Bench, LocalBroker]]:
+    """A bus on a broker that no other test uses."""
+    with LocalBroker(tmp_path / "broker", report=say) as broker:
+        config = BusConfig(name=unique_name("bus"), client={"bootstrap.servers": broker.bootstrap_servers})
+        create(config, partitions=4)
+        made = Bench(config, 4, eventually)
+        with made.stack:
+            yield made, broker
+
+
+def test_a_broker_that_is_paused_under_load_costs_time_only(
+    own_bench: tuple[Bench, LocalBroker], eventually: Any
+) -> None:
+    """Longer than commits and sessions last; events go on coming as soon as it takes them again."""
+    bench, broker = own_bench
+    pid = broker.pid
+    assert pid is not None
+    bench.subscribe("pairs", PAIR)
+    engine = psutil.Process(bench.engine_process().pid)
+    over = threading.Event()
+    keys: list[str] = []
+
+    def load() -> None:
+        producer = Producer({
+            **bench.config.client, "enable.idempotence": True, "delivery.timeout.ms": 120_000,
+            "partitioner": "murmur2_random",
+        })  # fmt: skip
+        while not over.wait(0.01):
+            keys.append(f"k{len(keys)}")
+            for kind in ("left", "right"):
+                key, value, headers = encode(Event.of(kind, "/t", id=f"{kind}-{keys[-1]}", subject=keys[-1]))
+                producer.produce(bench.config.topic("event"), value, key, headers=list(headers))
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        eventually("it fires", lambda: len(bench.firings()) > 100)
+        before = engine.memory_info().rss
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            grown = [before]
+            for _ in range(PAUSE_S * 2):
+                over.wait(0.5)  # the fault itself
+                grown.append(engine.memory_info().rss)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        there = len(bench.firings())
+        eventually("it goes on", lambda: len(bench.firings()) > there + 100)
+    finally:
+        over.set()
+        thread.join()
+    eventually("all fire", lambda: len(bench.firings()) >= len(keys))
+    assert Counter(firing["firing"]["key"] for firing in bench.firings()) == Counter(keys)
+    assert max(grown) - before < 128 * MIB
+
+
+@pytest.mark.parametrize("at_limit", ["dead-letter", "drop-oldest"])
+def test_a_durable_subscription_keeps_no_more_open_keys_than_it_may(
+    bench: Any, eventually: Any, at_limit: str
+) -> None:
+    """The declared policy decides what becomes of the others; what is open is completed."""
+    share = 10
+    bench.subscribe("limited", PAIR, max_keys=4 * share, at_limit=at_limit)
+    keys = [f"k{n}" for n in range(100)]
+    by_partition: dict[int, list[str]] = {}
+    for key in keys:
+        by_partition.setdefault(partition_of("durable", "limited", key, 4), []).append(key)
+    drops = at_limit == "drop-oldest"
+    kept = {
+        key
+        for together in by_partition.values()
+        for key in (together[-share:] if drops else together[:share])
+    }
+    # All on one source partition: which key came first is the same for everybody.
+    produce(
+        bench.config,
+        (Event.of("left", "/t", id=f"left-{k}", subject=k, partitionkey="one") for k in keys),
+    )
+    with bench.engine():
+        eventually("all are judged", lambda: set(_open(bench)) == kept)
+        produce(
+            bench.config,
+            (Event.of("right", "/t", id=f"right-{k}", subject=k, partitionkey="one") for k in kept),
+        )
+        fired = bench.eventually_fired("limited", len(kept))
+        dead = bench.records("dead-letter")
+    assert Counter(firing["firing"]["key"] for firing in fired) == Counter(kept)
+    assert {record.header("ce_subject") for record in dead} == (set() if drops else set(keys) - kept)
+    assert all("max_keys=40" in (record.header("interlock_reason") or "") for record in dead)
+
+
+def _open(bench: Any) -> list[str]:
+    """The keys that are open, once for each subscription."""
+    return [key.decode().split("/", 1)[1] for key in states(bench) if b"/" in key]
+
+
+def test_what_is_too_large_is_refused_referred_to_or_set_aside_and_the_rest_goes_on(
+    bench: Any, eventually: Any
+) -> None:
+    with pytest.raises(EmitError, match=r"(?i)too large"):
+        bench.emit("huge", data="x" * (MAX_EVENT_BYTES + 1))
+    # 48 events with attributes of 200,000 bytes each: more than a state may hold.
+    bench.subscribe("sum", count(event("wide", by="subject"), 48))
+    with bench.engine(), bench.waiting() as waiting:
+        large = waiting("large", event("large"))
+        bench.emit("large", data={"rows": "x" * 500_000})
+        [form] = large.firing().action.firing.events["large"]
+        produce(
+            bench.config,
+            (
+                Event.of("wide", "/t", id=f"{n}", subject="s", wide=f"{n:06}" + "x" * 200_000)
+                for n in range(48)
+            ),
+        )
+        dead = eventually("some are set aside", lambda: bench.records("dead-letter"))
+        after = waiting("after", event("small"))
+        bench.emit("small")
+        after.firing()
+    [source] = [r for r in bench.records("event") if r.header("ce_type") == "large"]
+    assert form["dataref"] == f"kafka:{source.topic}/{source.partition}/{source.offset}"
+    assert "data" not in form
+    assert {record.header("interlock_stage") for record in dead} == {"trigger"}
+    assert all("Send references" in (record.header("interlock_reason") or "") for record in dead)
+    assert all(len(record.value or b"") < MAX_INTERNAL_BYTES for record in bench.records("state"))
+    assert {firing["subscription"] for firing in bench.firings()} == {"large", "after"}
+
+
+def test_a_storm_on_one_key_fills_no_state_and_other_keys_of_its_partition_fire_in_their_turn(
+    bench: Any, eventually: Any
+) -> None:
+    """20,000 events of one key, with a hundred of another one in their middle, on the same partitions."""
+    bench.subscribe("hundreds", count(event("tick", by="subject"), 100))
+    bench.subscribe("never", event("tick", by="subject") & event("tock", by="subject"))
+    place = partition_of("durable", "hundreds", "hot", 4)
+    calm = next(k for n in range(100) if partition_of("durable", "hundreds", k := f"calm{n}", 4) == place)
+    subjects = ["hot"] * 10_000 + [calm] * 100 + ["hot"] * 10_000
+    with bench.engine():
+        produce(
+            bench.config,
+            (
+                Event.of("tick", "/t", id=f"{n}", subject=subject, partitionkey="one")
+                for n, subject in enumerate(subjects)
+            ),
+        )
+        eventually("all fire", lambda: len(bench.firings()) >= 201)
+    in_order = [record.json()["firing"]["key"] for record in bench.records("action")]
+    assert Counter(in_order) == {"hot": 200, calm: 1}
+    assert in_order.index(calm) == 100
+    largest = max(len(record.value or b"") for record in bench.records("state"))
+    assert largest < 64 * 1024
+    assert Counter(_open(bench)) == {"hot": 2, calm: 2}
