@@ -7,7 +7,7 @@ that both must hold; one suite of tests asks both for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -72,6 +72,14 @@ class Topic(NamedTuple):
     partitions: int
 
 
+class Taken(Protocol):
+    """Records and ends in the order in which they came. To be gone through once."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Record | End]: ...
+
+
 @dataclass(frozen=True)
 class Batch:
     """What one poll of the group's consumer gave.
@@ -81,7 +89,7 @@ class Batch:
     records; it must be passed to `Bus.commit` as it is, and holds until the next poll.
     """
 
-    records: Sequence[Record | End]
+    records: Taken
     assigned: tuple[TopicPartition, ...] | None = None
     lost: bool = False
     membership: object = None

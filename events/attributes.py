@@ -15,7 +15,7 @@ REQUIRED = ("specversion", "id", "source", "type")
 CORE = frozenset({*REQUIRED, "subject", "time", "datacontenttype", "dataschema"})
 
 # Names met on nearly every record; known to follow the rule, so the pattern is not run on them.
-_USUAL_NAMES = CORE | {"partitionkey", "sequence", "traceparent", "tracestate", "correlationid"}
+USUAL_NAMES = CORE | {"partitionkey", "sequence", "traceparent", "tracestate", "correlationid"}
 _NAME = re.compile(r"[a-z0-9]+")
 _NAME_HINT = "lower-case letters a-z and digits only, and not 'data'"
 
@@ -155,7 +155,7 @@ def find_problems(attributes: Mapping[str, str]) -> list[str]:
     if version != SPECVERSION:
         problems.append(f"attribute specversion is {shown(version)}: only '{SPECVERSION}' is supported")
     for name, value in attributes.items():
-        if name not in _USUAL_NAMES and not is_name(name):
+        if name not in USUAL_NAMES and not is_name(name):
             problems.append(f"attribute name {shown(name)} is not allowed: {_NAME_HINT}")
         if not value:
             if name in CORE:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ..bus import Batch, Committed, End, Output, Record, Topic, TopicPartition
+from ..bus import Batch, Committed, End, Output, Topic, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, LostRange, UnreachableError
 from ..log import log
 from .admin import Admin
 from .clients import ClientErrors, connect
-from .reader import FETCH_WAIT_MS, QUEUED_KBYTES, KafkaReader, consume, passes, place, record
+from .reader import FETCH_WAIT_MS, QUEUED_KBYTES, KafkaReader, Messages, consume, passes, place
 from .transactions import Transactions
 
 if TYPE_CHECKING:
@@ -125,18 +125,18 @@ class KafkaBus:
         self._assigned, self._lost = None, False
         if lost or assigned is not None:
             return Batch((), assigned, lost, self._membership)  # messages are of an assignment that is gone
-        items: list[Record | End] = []
+        items: list[Message | End] = []
         for message in messages:
             error = message.error()
             if error is None:
-                items.append(record(message))
+                items.append(message)
             elif error.code() == error._PARTITION_EOF:
                 items.append(End(*place(message)))
             else:
                 self._heard(error, message)
         if self._troubles and not items:
             raise self._troubles.popleft()
-        return Batch(items, None, False, self._membership)
+        return Batch(Messages(items), None, False, self._membership)
 
     def _heard(self, error: KafkaError, message: Message) -> None:
         if error.code() == error._AUTO_OFFSET_RESET:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, cast
 
@@ -24,14 +24,34 @@ _place = lru_cache(10_000)(TopicPartition)  # of each record: a look-up takes a 
 def record(message: Message) -> Record:
     """A consumed message without an error. Called for each event: nothing is read twice."""
     return Record(
-        # the stubs also serve messages that were never sent
-        _place(cast(str, message.topic()), cast(int, message.partition())),
-        cast(int, message.offset()),
+        _place(message.topic(), message.partition()),
+        message.offset(),  # type: ignore[arg-type]  # the stub serves messages that were never sent
         message.timestamp()[1],
         message.key(),
         message.value(),
         message.headers(),  # type: ignore[arg-type]  # the stub allows a dict, which consumers never return
     )
+
+
+class Messages:
+    """Consumed messages and ends (see `bus.Taken`); each is made a record when its turn comes, and let go.
+
+    Thousands of records that live at once make the garbage collector go through them again and again, and
+    through all that is registered with them: 2 us for each event, 5 with 20,000 registrations.
+    """
+
+    def __init__(self, items: list[Message | End]) -> None:
+        self._items = items
+        items.reverse()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Record | End]:
+        items = self._items
+        while items:
+            item = items.pop()
+            yield item if isinstance(item, End) else record(item)
 
 
 def place(message: Message) -> tuple[TopicPartition, int]:

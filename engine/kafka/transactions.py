@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenacity import Retrying, retry_if_exception, wait_fixed
 
-from ..bus import Committed, Output, TopicPartition
+from ..bus import Committed, Headers, Output, TopicPartition
 from ..config import BusConfig
 from ..errors import TransactionAborted, UnreachableError
 from ..log import log
@@ -136,23 +136,17 @@ class Transactions:
                 self._appended = timestamp_ms
 
     def _produce(self, output: Output, on_delivery: Callable[..., None] | None = None) -> None:
-        partition = -1 if output.partition is None else output.partition
-        headers: Any = None if output.headers is None else list(output.headers)
+        topic, partition, key, value, headers = output
+        at = -1 if partition is None else partition
+        produce = self._producer.produce
         while True:
             try:
-                if on_delivery is None:
-                    self._producer.produce(
-                        output.topic, output.value, output.key, partition=partition, headers=headers
-                    )
+                if headers is None and on_delivery is None:
+                    produce(topic, value, key, at)  # by position: keywords make it twice as dear (1.0 us)
+                elif on_delivery is None:
+                    produce(topic, value, key, at, headers=_listed(headers))
                 else:
-                    self._producer.produce(
-                        output.topic,
-                        output.value,
-                        output.key,
-                        partition=partition,
-                        headers=headers,
-                        on_delivery=on_delivery,
-                    )
+                    produce(topic, value, key, at, on_delivery=on_delivery, headers=_listed(headers))
                 return
             except BufferError:
                 self._producer.poll(0.1)
@@ -198,6 +192,10 @@ class _Refused(Exception):
     def __init__(self, output: Output, cause: KafkaException) -> None:
         super().__init__(str(cause))
         self.output, self.error = output, cause.args[0]
+
+
+def _listed(headers: Headers | None) -> Any:
+    return None if headers is None else list(headers)
 
 
 def _told(error: KafkaError) -> str:

@@ -13,8 +13,8 @@ from .scans import ScanIndex
 from .source_task import SourceTask
 from .stats import Stats
 
-MOST_BESIDE_LIVE: Final = 500  # records of a slice: live events wait for a quarter of a batch at most
-MOST_ALONE: Final = 2000
+MOST_BESIDE_LIVE: Final = 2500  # records of a slice: live events wait for a quarter of a batch at most
+MOST_ALONE: Final = 5000
 WAIT_S: Final = 0.01
 
 

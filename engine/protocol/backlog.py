@@ -1,0 +1,46 @@
+"""What was taken from the bus and is not yet worked on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from ..bus import End, Record, Taken
+
+
+class Backlog:
+    """Records and ends in the order in which they came; going through it takes them out, one by one.
+
+    Each is asked of its batch when its turn comes, and not kept: what the bus makes of it then lives no
+    longer than the work on it.
+    """
+
+    def __init__(self) -> None:
+        self._parts: deque[Iterator[Record | End]] = deque()
+        self._left = 0
+
+    def __len__(self) -> int:
+        return self._left
+
+    def add(self, records: Taken) -> None:
+        if len(records):
+            self._parts.append(iter(records))
+            self._left += len(records)
+
+    def clear(self) -> None:
+        """Whoever is going through it gets nothing more either."""
+        self._parts.clear()
+        self._left = 0
+
+    def __iter__(self) -> Iterator[Record | End]:
+        parts = self._parts
+        while parts:
+            for item in parts[0]:
+                self._left -= 1
+                yield item
+                if not self._left:
+                    break
+            if not self._left:
+                parts.clear()
+            else:
+                parts.popleft()

@@ -1,0 +1,47 @@
+"""What was taken and is not yet worked on."""
+
+from __future__ import annotations
+
+from interlock.engine.bus import End, TopicPartition
+from interlock.engine.protocol.backlog import Backlog
+
+TP = TopicPartition("orders", 0)
+
+
+def ends(*offsets: int) -> list[End]:
+    return [End(TP, offset) for offset in offsets]
+
+
+def test_it_goes_on_where_it_was_left_and_takes_more_behind() -> None:
+    backlog = Backlog()
+    backlog.add(ends(1, 2, 3))
+    for item in backlog:
+        if item.offset == 2:
+            break
+    backlog.add(ends(4))
+    backlog.add([])
+    assert len(backlog) == 2
+    assert list(backlog) == ends(3, 4)
+    assert len(backlog) == 0
+
+
+def test_one_that_was_left_at_its_last_item_takes_more() -> None:
+    backlog = Backlog()
+    backlog.add(ends(1))
+    for _ in backlog:
+        break
+    assert len(backlog) == 0
+    backlog.add(ends(2))
+    assert list(backlog) == ends(2)
+
+
+def test_cleared_while_it_is_gone_through_it_gives_nothing_more() -> None:
+    backlog = Backlog()
+    backlog.add(ends(1, 2))
+    backlog.add(ends(3))
+    given = []
+    for item in backlog:
+        given.append(item)
+        backlog.clear()
+    assert given == ends(1)
+    assert len(backlog) == 0
