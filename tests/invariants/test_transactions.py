@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import pytest
 from interlock import count, event
 from interlock.conditions import Condition
@@ -21,6 +20,7 @@ from interlock.engine.protocol.trigger_task import TriggerTask
 from interlock.engine.records import MatchRecord, Registration, decode_msgpack
 from interlock.events.errors import InterlockError
 
+from tests.invariants.durable import durable, ids_fired
 from tests.invariants.needs import NeverRaised, Patch, needs, unharmed
 from tests.simulation import faults
 from tests.simulation.bus import Alone
@@ -37,22 +37,6 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
-
-
-def durable(name: str, condition: Condition, since_ms: int = 0) -> Registration:
-    return Registration.of(name, condition, None, since_ms, kind="durable")
-
-
-def ids_fired(pool: Pool, name: str) -> list[list[str]]:
-    """The events of each firing of a subscription, in the order of their labels."""
-    found = []
-    for number in range(pool.partitions):
-        for _, value in pool.records(TopicPartition(ACTION.topic, number)):
-            record = msgspec.json.decode(value or b"{}")
-            if record["subscription"] == name:
-                events = record["firing"]["events"]
-                found.append([made["id"] for label in sorted(events) for made in events[label]])
-    return found
 
 
 def matched(pool: Pool) -> list[MatchRecord]:
