@@ -1,4 +1,4 @@
-"""`make bench-engine`: one broker, all questions; ONLY=throughput,latency,eventloop,recovery,failover."""
+"""`make bench-engine`: one broker, all questions; ONLY=throughput,latency,eventloop,recovery,failover,..."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from interlock.plugin.broker import LocalBroker
 
-from . import latency, recovery, throughput
+from . import latency, recovery, registration, throughput
 from .lines import progress
 
 
@@ -25,6 +25,7 @@ QUESTIONS: dict[str, Callable[[str], None]] = {
     "eventloop": lambda at: latency.event_loop_delay(at, 20_000, 15),
     "recovery": lambda at: recovery.open_keys(at, _number("KEYS", 1_000_000)),
     "failover": recovery.killed_inside_a_transaction,
+    "registration": lambda at: registration.run(at, _number("EVENTS", 1_000_000)),
 }
 
 

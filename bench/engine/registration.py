@@ -1,0 +1,123 @@
+"""Waits that come and go: how many are registered a second, when they count, and what looking back costs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import psutil
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.notices import NoticeBoard
+from interlock.engine.protocol.loop import Engine
+from interlock.engine.records import Registration
+from interlock.engine.waits import Waits
+
+from .lines import percentile, progress, tell
+from .load import PAIR, SOLO, new_bus, others, produce, solos, subscribe
+
+BURST = 3000
+SINGLE = 30
+LOOK_BACKS = 1000
+DEADLINE_S = 600.0
+
+
+def run(bootstrap_servers: str, events: int) -> None:
+    _registered(bootstrap_servers)
+    _looked_back(bootstrap_servers, events)
+
+
+def _registered(bootstrap_servers: str) -> None:
+    """From a trigger's `open` until every partition judges its events against the condition."""
+    config = new_bus("registration", bootstrap_servers)
+    with _engine(config) as engine, _waits(config) as waits:
+
+        def opened(names: list[str]) -> float:
+            wanted = len(engine.registry) + len(names)
+            started = time.perf_counter()
+            for name in names:
+                waits.open(Registration.of(name, PAIR, name, 0), lambda _: None)
+            _until(lambda: len(engine.registry) >= wanted and _applied(engine))
+            return time.perf_counter() - started
+
+        opened(["first"])
+        took = [opened([f"single-{n}"]) for n in range(SINGLE)]
+        for share, name in ((0.5, "p50"), (0.99, "p99")):
+            tell(f"a wait is opened -> it counts, {name}", percentile(took, share) * 1000, "ms", waits=SINGLE)
+        burst = opened([f"burst-{n}" for n in range(BURST)])
+        tell("waits registered by one process", BURST / burst, "waits/s", waits=BURST)
+
+
+def _looked_back(bootstrap_servers: str, events: int) -> None:
+    """Waits whose events are the last of a long log, registered together."""
+    config = new_bus("look-back", bootstrap_servers)
+    progress(f"writing {events} events")
+    written = produce(config, others(events)) + produce(config, solos(LOOK_BACKS))
+    with _engine(config) as engine:
+        _until(lambda: engine.stats.consumed >= written)
+        process = psutil.Process()
+        before = most = process.memory_info().rss
+        looks = ((f"w{n}", SOLO, f"s{n}") for n in range(LOOK_BACKS))
+        started = time.perf_counter()
+        subscribe(config, looks, durable=False)
+
+        def fired() -> bool:
+            nonlocal most
+            most = max(most, process.memory_info().rss)
+            return engine.stats.fired == LOOK_BACKS
+
+        _until(fired, 0.05)
+        took = time.perf_counter() - started
+        about = f"{LOOK_BACKS} look-backs over {events} events"
+        tell(about, took, "s")
+        tell(f"memory of {about}", (most - before) / 2**20, "MiB")
+        tell(f"{about}: records read for each event", engine.stats.scanned / written, "records")
+
+
+@contextmanager
+def _engine(config: BusConfig) -> Iterator[Engine]:
+    engine, over = Engine(KafkaBus(config), config), threading.Event()
+
+    def life() -> None:
+        while not over.is_set():
+            engine.run_pass()
+
+    thread = threading.Thread(target=life)
+    thread.start()
+    try:
+        _until(lambda: engine.is_open and engine.up_to_date)
+        yield engine
+    finally:
+        over.set()
+        thread.join()
+        engine.close()
+
+
+@contextmanager
+def _waits(config: BusConfig) -> Iterator[Waits]:
+    waits, over = Waits(config, NoticeBoard()), threading.Event()
+    thread = threading.Thread(target=waits.run, args=(over,))
+    thread.start()
+    try:
+        yield waits
+    finally:
+        over.set()
+        thread.join()
+
+
+def _applied(engine: Engine) -> bool:
+    """Unlike `up_to_date`, which waits for the commit: an engine that takes over applies the same again."""
+    position = engine.registry.position
+    return all(task.applied == position for task in engine.ownership.tasks()) and not any(
+        source.scans for source in engine.ownership.sources.values()
+    )
+
+
+def _until(fact: Callable[[], bool], look_s: float = 0.001) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not fact():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"bench: not done within {DEADLINE_S:.0f} s")
+        time.sleep(look_s)
