@@ -100,6 +100,15 @@ class Fold:
             self.state, firings = step(self.life.condition, self.state, Tick(time_ms))
             self.fired += self._told(firings, None)
 
+    def without_ticks(self) -> int | None:
+        """The trigger record at which it fires at the latest: by matches alone, if no tick comes before."""
+        state = self._first()
+        for offset, _, match in self.matches:
+            state, firings = step(self.life.condition, state, match)
+            if firings:
+                return offset
+        return None
+
     def explain(self, actual: list[str], now_ms: int) -> bool:
         """Look for legal ticks under which just these firings come, in this order; take them if there are.
 

@@ -21,7 +21,7 @@ SECONDS = 40
 
 
 def run_planted(name: str, seconds: float = SECONDS, seed: int = 1) -> dict[str, Any]:
-    """One run with this fault in every engine; `seen` holds the kinds that it is to be seen as, with counts."""
+    """One run with this fault in every engine; `seen` holds what it is to be seen as, with counts."""
     command = [sys.executable, "-m", "tests.chaos", "--plant", name, "--seed", str(seed)]
     command += ["--seconds", str(seconds), *([] if name in NEEDS_FAULTS else ["--calm"])]
     with tempfile.TemporaryDirectory(prefix="interlock-planted-") as folder:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-# By the numbers of docs/engine.md "The commit". A kill comes after what a step names, and while 5 is on its way.
+# By the numbers of docs/engine.md "The commit". A kill comes after what is named, or while 5 is on its way.
 STEPS = (
     "1 polled",
     "2 registry applied",
