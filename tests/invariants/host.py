@@ -1,0 +1,238 @@
+"""A triggerer's runtime with its threads, over brokers in memory that can be away, and note who asks them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+from airflow.sdk import Connection
+from interlock.conditions import Condition
+from interlock.engine import acknowledge, part, runtime  # noqa: F401  # all that makes clients
+from interlock.engine.bus import End, Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka import clients, topics
+from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.kafka.clients import ClientErrors
+from interlock.engine.kafka.reader import KafkaReader
+from interlock.triggers import event as trigger_module
+from interlock.triggers.event import EventTrigger
+
+from tests.invariants.needs import Patch
+from tests.simulation.bus import Alone, Fetching, SimulatedBus
+from tests.unit.engine.protocol.pool import Pool
+
+DEADLINE_S = 60.0
+
+
+class Brokers:
+    """What all clients of a process reach. `asked`: the threads in which each kind of client was used."""
+
+    def __init__(self, *, reachable: bool = True, client: Mapping[str, str] | None = None) -> None:
+        self.pool = Pool()  # topics, and words to write and read them; its engines are not used
+        self.reachable = reachable
+        self.client = dict(client or {"bootstrap.servers": "nowhere:1"})
+        self.lock = threading.RLock()
+        self.asked: defaultdict[str, set[int]] = defaultdict(set)
+        self.refused = 0
+        self.made = 0
+        self.failures: list[Exception] = []  # of the next passes of engines
+        self.on_poll: Callable[[], None] = lambda: None
+
+    @property
+    def config(self) -> BusConfig:
+        return BusConfig(name="b", deployment="d", client=self.client, connection="kafka_default")
+
+    def ask(self, who: str, config: BusConfig | None = None) -> None:
+        """Note a request, and refuse it while they are away."""
+        self.asked[who].add(threading.get_ident())
+        if not self.reachable:
+            self.refused += 1
+            raise ClientErrors().unreachable(config or self.config, "no broker answers")
+
+    def check(self, config: BusConfig) -> dict[str, int]:
+        self.ask("check", config)
+        return {config.topic(kind): 1 for kind in ("event", "trigger", "state", "action", "subscription")}
+
+    def bus(self, config: BusConfig) -> _Bus:
+        with self.lock:
+            self.ask("engine", config)
+            self.made += 1
+            return _Bus(self, f"b-engine-{self.made}")
+
+
+class _Bus(SimulatedBus):
+    """One request at a time: the threads of a process share the brokers."""
+
+    def __init__(self, brokers: Brokers, name: str) -> None:
+        self.brokers = brokers
+        super().__init__(brokers.pool.cluster, Alone(brokers.pool.cluster), name)
+
+    def step(self, what: str) -> None:
+        self.brokers.ask("engine")
+        super().step(what)
+
+    def poll(self, most: int, timeout_s: float) -> Any:
+        self.brokers.on_poll()
+        if self.brokers.failures:
+            raise self.brokers.failures.pop(0)
+        with self.brokers.lock:
+            batch = super().poll(most, timeout_s)
+        if not batch.records:
+            threading.Event().wait(0.001)
+        return batch
+
+    def commit(self, *given: Any) -> int | None:
+        with self.brokers.lock:
+            return super().commit(*given)
+
+    def close(self) -> None:
+        with self.brokers.lock:
+            super().close()
+
+
+class _Reader:
+    """The reader of waits. Away from the brokers it finds nothing, as librdkafka's."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+        self._fetching = Fetching(brokers.pool.cluster, Alone(brokers.pool.cluster))
+
+    def read(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._fetching.assign(positions)
+
+    def take(self, most: int, timeout_s: float) -> list[Record | End]:
+        self._brokers.asked["reader"].add(threading.get_ident())
+        taken: list[Record | End] = []
+        if self._brokers.reachable:
+            with self._brokers.lock:
+                taken = self._fetching.take(most, strict=False)
+        if not taken:
+            threading.Event().wait(0.001)
+        return taken
+
+    def close(self) -> None:
+        pass
+
+
+class _Producer:
+    """The producer of waits, and of tasks that acknowledge."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self._brokers = brokers
+
+    def produce(
+        self, topic: str, value: bytes | None, key: bytes, partition: int = 0, on_delivery: Any = None
+    ) -> None:
+        self._brokers.asked["producer"].add(threading.get_ident())
+        with self._brokers.lock:
+            self._brokers.pool.write(TopicPartition(topic, partition), key, value)
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=[0])})
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+    def flush(self, timeout_s: float) -> int:
+        return 0
+
+
+class TaskLog:
+    """What a waiting task's log says."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def info(self, text: str, *given: object) -> None:
+        self.lines.append(text % given)
+
+    warning = info
+
+
+@contextmanager
+def process(brokers: Brokers) -> Iterator[None]:
+    """A triggerer's process: what triggers start in it is stopped at its end, and Kafka is `brokers`."""
+
+    async def connection(conn_id: str) -> Connection:
+        return Connection(conn_id=conn_id, conn_type="kafka", extra=json.dumps(brokers.client))
+
+    def connect(kind: object, config: BusConfig, errors: object, **own: object) -> _Producer:
+        return _Producer(brokers)
+
+    with Patch.context() as patch:
+        patch.setattr(runtime, "_runtimes", {})
+        patch.setattr(runtime.atexit, "register", lambda call: None)
+        for name, real, ours in (
+            ("KafkaBus", KafkaBus, brokers.bus),
+            ("KafkaReader", KafkaReader, lambda config, errors: _Reader(brokers)),
+            ("check", topics.check, brokers.check),
+            ("connect", clients.connect, connect),
+        ):
+            for path, module in list(sys.modules.items()):  # wherever the engine's rooms have imported it
+                if path.startswith("interlock.engine.") and getattr(module, name, None) is real:
+                    patch.setattr(module, name, ours)
+        patch.setattr(part, "MOST_WAIT_S", 0.01)
+        patch.setattr(part, "WELL_AFTER_S", -1.0)
+        patch.setattr(trigger_module.BaseHook, "aget_connection", connection)
+        patch.setattr(trigger_module, "airflow_stats", lambda: None)
+        try:
+            yield
+        finally:
+            for running in runtime._runtimes.values():
+                running.stop()
+
+
+def a_trigger(condition: Condition, *, over: bool = False, name: str = "d/dag/run/task") -> EventTrigger:
+    """The trigger of a wait. over: its time was up before it began, so that it only looks what is there."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC).isoformat() if over else None
+    trigger = EventTrigger(name, condition.to_json(), None, 0, "kafka_default", "b", "d", timeout_at=moment)
+    trigger._log = TaskLog()
+    return trigger
+
+
+async def until(what: str, fact: Callable[[], object], *given: asyncio.Future[Any]) -> None:
+    """Return when it is so; an AssertionError after the deadline, or when one of these waits ends before."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + DEADLINE_S
+    while not fact():
+        for wait in given:
+            assert not wait.done(), f"the wait ended before {what}: {wait}"
+        assert loop.time() < end, f"not within {DEADLINE_S:.0f} s: {what}"
+        await asyncio.sleep(0.001)
+
+
+async def first_of(trigger: EventTrigger) -> dict[str, Any]:
+    """The payload of the one event of a trigger, whose run ends with it."""
+    found = [event.payload async for event in trigger.run()]
+    assert len(found) == 1
+    payload: dict[str, Any] = found[0]
+    return payload
+
+
+@contextmanager
+def all_logs() -> Iterator[list[str]]:
+    """Everything that is logged inside, by anyone, at any level."""
+    lines: list[str] = []
+
+    class Collects(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(logging.Formatter().format(record))
+
+    handler, root, own = Collects(), logging.getLogger(), logging.getLogger("interlock")
+    before = own.level
+    root.addHandler(handler)
+    own.setLevel(logging.DEBUG)
+    try:
+        yield lines
+    finally:
+        root.removeHandler(handler)
+        own.setLevel(before)

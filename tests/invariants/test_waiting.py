@@ -1,0 +1,541 @@
+"""I6, I8, I11 to I13 as a waiting task sees them: a triggerer's runtime with its threads (docs/design.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Producer
+from interlock import Event, event
+from interlock.conditions import Match, Part
+from interlock.engine import firing, part, runtime, waits
+from interlock.engine.acknowledge import acknowledge
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import ConfigError, EngineError, TopicsError, UnreachableError
+from interlock.engine.kafka import clients
+from interlock.engine.notices import Notice, NoticeBoard
+from interlock.engine.protocol import decided
+from interlock.engine.protocol.loop import Engine
+from interlock.engine.records import BUS_KEY, Registration
+from interlock.engine.runtime import Runtime, run_engine
+from interlock.engine.waits import Delivery, Waits
+from interlock.engine.watchdog import START_S, Watchdog
+from interlock.events.kafka import encode
+from interlock.triggers import event as trigger_module
+from interlock.triggers import payload as payload_module
+from interlock.triggers.event import EventTrigger
+from interlock.triggers.payload import MAX_BYTES, Payload
+
+from tests.invariants.durable import durable, ids_fired
+from tests.invariants.host import DEADLINE_S, Brokers, a_trigger, all_logs, first_of, process, until
+from tests.invariants.needs import NeverRaised, Patch, needs, unharmed
+from tests.simulation import faults
+from tests.simulation.faults import wrap
+from tests.unit.engine.protocol.pool import ACTION, CONFIG, EVENT, REGISTRY, Pool
+
+X: Final = event("x")
+PAIR: Final = event("x") & event("y")
+
+
+@pytest.fixture(autouse=True)
+def _quiet(request: pytest.FixtureRequest) -> Iterator[None]:
+    if "_i13_" not in request.node.name:  # which looks at the logs
+        logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def run_in_loop(work: Any) -> Any:
+    """Its result; whatever it raises is a failure of the check."""
+    with unharmed("the wait"):
+        return asyncio.run(asyncio.wait_for(work, DEADLINE_S))
+
+
+# -- I6
+
+
+def _ids_by_the_decision_alone(patch: Patch) -> None:
+    original = decided.firing_id
+
+    def placed(incarnation: str, key: str, outcome: str, parts: Any, timer_ms: int | None = None) -> str:
+        parts = list(parts)
+        return original(incarnation, key, f"{outcome}{parts[0].match.offset}", parts, timer_ms)
+
+    patch.setattr(decided, "firing_id", placed)
+
+
+def _ids_that_are_not_drawn(patch: Patch) -> None:
+    patch.setattr(decided, "firing_id", lambda *_: uuid.uuid4().hex)
+
+
+@needs(_ids_by_the_decision_alone, _ids_that_are_not_drawn)
+def test_i6_the_same_decision_has_the_same_id_wherever_its_events_lie_and_whoever_decides() -> None:
+    found = set()
+    for kinds in ("xy", "yx"):
+        pool = Pool(events=2)
+        pool.register(durable("d", PAIR))
+        pool.boot()
+        pool.emit("z")
+        for place, kind in enumerate(kinds):
+            pool.emit(kind, event_id=kind, partition=place)
+            pool.run()
+            pool.kill(next(iter(pool.engines)))
+            pool.boot(f"after {kind}")
+        pool.run()
+        [action] = pool.actions()
+        found.add(action["firing"]["id"])
+    assert len(found) == 1
+
+
+def _each_part_of_an_id(number: int, name: str) -> Callable[[Patch], None]:
+    def rule(patch: Patch) -> None:
+        original = decided.firing_id
+
+        def without(*given: Any) -> str:
+            left = list(given)
+            left[number] = None if number == 4 else [] if number == 3 else ""
+            return original(*left)
+
+        patch.setattr(decided, "firing_id", without)
+
+    rule.__name__ = f"the {name} in the id"
+    return rule
+
+
+PARTS: Final = ("incarnation", "key", "outcome", "events", "time")
+
+
+@needs(*[_each_part_of_an_id(number, name) for number, name in enumerate(PARTS)])
+def test_i6_another_incarnation_key_outcome_event_or_time_is_another_firing() -> None:
+    def part_of(event_id: str) -> Part:
+        return Part("x", Match(Event.of("x", "/s", id=event_id), (0,), "t", 0, 0, 0))
+
+    found = {
+        decided.firing_id(incarnation, key, outcome, [part_of(each) for each in ids], timer_ms)
+        for incarnation in ("i", "j")
+        for key in ("", "k")
+        for outcome in ("met", "expired")
+        for ids in (["1"], ["2"], ["1", "2"])
+        for timer_ms in (None, 7)
+    }
+    assert len(found) == 48
+
+
+def _looking_at_firings_of_before(patch: Patch) -> None:
+    def new_ones_only(original: Any, self: Waits, record: Any) -> None:
+        if not self._followed.unread:
+            original(self, record)
+
+    wrap(patch, Waits, "_follow_action", new_ones_only)
+
+
+@needs(_looking_at_firings_of_before, faults.closing_a_one_shot)
+def test_i6_a_firing_outlives_its_triggerer_is_delivered_until_acknowledged_and_stays_the_one() -> None:
+    brokers = Brokers()
+    pool = brokers.pool
+    ids = []
+
+    async def lives_and_dies() -> None:
+        run = a_trigger(X).run()
+        given = asyncio.ensure_future(anext(run))  # type: ignore[arg-type]
+        await until("it is registered", lambda: len(registered(pool)) == 1, given)
+        with brokers.lock:
+            pool.emit("x", event_id="1")
+        ids.append(Payload.from_json((await given).payload).action_record().firing.id)
+        await run.aclose()  # type: ignore[attr-defined]  # the task never hears of it
+
+    with process(brokers):
+        run_in_loop(lives_and_dies())
+    with brokers.lock:
+        for n in (2, 3):
+            pool.emit("x", event_id=f"{n}")
+    pool.boot("elsewhere")
+    pool.run()
+    pool.engines.pop("elsewhere").close()
+    assert len({action["firing"]["id"] for action in pool.actions()}) == 1, "it fired again"
+    with process(brokers):
+        payload = Payload.from_json(run_in_loop(first_of(a_trigger(X, over=True))))
+        assert payload.outcome == "fired", "what was there was not delivered"
+        action = payload.action_record()
+        ids.append(action.firing.id)
+        acknowledge(brokers.config, action, payload.registration_keys)
+        assert pool.actions()[-1]["state"] == "acked"
+        assert pool.records(REGISTRY)[-1] == (payload.registration_keys[-1].encode(), None)
+    with process(brokers):  # the task failed after that, and is tried again
+        payload = Payload.from_json(run_in_loop(first_of(a_trigger(X, over=True))))
+        assert payload.outcome == "fired"
+        ids.append(payload.action_record().firing.id)
+    assert len(ids) == 3
+    assert len(set(ids)) == 1
+
+
+def registered(pool: Pool) -> list[bytes]:
+    """The record keys of the registrations in force."""
+    last = dict(pool.records(REGISTRY))
+    return [key for key, value in last.items() if key and value and b"/" not in key and key != BUS_KEY]
+
+
+# -- I8
+
+
+class _Passes(threading.Event):
+    """Over after so many looks."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._left = most
+
+    def is_set(self) -> bool:
+        self._left -= 1
+        return self._left < 0
+
+
+def _catching_what_a_waiter_raises(patch: Patch) -> None:
+    patch.setattr(waits, "Exception", NeverRaised, raising=False)
+
+
+@needs(_catching_what_a_waiter_raises)
+def test_i8_a_waiter_that_cannot_be_told_keeps_nobody_else_waiting() -> None:
+    brokers = Brokers()
+    pool = brokers.pool
+    registrations = [Registration.of(name, X, None, 0) for name in ("gone", "well")]
+    for each in registrations:
+        pool.register(each)
+    pool.emit("x")
+    pool.boot()
+    pool.run()
+    told: list[str] = []
+
+    def gone(item: Delivery | Notice) -> None:
+        told.append("gone")
+        raise RuntimeError("Event loop is closed")
+
+    with process(brokers):
+        following = Waits(brokers.config, NoticeBoard())
+        following.open(registrations[0], gone)
+        following.open(registrations[1], lambda item: told.append("well"))
+        with unharmed("the waits"):
+            following.run(_Passes(10))
+    assert told == ["gone", "well"]
+
+
+# -- I11
+
+
+def _telling_the_waiting_tasks(patch: Patch) -> None:
+    patch.setattr(part.Turn, "failed", lambda self, error: part.log.error("%s", error))
+
+
+def _starting_again(patch: Patch) -> None:
+    def once(self: part.Part) -> None:
+        try:
+            self._life(self._turn)
+        except Exception as e:
+            self._failed(self._turn, e)
+
+    patch.setattr(part.Part, "_live", once)
+
+
+def _starting_anew_after_an_error(patch: Patch) -> None:
+    """Errors are logged, and the engine goes on with what it has in memory."""
+
+    def only_logged(original: Any, self: Engine) -> int:
+        try:
+            return int(original(self))
+        except Exception as e:
+            part.log.error("%s", e)
+            return 0
+
+    wrap(patch, Engine, "run_pass", only_logged)
+
+
+@needs(_telling_the_waiting_tasks, _starting_again, _starting_anew_after_an_error)
+def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and_loses_nothing() -> None:
+    brokers = Brokers()
+    pool = brokers.pool
+    pool.register(durable("d", PAIR))
+    pool.emit("x", event_id="1")
+    pool.emit("y", event_id="2")
+    heard: list[Notice] = []
+    board = NoticeBoard()
+    board.listen("a waiting task", heard.append)
+    errors: list[Exception] = [
+        TopicsError(("Topic 'b-state' is missing.",)),
+        UnreachableError("SASL authentication failed."),
+        RuntimeError("a mistake"),
+        EngineError("5 aborts in a row."),
+    ]
+    brokers.failures = list(errors)
+    polls = 0
+    unanswered = UnreachableError("The commit had no answer.")
+
+    def commit_without_answer(original: Any, self: Any, *given: Any) -> Any:
+        """The first one that writes a match: it is committed, and nobody hears of it."""
+        done = original(self, *given)
+        if given[0] and unanswered not in errors and not brokers.failures:
+            errors.append(unanswered)
+            raise unanswered
+        return done
+
+    def look() -> None:
+        nonlocal polls
+        polls += 1
+        is_over = unanswered in errors and ids_fired(pool, "d") and heard and heard[-1] == Notice(None)
+        if is_over or polls > 1500:
+            running.stop()
+
+    def life(turn: part.Turn) -> None:
+        run_engine(turn.config, turn, turn.well, post=turn.post)
+
+    brokers.on_poll = look
+    running = part.Part("The engine", "engine", life, brokers.config, board)
+    with process(brokers), Patch.context() as broken:
+        wrap(broken, type(brokers.bus(brokers.config)), "commit", commit_without_answer)
+        running.start()
+        running.join(DEADLINE_S)
+        running.stop()
+    told = [notice.text or "" for notice in heard]
+    for error in errors:
+        assert any(str(error) in text for text in told), f"nobody was told {error}"
+    assert unanswered in errors
+    assert ids_fired(pool, "d") == [["1", "2"]]
+    assert heard[-1] == Notice(None), "and that it is well again"
+
+
+def _a_watchdog(patch: Patch) -> None:
+    patch.setattr(Watchdog, "look", lambda self: None)
+
+
+def _telling_that_it_is_replaced(patch: Patch) -> None:
+    patch.setattr(NoticeBoard, "post", lambda *_: None)
+
+
+@needs(_a_watchdog, _telling_that_it_is_replaced)
+def test_i11_a_loop_that_hangs_is_given_up_told_and_replaced() -> None:
+    heard: list[Notice] = []
+    board = NoticeBoard()
+    board.listen("a waiting task", heard.append)
+    hangs, goes_on, release = threading.Event(), threading.Event(), threading.Event()
+
+    def life(turn: part.Turn) -> None:
+        if not hangs.is_set():
+            hangs.set()
+            release.wait(DEADLINE_S)
+        else:
+            goes_on.set()
+            turn.wait(DEADLINE_S)
+
+    running = part.Part("The engine", "engine", life, CONFIG, board)
+    watchdog = Watchdog([running])
+    running.start()
+    try:
+        assert hangs.wait(DEADLINE_S)
+        for _ in range(int(START_S) + 2):
+            watchdog.look()
+        assert running.replaced == 1, "it hangs for ever"
+        assert goes_on.wait(DEADLINE_S)
+        assert "made no pass" in str(heard), "nobody was told"
+    finally:
+        release.set()
+        running.stop()
+        running.join(DEADLINE_S)
+
+
+# -- I12
+
+
+def _notices_that_only_tell(patch: Patch) -> None:
+    """As of a trigger that fails with what is wrong."""
+
+    async def fails(self: EventTrigger, *given: Any) -> Any:
+        item = await next_of(self, *given)
+        if isinstance(item, Notice) and item.text is not None:
+            raise UnreachableError(item.text)
+        return item
+
+    next_of = EventTrigger._next
+    patch.setattr(EventTrigger, "_next", fails)
+
+
+def _asking_kafka_in_other_threads(patch: Patch) -> None:
+    """As of a trigger that looks first whether the brokers are there."""
+    of = Runtime.of
+
+    def looks_first(config: BusConfig, sink: Any = None) -> Runtime:
+        runtime.check(config)
+        return of(config, sink)
+
+    patch.setattr(Runtime, "of", looks_first)
+
+
+def _fitting_a_firing_in_another_thread(patch: Patch) -> None:
+    async def at_once(work: Any, *given: Any) -> Any:
+        return work(*given)
+
+    patch.setattr(trigger_module.asyncio, "to_thread", at_once)
+
+
+@needs(_notices_that_only_tell, _asking_kafka_in_other_threads)
+def test_i12_brokers_that_are_away_fail_no_wait_which_goes_on_when_they_are_back() -> None:
+    brokers = Brokers(reachable=False)
+
+    async def waits_through() -> dict[str, Any]:
+        trigger = a_trigger(X)
+        given = asyncio.ensure_future(first_of(trigger))
+        lines: list[str] = trigger.log.lines  # type: ignore[attr-defined]
+        await until("the task is told", lambda: lines, given)
+        await until("they were asked again", lambda: brokers.refused > 10, given)
+        assert "Cannot reach bus 'b'" in lines[0]
+        with brokers.lock:
+            brokers.reachable = True
+            brokers.pool.emit("x")
+        return await given
+
+    with process(brokers):
+        payload = run_in_loop(waits_through())
+    assert payload["outcome"] == "fired"
+
+
+@needs(_asking_kafka_in_other_threads, _fitting_a_firing_in_another_thread)
+def test_i12_in_the_thread_of_the_triggerers_loop_nothing_asks_kafka_matches_or_builds_a_firing() -> None:
+    brokers = Brokers()
+    in_loop = threading.get_ident()
+    asked = brokers.asked
+
+    def noted(what: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*given: Any, **named: Any) -> Any:
+            asked[what].add(threading.get_ident())
+            return work(*given, **named)
+
+        return noting
+
+    async def waits_for_many() -> list[dict[str, Any]]:
+        given = [asyncio.ensure_future(first_of(a_trigger(X, name=f"d/dag/run/{n}"))) for n in range(5)]
+        await until("all are registered", lambda: len(registered(brokers.pool)) == 5, *given)
+        with brokers.lock:
+            brokers.pool.emit("x")
+        return [await each for each in given]
+
+    with process(brokers), Patch.context() as noting:
+        noting.setattr(Engine, "run_pass", noted("a pass", Engine.run_pass))
+        noting.setattr(Waits, "run", noted("the waits", Waits.run))
+        noting.setattr(payload_module, "fit", noted("the payload", payload_module.fit))
+        found = run_in_loop(waits_for_many())
+    assert [payload["outcome"] for payload in found] == ["fired"] * 5
+    assert {"check", "engine", "reader", "producer", "a pass", "the waits", "the payload"} == asked.keys()
+    assert not [what for what, threads in asked.items() if in_loop in threads]
+
+
+# -- I13
+
+SECRET: Final = "correct-horse-battery"
+
+
+def _descriptions_without_secrets(patch: Patch) -> None:
+    patch.setattr(BusConfig, "describe", lambda self: f"bus {self.name!r} with {dict(self.client)}")
+
+
+def _configs_that_hide_their_properties(patch: Patch) -> None:
+    patch.setattr(BusConfig, "__repr__", lambda self: f"BusConfig(client={self.client})")
+
+
+@needs(_descriptions_without_secrets, _configs_that_hide_their_properties)
+def test_i13_no_secret_of_the_connection_is_in_any_log_notice_record_payload_or_repr() -> None:
+    properties = {"bootstrap.servers": "nowhere:1", "sasl.username": "triggerer", "sasl.password": SECRET}
+    brokers = Brokers(reachable=False, client=properties)
+    trigger = a_trigger(X)
+
+    async def waits_through() -> dict[str, Any]:
+        given = asyncio.ensure_future(first_of(trigger))
+        await until("the task is told", lambda: trigger.log.lines, given)  # type: ignore[attr-defined]
+        changed = {**properties, "sasl.password": SECRET + "-rotated"}
+        [running] = runtime._runtimes.values()
+        running.use(BusConfig("b", "d", changed))
+        with brokers.lock:
+            brokers.reachable = True
+            brokers.pool.emit("x")
+        return await given
+
+    with process(brokers), all_logs() as lines:
+        payload = run_in_loop(waits_through())
+        logging.getLogger("interlock").debug("%r %s", brokers.config, brokers.config)
+    records = [
+        repr((entry.key, entry.value, entry.headers))
+        for topic in brokers.pool.cluster.topics.values()
+        for log in topic.logs
+        for entry in log.entries
+    ]
+    said: list[str] = trigger.log.lines  # type: ignore[attr-defined]
+    everything = [*lines, *said, *records, repr(payload), repr(trigger.serialize())]
+    assert any("has changed" in line for line in lines)
+    assert any("Cannot reach" in line for line in said)
+    assert len(records) > 5
+    assert not [text for text in everything if SECRET in text]
+
+
+def _leaving_the_value_out(patch: Patch) -> None:
+    patch.setattr(clients, "re", SimpleNamespace(sub=lambda pattern, by, text, flags: text, DOTALL=0))
+
+
+@needs(_leaving_the_value_out)
+def test_i13_a_property_that_a_client_does_not_take_is_named_without_its_value() -> None:
+    config = BusConfig("b", client={"bootstrap.servers": "nowhere:1", "security.protocol": SECRET})
+    with pytest.raises(ConfigError) as refused:
+        clients.connect(Producer, config, clients.ClientErrors())
+    assert "security.protocol" in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+HOSTILE: Final = (
+    b'{"x": NaN}',
+    b'"\\u0000"',
+    b"[" * 900 + b"]" * 900,
+    b"9" * 6000,
+    b"\xff\xfe",
+    '{"name": "\u00e4\u2603"}'.encode(),
+    b'"' + b"0" * 60_000 + b'"',
+)
+
+
+def _forms_that_every_hop_carries(patch: Patch) -> None:
+    patch.setattr(firing, "_travels", lambda data: True)
+    patch.setattr(firing, "_is_plain", lambda data: True)
+
+
+def _payloads_that_fit(patch: Patch) -> None:
+    patch.setattr(payload_module, "fit", lambda told, most: told)
+
+
+def _payloads_in_ascii(patch: Patch) -> None:
+    def dumps(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    patch.setattr(payload_module, "json", SimpleNamespace(dumps=dumps, loads=json.loads))
+
+
+@needs(_forms_that_every_hop_carries, _payloads_that_fit, _payloads_in_ascii)
+def test_i13_a_payload_is_small_strict_json_in_ascii_whatever_the_events_hold() -> None:
+    for data in HOSTILE:
+        pool = Pool()
+        pool.register(Registration.of("w", X, None, 0))
+        pool.write(EVENT, *encode(Event.of("x", "/s", id="1", data=data, datacontenttype="application/json")))
+        pool.boot()
+        shown = repr(data[:20])
+        with unharmed(f"the way of {shown}"):
+            pool.run()
+            [value] = [value for _, value in pool.records(ACTION)]
+            action = waits.decode_json(waits.ActionRecord, value or b"", "the action")
+            given = Payload.of_firing(action, ("i:n",))
+            text = json.dumps(given.to_json(), allow_nan=False, ensure_ascii=False)
+            arrived = Payload.from_json(json.loads(text)).action_record()
+            json.dumps(arrived.firing.events, allow_nan=False)
+        assert text.isascii(), shown
+        assert "\\u0000" not in json.dumps(arrived.firing.events), shown
+        assert len(text) < MAX_BYTES + 1000, shown
