@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Assigned
 from interlock import Condition, Event
 from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
@@ -66,6 +67,23 @@ def register(
         ((RegistrationKey(one.incarnation, "crowd").encode(), encode_json(one), None) for one in made),
     )
     return made
+
+
+class Followed:
+    """Counts the committed records of one of the bus's topics, each read once, however often it is asked."""
+
+    def __init__(self, config: BusConfig, kind: str, partitions: int) -> None:
+        self._counted = 0
+        self._consumer = Consumer({**config.client, "group.id": "crowd", "isolation.level": "read_committed"})
+        self._consumer.assign([Assigned(config.topic(kind), p, 0) for p in range(partitions)])
+
+    def count(self) -> int:
+        messages = self._consumer.consume(10_000, 0.2)
+        self._counted += sum(message.error() is None for message in messages)
+        return self._counted
+
+    def close(self) -> None:
+        self._consumer.close()
 
 
 @dataclass
