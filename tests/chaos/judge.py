@@ -95,12 +95,17 @@ def _first(folds: list[tuple[str, Fold]]) -> list[Expected]:
     What a match brings after a tick may come with the match, or later with the tick; what it brings by
     itself comes with it, and ends the life.
     """
-    firsts = [fold.fired[0] for _, fold in folds if fold.fired]
-    sure = [fold.without_ticks() for _, fold in folds if fold.fired]
-    last = min((at for at in sure if at is not None), default=None)
-    if last is None:
-        return firsts
-    return [each for each in firsts if (each.after < last if each.at is None else each.at <= last)]
+    firsts = [(fold, fold.fired[0]) for _, fold in folds if fold.fired]
+    sure = sorted(
+        ((at, key) for key, fold in folds if fold.fired and (at := fold.without_ticks()) is not None)
+    )[:2]
+    found = []
+    for fold, first in firsts:
+        last = next((at for at, key in sure if key != fold.key), None)
+        comes = first.after + 1 if first.at is None else first.at
+        if last is None or comes <= last:
+            found.append(first)
+    return found
 
 
 class Judge:

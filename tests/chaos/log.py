@@ -140,10 +140,14 @@ class Stored(NamedTuple):
 
 @dataclass
 class Registrations:
-    """What the subscription topic tells: all lives, by place; the topics listed; bad records."""
+    """What the subscription topic tells: all lives, by place; the topics listed; bad records.
+
+    joined_ms: when a source partition was first committed; before, engines need not know of it.
+    """
 
     lives: dict[tuple[int, str], Life] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
+    joined_ms: dict[tuple[str, int], int] = field(default_factory=dict)
     bad: list[str] = field(default_factory=list)
 
     def in_force(self, incarnation: str) -> Life | None:
@@ -170,9 +174,13 @@ def read_registrations(log: Log) -> Registrations:
             form = _json(record)
             found.topics = tuple(form.get("topics", ()))
             continue
+        if key.startswith("source/"):
+            _, topic, partition = key.split("/")
+            found.joined_ms.setdefault((topic, int(partition)), record.timestamp_ms)
+            continue
         incarnation, colon, _ = key.partition(":")
         if not colon:
-            continue  # sources, resumptions, leases
+            continue  # resumptions, leases
         if record.value is None:
             if incarnation in by_incarnation:
                 end(by_incarnation[incarnation], record.offset)

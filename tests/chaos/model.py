@@ -33,6 +33,7 @@ from .log import Life, Log, Met, Rec, Registrations, read_event, read_match, rea
 Origin = tuple[str, int, int]
 MOST_TRIED = 20_000  # states in the search for ticks that explain one key's firings
 NEVER = 2**62
+UNSEEN_MS = 10_000  # how long an engine may not know of a source that another one has committed
 
 
 @dataclass
@@ -78,6 +79,7 @@ class Fold:
     state: State = EMPTY
     fired: list[Expected] = field(default_factory=list)
     partition: int | None = None  # of the trigger topic
+    joined_ms: dict[tuple[str, int], int] = field(default_factory=dict)  # of partitions of listed topics
     _least: list[int] = field(default_factory=list)
 
     def run(self) -> None:
@@ -115,6 +117,7 @@ class Fold:
         A life that ended may have stopped at any place, a one-shot one stops at its first firing.
         """
         condition = self.life.condition
+        legal = self._legal_until()
         stops = self.life.ended is not None or (self.life.kind == "one-shot" and bool(actual))
         tried: set[tuple[int, int, bytes]] = set()
         left: list[tuple[int, State, tuple[Expected, ...]]] = [(0, self._first(), ())]
@@ -136,7 +139,7 @@ class Fold:
             elif (due or NEVER) > now_ms and len(fired) == len(actual):
                 self.state, self.fired = state, list(fired)
                 return True
-            if due is not None and due <= min(now_ms, self._least[number]):
+            if due is not None and due <= min(now_ms, legal[number]):
                 after, firings = step(condition, state, Tick(due))
                 following.append((number, after, self._told(firings, None)))
             for then, after, told in following:
@@ -147,6 +150,15 @@ class Fold:
                 if ids == actual[: len(ids)]:
                     left.append((then, after, all_told))
         return False
+
+    def _legal_until(self) -> list[int]:
+        """Up to which time a tick is legal before each match. A topic may be listed after a tick."""
+        legal = [NEVER]
+        for _, _, match in reversed(self.matches):
+            joined = self.joined_ms.get((match.topic, match.partition))
+            stamp = match.timestamp_ms
+            legal.append(min(legal[-1], stamp if joined is None else max(stamp, joined + UNSEEN_MS)))
+        return legal[::-1]
 
     def _first(self) -> State:
         life = self.life
@@ -181,6 +193,8 @@ class Model:
         self.life_at = {life.r: life for life in self.lives}
         self.poison: list[Rec] = []
         self.events = 0
+        listed = self.registrations.joined_ms.items()
+        self._joined_ms = {tp: ms for tp, ms in listed if tp[0] in self.registrations.topics}
         self._events: dict[Origin, tuple[Rec, Event]] = {}
         self.expected: dict[int, dict[tuple[str, int], dict[tuple[int, str], tuple[int, ...]]]] = {}
         self.folds: dict[tuple[int, str], Fold] = {}  # by the life's r, and key
@@ -329,7 +343,7 @@ class Model:
             fold.run()
 
     def _fold_of(self, life: Life, key: str) -> Fold:
-        return self.folds.setdefault((life.r, key), Fold(life, key))
+        return self.folds.setdefault((life.r, key), Fold(life, key, joined_ms=self._joined_ms))
 
     def advance(self, now_ms: int) -> int | None:
         """Let time pass up to now, when no event is to come any more; the next due time, if there is one."""

@@ -38,7 +38,7 @@ class Paper:
 
     def __init__(self) -> None:
         self.log = Log(BUS)
-        self._events: dict[tuple[int, int], tuple[Event, int]] = {}
+        self._events: dict[tuple[str, int, int], tuple[Event, int]] = {}
 
     def write(
         self,
@@ -56,12 +56,20 @@ class Paper:
         self.log.add(record)
         return record
 
-    def event(self, type_: str, stamp: float, key: str = "k", partition: int = 0, id_: str = "") -> Rec:
+    def event(
+        self, type_: str, stamp: float, key: str = "k", partition: int = 0, id_: str = "", kind: str = "event"
+    ) -> Rec:
         made = Event.of(type_, "/paper", id=id_ or f"{type_}{stamp}", subject=key)
         raw_key, value, headers = encode(made)
-        record = self.write("event", stamp, raw_key, value, partition, headers)
-        self._events[partition, record.offset] = (made, record.timestamp_ms)
+        record = self.write(kind, stamp, raw_key, value, partition, headers)
+        self._events[record.topic, partition, record.offset] = (made, record.timestamp_ms)
         return record
+
+    def list_topic(self, kind: str, stamp: float) -> None:
+        """From now on a topic of another owner is a source, and its partition 0 has been committed."""
+        topic = f"{BUS}-{kind}"
+        self.write("subscription", stamp, b"bus", json.dumps({"v": 2, "topics": [topic]}).encode())
+        self.write("subscription", stamp, f"source/{topic}/0".encode(), b"{}")
 
     def register(
         self,
@@ -110,7 +118,7 @@ class Paper:
         judge: bool = True,
     ) -> Rec:
         """The match of an event, and, unless told otherwise, what the trigger hop makes of it."""
-        made, at = self._events[event.partition, event.offset]
+        made, at = self._events[event.topic, event.partition, event.offset]
         value = msgspec.msgpack.encode(
             [
                 2,
@@ -128,7 +136,7 @@ class Paper:
         return record
 
     def judge(self, wait: Wait, event: Rec, numbers: tuple[int, ...], stamp: float, key: str = "k") -> None:
-        made, at = self._events[event.partition, event.offset]
+        made, at = self._events[event.topic, event.partition, event.offset]
         self._step(wait, Match(made, numbers, event.topic, event.partition, event.offset, at), stamp, key)
 
     def tick(self, wait: Wait, until: float, stamp: float, key: str = "k") -> None:

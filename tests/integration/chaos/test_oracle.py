@@ -153,6 +153,51 @@ def test_the_first_firing_of_any_key_may_end_a_wait_without_key() -> None:
         assert not wrong(paper)
 
 
+def test_a_tick_that_comes_late_lets_another_key_end_a_wait_without_key() -> None:
+    """Had it come soon, the second event of k1 would have brought the first firing."""
+    paper = Paper()
+    wait = paper.register("s", absent(A, "10s") & B)
+    for key, a, b in (("k1", 1, 20), ("k2", 2, 3)):
+        paper.match(wait, paper.event("a", a, key), (0,), 21, key=key)
+        paper.match(wait, paper.event("b", b, key), (1,), 21, key=key)
+    paper.tick(wait, 22, 22, "k2")
+    paper.write("state", 22, b"si/k1", None)
+    assert not wrong(paper)
+
+
+def test_what_a_match_brings_without_any_tick_ends_a_wait_without_key() -> None:
+    paper = Paper()
+    wait = paper.register("s", absent(A, "10s") | B)
+    paper.match(wait, paper.event("b", 1, "k1"), (1,), 2, key="k1", judge=False)
+    paper.match(wait, paper.event("a", 2, "k2"), (0,), 3, key="k2")
+    paper.tick(wait, 22, 22, "k2")
+    assert wrong(paper) == {"missing": 1, "unexpected": 1}
+
+
+def test_an_event_that_comes_again_when_it_is_forgotten_may_fire_again() -> None:
+    paper = Paper()
+    wait = paper.register("s", event("a"), kind="durable")
+    for n in range(70):
+        paper.match(wait, paper.event("a", 1 + n, id_=f"n{n}"), (0,), 1 + n, key="")
+    paper.match(wait, paper.event("a", 80, id_="n0"), (0,), 80, key="")
+    assert judged(paper).firings == 71
+    assert not wrong(paper)
+
+
+@pytest.mark.parametrize(("listed", "found"), [(30, {}), (1, {"missing": 1, "unexpected": 1})])
+def test_a_tick_need_not_wait_for_a_topic_that_was_listed_after_it(
+    listed: float, found: dict[str, int]
+) -> None:
+    paper = Paper()
+    wait = paper.register("s", (A & B).expires(after="20s"), key="k")
+    paper.match(wait, paper.event("a", 1), (0,), 3)
+    paper.list_topic("orders", listed)
+    b = paper.event("b", 2, kind="orders")
+    paper.tick(wait, 20, 21)
+    paper.match(wait, b, (1,), 40)
+    assert wrong(paper) == found
+
+
 def test_a_wait_that_fired_twice_is_unexpected() -> None:
     paper = Paper()
     wait = paper.register("s", A, key="k")
