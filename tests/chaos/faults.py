@@ -42,6 +42,7 @@ QUOTAS = {
     "clock skew": 3,
 }
 KILLS_PER_STEP = 5
+BURST_EVERY_S, BURST_SHARE = 45.0, 0.55
 NEED_A_LONG_RUN = frozenset({"clock skew", "coordinator delay", "drop replies", "broker restart TERM"})
 
 
@@ -58,7 +59,7 @@ class Planned:
 
 
 def schedule(seed: int, seconds: float) -> list[Planned]:
-    """The faults of a run, spread over its first nine tenths; the same for the same arguments."""
+    """The faults of a run, over its first nine tenths, with pauses; the same for the same arguments."""
     r = random.Random(f"faults {seed}")
     share = seconds / 600
     wanted: list[tuple[str, str]] = []
@@ -80,7 +81,13 @@ def schedule(seed: int, seconds: float) -> list[Planned]:
     planned += [
         Planned(first + room * (n + r.random()) / len(zombies), *each) for n, each in enumerate(zombies)
     ]
-    return sorted(planned, key=lambda each: each.at_s)
+    return sorted((replace(each, at_s=_with_pauses(each.at_s)) for each in planned), key=lambda x: x.at_s)
+
+
+def _with_pauses(at_s: float) -> float:
+    """Faults come in bursts: between them engines get somewhere, also on a slow machine."""
+    number, into_s = divmod(at_s, BURST_EVERY_S)
+    return (number + into_s / BURST_EVERY_S * BURST_SHARE) * BURST_EVERY_S
 
 
 @dataclass
