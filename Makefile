@@ -136,6 +136,11 @@ simulate: $(VENV)/.interlock ## Search for interleavings that break the engine's
 chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults, judged from the log (SECONDS=600 SEED=n BROKER=4.3.0)
 	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(if $(BROKER),--broker $(BROKER)) $(CHAOS)
 
+# Whether the oracle sees what it is there for; 40 s and a verdict for each of the faults of tests/chaos/plants.py.
+.PHONY: chaos-plants
+chaos-plants: java $(VENV)/.interlock ## Runs of chaos with a fault in the engine itself: each must be seen (ONLY="skip an offset")
+	@$(PY) -m tests.chaos.planted $(if $(ONLY),--only "$(ONLY)")
+
 .PHONY: bench-engine
 bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=200000 SUBSCRIPTIONS=100000 KEYS=1000000 ONLY=throughput,latency)
 	@$(PY) -m bench.engine

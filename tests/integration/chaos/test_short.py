@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from tests.chaos.__main__ import WRONG
+from tests.chaos.planted import run_planted
 from tests.chaos.processes import ROOT, STEPS
 
 SECONDS = 60
@@ -28,3 +29,10 @@ def test_a_minute_of_faults_loses_repeats_and_leaks_nothing(say: Callable[[str],
     say(f"chaos: {told['events']} events, {told['firings']} firings, {told['kills']} kills, seed {SEED}")
     assert {name: told[name] for name in WRONG} == dict.fromkeys(WRONG, 0), said
     assert all(told["kills_by_step"][step] for step in STEPS), said
+
+
+def test_a_run_of_engines_that_skip_offsets_does_not_pass(say: Callable[[str], None]) -> None:
+    """One of the faults of `make chaos-plants`."""
+    told = run_planted("skip an offset", seconds=12)
+    say(f"chaos with a planted fault: {told}")
+    assert told["seen"].get("missing")
