@@ -27,13 +27,16 @@ from ..records import (
     partition_of,
 )
 from ..sizes import MAX_INLINE_BYTES, MAX_READ_BYTES
-from .outputs import Outputs
+from .outputs import MAX_PASS_BYTES, Outputs
 from .registry import Registered, Registry
 from .scans import Group, Scans
 from .stats import Stats
 
 # A match holds the event, at most 64 KiB of data, and targets of at most 600 bytes each.
 MAX_TARGETS = 1000
+# Each of them may fire with the whole event, and what one match brings about is one transaction: a match of a
+# large event has fewer, but not so few that the event is repeated too often.
+LEAST_TARGETS = 100
 
 
 class SourceTask:
@@ -178,11 +181,13 @@ class SourceTask:
             place = self._partition(registered, target.key)
             outputs.write("trigger", place, None, encode_msgpack(MatchRecord(*head, [target], self.topic_id)))
             return
+        size = len(event.data or b"") + sum(map(len, event.attributes.values()))
+        most = min(MAX_TARGETS, max(LEAST_TARGETS, MAX_PASS_BYTES // max(1, size)))
         by_partition: dict[int, list[Target]] = {}
         for registered, target in targets:
             by_partition.setdefault(self._partition(registered, target.key), []).append(target)
         for place, all_together in by_partition.items():
-            for together in _slices(all_together):
+            for together in _slices(all_together, most):
                 outputs.write(
                     "trigger", place, None, encode_msgpack(MatchRecord(*head, together, self.topic_id))
                 )
@@ -239,14 +244,14 @@ def _by_reference(event: Event, record: Record) -> Event:
     return Event({**event.attributes, "dataref": f"kafka:{topic}/{partition}/{record.offset}"}, None)
 
 
-def _slices(targets: list[Target]) -> Iterator[list[Target]]:
-    if len(targets) <= MAX_TARGETS:
+def _slices(targets: list[Target], most: int) -> Iterator[list[Target]]:
+    if len(targets) <= most:
         yield targets
         return
     targets = sorted(targets, key=lambda target: target.registry_offset)
     start = 0
     for n in range(1, len(targets)):
-        if n - start >= MAX_TARGETS and targets[n].registry_offset != targets[n - 1].registry_offset:
+        if n - start >= most and targets[n].registry_offset != targets[n - 1].registry_offset:
             yield targets[start:n]
             start = n
     yield targets[start:]

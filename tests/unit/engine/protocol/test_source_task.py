@@ -18,7 +18,7 @@ from interlock.engine.bus import Committed, End, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.protocol import outputs as outputs_module
 from interlock.engine.protocol import scans, source_task
-from interlock.engine.protocol.outputs import Outputs
+from interlock.engine.protocol.outputs import MAX_PASS_BYTES, Outputs
 from interlock.engine.protocol.registry import Registered, Registry
 from interlock.engine.protocol.scanning import Scanning
 from interlock.engine.protocol.source_task import MAX_TARGETS, SourceTask
@@ -432,6 +432,17 @@ def test_more_targets_than_a_record_holds_travel_in_several_records() -> None:
     assert all(len(match.targets) <= MAX_TARGETS for _, match in world.matches)
     assert all(world.reached(w) == [0] for w in made[::1000])
     assert sum(len(match.targets) for _, match in world.matches) == len(made)
+
+
+def test_a_match_of_a_large_event_has_fewer_targets_for_all_may_fire_in_one_transaction() -> None:
+    world = World()
+    for n in range(1500):
+        world.register(f"w{n}", "a", 0)
+    key, value, headers = encode(Event.of("a", "/s", id="1", data="x" * 60_000))
+    world.put(key, value, headers)
+    world.run()
+    assert sum(len(match.targets) for _, match in world.matches) == 1500
+    assert all(len(match.targets) * 60_000 <= MAX_PASS_BYTES for _, match in world.matches)
 
 
 def test_all_matchers_of_a_registration_that_an_event_met_travel_as_one_target() -> None:
