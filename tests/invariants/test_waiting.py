@@ -288,7 +288,7 @@ def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and
         nonlocal polls
         polls += 1
         is_over = unanswered in errors and ids_fired(pool, "d") and heard and heard[-1] == Notice(None)
-        if is_over or polls > 1500:
+        if is_over or polls > 300:
             running.stop()
 
     def life(turn: part.Turn) -> None:
