@@ -21,7 +21,7 @@ def test_a_minute_of_faults_loses_repeats_and_leaks_nothing(say: Callable[[str],
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1200,
     )
     said = "\n".join(line for line in done.stderr.splitlines() if line.startswith(("chaos", "oracle")))
     assert done.returncode == 0, said
