@@ -43,10 +43,13 @@ def firing_id(
     A hash of incarnation, key, outcome, the sorted (source, id) of the events, and the due time if there is
     one; order, labels, positions in the log and times of the parts do not enter.
     """
-    events = sorted({part.match.identity for part in parts})
-    texts = [incarnation, key, outcome, *(text for identity in events for text in identity)]
+    texts = [incarnation, key, outcome]
+    for identity in sorted({part.match.identity for part in parts}):
+        texts += identity
     if timer_ms is not None:
         texts.append(str(timer_ms))  # an odd number of texts: never the ids of other events
-    # each text is preceded by its length: no two lists of texts give the same bytes
-    framed = b"".join(b"%d:%s" % (len(raw), raw) for raw in (text.encode("utf-8") for text in texts))
-    return hashlib.sha256(framed).hexdigest()[:32]
+    # each text is preceded by its length in bytes: no two lists of texts give the same bytes
+    framed = "".join([f"{len(text)}:{text}" for text in texts])
+    if not framed.isascii():
+        framed = "".join([f"{len(text.encode())}:{text}" for text in texts])
+    return hashlib.sha256(framed.encode()).hexdigest()[:32]

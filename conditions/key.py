@@ -33,6 +33,8 @@ def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
     Raises ConditionError for values without one: other types, NaN and infinity, the empty string, a datetime
     without zone, text that is no Unicode, more than 512 bytes of UTF-8.
     """
+    if type(value) is str and value[:1] > "9" and value.isascii() and len(value) <= MAX_KEY_BYTES:
+        return value  # no number, date or time: most keys, in a tenth of the time
     if not isinstance(value, (tuple, list)):
         return _limited(_text_of(value))
     if not 2 <= len(value) <= MAX_KEY_PARTS:  # K16

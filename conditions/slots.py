@@ -54,7 +54,7 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
         for mask in plan.masks:
             if bits & mask == mask:  # A1, O2
                 # C1, C2, C3; what is left met nothing before and meets nothing now (S1)
-                rest = tuple([held for held in matches if not _holds_any(held, mask)])
+                rest = () if bits == mask else tuple([h for h in matches if not _holds_any(h, mask)])
                 firing = _firing(plan, (*matches, match), mask)
                 return State(VERSION, rest, seen, last, (), state.clock_ms, state.since_ms), (firing,)
         matches = (*matches, match)
@@ -85,7 +85,8 @@ def _firing(plan: Plan, matches: tuple[Match, ...], mask: int) -> Firing:
         for number in held.matchers
         if mask >> number & 1
     ]
-    parts.sort(key=_number)  # C5
+    if len(parts) > 1:
+        parts.sort(key=_number)  # C5
     return Firing(MET, tuple([part for _, part in parts]))
 
 

@@ -97,22 +97,23 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     def decode(data: bytes) -> State:
         """The state in a serial form; ConditionError if it is none, or of an unknown version."""
         try:
-            version = _header_decoder.decode(data).version
-            if version not in READS:
+            # another version may have any other form: it is told before the rest is read
+            if data[:2] != _OWN_HEAD and (version := _header_decoder.decode(data).version) not in READS:
                 raise ConditionError(
                     f"the stored state has version {version}, this release reads"
                     f" {' and '.join(map(str, READS))}: run the release that wrote it, or a later one"
                 )
             state = _decoder.decode(data)
-            for match in (*state.matches, *state.waiting):
-                _ = match.identity
-                if not match.matchers or not 0 <= min(match.matchers) <= max(match.matchers) < MAX_MATCHERS:
-                    raise ConditionError(f"the stored state names matchers {match.matchers}")
+            for match in (*state.matches, *state.waiting) if state.waiting else state.matches:
+                attributes, numbers = match.event.attributes, match.matchers
+                attributes["source"], attributes["id"]
+                if not numbers or not 0 <= min(numbers) <= max(numbers) < MAX_MATCHERS:
+                    raise ConditionError(f"the stored state names matchers {numbers}")
         except (msgspec.MsgspecError, RecursionError, ValueError, KeyError) as error:
             if isinstance(error, ConditionError):
                 raise
             raise ConditionError(f"the stored state cannot be read: {error}") from error
-        return state if version == VERSION else _of_version_1(state)
+        return state if state.version == VERSION else _of_version_1(state)
 
 
 class _Header(msgspec.Struct, frozen=True, array_like=True):
@@ -124,6 +125,7 @@ _header_decoder = msgspec.msgpack.Decoder(_Header)
 _decoder = msgspec.msgpack.Decoder(State)
 
 EMPTY: Final = State()
+_OWN_HEAD: Final = EMPTY.encode()[:2]  # the number of members, and the version
 
 
 def _of_version_1(state: State) -> State:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from typing import Any
 
 import msgspec
@@ -16,7 +15,9 @@ from .records import Firing
 # On their way events pass JSON readers with a nesting limit, msgpack (integers of 64 bits) and PostgreSQL's
 # jsonb (no NUL). A value beyond that would fail a task each time it is resumed.
 MAX_DEPTH = 64
-_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_LONG_NUMBER = b"0" * 19  # of digits made zeros: a pattern takes five times as long to say no
+_decode = msgspec.json.Decoder().decode
 _ALWAYS_KEPT = ("specversion", "id", "source", "type", "subject", "time")
 
 
@@ -32,8 +33,9 @@ def json_form(event: Event) -> dict[str, Any]:
 def raw_form(event: Event) -> dict[str, Any]:
     """As `json_form`, for a writer of JSON alone: data that may stay as they are, are not taken apart."""
     data = event.data
-    if data and event.attributes.get("datacontenttype") == content.JSON and _is_plain(data):
-        return {**event.attributes, "data": msgspec.Raw(data)}
+    attributes = event.attributes
+    if data and attributes.get("datacontenttype") == content.JSON and _is_plain(data):
+        return {**attributes, "data": msgspec.Raw(data)}
     return json_form(event)
 
 
@@ -76,10 +78,14 @@ def _size(value: object) -> int:
 
 def _is_plain(data: bytes) -> bool:
     """Whether these are JSON that `_travels` lets through; False where only a closer look could tell."""
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH or b"\\u0000" in data or _LONG_NUMBER.search(data):
+    if (
+        data.count(b"[") + data.count(b"{") > MAX_DEPTH
+        or (b"\\" in data and b"\\u0000" in data)
+        or _LONG_NUMBER in data.translate(_DIGITS)
+    ):
         return False
     try:
-        msgspec.json.decode(data)
+        _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
     return True

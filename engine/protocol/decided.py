@@ -43,11 +43,11 @@ def _action(
     events: dict[str, list[dict[str, Any]]] = {}
     origins: dict[str, list[dict[str, Any]]] = {}
     for part in decision.taking_part:
-        match = part.match
-        events.setdefault(part.label, []).append(form(match.event))
-        origins.setdefault(part.label, []).append(
-            {"topic": match.topic, "partition": match.partition, "offset": match.offset}
-        )
+        label, match = part.label, part.match
+        if label not in events:
+            events[label], origins[label] = [], []
+        events[label].append(form(match.event))
+        origins[label].append({"topic": match.topic, "partition": match.partition, "offset": match.offset})
     firing = Firing(
         id=firing_id(registered.incarnation, key, decision.outcome, decision.taking_part, decision.timer_ms),
         outcome=decision.outcome,

@@ -171,7 +171,7 @@ class Judge:
         if decision.timer_ms is not None:
             since = decision.timer_ms
         else:
-            since = max((part.match.timestamp_ms for part in decision.taking_part), default=now_ms)
+            since = max([part.match.timestamp_ms for part in decision.taking_part], default=now_ms)
         self._stats.sample(self._stats.latency_s, max(0, now_ms - since) / 1000)
 
 

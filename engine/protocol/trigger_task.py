@@ -137,7 +137,10 @@ class TriggerTask:
 
     def needs_registry(self, match: MatchRecord) -> int:
         """The registry position that must be reached before `process` may judge this match."""
-        return max((target.registry_offset for target in match.targets), default=-1) + 1
+        targets = match.targets
+        if len(targets) == 1:
+            return targets[0].registry_offset + 1
+        return max((target.registry_offset for target in targets), default=-1) + 1
 
     @staticmethod
     def decode(record: Record) -> MatchRecord:
@@ -186,7 +189,9 @@ class TriggerTask:
         # it met is matched anew from its `since`.
         if registered is None or registered.offset != targets[0].registry_offset:
             return
-        kept = self._kept_for(registered)
+        kept = self._store.get(incarnation)
+        if kept is None or not kept.resolved or kept.registry_offset != registered.offset:
+            kept = self._kept_for(registered)
         if kept.closed or match.offset <= kept.marks.get(source, -1):
             return
         self._store.touch(incarnation)
