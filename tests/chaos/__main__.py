@@ -26,7 +26,7 @@ from interlock.engine.kafka.topics import bus_record, create, write_bus_record
 from interlock.plugin.broker.jars import KAFKA_VERSION, versions
 
 from .cluster import Cluster
-from .faults import QUOTAS, Pool, schedule
+from .faults import QUOTAS, Pool, rests, schedule
 from .load import Load, Plan, orders_topic
 from .processes import ROOT, STEPS
 
@@ -127,6 +127,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 later = threading.Timer(args.seconds * 0.2, _list_orders, (config,))
                 later.start()
             _torment(args, pool, load, say)
+            pool.rest()
             say(f"the load ends after {load.told.emitted} events; {pool.done.kills} kills")
             _until(load.stop, pool)
             settled = _meanwhile(lambda: oracle.ask("settle", 20 if args.plant else SETTLE_S), pool)
@@ -182,6 +183,7 @@ def _torment(args: argparse.Namespace, pool: Pool, load: Load, say: Any) -> None
     wanted = minimums(args.seconds)
     while True:
         elapsed = time.monotonic() - begun
+        pool.resting = rests(elapsed)
         while left and left[0].at_s <= elapsed:
             planned = left.pop(0)
             say(str(planned))

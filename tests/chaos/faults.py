@@ -22,7 +22,7 @@ from .proxy import API_KEYS, COORDINATOR, Kind, Rule
 ZOMBIE_S = 28.0
 HOLD_S = 13.0  # longer than the producer's request timeout of 10 s
 JOINED_S = 15.0
-DIES_WITHIN_S = 40.0  # a rebalance that a killed member holds up takes its session timeout
+DIES_WITHIN_S = 60.0  # a rebalance that a killed member holds up takes its session timeout
 SKEWS_S = (86_400.0, -86_400.0, 3.0e6)
 # How often each comes in 600 s.
 QUOTAS = {
@@ -84,6 +84,11 @@ def schedule(seed: int, seconds: float) -> list[Planned]:
     return sorted((replace(each, at_s=_with_pauses(each.at_s)) for each in planned), key=lambda x: x.at_s)
 
 
+def rests(at_s: float) -> bool:
+    """Whether it is between two bursts."""
+    return at_s % BURST_EVERY_S > BURST_EVERY_S * BURST_SHARE
+
+
 def _with_pauses(at_s: float) -> float:
     """Faults come in bursts: between them engines get somewhere, also on a slow machine."""
     number, into_s = divmod(at_s, BURST_EVERY_S)
@@ -119,6 +124,8 @@ class Pool:
         self._replicas, self._plant = replicas, plant
         self._engines: list[EngineProcess] = []
         self._later: list[tuple[float, Callable[[], None]]] = []
+        self.resting = False  # no kill that is late is made up for
+        self._over = False
         self._ordered: dict[EngineProcess, float] = {}
         self._again: list[str] = []  # steps at which nobody died: to be tried again
         self._rules: list[tuple[str, Rule]] = []
@@ -162,9 +169,10 @@ class Pool:
             self._engines.remove(each)
             self._ordered.pop(each, None)
             each.close()
-            if each.process.returncode == -9 and each.told is not None:
+            if each.process.returncode == -9:
                 self.done.kills += 1
-                self.done.kills_by_step[each.told] += 1
+                if each.told is not None:
+                    self.done.kills_by_step[each.told] += 1
             else:
                 self._say(f"{each.name} ended by itself: {each.process.returncode}, see {each.log}")
                 if each.told is not None:
@@ -173,14 +181,14 @@ class Pool:
             if now - since > DIES_WITHIN_S:
                 del self._ordered[each]
                 self._again.append(str(each.told))
-                self._take_away(each)
+                each.die_at(None)
         for due, work in [x for x in self._later if x[0] <= now]:
             self._later.remove((due, work))
             work()
         while len(self._engines) < self._replicas:
             self._new()
-        if self._again:
-            self._kill_at(self._again.pop())
+        if self._again and not self.resting:
+            self._kill_at(self._again.pop(0))
         for kind, rule in list(self._rules):
             if rule.hits:
                 self._rules.remove((kind, rule))
@@ -235,8 +243,19 @@ class Pool:
         }
         doers[planned.kind]()
 
+    def rest(self) -> None:
+        """No engine dies any more; what else is under way goes on."""
+        self._over = True
+        self._again.clear()
+        for each in self._ordered:
+            each.die_at(None)
+        self._ordered.clear()
+
     def _kill_at(self, step: str) -> None:
-        victim = self._some()
+        if self._over:
+            return
+        # one at least has no order: else a slow machine's engines die before they get anywhere
+        victim = self._some() if len(self._ordered) < max(1, self._replicas - 1) else None
         if victim is None:
             self._in(1.0, lambda: self._again.append(step))
             return
@@ -244,6 +263,8 @@ class Pool:
         self._ordered[victim] = time.monotonic()
 
     def _sigkill(self) -> None:
+        if self._over:
+            return
         victim = self._some()
         if victim is not None:
             self._take_away(victim)

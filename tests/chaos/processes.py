@@ -70,11 +70,12 @@ class EngineProcess:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def die_at(self, step: str) -> None:
+    def die_at(self, step: str | None) -> None:
+        """None takes an order back."""
         self.told = step
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(f"die {step}\n".encode())
+            self.process.stdin.write(f"die {step or ''}\n".encode())
             self.process.stdin.flush()
 
     def pause(self) -> None:
@@ -215,7 +216,7 @@ def main(form: dict[str, Any]) -> None:
         for line in sys.stdin:
             order, _, what = line.strip().partition(" ")
             if order == "die":
-                _step = what
+                _step = what or None
         over.set()
 
     threading.Thread(target=orders, daemon=True).start()
