@@ -89,7 +89,7 @@ TEST_PROCESSES ?= 2
 .PHONY: test
 test: java check ## Check, then all tests on TEST_PROCESSES=2 (starts real brokers and Spark by itself)
 	$(PYTEST) -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
-	  tests/integration tests/simulation tests/contract tests/unit
+	  tests/integration tests/simulation tests/contract tests/invariants tests/unit
 
 .PHONY: test-unit
 test-unit: $(VENV)/.interlock ## Unit tests: no broker, no Java
