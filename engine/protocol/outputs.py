@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from ..bus import Committed, Output, Record, TopicPartition
-from ..config import BusConfig
+from ..config import KINDS, BusConfig
 from ..sizes import MAX_VALUE_BYTES
 
 ATTEMPTS: Final = "interlock_attempts"
@@ -27,7 +27,7 @@ class Outputs:
     """
 
     def __init__(self, config: BusConfig, version: int) -> None:
-        self._topic = config.topic
+        self._topics = {kind: config.topic(kind) for kind in KINDS}
         self.version = version
         self.records: list[Output] = []
         self.offsets: dict[TopicPartition, Committed] = {}
@@ -50,7 +50,7 @@ class Outputs:
 
     def write(self, kind: str, partition: int, key: bytes | None, value: bytes | None) -> None:
         """A record of one of the bus's topics, named by its kind."""
-        self.records.append(Output(self._topic(kind), partition, key, value))
+        self.records.append(Output(self._topics[kind], partition, key, value))
         if value is not None:
             self._bytes += len(value)
 
@@ -86,6 +86,6 @@ class Outputs:
             key, value = (part and part[:_PREFIX_BYTES] for part in (key, value))
             own = [(name[:100], raw and raw[:_HEADER_BYTES]) for name, raw in own[:_MOST_HEADERS]]
         headers = [*own, *((name, text.encode("utf-8", "replace")) for name, text in about.items())]
-        self.records.append(Output(self._topic("dead-letter"), None, key, value, headers))
+        self.records.append(Output(self._topics["dead-letter"], None, key, value, headers))
         self.set_aside.add(record.source if read_from is None else read_from)
         self._bytes += len(value or b"")
