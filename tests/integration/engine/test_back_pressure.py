@@ -29,6 +29,7 @@ from .conftest import Bench
 from .crowd import Followed, counted_engine, produce
 
 PAIR = event("left", by="subject") & event("right", by="subject")
+LOADED_S = 180.0  # these tests are work: a busy machine takes its time
 PAUSE_S = 20  # longer than a commit may take: the engine gives its clients up and makes new ones
 MIB = 2**20
 WAITERS_PROCESS = """
@@ -72,7 +73,7 @@ def test_waiters_that_take_nothing_hold_up_nobody_and_find_all_their_firings_lat
     bench.stack.callback(waiters.wait)
     bench.stack.callback(waiters.kill)
     engine = psutil.Process(bench.engine_process().pid)
-    eventually("all are registered", lambda: len(bench.records("subscription")) > waits)
+    eventually("all are registered", lambda: len(bench.records("subscription")) > waits, LOADED_S)
     with bench.waiting() as waiting:
         waiting("before", event("ready")) and bench.emit("ready")
         eventually("the engine runs", lambda: bench.firings())
@@ -93,12 +94,12 @@ def test_waiters_that_take_nothing_hold_up_nobody_and_find_all_their_firings_lat
             grown.append(engine.memory_info().rss - before)
             return actions.count() == waits + 2
 
-        eventually("all fire", all_fire)
+        eventually("all fire", all_fire, LOADED_S)
         actions.close()
         assert told.read_bytes() == b""
         assert max(grown) < 160 * MIB
     os.kill(waiters.pid, signal.SIGCONT)
-    eventually("all are delivered", lambda: told.read_bytes().count(b"\n") >= waits)
+    eventually("all are delivered", lambda: told.read_bytes().count(b"\n") >= waits, LOADED_S)
     assert Counter(told.read_text().split()) == Counter(f"slow{n}" for n in range(waits))
 
 
@@ -157,11 +158,11 @@ def test_a_broker_that_is_paused_under_load_costs_time_only(
         finally:
             os.kill(pid, signal.SIGCONT)
         there = len(bench.firings())
-        eventually("it goes on", lambda: len(bench.firings()) > there + 100)
+        eventually("it goes on", lambda: len(bench.firings()) > there + 100, LOADED_S)
     finally:
         over.set()
         thread.join()
-    eventually("all fire", lambda: len(bench.firings()) >= len(keys))
+    eventually("all fire", lambda: len(bench.firings()) >= len(keys), LOADED_S)
     assert Counter(firing["firing"]["key"] for firing in bench.firings()) == Counter(keys)
     assert max(grown) - before < 128 * MIB
 
@@ -254,7 +255,7 @@ def test_a_storm_on_one_key_fills_no_state_and_other_keys_of_its_partition_fire_
                 for n, subject in enumerate(subjects)
             ),
         )
-        eventually("all is judged", lambda: account.stats.stepped == 2 * len(subjects))
+        eventually("all is judged", lambda: account.stats.stepped == 2 * len(subjects), LOADED_S)
     in_order = [record.json()["firing"]["key"] for record in bench.records("action")]
     assert Counter(in_order) == {"hot": 200, calm: 1}
     assert in_order.index(calm) == 100
