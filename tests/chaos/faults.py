@@ -43,6 +43,7 @@ QUOTAS = {
 }
 KILLS_PER_STEP = 5
 BURST_EVERY_S, BURST_SHARE = 45.0, 0.55
+MOST_LATE = 3  # kills that wait for the next burst
 NEED_A_LONG_RUN = frozenset({"clock skew", "coordinator delay", "drop replies", "broker restart TERM"})
 
 
@@ -124,7 +125,7 @@ class Pool:
         self._replicas, self._plant = replicas, plant
         self._engines: list[EngineProcess] = []
         self._later: list[tuple[float, Callable[[], None]]] = []
-        self.resting = False  # no kill that is late is made up for
+        self.resting = False  # few kills that are late are made up for
         self._over = False
         self._ordered: dict[EngineProcess, float] = {}
         self._again: list[str] = []  # steps at which nobody died: to be tried again
@@ -187,7 +188,7 @@ class Pool:
             work()
         while len(self._engines) < self._replicas:
             self._new()
-        if self._again and not self.resting:
+        if self._again and (not self.resting or len(self._again) > MOST_LATE):
             self._kill_at(self._again.pop(0))
         for kind, rule in list(self._rules):
             if rule.hits:
