@@ -18,9 +18,9 @@ from .errors import TopicsError
 from .kafka.admin import Admin
 from .kafka.clients import ClientErrors
 from .kafka.topics import read_registry, topic_ids, write_bus_record, write_registry
-from .protocol.ownership import what_is_lost
+from .protocol.lost import metadata_of, what_is_lost
 from .protocol.registry import Registry
-from .records import VERSION, BusRecord, OffsetMetadata, ResumeRecord, decode_json, encode_json, place_key
+from .records import VERSION, BusRecord, ResumeRecord, encode_json, place_key
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,7 @@ def resumption(config: BusConfig, topic: str, partition: int, start: str) -> Res
         found = _topic_of(admin, tp)
         low, high = admin.start_offsets([tp])[tp], admin.end_offsets([tp])[tp]
         committed = (admin.committed([tp], stable=False) or {}).get(tp)
-    metadata = OffsetMetadata(R=0)
-    if committed is not None and committed.metadata:
-        metadata = decode_json(OffsetMetadata, committed.metadata, f"The committed offset of {tp}")
+    metadata = metadata_of(tp, committed)
     reason = what_is_lost(committed, metadata, found.id, low, high, in_use=tp in registry.sources)
     if reason is None:
         where = "has not been read yet" if committed is None else f"goes on at offset {committed.offset}"

@@ -17,9 +17,10 @@ from .kafka.admin import Admin, Member
 from .kafka.clients import ClientErrors
 from .kafka.topics import check, read_registry
 from .positions import Position, positions
+from .protocol.lost import metadata_of, what_is_lost
 from .protocol.ownership import RESUME
 from .protocol.registry import Registry
-from .records import VERSION, OffsetMetadata, decode_json
+from .records import VERSION
 
 # Of what a source topic holds, the share that is unread: beyond it retention is about to pass the engine.
 RETENTION_IN_DANGER: Final = 0.8
@@ -140,7 +141,14 @@ def _look_at_partitions(
     trigger = config.topic("trigger")
     for position in found:
         tp, committed = position.tp, position.committed
-        lost = what_is_lost(position, registry)
+        lost = what_is_lost(
+            committed,
+            metadata_of(tp, committed),
+            position.topic.id,
+            position.low,
+            position.end,
+            in_use=tp in registry.sources,
+        )
         if lost is not None and registry.resumption(tp) is None:
             health.problems.append(
                 f"{tp} is not read: {lost} Go on with: "
@@ -170,27 +178,6 @@ def _look_at_partitions(
                 "state": "stopped" if lost is not None else "ok" if committed is not None else "new",
             }
         )
-
-
-def what_is_lost(position: Position, registry: Registry) -> str | None:
-    """Why the owner of this partition must stop; None where it can go on."""
-    committed, tp = position.committed, position.tp
-    if committed is None:
-        if tp in registry.sources:
-            return "the group's committed offset is gone (groups without members lose theirs)."
-        return None
-    if committed.metadata:
-        metadata = decode_json(OffsetMetadata, committed.metadata, f"The committed offset of {tp}")
-        if metadata.t not in ("", position.topic.id):
-            return "its topic was deleted and made again; what was committed is of the old one."
-    if committed.offset < position.low:
-        return (
-            f"records {committed.offset} to {position.low - 1} were removed before they were read "
-            "(retention)."
-        )
-    if committed.offset > position.end:
-        return f"the committed offset {committed.offset} lies beyond its end {position.end}."
-    return None
 
 
 def _moment(timestamp_ms: int) -> str:

@@ -14,9 +14,10 @@ from ..bus import Bus, Committed, Topic, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError
 from ..log import log
-from ..records import OffsetMetadata, ResumeRecord, decode_json, encode_json
+from ..records import OffsetMetadata, ResumeRecord, encode_json
 from .burial import Burial
 from .following import Following
+from .lost import metadata_of, what_is_lost
 from .recovery import Recovery
 from .registry import Registered, Registry
 from .source_task import SourceTask
@@ -243,9 +244,7 @@ class Ownership:
         resumption = self._registry.resumption(tp)
         if resumption is not None and resumption.topic_id != topic.id:
             resumption = None
-        metadata = OffsetMetadata(R=0)
-        if found is not None and found.metadata:
-            metadata = decode_json(OffsetMetadata, found.metadata, f"The committed offset of {tp}")
+        metadata = metadata_of(tp, found)
         reason = what_is_lost(found, metadata, topic.id, low, high, in_use=tp in self._registry.sources)
         if reason is not None:
             if resumption is None:
@@ -273,30 +272,7 @@ class Ownership:
         return _Start(Committed(offset, text), resumption.topic_id)
 
 
-def what_is_lost(
-    found: Committed | None, metadata: OffsetMetadata, topic_id: str, low: int, high: int, *, in_use: bool
-) -> str | None:
-    """Why a partition cannot go on from its committed offset; None where it can.
-
-    topic_id, low, high: of the topic as it is now, and its first and next offset. in_use: whether the
-    registry says that the partition was read before.
-    """
-    if found is None:
-        return (
-            "the group's committed offset is gone (groups without members lose theirs)." if in_use else None
-        )
-    if metadata.t not in ("", topic_id):
-        return "its topic was deleted and made again; what was committed is of the old one."
-    if found.offset < low:
-        return f"records {found.offset} to {low - 1} were removed before they were read (retention)."
-    if found.offset > high:
-        return f"the committed offset {found.offset} lies beyond its end {high}."
-    return None
-
-
 def _is_mine(task: SourceTask | TriggerTask, found: Committed | None) -> bool:
     """Whether the last commit on a partition is the one that this engine made."""
-    if found is None or not found.metadata or not task.last[0]:
-        return False
-    metadata = decode_json(OffsetMetadata, found.metadata, f"The committed offset of {task.tp}")
-    return (metadata.c, metadata.n) == task.last
+    metadata = metadata_of(task.tp, found)
+    return bool(metadata.c) and (metadata.c, metadata.n) == task.last
