@@ -15,9 +15,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from interlock.plugin.broker import LocalBroker
+
+# How long an example takes says how busy the machine is, and nothing of the code.
+settings.register_profile("interlock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("interlock")
 
 # Before anything imports Airflow, which reads its home once, at import: tests neither see nor change
 # the home of whoever runs them.
