@@ -252,6 +252,7 @@ class Engine:
 
     def _registry_changed(self, change: Change) -> None:
         for gone in change.removed:
+            self._scanning.forget(gone)
             for trigger in self.ownership.triggers.values():
                 trigger.forget([gone.incarnation])
         if change.bus:

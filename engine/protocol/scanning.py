@@ -8,7 +8,7 @@ from typing import Final
 
 from ..bus import Bus, End, Record, TopicPartition
 from .outputs import Outputs
-from .registry import Registry
+from .registry import Registered, Registry
 from .scans import ScanIndex
 from .source_task import SourceTask
 from .stats import Stats
@@ -37,6 +37,10 @@ class Scanning:
         self._next.clear()
         self._rest.clear()
 
+    def forget(self, registered: Registered) -> None:
+        """The registry has removed it."""
+        self._index.forget(registered)
+
     def close(self) -> None:
         self._reader.close()
 
@@ -51,6 +55,8 @@ class Scanning:
                 self.drop()
             self._index.idle()
             return set()
+        if self._index.crowded:
+            self._index.keep(group for source in sources.values() for group in source.scans.groups)
         if wanted != self._next:
             self._next = wanted
             self._rest.clear()

@@ -6,6 +6,7 @@ only at or before the first offset of each of its members, so each of them sees 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...conditions import MatcherIndex
@@ -15,6 +16,7 @@ from .registry import Registered, Registry
 MAX_GROUPS = 48
 MAX_POSITIONS = 4  # read in turns, so that a look-back of minutes does not wait for one of weeks
 TURN = 20_000  # records; a change of turn throws away what was fetched ahead
+LEAST_KEPT = 64  # members of an index: what is stale among fewer costs nothing
 
 
 @dataclass
@@ -122,7 +124,8 @@ class Scans:
 class ScanIndex:
     """An index of what is in a scan of any partition of an engine: a scan pays nothing for other waits.
 
-    It may hold more than one group covers: whoever looks up asks the group.
+    It may hold more than one group covers: whoever looks up asks the group. What no group of any partition
+    covers goes by `keep`, what the registry removed by `forget`.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -132,6 +135,16 @@ class ScanIndex:
     def _clear(self) -> None:
         self._index: MatcherIndex[Registered] = MatcherIndex()
         self._intervals: set[tuple[int, int]] = set()
+        self._members: dict[int, Registered] = {}  # by place: all that is in the index
+        self._most = LEAST_KEPT
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether much of it may be stale: ask `keep`."""
+        return len(self._members) > self._most or len(self._intervals) > self._most
 
     def of(self, groups: list[Group]) -> MatcherIndex[Registered]:
         """The index, with all members of these groups that are in force in it."""
@@ -140,9 +153,24 @@ class ScanIndex:
             if interval not in self._intervals:
                 self._intervals.add(interval)
                 for registered in self._registry.between(*interval):
-                    if registered not in self._index:
+                    if registered.offset not in self._members:
+                        self._members[registered.offset] = registered
                         self._index.add(registered, registered.condition, registered.registration.key)
         return self._index
+
+    def keep(self, groups: Iterable[Group]) -> None:
+        """Let go of all but the members of these groups, which are all there are."""
+        intervals = {(group.start, group.end) for group in groups}
+        for place in list(self._members):
+            if not any(start <= place < end for start, end in intervals):
+                self._index.remove(self._members.pop(place))
+        self._intervals &= intervals
+        self._most = max(LEAST_KEPT, 2 * len(self._members), 2 * len(self._intervals))
+
+    def forget(self, registered: Registered) -> None:
+        """The registry has removed it."""
+        if self._members.pop(registered.offset, None) is not None:
+            self._index.remove(registered)
 
     def idle(self) -> None:
         """No partition scans: nothing is kept."""

@@ -10,6 +10,7 @@ from interlock import event
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.protocol.registry import Registry
 from interlock.engine.protocol.scans import (
+    LEAST_KEPT,
     MAX_GROUPS,
     MAX_POSITIONS,
     TURN,
@@ -201,12 +202,58 @@ def test_whatever_is_added_when_the_metadata_never_overflow(
 # -- the index
 
 
-def test_the_index_of_a_scan_holds_the_members_of_its_groups_alone_and_nothing_when_all_are_over() -> None:
-    registry = Registry()
-    made = [Registration.of(f"w{n}", event("x"), None, 0) for n in range(10)]
+def registered(registry: Registry, count: int) -> None:
+    made = [Registration.of(f"w{n}", event("x"), None, 0) for n in range(count)]
     for offset, registration in enumerate(made):
         key = RegistrationKey(registration.incarnation, "n").encode()
         registry.apply(Record(TopicPartition("r", 0), offset, 0, key, encode_json(registration), None))
+
+
+def test_the_index_lets_go_of_what_no_group_covers_any_more_while_others_are_in_a_scan() -> None:
+    """Look-backs that overlap for days: there is always one, and never many."""
+    registry = Registry()
+    registered(registry, 1000)
+    index = ScanIndex(registry)
+    most = 0
+    for n in range(990):
+        groups = Scans([(n, n + 5, 0), (n + 5, n + 6, 9)]).groups
+        if index.crowded:
+            index.keep(groups)
+        found = index.of(groups)
+        assert all(r in found for r in registry.between(n, n + 6))
+        most = max(most, len(index))
+    assert most <= 2 * LEAST_KEPT
+
+
+def test_the_index_keeps_what_a_group_still_covers() -> None:
+    registry = Registry()
+    registered(registry, 10)
+    index = ScanIndex(registry)
+    index.of(Scans([(0, 4, 0), (4, 8, 0)]).groups)
+    left = Scans([(4, 8, 5)]).groups
+    index.keep(left)
+    found = index.of(left)
+    assert [r in found for r in registry.between(0, 10)] == [4 <= n < 8 for n in range(10)]
+    found = index.of(Scans([(2, 8, 0)]).groups)  # what went comes back when it is asked for
+    assert [r in found for r in registry.between(0, 10)] == [2 <= n < 8 for n in range(10)]
+
+
+def test_the_index_forgets_what_the_registry_removed() -> None:
+    registry = Registry()
+    registered(registry, 3)
+    index = ScanIndex(registry)
+    groups = Scans([(0, 2, 0)]).groups
+    index.of(groups)
+    gone, other = registry.between(1, 3)
+    index.forget(gone)
+    index.forget(other)  # was never in it
+    assert [r in index.of(groups) for r in registry.between(0, 3)] == [True, False, False]
+    assert len(index) == 1
+
+
+def test_the_index_of_a_scan_holds_the_members_of_its_groups_alone_and_nothing_when_all_are_over() -> None:
+    registry = Registry()
+    registered(registry, 10)
     index = ScanIndex(registry)
     found = index.of(Scans([(3, 5, 0)]).groups)
     assert [r in found for r in registry.between(0, 10)] == [n in (3, 4) for n in range(10)]
