@@ -18,7 +18,7 @@ from .errors import TopicsError
 from .kafka.admin import Admin
 from .kafka.clients import ClientErrors
 from .kafka.topics import read_registry, topic_ids, write_bus_record, write_registry
-from .protocol.lost import metadata_of, what_is_lost
+from .protocol.lost import look_at
 from .protocol.registry import Registry
 from .records import VERSION, BusRecord, ResumeRecord, encode_json, place_key
 
@@ -148,17 +148,16 @@ def resumption(config: BusConfig, topic: str, partition: int, start: str) -> Res
         found = _topic_of(admin, tp)
         low, high = admin.start_offsets([tp])[tp], admin.end_offsets([tp])[tp]
         committed = (admin.committed([tp], stable=False) or {}).get(tp)
-    metadata = metadata_of(tp, committed)
-    reason = what_is_lost(committed, metadata, found.id, low, high, in_use=tp in registry.sources)
-    if reason is None:
+    known = look_at(committed, found.id, low, high, in_use=tp in registry.sources)
+    if known.lost is None:
         where = "has not been read yet" if committed is None else f"goes on at offset {committed.offset}"
         raise TopicsError((f"{tp} did not stop: it {where}. There is nothing to resume.",))
     return Resumption(
         partition=tp,
         topic_id=found.id,
-        reason=reason,
+        reason=known.lost,
         # Offsets of a topic that was made again have nothing to do with those of before.
-        committed=committed.offset if committed and metadata.t in ("", found.id) else None,
+        committed=committed.offset if committed and known.metadata.t in ("", found.id) else None,
         low=low,
         offset=_offset(tp, start, low, high),
         high=high,

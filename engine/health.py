@@ -17,7 +17,7 @@ from .kafka.admin import Admin, Member
 from .kafka.clients import ClientErrors
 from .kafka.topics import check, read_registry
 from .positions import Position, positions
-from .protocol.lost import metadata_of, what_is_lost
+from .protocol.lost import look_at
 from .protocol.ownership import RESUME
 from .protocol.registry import Registry
 from .records import VERSION
@@ -141,14 +141,8 @@ def _look_at_partitions(
     trigger = config.topic("trigger")
     for position in found:
         tp, committed = position.tp, position.committed
-        lost = what_is_lost(
-            committed,
-            metadata_of(tp, committed),
-            position.topic.id,
-            position.low,
-            position.end,
-            in_use=tp in registry.sources,
-        )
+        in_use = tp in registry.sources
+        lost = look_at(committed, position.topic.id, position.low, position.end, in_use=in_use).lost
         if lost is not None and registry.resumption(tp) is None:
             health.problems.append(
                 f"{tp} is not read: {lost} Go on with: "

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-from ..bus import Committed, TopicPartition
+from dataclasses import dataclass
+
+from ..bus import Committed
+from ..errors import RecordError
 from ..records import OffsetMetadata, decode_json
 
 
-def metadata_of(tp: TopicPartition, found: Committed | None) -> OffsetMetadata:
-    """What was committed with the offset; of none, and of one committed by hand, nothing is known (R=0).
+@dataclass(frozen=True)
+class Known:
+    """What is known of a partition from its committed offset. `lost`: why it cannot go on from there."""
 
-    RecordError where it cannot be read.
-    """
-    if found is None or not found.metadata:
-        return OffsetMetadata(R=0)
-    return decode_json(OffsetMetadata, found.metadata, f"The committed offset of {tp}")
+    metadata: OffsetMetadata
+    lost: str | None
 
 
-def what_is_lost(
-    found: Committed | None, metadata: OffsetMetadata, topic_id: str, low: int, high: int, *, in_use: bool
-) -> str | None:
-    """Why a partition cannot go on from its committed offset; None where it can.
+def look_at(found: Committed | None, topic_id: str, low: int, high: int, *, in_use: bool) -> Known:
+    """What was committed with an offset, and whether the partition can go on from it.
 
     topic_id, low, high: of the topic as it is now, and its first and next offset. in_use: whether the
-    registry says that the partition was read before.
+    registry says that the partition was read before. Of an offset without metadata that can be read nothing
+    is known: R is 0, so that all registrations are applied to it again.
     """
     if found is None:
-        return (
-            "the group's committed offset is gone (groups without members lose theirs)." if in_use else None
-        )
+        gone = "the group's committed offset is gone (groups without members lose theirs)."
+        return Known(OffsetMetadata(R=0), gone if in_use else None)
+    try:
+        metadata = metadata_of(found)
+    except RecordError as e:
+        return Known(OffsetMetadata(R=0), str(e))
     if metadata.t not in ("", topic_id):
-        return "its topic was deleted and made again; what was committed is of the old one."
-    if found.offset < low:
-        return f"records {found.offset} to {low - 1} were removed before they were read (retention)."
-    if found.offset > high:
-        return f"the committed offset {found.offset} lies beyond its end {high}."
-    return None
+        lost = "its topic was deleted and made again; what was committed is of the old one."
+    elif found.offset < low:
+        lost = f"records {found.offset} to {low - 1} were removed before they were read (retention)."
+    elif found.offset > high:
+        lost = f"the committed offset {found.offset} lies beyond its end {high}."
+    else:
+        lost = None
+    return Known(metadata, lost)
+
+
+def metadata_of(found: Committed) -> OffsetMetadata:
+    """What was committed with an offset; RecordError where it cannot be read."""
+    if not found.metadata:  # committed by hand
+        return OffsetMetadata(R=0)
+    return decode_json(OffsetMetadata, found.metadata, "its committed offset")

@@ -17,7 +17,7 @@ from ..log import log
 from ..records import OffsetMetadata, ResumeRecord, encode_json
 from .burial import Burial
 from .following import Following
-from .lost import metadata_of, what_is_lost
+from .lost import look_at, metadata_of
 from .recovery import Recovery
 from .registry import Registered, Registry
 from .source_task import SourceTask
@@ -244,13 +244,12 @@ class Ownership:
         resumption = self._registry.resumption(tp)
         if resumption is not None and resumption.topic_id != topic.id:
             resumption = None
-        metadata = metadata_of(tp, found)
-        reason = what_is_lost(found, metadata, topic.id, low, high, in_use=tp in self._registry.sources)
-        if reason is not None:
+        known = look_at(found, topic.id, low, high, in_use=tp in self._registry.sources)
+        if known.lost is not None:
             if resumption is None:
-                self.stop(tp, reason)
+                self.stop(tp, known.lost)
                 return None
-            return self._resumed(tp, resumption, metadata, low, high)
+            return self._resumed(tp, resumption, known.metadata, low, high)
         if found is not None:
             return _Start(found, topic.id)
         self.fresh.add(tp)
@@ -274,5 +273,7 @@ class Ownership:
 
 def _is_mine(task: SourceTask | TriggerTask, found: Committed | None) -> bool:
     """Whether the last commit on a partition is the one that this engine made."""
-    metadata = metadata_of(task.tp, found)
+    if found is None:
+        return False
+    metadata = metadata_of(found)
     return bool(metadata.c) and (metadata.c, metadata.n) == task.last

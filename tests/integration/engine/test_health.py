@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as Asked
 from confluent_kafka.admin import AdminClient
 from interlock import event
+from interlock.engine.administration import resumption
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
 from interlock.engine.health import examine
@@ -91,6 +94,30 @@ def test_offsets_that_the_group_lost_are_named(bench: Any, eventually: Any) -> N
     future.result()
     problems = examine(bench.config).problems
     assert len([p for p in problems if "the group's committed offset is gone" in p]) == 8
+
+
+def test_a_committed_offset_whose_metadata_cannot_be_read_is_a_problem_of_that_partition(
+    bench: Any, eventually: Any
+) -> None:
+    topic = bench.config.topic("event")
+    with bench.engine():
+        eventually(
+            "all partitions are in use",
+            lambda: all(p["state"] == "ok" for p in examine(bench.config).partitions),
+        )
+    admin = AdminClient(dict(bench.config.client))
+    eventually("the group is empty", lambda: not examine(bench.config).engines)
+    by_hand = ConsumerGroupTopicPartitions(bench.config.group, [Asked(topic, 0, 0, "nonsense")])
+    [future] = admin.alter_consumer_group_offsets([by_hand]).values()
+    future.result()
+    health = examine(bench.config)
+    [problem] = health.problems
+    assert f"{topic}[0] is not read: its committed offset holds no valid OffsetMetadata" in problem
+    assert f"airflow interlock topics resume {topic} 0 --from" in problem
+    assert [p["partition"] for p in health.partitions if p["state"] == "stopped"] == [0]
+    resumption(bench.config, topic, 0, "start").write(bench.config)
+    with bench.engine():
+        eventually("it goes on", lambda: examine(bench.config).ok)
 
 
 def test_a_missing_topic_is_named_and_a_cluster_that_does_not_answer_raises(

@@ -158,6 +158,50 @@ def test_a_topic_that_is_made_again_under_a_running_engine_stops_within_half_a_m
     assert "was deleted and made again" in stopped(pool)[orders]
 
 
+# -- metadata that cannot be read
+
+UNREADABLE = ['{"v":2', "nonsense", '{"v":99,"R":1}', '{"v":2,"R":"x"}']
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+@pytest.mark.parametrize("tp", [EVENT, TRIGGER])
+def test_a_partition_whose_metadata_cannot_be_read_stops_and_the_others_go_on(
+    tp: TopicPartition, text: str
+) -> None:
+    pool = used(2, EACH)
+    before = pool.committed(tp)
+    assert before is not None
+    pool.commit_by_hand(tp, before.offset, text)
+    pool.boot()
+    pool.emit("x", partition=1)
+    pool.run()
+    assert list(stopped(pool)) == [tp]
+    assert f"{tp} is not read: its committed offset holds " in stopped(pool)[tp]
+    assert f"airflow interlock topics resume {tp.topic} {tp.partition} --from" in stopped(pool)[tp]
+    assert pool.committed(OTHER).offset == 4
+    pool.resume(tp, before.offset)
+    pool.emit("x")
+    pool.run()
+    assert stopped(pool) == {}
+    assert len(pool.fired()) == 8
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_timers_wait_for_a_partition_whose_metadata_cannot_be_read_and_stop_nobody(text: str) -> None:
+    pool = used(2)
+    pool.commit_by_hand(EVENT, 3, text)
+    engine = pool.boot()
+    pool.register(Registration.of("w", event("x").expires(after="10s"), None, pool.cluster.now_ms))
+    pool.run(80, pass_ms=1000)
+    assert engine.cuts.waits_for is not None
+    assert "b-event[0], which is stopped: its committed offset holds" in engine.cuts.waits_for
+    assert pool.fired() == []
+    pool.resume(EVENT, 3)
+    pool.run(10)
+    assert pool.fired() == [("w", "expired")]
+    assert not pool.actions()[0]["firing"]["incomplete"]
+
+
 # -- going on
 
 
