@@ -18,6 +18,7 @@ from .log import log
 TAKE = 500
 TAKE_TIMEOUT_S = 0.5
 STALL_S = 10.0
+KEPT_MS = 30 * 24 * 3600 * 1000  # as long as the topic keeps them (`kafka.topics`)
 
 
 class Place(NamedTuple):
@@ -26,6 +27,7 @@ class Place(NamedTuple):
     incarnation: str
     source: TopicPartition
     offset: int
+    timestamp_ms: int
 
 
 class _Head(msgspec.Struct):
@@ -35,10 +37,13 @@ class _Head(msgspec.Struct):
 
 
 class Actions:
-    """Where the newest firing of each one-shot subscription stands; the firings have no room in memory."""
+    """Where the newest firing of each one-shot subscription stands; the firings have no room in memory.
+
+    As the topic, it forgets what is older than KEPT_MS.
+    """
 
     def __init__(self) -> None:
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, Place] = {}  # the oldest first, nearly: partitions are read side by side
 
     def follow(self, record: Record) -> Place | None:
         """Take the next record of the topic; its place, if it holds a firing that a task may wait for."""
@@ -53,13 +58,22 @@ class Actions:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
             log.error("%s holds no valid ActionRecord, nobody is told of it: %s", record, e)
             return None
-        place = self._places[subscription] = Place(head.incarnation, record.source, record.offset)
+        self._places.pop(subscription, None)
+        place = Place(head.incarnation, record.source, record.offset, record.timestamp_ms)
+        self._places[subscription] = place
+        while next(iter(self._places.values())).timestamp_ms < record.timestamp_ms - KEPT_MS:
+            del self._places[next(iter(self._places))]
         return place
 
     def find(self, subscription: str, incarnation: str) -> Place | None:
         """Where the firing of this incarnation stands; None when there is none."""
         place = self._places.get(subscription)
         return place if place is not None and place.incarnation == incarnation else None
+
+    def forget(self, subscription: str, place: Place) -> None:
+        """The topic has nothing there any more: whoever waits for it registers anew."""
+        if self._places.get(subscription) == place:
+            del self._places[subscription]
 
 
 def fetch(

@@ -29,6 +29,7 @@ from .registering import Registering
 TAKE = 2000
 TAKE_TIMEOUT_S = 0.05  # how long a new wait may stand in the queue before it is registered
 REGISTER_AGAIN_S = 30.0
+MOST_MISSES = 50  # of a firing whose place was followed; in between its successor has surely come
 PROBE_S = 5.0
 PART = "The waits"  # as the runtime calls this thread: its next life takes back what ended the last one
 
@@ -54,6 +55,7 @@ class Wait:
     deliver: Deliver
     looked: bool = False
     registered_at: float | None = None  # or seen in the registry
+    misses: int = 0
     own_keys: set[str] = field(default_factory=set)  # registered here; the registry may show them later
 
 
@@ -198,7 +200,12 @@ class Waits:
         """What these waits are opened for was decided before."""
         for place, value in fetch(self._config, self._errors, fired):
             for wait in fired[place]:
-                if value is None:  # a later record of its key is about to be followed
+                if value is None:
+                    # A later record of its key is about to be followed; or the topic's retention has
+                    # removed it, and the wait finds its events again.
+                    wait.misses += 1
+                    if wait.misses >= MOST_MISSES:
+                        self._followed.actions.forget(wait.registration.subscription, place)
                     self._opened.append(wait)
                     continue
                 self._deliver(wait, value)

@@ -66,7 +66,14 @@ def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[Topi
         # Never removed by time: the engine deletes below its committed offset.
         spec("trigger", partitions, {**retention, "retention.ms": "-1", "retention.bytes": "-1", **internal}),
         spec("state", partitions, {**compact, **internal}),
-        spec("action", partitions, {**compact, **internal}),
+        # What every task has taken long ago goes: a wait that comes back later finds its events again, or
+        # is told that there are none (`actions.KEPT_MS`).
+        spec(
+            "action",
+            partitions,
+            {**compact, **internal, "cleanup.policy": "compact,delete"},
+            retention_ms=month,
+        ),
         # A reader that lags less than this never misses a registration that was removed again.
         spec("subscription", 1, {**compact, "min.compaction.lag.ms": str(_DAY_MS)}),
         spec(
@@ -268,6 +275,9 @@ def _differing_settings(admin: AdminClient, wanted: tuple[TopicSpec, ...]) -> li
             needed = s.settings[key]
             if key in _AT_LEAST:
                 fits, needed = int(value or 0) >= int(needed), f"{needed} or more"
+            elif key == "cleanup.policy":
+                policies = set((value or "").split(","))
+                fits = needed.split(",")[0] in policies <= set(needed.split(","))  # without retention as well
             else:
                 fits = value == needed
             if not fits:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from interlock import event
+from interlock.engine.actions import KEPT_MS, Actions
 from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
@@ -26,7 +27,7 @@ from interlock.engine.records import (
     encode_json,
 )
 from interlock.engine.registering import LEASE_S
-from interlock.engine.waits import Delivery, Wait, Waits
+from interlock.engine.waits import MOST_MISSES, Delivery, Wait, Waits
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 REGISTRY, ACTION = TopicPartition("b-subscription", 0), TopicPartition("b-action", 0)
@@ -268,6 +269,24 @@ def test_a_firing_that_was_replaced_while_it_was_fetched_is_looked_for_again(
     monkeypatch.setattr("interlock.engine.waits.fetch", stage.fetch)
     stage.run([action(W), *ENDS], [action(W, offset=1, state="acked")])
     assert "acked" in [d.action.state for d in heard]
+
+
+def test_a_wait_whose_firing_retention_removed_is_registered_anew(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, heard = stage.open(W)
+    monkeypatch.setattr("interlock.engine.waits.fetch", lambda _, __, places: [(p, None) for p in places])
+    stage.run([action(W), *ENDS], *([[]] * MOST_MISSES))
+    assert heard == []
+    assert len(stage.produced) == 1
+
+
+def test_firings_older_than_their_topic_keeps_them_take_no_memory() -> None:
+    actions = Actions()
+    actions.follow(action(W)._replace(timestamp_ms=0))
+    actions.follow(action(V, 1)._replace(timestamp_ms=KEPT_MS + 1))
+    assert actions.find("w", W.incarnation) is None
+    assert actions.find("v", V.incarnation) is not None
 
 
 def test_a_firing_read_before_the_registry_waits_for_the_keys_it_must_null(stage: Stage) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from interlock.engine.actions import KEPT_MS
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka import clients
@@ -40,9 +41,15 @@ def test_the_log_tells_the_time_of_an_event_and_matches_are_never_removed_by_tim
 @pytest.mark.parametrize("kind", ["state", "action", "subscription"])
 def test_what_is_kept_by_key_is_compacted_in_small_segments(kind: str) -> None:
     spec = BY_NAME[f"b-{kind}"]
-    assert spec.settings["cleanup.policy"] == "compact"
+    assert spec.settings["cleanup.policy"].startswith("compact")
     assert int(spec.settings["segment.bytes"]) <= 64 * 1024 * 1024
     assert "cleanup.policy" in spec.required
+
+
+def test_firings_are_kept_as_long_as_events_and_not_for_ever() -> None:
+    action = BY_NAME["b-action"].settings
+    assert action["cleanup.policy"] == "compact,delete"
+    assert int(action["retention.ms"]) == KEPT_MS == int(BY_NAME["b-event"].settings["retention.ms"])
 
 
 def test_a_removed_registration_is_seen_by_whoever_lags_less_than_a_day() -> None:
