@@ -249,7 +249,7 @@ class ResumeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The incarnations that a process waits for (JSON, key `lease/{process}`)."""
+    """The incarnations that a process waits for (JSON, key `lease/{process}/{number}`)."""
 
     v: int = VERSION
     deployment: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .config import BusConfig
 from .errors import RecordError, UnreachableError
@@ -16,6 +16,7 @@ from .records import LeaseRecord, Registration, RegistrationKey, encode_json
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Producer
 
+MOST_NAMED: Final = 5000  # of one record: 180 kB, and the client refuses 1 MB
 LEASE_S = 300.0  # beside a day, after which a registration that no lease names is removed
 FLUSH_S = 1.0
 _NEVER = -LEASE_S
@@ -32,7 +33,8 @@ class Registering:
 
         self._config = config
         self._topic = config.topic("subscription")
-        self._lease_key = f"lease/{process}".encode()
+        self._process = process
+        self._leases = 0  # records of this process that stand
         self._leased_at = _NEVER
         self._producer: Producer = connect(
             Producer,
@@ -99,24 +101,35 @@ class Registering:
         if now - self._leased_at < LEASE_S:
             return
         named = sorted(incarnations)
-        if not named and self._leased_at < 0:
-            return
-        lease = LeaseRecord(v=record_format, deployment=self._config.deployment, incarnations=named)
-        if self._produce(encode_json(lease)):
+        parts = [named[at : at + MOST_NAMED] for at in range(0, len(named), MOST_NAMED)]
+        for number, part in enumerate(parts):
+            lease = LeaseRecord(v=record_format, deployment=self._config.deployment, incarnations=part)
+            if not self._produce(number, encode_json(lease)):
+                return
+            self._leases = max(self._leases, number + 1)
+        if self._end_leases(len(parts)):
             self._leased_at = now
 
     def close(self) -> None:
-        """End the lease; what is on its way has FLUSH_S to arrive."""
-        if self._leased_at >= 0:
-            self._produce(None)
+        """End the leases; what is on its way has FLUSH_S to arrive."""
+        self._end_leases(0)
         self._producer.flush(FLUSH_S)
 
-    def _produce(self, value: bytes | None) -> bool:
+    def _end_leases(self, first: int) -> bool:
+        """Remove the records from number `first` on; False when that is to be tried again."""
+        while self._leases > first:
+            if not self._produce(self._leases - 1, None):
+                return False
+            self._leases -= 1
+        return True
+
+    def _produce(self, number: int, value: bytes | None) -> bool:
         """A record whose loss costs nothing: it is written again."""
         from confluent_kafka import KafkaException
 
+        key = f"lease/{self._process}/{number}".encode()
         try:
-            self._producer.produce(self._topic, value, self._lease_key, partition=0)
+            self._producer.produce(self._topic, value, key, partition=0)
         except (BufferError, KafkaException) as e:
             log.warning("A lease could not be written, which is tried again: %s", e)
             return False

@@ -71,6 +71,7 @@ class Registry:
         self._keys: dict[str, dict[str, set[bytes]]] = {}
         self._subscription_of: dict[str, str] = {}
         self._named_ms: dict[str, int] = {}  # when a lease last named an incarnation
+        self._leases: dict[bytes, int] = {}  # when each was last written, by record key
 
     @property
     def format(self) -> int:
@@ -165,11 +166,19 @@ class Registry:
             if registered.one_shot and self._named_ms.get(incarnation, before_ms) < before_ms
         ]
 
+    def old_leases(self, before_ms: int) -> list[bytes]:
+        """The keys of leases not written since then: their processes are gone without a word."""
+        return [key for key, written_ms in self._leases.items() if written_ms < before_ms]
+
     def _read_other(self, kind: str, rest: str, record: Record, change: Change) -> None:
         """A lease, or what is said of one partition."""
         try:
-            if kind == "lease":
-                if record.value is not None:
+            if kind == "lease":  # `lease/{process}/{number}`; up to now `lease/{process}`
+                key = record.key or b""
+                if record.value is None:
+                    self._leases.pop(key, None)
+                else:
+                    self._leases[key] = record.timestamp_ms
                     lease = decode_json(LeaseRecord, record.value, str(record))
                     for incarnation in lease.incarnations:
                         if incarnation in self._by_incarnation:

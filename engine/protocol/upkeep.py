@@ -87,21 +87,23 @@ class Upkeep:
                 return
 
     def sweep(self, outputs: Outputs) -> None:
-        """Remove the registrations of waits that nobody has any more, of our trigger partitions."""
+        """Remove the registrations and leases that nobody has any more, of our trigger partitions."""
         if self._monotonic() - self._swept < ORPHANS_S:
             return
         if not self._clock.fresh:
             # A bus where nothing happens would never tell the time; the machine's own only says when to ask.
             first = next(iter(self._ownership.triggers), None)
-            if first is not None and self._registry.orphans(self._clock.now_ms() - ORPHAN_MS):
+            before_ms = self._clock.now_ms() - ORPHAN_MS
+            if first is not None and (
+                self._registry.orphans(before_ms) or self._registry.old_leases(before_ms)
+            ):
                 outputs.write("state", first.partition, CLOCK_KEY, b"")
             return
         self._swept = self._monotonic()
-        trigger = self._config.topic("trigger")
-        for orphan in self._registry.orphans(self._clock.now_ms() - ORPHAN_MS):
+        before_ms = self._clock.now_ms() - ORPHAN_MS
+        for orphan in self._registry.orphans(before_ms):
             registration = orphan.registration
-            place = partition_of(registration.kind, registration.subscription, "", self._ownership.partitions)
-            if TopicPartition(trigger, place) not in self._ownership.triggers or outputs.full:
+            if not self._is_ours(registration.subscription) or outputs.full:
                 continue
             log.warning(
                 "No process has waited for %r for a day: its registration is removed.",
@@ -109,6 +111,14 @@ class Upkeep:
             )
             for key in sorted(self._registry.keys(registration.subscription)):
                 outputs.write("subscription", 0, key, None)
+        for key in self._registry.old_leases(before_ms):  # of processes that were killed
+            if self._is_ours(key.decode("utf-8", "replace")) and not outputs.full:
+                outputs.write("subscription", 0, key, None)
+
+    def _is_ours(self, subscription: str) -> bool:
+        """Whether this engine owns the trigger partition of a one-shot subscription of that name."""
+        place = partition_of("one-shot", subscription, "", self._ownership.partitions)
+        return TopicPartition(self._config.topic("trigger"), place) in self._ownership.triggers
 
     def look_for_dead(self) -> None:
         """Called when there is nothing to read: records beyond what can be read are held back by someone."""

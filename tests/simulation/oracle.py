@@ -149,6 +149,10 @@ class Oracle:
         for instance in self.instances:
             if instance.in_force and instance.registration.kind == "one-shot":
                 self.wrong("I10", f"{instance} is still registered, although no lease names it")
+        registry = {entry.key or b"": entry.value for _, entry in self._log(REGISTRY).history()}
+        for name, lease in registry.items():
+            if name.startswith(b"lease/") and lease is not None:
+                self.wrong("I10", f"{name!r} of a process that is gone stands in the registry")
         for log in self.cluster.topics[STATE].logs:
             last = {entry.key: (offset, entry.value) for offset, entry in log.history()}
             for record_key, (offset, value) in last.items():

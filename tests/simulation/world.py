@@ -210,7 +210,8 @@ class World:
         self._settle()
 
     def age(self) -> None:
-        """After the drain: a month goes by, and no process names what it waits for."""
+        """After the drain: who names what it waits for is killed, and a month goes by."""
+        self._do_lease(0, 0)
         self.say("-- a month goes by")
         for ms in (25 * HOUR_MS, 31 * 24 * HOUR_MS):
             self.cluster.now_ms += ms
@@ -567,7 +568,7 @@ class World:
 
     def _do_lease(self, _: int, __: int) -> bool:
         names = [registration.incarnation for registration in self._registered.values()]
-        self._write_registry(b"lease/p", encode_json(LeaseRecord(deployment="d", incarnations=names)))
+        self._write_registry(b"lease/p/0", encode_json(LeaseRecord(deployment="d", incarnations=names)))
         return True
 
     def _do_partition(self, n: int, what: int) -> bool:

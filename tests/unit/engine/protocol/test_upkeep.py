@@ -10,7 +10,7 @@ from interlock import event
 from interlock.engine.bus import Topic, TopicPartition
 from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.protocol import upkeep
-from interlock.engine.records import Registration
+from interlock.engine.records import LeaseRecord, Registration, encode_json
 
 from tests.unit.engine.protocol.pool import REGISTRY, STATE, TRIGGER, BusRecord, Pool
 
@@ -123,6 +123,29 @@ def test_a_wait_that_comes_back_is_registered_again_and_finds_its_events() -> No
     pool.emit("y")
     pool.run()
     assert pool.fired() == [("wait", "met")]
+
+
+def test_the_lease_of_a_process_that_was_killed_is_removed_a_day_later_by_one_engine() -> None:
+    pool = Pool(partitions=2)
+    keys = [f"lease/gone-{n}".encode() for n in range(4)] + [f"lease/gone-{n}/1".encode() for n in range(4)]
+    for key in keys:
+        pool.write(REGISTRY, key, encode_json(LeaseRecord(deployment="d", incarnations=["i"])))
+    pool.boot("one")
+    pool.boot("two")
+    pool.run(DAY - 10, pass_ms=STEP_MS)
+    assert [key for key, value in pool.records(REGISTRY) if value is None] == []
+    pool.run(60, pass_ms=STEP_MS)
+    assert sorted(key for key, value in pool.records(REGISTRY) if value is None) == sorted(keys)
+
+
+def test_the_lease_of_a_process_that_lives_stays() -> None:
+    pool = Pool()
+    pool.register(WAIT)
+    pool.boot()
+    for _ in range(4):
+        pool.lease(WAIT)
+        pool.run(DAY // 2, pass_ms=STEP_MS)
+    assert [key for key, value in pool.records(REGISTRY) if value is None] == []
 
 
 # -- topics that were altered
