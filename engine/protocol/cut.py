@@ -5,7 +5,7 @@ docs/engine.md "Timers" has the numbered steps. One cut at a time serves all tri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,16 +13,17 @@ from ..bus import Bus, Topic, TopicPartition
 from ..config import BusConfig
 from ..errors import RecordError
 from ..log import log
-from ..records import CLOCK_KEY
+from ..records import CLOCK_KEY, OffsetMetadata
 from .clock import BrokerClock
 from .lost import metadata_of
 from .outputs import Outputs
+from .progress import Progress
 from .registry import Registry
 from .stats import Stats
 from .trigger_task import TriggerTask
 
 PATIENCE_S: Final = 600.0
-CLOSING_S: Final = 1.0  # between cuts that only close keys
+CLOSING_S: Final = 1.0  # between cuts that only close keys, and after one that left keys due
 AGAIN_S: Final = 0.1  # between cuts in any case
 LOOK_S: Final = 0.05  # between two looks at the committed offsets
 SAY_AFTER_S: Final = 30.0
@@ -37,19 +38,13 @@ class _Cut:
     sources: dict[TopicPartition, int]
     topic_ids: dict[str, str]
     started: float
-    applied: int = 0  # step 3: registrations below have seen all sources, but for those in a scan
-    scans: list[tuple[int, int, int]] = field(default_factory=list)
+    waiting: set[int] = field(default_factory=set)  # places of registrations whose keys stay due
     triggers: dict[TopicPartition, int] | None = None  # step 4
-    incomplete: bool = False
+    incomplete: bool = False  # the cut was not reached
+    went_without: bool = False  # it was, but some keys are ticked that were not ready
     missing: str = ""
     said: bool = False
     ticked: set[TopicPartition] = field(default_factory=set)
-
-    def ready(self, place: int) -> bool:
-        """Whether this registration has seen all that the cut promises; else its timers wait for another."""
-        if self.incomplete:
-            return True
-        return place < self.applied and not any(start <= place < end for start, end, _ in self.scans)
 
 
 class Cuts:
@@ -67,6 +62,9 @@ class Cuts:
         self._bus, self._config, self._registry = bus, config, registry
         self._clock, self._stats, self._monotonic = clock, stats, monotonic
         self._cut: _Cut | None = None
+        self._progress = Progress()
+        self._waiting: dict[int, float] = {}  # since when, by place: what the last cut left due
+        self._late = ""  # what they wait for, once that takes long
         self._ended = self._looked = monotonic() - CLOSING_S
 
     @property
@@ -75,8 +73,10 @@ class Cuts:
 
     @property
     def waits_for(self) -> str | None:
-        """What a cut has been waiting for, once that takes long; for health."""
-        return self._cut.missing if self._cut is not None and self._cut.said else None
+        """What timers have been waiting for, once that takes long; for health."""
+        if self._cut is not None and self._cut.said:
+            return self._cut.missing
+        return self._late or None
 
     def drop(self) -> None:
         """The partitions are gone, or went back: the next cut starts anew."""
@@ -115,14 +115,63 @@ class Cuts:
                 if not cut.incomplete:
                     continue
             # 5. The tick.
-            touched.add(task.tp)
-            if task.tick(cut.time_ms, outputs, self._clock.now_ms(), cut.ready, cut.incomplete):
+            before = len(outputs.records)
+            if self._tick(cut, task, outputs):
                 cut.ticked.add(task.tp)
+            if task.writes or len(outputs.records) != before:
+                touched.add(task.tp)
         if len(cut.ticked) == len(cut.tasks):
             self._cut = None
             self._ended = self._monotonic()
             self._stats.cuts += 1
+            self._keep_waiting(cut.waiting)
         return touched
+
+    def _tick(self, cut: _Cut, task: TriggerTask, outputs: Outputs) -> bool:
+        """Tick what is ready, then what has waited long enough; False when the pass is full."""
+        now_ms = self._clock.now_ms()
+        if cut.incomplete:
+            return task.tick(cut.time_ms, outputs, now_ms, lambda _: True, incomplete=True)
+        waiting: set[int] = set()
+
+        def ready(place: int) -> bool:
+            if self._progress.ready(place):
+                return True
+            waiting.add(place)
+            return False
+
+        if not task.tick(cut.time_ms, outputs, now_ms, ready, incomplete=False):
+            return False
+        given_up = {place for place in waiting if self._goes_without(place)}
+        cut.waiting |= waiting - given_up
+        if not given_up:
+            return True
+        if not cut.went_without:
+            cut.went_without = True
+            self._stats.incomplete += 1
+        return task.tick(cut.time_ms, outputs, now_ms, given_up.__contains__, incomplete=True)
+
+    def _goes_without(self, place: int) -> bool:
+        """Whether all that a registration waits for has stood still for too long."""
+        stood = self._progress.stood(place, self._monotonic() - PATIENCE_S)
+        first = [tp for tp in stood if self._progress.first_time(tp)]
+        if first:
+            missing = self._progress.missing(place)
+            log.error("Timers go on without %s for %.0f s: firings say so.", missing, PATIENCE_S)
+        return bool(stood)
+
+    def _keep_waiting(self, places: Collection[int]) -> None:
+        """These are what a cut has left due; it is told when that takes long."""
+        now = self._monotonic()
+        self._waiting = {place: self._waiting.get(place, now) for place in places}
+        oldest = min(self._waiting, key=self._waiting.__getitem__, default=None)
+        if oldest is None or (waited := now - self._waiting[oldest]) <= SAY_AFTER_S:
+            self._late = ""
+            return
+        missing = self._progress.missing(oldest)
+        if missing and not self._late:
+            log.warning("Timers have been waiting for %s for %.0f s.", missing, waited)
+        self._late = missing or self._late
 
     def _begin(
         self, tasks: Mapping[TopicPartition, TriggerTask], outputs: Outputs, touched: set[TopicPartition]
@@ -138,7 +187,10 @@ class Cuts:
             return
         now_ms = self._clock.now_ms()
         due = [task for task in tasks.values() if (at := task.due_at()) is not None and at <= now_ms]
-        if not due or (since < CLOSING_S and not any(task.has_timer_due(now_ms) for task in due)):
+        if not due:
+            self._keep_waiting(())
+            return
+        if since < CLOSING_S and (self._waiting or not any(task.has_timer_due(now_ms) for task in due)):
             return
         # 1. The time, by the brokers' clock.
         if not self._clock.fresh:
@@ -160,7 +212,7 @@ class Cuts:
         if committed is None:
             cut.missing = "a transaction of another engine that is open"
             return False
-        applied, scans = [self._registry.position], []
+        reached: dict[TopicPartition, tuple[int, OffsetMetadata]] = {}
         for tp, end in cut.sources.items():
             found = committed.get(tp)
             if found is None:
@@ -180,9 +232,8 @@ class Cuts:
             if metadata.t not in ("", cut.topic_ids[tp.topic]):
                 cut.missing = f"{tp}, whose offset is of the topic before it was made again"
                 return False
-            applied.append(metadata.R)
-            scans += metadata.g
-        cut.applied, cut.scans = min(applied), scans
+            reached[tp] = (found.offset, metadata)
+        self._progress.look(reached, self._registry.position, self._monotonic())
         return True
 
     def _lose_patience(self, cut: _Cut) -> None:

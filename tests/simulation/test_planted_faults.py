@@ -13,6 +13,7 @@ from interlock.engine.protocol.cut import Cuts
 from interlock.engine.protocol.following import Following
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.ownership import Ownership
+from interlock.engine.protocol.progress import Progress
 from interlock.engine.protocol.trigger_task import TriggerTask, runs_from_registration
 
 from tests.simulation import faults, world
@@ -81,7 +82,7 @@ def test_registrations_that_are_live_before_their_scan_has_met_are_found(monkeyp
 
 def test_a_tick_without_a_cut_is_found(monkeypatch: Patch) -> None:
     def at_once(self: Any, of: Any) -> bool:
-        of.applied, of.scans = self._registry.position, []
+        self._progress.look({}, self._registry.position, 0.0)
         return True
 
     monkeypatch.setattr(Cuts, "_sources_reached", at_once)
@@ -89,7 +90,7 @@ def test_a_tick_without_a_cut_is_found(monkeypatch: Patch) -> None:
 
 
 def test_a_cut_that_does_not_look_at_registrations_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(cut._Cut, "ready", lambda self, place: True)
+    monkeypatch.setattr(Progress, "ready", lambda self, place: True)
     often(monkeypatch, "register", 150)
     assert_found(2000, "timers")
 

@@ -188,6 +188,117 @@ def test_a_registration_in_a_scan_waits_for_another_cut_and_the_others_do_not() 
     assert pool.fired() == [("b", "expired"), (first.subscription, "expired")]
 
 
+def test_a_partition_that_stopped_before_a_registration_is_waited_for_no_longer_than_patience(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its offset is beyond its end, so the cut is reached; its owner applies nothing any more."""
+    pool = Pool(events=2)
+    pool.boot()
+    pool.run()
+    pool.kill()
+    applied = pool.metadata(OTHER).R
+    elsewhere(pool, OTHER, offset=5, R=applied)
+    engine = pool.boot("two")
+    waiting(pool)
+    said = f"{OTHER}, whose owner has not applied registrations from {applied} on"
+    pool.run(60, pass_ms=1000)
+    assert engine.problems()[1:] == [f"Timers are waiting for {said}."]
+    pool.run(int(cut.PATIENCE_S) - 60, pass_ms=1000)
+    assert pool.fired() == []
+    assert engine.stats.incomplete == 0
+    pool.run(30, pass_ms=1000)
+    assert pool.fired() == [("w", "expired")]
+    assert pool.actions()[0]["firing"]["incomplete"]
+    assert engine.stats.incomplete == 1
+    pool.run(5, pass_ms=1000)
+    assert len(engine.problems()) == 1
+    # It has stood for long enough: the next one goes on without it at once, and the log has it already.
+    waiting(pool, name="next")
+    pool.run(20, pass_ms=1000)
+    assert pool.fired()[1:] == [("next", "expired")]
+    assert engine.stats.incomplete == 2
+    texts = [record.getMessage() for record in caplog.records]
+    assert sum(text.startswith(f"Timers have been waiting for {said}") for text in texts) == 1
+    assert sum(text.startswith(f"Timers go on without {said}") for text in texts) == 1
+
+
+def test_a_scan_that_makes_progress_is_waited_for_and_told() -> None:
+    pool = with_another_engine()
+    engine = pool.engines["one"]
+    waiting(pool)
+    r = pool.log(REGISTRY).end
+    for step in range(3):
+        elsewhere(pool, OTHER, g=[(r - 1, r, step)])
+        pool.run(int(cut.PATIENCE_S) - 20, pass_ms=1000)
+        end = pool.log(OTHER).end
+        assert engine.problems() == [
+            f"Timers are waiting for {OTHER}, where a scan has read up to {step} of {end}."
+        ]
+    assert pool.fired() == []
+    elsewhere(pool, OTHER)
+    pool.run(5, pass_ms=1000)
+    assert pool.fired() == [("w", "expired")]
+    assert not pool.actions()[0]["firing"]["incomplete"]
+    assert engine.problems() == []
+
+
+def test_a_scan_that_stands_still_is_waited_for_no_longer_than_patience() -> None:
+    pool = with_another_engine()
+    waiting(pool)
+    r = pool.log(REGISTRY).end
+    elsewhere(pool, OTHER, g=[(r - 1, r, 0)])
+    pool.run(int(cut.PATIENCE_S), pass_ms=1000)
+    assert pool.fired() == []
+    # Another scan that begins beside it is no progress of this one.
+    elsewhere(pool, OTHER, R=r + 1, g=[(r - 1, r, 0), (r, r + 1, 0)])
+    pool.run(30, pass_ms=1000)
+    assert pool.actions()[0]["firing"]["incomplete"]
+
+
+def test_a_scan_that_began_where_something_stood_long_ago_is_given_its_time() -> None:
+    pool = with_another_engine()
+    gone = waiting(pool)
+    elsewhere(pool, OTHER, R=pool.log(REGISTRY).end - 1)
+    pool.run(20, pass_ms=1000)
+    assert pool.engines["one"].stats.cuts > 0
+    pool.remove(gone)
+    elsewhere(pool, OTHER)
+    pool.run(int(cut.PATIENCE_S), pass_ms=1000)
+    waiting(pool, name="next")
+    r = pool.log(REGISTRY).end
+    elsewhere(pool, OTHER, g=[(r - 1, r, 0)])
+    pool.run(int(cut.PATIENCE_S), pass_ms=1000)
+    assert pool.fired() == []
+
+
+def test_registrations_that_have_no_room_for_a_scan_wait_for_those_that_make_progress() -> None:
+    pool = with_another_engine()
+    r = pool.log(REGISTRY).end
+    waiting(pool)
+    for step in range(3):
+        elsewhere(pool, OTHER, R=r, g=[(r - 1, r, step)])
+        pool.run(int(cut.PATIENCE_S) - 20, pass_ms=1000)
+    assert pool.fired() == []
+    elsewhere(pool, OTHER, R=r, g=[(r - 1, r, 3)])
+    pool.run(int(cut.PATIENCE_S) + 30, pass_ms=1000)
+    assert pool.actions()[0]["firing"]["incomplete"]
+
+
+def test_what_is_not_ready_costs_a_cut_a_second_and_no_transaction() -> None:
+    pool = with_another_engine()
+    waiting(pool)
+    elsewhere(pool, OTHER, R=pool.log(REGISTRY).end - 1)
+    pool.run(200)
+    stats, began = pool.engines["one"].stats, pool.cluster.now_ms
+    cuts, commits = stats.cuts, pool.buses["one"].calls.count("commit")
+    assert cuts > 0
+    pool.run(400)
+    seconds = (pool.cluster.now_ms - began) / 1000
+    assert seconds / 2 < stats.cuts - cuts <= seconds / cut.CLOSING_S + 1
+    # One a half minute, which learns the time.
+    assert pool.buses["one"].calls.count("commit") - commits <= 1
+
+
 def test_matches_that_stand_in_the_trigger_topic_when_the_sources_are_reached_are_judged_first() -> None:
     """Step 4 comes after step 3: another engine wrote the match in the transaction that reached the end."""
     pool = with_another_engine()
