@@ -110,8 +110,9 @@ class Part:
                 self._start()
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._live, name=self._thread_name, daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._live, name=self._thread_name, daemon=True)
+        thread.start()  # where none can be started, the one before stays the present one
+        self._thread = thread
 
     def stop(self) -> None:
         """Let the present life end, and begin no other."""
@@ -141,8 +142,9 @@ class Part:
                 turn.abandoned = True
                 turn.set()
             self._turn = Turn(self.name, self._turn.config, self._board)
-            self._given_up.append(thread)
-            self.replaced += 1
+            if thread not in self._given_up:  # else the last try to start another one failed
+                self._given_up.append(thread)
+                self.replaced += 1
             log.error("%s %s It was last seen here:\n%s", self.name, reason, _where(thread))
             self._start()
         self._board.post(self.name, f"{self.name} {reason}")

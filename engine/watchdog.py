@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
+from .log import log
 from .part import Part, Turn
 
 LOOK_S: Final = 1.0
@@ -15,6 +16,7 @@ LOOK_S: Final = 1.0
 SILENT_S: Final = 60.0
 START_S: Final = 300.0  # before the first pass the whole registry is read
 MOST_S: Final = 3600.0
+AGAIN_S: Final = 10.0
 
 
 class Watchdog:
@@ -30,18 +32,29 @@ class Watchdog:
             self.look()
 
     def look(self) -> None:
-        """Called every LOOK_S. Looks are counted, not time: a process that was suspended is not stuck."""
+        """Called every LOOK_S. Looks are counted, not time: a process that was suspended is not stuck.
+
+        A part that cannot be replaced (no thread can be started) is tried again, and stops no other.
+        """
         for part in self._parts:
-            sign = part.sign
-            if self._signs.get(part) != sign:
-                self._signs[part], self._silent_s[part] = sign, 0.0
-                continue
-            self._silent_s[part] += LOOK_S
-            if self._silent_s[part] >= patience_s(part):
-                part.replace(
-                    f"made no pass for {self._silent_s[part]:.0f} s and is replaced; it starts again from "
-                    "what is committed."
-                )
+            try:
+                self._look_at(part)
+            except Exception:  # noqa: BLE001  # else nothing would be watched any more
+                log.exception("%s could not be replaced; that is tried again in %.0f s.", part.name, AGAIN_S)
+                # What is left of the old life gives no sign, nor did a new one begin.
+                self._signs[part], self._silent_s[part] = part.sign, patience_s(part) - AGAIN_S
+
+    def _look_at(self, part: Part) -> None:
+        sign = part.sign
+        if self._signs.get(part) != sign:
+            self._signs[part], self._silent_s[part] = sign, 0.0
+            return
+        self._silent_s[part] += LOOK_S
+        if self._silent_s[part] >= patience_s(part):
+            part.replace(
+                f"made no pass for {self._silent_s[part]:.0f} s and is replaced; it starts again from "
+                "what is committed."
+            )
 
 
 def patience_s(part: Part) -> float:

@@ -12,7 +12,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
 from interlock.engine.notices import Notice, NoticeBoard
 from interlock.engine.part import Life, Part, Turn
-from interlock.engine.watchdog import LOOK_S, SILENT_S, START_S, Watchdog
+from interlock.engine.watchdog import AGAIN_S, LOOK_S, SILENT_S, START_S, Watchdog
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 OTHER = BusConfig(name="b", client={"bootstrap.servers": "two:2"})
@@ -274,3 +274,54 @@ def test_a_loop_that_hangs_while_its_connection_changes_is_replaced_as_well(
     assert life.turns[1].config is OTHER
     assert life.turns[0].abandoned
     part.stop()
+
+
+def test_a_part_that_no_thread_can_be_started_for_is_tried_again_and_the_others_are_watched(
+    board: NoticeBoard, life: Hanging, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    other_life = Hanging()
+    part, other = (Part(name, name, each, CONFIG, board) for name, each in (("a", life), ("b", other_life)))
+    watchdog = Watchdog([part, other])
+    part.start()
+    other.start()
+    assert life.hangs.wait(30)
+    assert other_life.hangs.wait(30)
+
+    def no_thread(_part: Part) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without:
+        without.setattr(part, "_start", no_thread.__get__(part))
+        looks(watchdog, SILENT_S + LOOK_S)
+    assert other.replaced == 1
+    assert "a could not be replaced" in caplog.text
+    assert not life.second.is_set()
+    looks(watchdog, AGAIN_S)
+    assert life.second.wait(30)
+    assert part.replaced == 1
+    part.stop()
+    other.stop()
+    part.join(0)
+    other_life.returns.set()
+    other_life.over.set()
+
+
+def test_where_no_thread_can_be_started_the_one_that_was_given_up_goes_on_if_it_returns(
+    board: NoticeBoard, life: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = Part("The part", "part", life, CONFIG, board)
+    part.start()
+    assert life.hangs.wait(30)
+
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without:
+        without.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError):
+            part.replace("hangs.")
+    life.returns.set()
+    assert life.second.wait(30)
+    part.stop()
+    life.over.set()
+    part.join(30)
