@@ -17,7 +17,7 @@ from .kafka.admin import Admin, Member
 from .kafka.clients import ClientErrors
 from .kafka.topics import check, read_registry
 from .positions import Position, positions
-from .protocol.lost import look_at
+from .protocol.lost import ANOTHER_BUS, HALF_MET, REGISTRATIONS, cut_off, look_at
 from .protocol.ownership import RESUME
 from .protocol.registry import Registry
 from .records import VERSION
@@ -72,6 +72,7 @@ def examine(config: BusConfig) -> Health:
         low, end = admin.start_offsets(partitions), admin.end_offsets(partitions)
         health.dead_letters_at_most = sum(end[tp] - low[tp] for tp in partitions)
     _look_for_alterations(health, config, registry, topics)
+    _look_for_removed(health, config, admin, topics)
     return health
 
 
@@ -96,14 +97,26 @@ def _look_for_alterations(
             continue
         if kind != "event" and registry.bus.topic_ids.get(kind, topic.id) != topic.id:
             health.problems.append(
-                f"Topic {name!r} was deleted and made again: what it held is lost. Make a bus of another "
-                "name, and let the waits register there."
+                f"Topic {name!r} was deleted and made again: what it held is lost. {ANOTHER_BUS}"
             )
         elif kind in ("trigger", "state", "action") and topic.partitions != registry.bus.partitions:
             health.problems.append(
                 f"Topic {name!r} has {topic.partitions} partitions, and the bus was made with "
                 f"{registry.bus.partitions}: no engine works on it. Make a bus of another name."
             )
+
+
+def _look_for_removed(
+    health: Health, config: BusConfig, admin: Admin, topics: Mapping[str, Topic | None]
+) -> None:
+    """What must be there from its first record on, and is not."""
+    for kind, held in (("subscription", REGISTRATIONS), ("state", HALF_MET)):
+        name = config.topic(kind)
+        topic = topics[name]
+        if topic is None:  # said by the check
+            continue
+        starts = admin.start_offsets([TopicPartition(name, number) for number in range(topic.partitions)])
+        health.problems += [f"{text} {ANOTHER_BUS}" for text in cut_off(starts, held)]
 
 
 def _look_at_registrations(health: Health, registry: Registry) -> None:

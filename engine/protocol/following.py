@@ -9,6 +9,7 @@ from ...conditions import MatcherIndex
 from ..bus import Bus, End, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError
+from .lost import REGISTRATIONS, require_whole
 from .registry import Change, Registered, Registry
 
 TAKE: Final = 2000
@@ -34,7 +35,11 @@ class Following:
         self.changed: Callable[[Change], None] = lambda _: None
 
     def read_whole(self) -> None:
-        """An engine judges nothing before it has read the registry to the end it had when it started."""
+        """An engine judges nothing before it has read the registry to the end it had when it started.
+
+        TopicsError where it does not begin at its first record any more.
+        """
+        require_whole(self._bus, [self.topic], REGISTRATIONS)
         self.catch_up(self._bus.end_offsets([self.topic])[self.topic])
 
     def read_new(self) -> None:

@@ -1,12 +1,18 @@
-"""What was lost of a partition: whether it can go on from what is committed for it."""
+"""What was lost: whether a partition can go on from its committed offset, and a log is kept whole."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from ..bus import Committed
-from ..errors import RecordError
+from ..bus import Bus, Committed, TopicPartition
+from ..errors import RecordError, TopicsError
 from ..records import OffsetMetadata, decode_json
+
+ANOTHER_BUS: Final = "Make a bus of another name, and let the waits register there."
+HALF_MET: Final = "half-met conditions"
+REGISTRATIONS: Final = "registrations"
 
 
 @dataclass(frozen=True)
@@ -47,3 +53,22 @@ def metadata_of(found: Committed) -> OffsetMetadata:
     if not found.metadata:  # committed by hand
         return OffsetMetadata(R=0)
     return decode_json(OffsetMetadata, found.metadata, "its committed offset")
+
+
+def require_whole(bus: Bus, partitions: Iterable[TopicPartition], held: str) -> None:
+    """TopicsError where records of these compact partitions were removed; held: as for `cut_off`."""
+    problems = cut_off(bus.start_offsets(partitions), held)
+    if problems:
+        raise TopicsError((*problems, ANOTHER_BUS))
+
+
+def cut_off(starts: Mapping[TopicPartition, int], held: str) -> list[str]:
+    """A sentence for each compact partition that does not start at 0; held: what its records tell.
+
+    Compaction never moves a start: only retention or somebody's hand does, and what stood below may be gone.
+    """
+    return [
+        f"Records 0 to {start - 1} of {tp} were removed, and {held} may be gone with them."
+        for tp, start in starts.items()
+        if start > 0
+    ]

@@ -17,7 +17,7 @@ from ..log import log
 from ..records import OffsetMetadata, ResumeRecord, encode_json
 from .burial import Burial
 from .following import Following
-from .lost import look_at, metadata_of
+from .lost import HALF_MET, look_at, metadata_of, require_whole
 from .recovery import Recovery
 from .registry import Registered, Registry
 from .source_task import SourceTask
@@ -214,6 +214,7 @@ class Ownership:
                 self.sources[tp] = source
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
+        require_whole(self._bus, states, HALF_MET)
         return Recovery(
             self._bus.reader(), states, self._bus.end_offsets(states), self._stats, self._monotonic
         )

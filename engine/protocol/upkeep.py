@@ -13,6 +13,7 @@ from ..records import CLOCK_KEY, partition_of
 from .burial import Burial
 from .clock import BrokerClock
 from .cut import partitions_of, source_topics
+from .lost import ANOTHER_BUS
 from .outputs import Outputs
 from .ownership import Ownership
 from .registry import Registry
@@ -79,7 +80,7 @@ class Upkeep:
                     f"{self._ownership.partitions}: half-met conditions would not be found."
                 )
         if problems:
-            raise TopicsError((*problems, "Make a bus of another name, and let the waits register there."))
+            raise TopicsError((*problems, ANOTHER_BUS))
         for task in tasks:
             topic = found.get(task.tp.topic)
             if topic is None or (task.topic_id and topic.id != task.topic_id):

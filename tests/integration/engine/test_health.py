@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Asked
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock import event
 from interlock.engine.administration import resumption
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import UnreachableError
+from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.health import examine
 from interlock.engine.metrics import Publisher
 from interlock.engine.runtime import run_engine
@@ -118,6 +118,50 @@ def test_a_committed_offset_whose_metadata_cannot_be_read_is_a_problem_of_that_p
     resumption(bench.config, topic, 0, "start").write(bench.config)
     with bench.engine():
         eventually("it goes on", lambda: examine(bench.config).ok)
+
+
+@pytest.mark.parametrize(
+    ("kind", "held"), [("state", "half-met conditions"), ("subscription", "registrations")]
+)
+def test_records_of_an_internal_topic_that_were_removed_by_hand_are_named_and_stop_the_engine(
+    bench: Any, eventually: Any, kind: str, held: str
+) -> None:
+    topic = bench.config.topic(kind)
+    admin = AdminClient(dict(bench.config.client))
+    everything = [Asked(topic, p, -1) for p in range(1 if kind == "subscription" else bench.partitions)]
+
+    def remove() -> bool:
+        """Brokers refuse it while the topic is only compacted, and follow its setting a little later."""
+        try:
+            for future in admin.delete_records(everything).values():
+                future.result()
+        except KafkaException as e:
+            if e.args[0].code() == KafkaError.POLICY_VIOLATION:
+                return False
+            raise
+        return True
+
+    def policy(value: str) -> None:
+        entry = ConfigEntry("cleanup.policy", value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result()
+
+    with bench.engine(), bench.waiting() as waiting:
+        waiting("w", PAIR)
+        bench.emit("a")
+        eventually("a state is kept", lambda: bench.records("state"))
+    policy("delete")
+    eventually("the records are removed", remove)
+    policy("compact")
+    text = f" were removed, and {held} may be gone with them. Make a bus of another name"
+    assert [p for p in examine(bench.config).problems if text in p and f" of {topic}[" in p]
+    stop = threading.Event()
+    give_up = threading.Timer(60, stop.set)
+    give_up.start()
+    with pytest.raises(TopicsError, match=f"{held} may be gone"):
+        run_engine(bench.config, stop)
+    give_up.cancel()
 
 
 def test_a_missing_topic_is_named_and_a_cluster_that_does_not_answer_raises(

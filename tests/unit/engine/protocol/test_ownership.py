@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from interlock import Event, event
 from interlock.engine.bus import Committed, TopicPartition
-from interlock.engine.errors import EngineError
+from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.protocol import recovery
 from interlock.engine.records import (
     MatchRecord,
@@ -200,6 +200,44 @@ def test_timers_wait_for_a_partition_whose_metadata_cannot_be_read_and_stop_nobo
     pool.run(10)
     assert pool.fired() == [("w", "expired")]
     assert not pool.actions()[0]["firing"]["incomplete"]
+
+
+# -- internal topics that are kept whole
+
+
+def test_a_state_partition_whose_records_were_removed_is_not_taken_over() -> None:
+    pool = used(1, PAIR)
+    assert pool.log(STATE).end > 1
+    pool.cluster.delete_below(STATE, 1)
+    pool.boot()
+    with pytest.raises(TopicsError) as caught:
+        pool.run()
+    assert caught.value.problems == (
+        "Records 0 to 0 of b-state[0] were removed, and half-met conditions may be gone with them.",
+        "Make a bus of another name, and let the waits register there.",
+    )
+
+
+def test_a_registry_whose_records_were_removed_is_not_read() -> None:
+    pool = used(1, PAIR)
+    pool.cluster.delete_below(REGISTRY, 2)
+    with pytest.raises(TopicsError) as caught:
+        pool.boot()
+    assert caught.value.problems == (
+        "Records 0 to 1 of b-subscription[0] were removed, and registrations may be gone with them.",
+        "Make a bus of another name, and let the waits register there.",
+    )
+
+
+def test_what_compaction_removed_was_not_lost() -> None:
+    pool = used(1, PAIR)
+    pool.run(2)
+    for tp in (STATE, REGISTRY):
+        pool.cluster.compact(tp.topic, 0, pool.log(tp).end)
+    pool.boot()
+    pool.emit("y")
+    pool.run()
+    assert pool.fired() == [("pair", "met")]
 
 
 # -- going on
