@@ -35,6 +35,7 @@ COUNTERS: Final = (
     "cuts",
     "buried",
     "scanned",
+    "look_back_lost",
     "recovered_records",
 )
 SAMPLES: Final = {"transaction_s": "transaction_time", "latency_s": "firing_latency"}

@@ -16,6 +16,7 @@ LOOK_S: Final = 1.0
 AGAIN_S: Final = 60.0  # between two sentences about what changes all the time
 STOPPED = "Partitions"  # as the notice board calls them
 TIMERS = "Timers"
+LOOK_BACKS = "Look-backs"
 MOST_FILTERS = 1000
 Post: TypeAlias = Callable[[str, str | None], None]
 
@@ -83,12 +84,14 @@ class Teller:
         """The engine is over: what it had to tell is no longer its business."""
         self._post(STOPPED, None)
         self._post(TIMERS, None)
+        self._post(LOOK_BACKS, None)
         if self._account.teller is self:
             self._account.size = Size(topics=self._account.size.topics)
 
     def _tell_problems(self, now: float) -> None:
         stopped = self._engine.ownership.stopped
         self._post(STOPPED, " ".join(stopped[tp] for tp in sorted(stopped)) or None)
+        self._post(LOOK_BACKS, " ".join(self._engine.gaps.problems()) or None)
         waits_for = self._engine.cuts.waits_for
         if waits_for is None:
             self._post(TIMERS, None)

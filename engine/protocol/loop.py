@@ -22,6 +22,7 @@ from .burial import Burial
 from .clock import BrokerClock
 from .cut import Cuts
 from .following import Following
+from .gaps import Gaps
 from .outputs import Outputs
 from .ownership import Ownership
 from .registry import Change, Registered, Registry
@@ -79,7 +80,8 @@ class Engine:
             monotonic,
             ttl_ms,
         )
-        self._scanning = Scanning(bus, self.registry, self.stats)
+        self.gaps = Gaps(self.registry, self.stats, monotonic)
+        self._scanning = Scanning(bus, self.registry, self.stats, self.gaps)
         self._setting_aside = SettingAside(bus, config, self.ownership, monotonic)
         self.cuts = Cuts(bus, config, self.registry, self.clock, self.stats, monotonic)
         self._upkeep = Upkeep(bus, config, self.registry, self.ownership, self._burial, self.clock, monotonic)
@@ -119,7 +121,7 @@ class Engine:
         waits_for = self.cuts.waits_for
         if waits_for is not None:
             found.append(f"Timers are waiting for {waits_for}.")
-        return found
+        return found + self.gaps.problems()
 
     def take_filter_errors(self) -> Counter[str]:
         """{text of a filter: events on which it failed} since this was last asked; live events only."""

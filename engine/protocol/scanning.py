@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..bus import Bus, End, Record, TopicPartition
+from .gaps import Gaps
 from .outputs import Outputs
 from .registry import Registered, Registry
 from .scans import ScanIndex
@@ -21,12 +22,15 @@ WAIT_S: Final = 0.01
 class Scanning:
     """One reader for the scans of all partitions of an engine, a slice in each pass."""
 
-    def __init__(self, bus: Bus, registry: Registry, stats: Stats) -> None:
+    def __init__(self, bus: Bus, registry: Registry, stats: Stats, gaps: Gaps) -> None:
+        self._bus, self._gaps = bus, gaps
         self._reader = bus.reader()
         self._index = ScanIndex(registry)
         self._stats = stats
         self._next: dict[TopicPartition, int] = {}  # where the reader goes on, of what is read
         self._rest: dict[TopicPartition, deque[Record | End]] = {}
+        # Where partitions begin on which reading begins or resumes, until it gives something.
+        self._starts: dict[TopicPartition, int] = {}
 
     @property
     def busy(self) -> bool:
@@ -36,6 +40,7 @@ class Scanning:
         """The partitions are gone, or went back."""
         self._next.clear()
         self._rest.clear()
+        self._starts.clear()
 
     def forget(self, registered: Registered) -> None:
         """The registry has removed it."""
@@ -48,6 +53,7 @@ class Scanning:
         self, sources: Mapping[TopicPartition, SourceTask], outputs: Outputs, *, alone: bool
     ) -> set[TopicPartition]:
         """Read and match a slice; the partitions on which a scan met the live position, or wrote matches."""
+        self._gaps.look(sources)
         wanted = {tp: source.scans.position() for tp, source in sources.items() if source.scans}
         if not wanted:
             if self._next:
@@ -58,6 +64,8 @@ class Scanning:
         if self._index.crowded:
             self._index.keep(group for source in sources.values() for group in source.scans.groups)
         if wanted != self._next:
+            moved = [tp for tp, at in wanted.items() if at and at != self._next.get(tp)]
+            self._starts.update(self._bus.start_offsets(moved) if moved else {})
             self._next = wanted
             self._rest.clear()
             self._reader.read(wanted)
@@ -65,6 +73,7 @@ class Scanning:
             most = MOST_ALONE if alone else MOST_BESIDE_LIVE
             for item in self._reader.take(most, WAIT_S if alone else 0):
                 self._rest.setdefault(item.source, deque()).append(item)
+            self._look_for_gaps(sources)
         touched = set()
         over = False
         for tp in list(self._rest):
@@ -84,6 +93,25 @@ class Scanning:
             self._rest.clear()
             self._reader.read(self._next)
         return touched
+
+    def _look_for_gaps(self, sources: Mapping[TopicPartition, SourceTask]) -> None:
+        """In what was just taken. A jump alone is no proof: control records and compaction leave them too."""
+        jumps: dict[TopicPartition, list[tuple[int, Record | End]]] = {}
+        for tp, items in self._rest.items():
+            source = sources[tp]
+            at, first = source.scans.standing, items[0]
+            if self._starts.pop(tp, None) == at and isinstance(first, Record):
+                self._gaps.below(source, at, first)
+            for item in items:
+                if item.offset > at:
+                    jumps.setdefault(tp, []).append((at, item))
+                at = item.offset if isinstance(item, End) else item.offset + 1
+        for tp, start in (self._bus.start_offsets(jumps) if jumps else {}).items():
+            source = sources[tp]
+            for at, item in jumps[tp]:
+                end = min(start, item.offset, source.position)
+                if at < end:
+                    self._gaps.missing(source, at, end, item)
 
     def _match(self, source: SourceTask, items: deque[Record | End], outputs: Outputs) -> None:
         while items and not outputs.full:

@@ -28,6 +28,7 @@ class Stats:
     cuts: int = 0
     buried: int = 0
     scanned: int = 0
+    look_back_lost: int = 0
     recovered_records: int = 0
     recovery_s: float = 0.0
     transaction_s: list[float] = field(default_factory=list)

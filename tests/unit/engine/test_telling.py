@@ -20,6 +20,8 @@ class FakeEngine:
         self.errors: Counter[str] = Counter()
         self.ownership = SimpleNamespace(stopped={}, triggers={})
         self.cuts = SimpleNamespace(waits_for=None)
+        self.missing: list[str] = []
+        self.gaps = SimpleNamespace(problems=lambda: self.missing)
         self.registry = _Registry()
         self.partitions = (TopicPartition("b-event", 0),)
 
@@ -67,6 +69,17 @@ def test_a_partition_that_stops_is_told_to_waiting_tasks_while_the_engine_goes_o
     stage.engine.ownership.stopped = {}
     stage.look()
     assert stage.heard == [Notice("b-event[1] is not read."), Notice(None)]
+
+
+def test_a_look_back_that_misses_records_is_told_to_waiting_tasks_while_it_is_a_problem(stage: Stage) -> None:
+    stage.engine.missing = ["b-event[0]: records 2 to 29 are gone."]
+    stage.look()
+    stage.engine.missing = []
+    stage.look()
+    stage.engine.missing = ["b-event[0]: records 2 to 29 are gone."]
+    stage.look()
+    stage.teller.end()
+    assert stage.heard == [Notice("b-event[0]: records 2 to 29 are gone."), Notice(None)] * 2
 
 
 def test_late_timers_are_told_at_once_then_each_minute_and_taken_back(stage: Stage) -> None:

@@ -18,6 +18,7 @@ from interlock.engine.bus import Committed, End, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.protocol import outputs as outputs_module
 from interlock.engine.protocol import scans, source_task
+from interlock.engine.protocol.gaps import Gaps
 from interlock.engine.protocol.outputs import MAX_PASS_BYTES, Outputs
 from interlock.engine.protocol.registry import Registered, Registry
 from interlock.engine.protocol.scanning import Scanning
@@ -79,8 +80,10 @@ class World:
 
     def _scanning(self) -> Scanning:
         self.reader = FakeReader(self)
-        bus: Any = SimpleNamespace(reader=lambda: self.reader)
-        return Scanning(bus, self.registry, Stats())
+        bus: Any = SimpleNamespace(
+            reader=lambda: self.reader, start_offsets=lambda asked: dict.fromkeys(asked, 0)
+        )
+        return Scanning(bus, self.registry, Stats(), Gaps(self.registry, Stats(), lambda: 0.0))
 
     def append(self, event_type: str, timestamp_ms: int, gap: int = 0, value: bytes | None = None) -> Record:
         """The next record; `gap` offsets before it hold markers or aborted records."""
