@@ -84,7 +84,8 @@ def list_(args: Namespace) -> None:
         if args.limit < 1:
             raise SystemExit("--limit: give 1 or more.")
         with DeadLetters(bus_of(args)) as letters:
-            show(args, [_row(letter) for letter in letters.find(_wanted(args), args.limit)])
+            whole = args.output in ("json", "yaml")
+            show(args, [_row(letter, whole=whole) for letter in letters.find(_wanted(args), args.limit)])
 
     or_exit("dead-letters list", work)
 
@@ -188,7 +189,7 @@ def _wanted(args: Namespace) -> Wanted:
     return Wanted(since_ms, args.stage, args.reason)
 
 
-def _row(letter: DeadLetter) -> dict[str, Any]:
+def _row(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
     reason = letter.reason
     return {
         "place": letter.place,
@@ -199,7 +200,7 @@ def _row(letter: DeadLetter) -> dict[str, Any]:
         "type": letter.event_type,
         "id": letter.event_id,
         "redriven": _time(letter.redriven_ms),
-        "reason": reason if len(reason) <= _REASON_CHARS else f"{reason[: _REASON_CHARS - 4]} ...",
+        "reason": reason if whole or len(reason) <= _REASON_CHARS else f"{reason[: _REASON_CHARS - 4]} ...",
     }
 
 

@@ -18,7 +18,7 @@ from .cluster import Cluster
 from .processes import STEPS, EngineProcess
 from .proxy import API_KEYS, COORDINATOR, Kind, Rule
 
-# Session timeout 10 s and transaction timeout 15 s of the engine, and a bit.
+# Session timeout 6 s and transaction timeout 15 s of the engine, and a bit.
 ZOMBIE_S = 28.0
 HOLD_S = 13.0  # longer than the producer's request timeout of 10 s
 JOINED_S = 15.0

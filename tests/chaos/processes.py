@@ -93,7 +93,7 @@ class EngineProcess:
         self.close()
 
     def terminate(self) -> None:
-        """In good order, or SIGKILL after ten seconds."""
+        """In good order, or SIGKILL after a quarter of a minute."""
         if self.stopped:
             self.go_on()
         self.process.terminate()

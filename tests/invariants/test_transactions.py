@@ -25,7 +25,6 @@ from tests.invariants.needs import NeverRaised, Patch, needs, unharmed
 from tests.simulation import faults
 from tests.simulation.bus import Alone
 from tests.simulation.faults import wrap
-from tests.simulation.kafka import TRANSACTION_TIMEOUT_MS
 from tests.unit.engine.protocol.pool import ACTION, DEAD, EVENT, REGISTRY, TRIGGER, Pool
 
 PAIR = event("x") & event("y")
@@ -462,7 +461,5 @@ def test_i8_an_engine_killed_inside_a_transaction_holds_the_others_back_no_longe
         pool.run(20, owner)
     assert pool.cluster.group.pending or pool.log(TRIGGER).open, "it was killed elsewhere"
     pool.kill(owner)
-    began = pool.cluster.now_ms
-    pool.run(100)
-    assert pool.cluster.now_ms - began < TRANSACTION_TIMEOUT_MS
+    pool.run(100)  # nothing times out in this Kafka: what is not buried holds them back for good
     assert ids_fired(pool, "d") == [["1"]]
