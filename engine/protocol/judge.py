@@ -46,7 +46,9 @@ class Judge:
         if kept.closed:  # by the event's target before this one
             return
         key, entry = target.key, kept.get(target.key)
-        if entry is None and self._is_at_limit(registered, kept, match, outputs, now_ms):
+        full = entry is None and self._is_at_limit(registered, kept)
+        if full and registered.registration.at_limit != "drop-oldest":
+            self._refuse(registered, kept, match, outputs, now_ms)
             return
         condition = registered.condition
         before = EMPTY if entry is None else State.decode(entry[1])
@@ -77,17 +79,17 @@ class Judge:
             self._fire(registered, kept, key, decisions, False, outputs, now_ms)
         if at_ms is None:
             self._store.close(registered.incarnation, kept, key)
-        else:
-            self._store.put(registered.incarnation, kept, key, at_ms, data)
+            return
+        if full:
+            self._stats.keys_dropped += 1
+            self._store.close(registered.incarnation, kept, next(iter(kept.keys)))
+        self._store.put(registered.incarnation, kept, key, at_ms, data)
 
-    def _is_at_limit(
-        self, registered: Registered, kept: Kept, match: MatchRecord, outputs: Outputs, now_ms: int
-    ) -> bool:
-        """Whether a durable subscription has no room for a new key; room is made where it wants that."""
+    def _is_at_limit(self, registered: Registered, kept: Kept) -> bool:
+        """Whether a durable subscription has no room for a new key, which is logged once."""
         registration = registered.registration
         if registered.one_shot or len(kept.keys) < -(-registration.max_keys // self._partitions):
             return False
-        drops = registration.at_limit == "drop-oldest"
         if registered.incarnation not in self._told:
             self._told.add(registered.incarnation)
             log.warning(
@@ -97,20 +99,22 @@ class Judge:
                 self._tp,
                 registration.max_keys,
                 "for each new one the one opened first is dropped"
-                if drops
+                if registration.at_limit == "drop-oldest"
                 else "events with new keys go to the dead letters",
             )
-        if drops:
-            self._stats.keys_dropped += 1
-            self._store.close(registered.incarnation, kept, next(iter(kept.keys)))
-            return False
+        return True
+
+    def _refuse(
+        self, registered: Registered, kept: Kept, match: MatchRecord, outputs: Outputs, now_ms: int
+    ) -> None:
+        """A new key has no room: its event goes to the dead letters."""
+        registration = registered.registration
         reason = (
             f"{registration.subscription!r} has no room for another key: {len(kept.keys)} are open on "
             f"{self._tp}, its share of max_keys={registration.max_keys}."
         )
         self._stats.dead_lettered += 1
         outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self._tp)
-        return True
 
     def tick(
         self,

@@ -22,9 +22,12 @@ from ..records import (
 )
 
 
-@dataclass(frozen=True, eq=False)  # a handle: equal to itself only
+@dataclass(eq=False)  # a handle: equal to itself only
 class Registered:
-    """A registration in force. `offset` is that of its incarnation's first record: its place for everyone."""
+    """A registration in force. `offset` is that of its incarnation's first record: its place for everyone.
+
+    `registration`: as it was registered last; one incarnation's differ in their limits at most.
+    """
 
     registration: Registration
     condition: Condition
@@ -53,7 +56,7 @@ class Change:
 class Registry:
     """Folds the subscription topic, record by record, in offset order.
 
-    A known incarnation registered again changes nothing. Another incarnation of a subscription replaces
+    A known incarnation registered again changes its limits at most. Another incarnation of a subscription replaces
     the one before. A removal (null) of any of an incarnation's keys removes it: a removal nulls them all.
     A record that cannot be read is left out and logged; it stops nobody else.
     """
@@ -139,7 +142,8 @@ class Registry:
         self._subscription_of[incarnation] = registration.subscription
         keys = self._keys.setdefault(registration.subscription, {})
         keys.setdefault(incarnation, set()).add(item.key or b"")
-        if incarnation in self._by_incarnation:
+        if (known := self._by_incarnation.get(incarnation)) is not None:
+            known.registration = registration  # its limits are no part of what it means
             return change
         earlier = self._by_subscription.get(registration.subscription)
         if earlier is not None:

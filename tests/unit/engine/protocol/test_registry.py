@@ -60,6 +60,17 @@ def test_the_first_record_of_an_incarnation_is_its_place_for_ever() -> None:
     assert registry.position == 5
 
 
+def test_a_known_incarnation_registered_again_has_its_new_limits_at_its_old_place() -> None:
+    wider = msgspec.structs.replace(D, max_keys=7, at_limit="drop-oldest")
+    registry = read(registered(0, D, "n1"))
+    before = registry.get(D.incarnation)
+    change = registry.apply(registered(1, wider, "n2"))
+    found = registry.get(D.incarnation)
+    assert found is before
+    assert (found.offset, found.registration.max_keys, found.registration.at_limit) == (0, 7, "drop-oldest")
+    assert (change.added, change.removed) == ([], [])
+
+
 def test_another_incarnation_replaces_the_one_before_and_keeps_its_keys_to_null() -> None:
     registry = read(registered(0, A))
     change = registry.apply(registered(1, A2))

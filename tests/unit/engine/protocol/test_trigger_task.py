@@ -451,6 +451,15 @@ def test_at_the_limit_the_key_that_was_opened_first_is_dropped_where_that_is_wan
     assert len(caplog.records) == 1
 
 
+def test_an_event_that_cannot_be_judged_drops_no_key_at_the_limit() -> None:
+    log = Log()
+    d = durable(log, max_keys=2, at_limit="drop-oldest")
+    log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pq")))
+    log.run(met(2, an_event("x", "2"), Target(0, d.incarnation, (7,), "r")))
+    assert len(log.dead) == 1
+    assert set(log.live_states()) == {state_key(d.incarnation, key) for key in (None, "p", "q")}
+
+
 def test_a_key_that_fired_closes_when_its_events_are_forgotten_not_when_they_would_have_been() -> None:
     log = Log()
     d = durable(log)
