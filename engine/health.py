@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -51,7 +52,11 @@ def examine(config: BusConfig) -> Health:
         check(config)
     except TopicsError as e:
         health.problems += e.problems
-    admin = Admin(config, ClientErrors())
+    with closing(Admin(config, ClientErrors())) as admin:
+        return _examine(health, config, admin)
+
+
+def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
     topics = admin.topics([config.topic(kind) for kind in KINDS])
     if any(topics[config.topic(kind)] is None for kind in ("event", "trigger", "subscription")):
         return health

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final, Protocol
 
 from .config import BusConfig
@@ -75,6 +76,7 @@ class Publisher:
         while not stop.wait(EVERY_S):
             self.publish()
         self.publish_counts()
+        self._close()
 
     def publish(self) -> None:
         """All there is to tell now."""
@@ -83,10 +85,10 @@ class Publisher:
             self._publish_positions()
         except EngineError as e:  # the engine and the waits tell the waiting tasks
             log.debug("The group's lag is not known: %s", e)
-            self._admin = None
+            self._close()
         except Exception as e:  # noqa: BLE001  # metrics are nobody's reason to stop
             self._failed(e)
-            self._admin = None
+            self._close()
 
     def publish_counts(self) -> None:
         """What this process counted since the last time."""
@@ -123,6 +125,7 @@ class Publisher:
     def _publish_positions(self) -> None:
         config = self._config()
         if self._admin is None or self._admin_of is not config:
+            self._close()
             self._admin, self._admin_of = Admin(config, ClientErrors()), config
         found = positions(self._admin, config, self._account.size.topics)
         trigger = config.topic("trigger")
@@ -130,6 +133,12 @@ class Publisher:
         self._gauge("source_lag", _lag(sources))
         self._gauge("trigger_lag", _lag([each for each in found if each.tp.topic == trigger]))
         self._gauge("retention_used", max((each.retention_used for each in sources), default=0.0))
+
+    def _close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            with suppress(Exception):  # what is closed is given up; its last words help nobody
+                admin.close()
 
     def _gauge(self, name: str, value: float) -> None:
         self._sink.gauge(f"interlock.{name}", value, tags=self._tags)

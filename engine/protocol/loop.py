@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from typing import Final
 
 from ...conditions import MatcherIndex
@@ -68,33 +69,40 @@ class Engine:
         self.clock = BrokerClock(clock, monotonic)
         self._index: MatcherIndex[Registered] = MatcherIndex()
         self._burial = Burial(bus, self.stats, monotonic)
-        self._following = Following(bus, config, self.registry, self._index, monotonic)
-        self.ownership = Ownership(
-            bus,
-            config,
-            self._following,
-            self.registry,
-            self._index,
-            self._burial,
-            self.stats,
-            monotonic,
-            ttl_ms,
-        )
-        self.gaps = Gaps(self.registry, self.stats, monotonic)
-        self._scanning = Scanning(bus, self.registry, self.stats, self.gaps)
-        self._setting_aside = SettingAside(bus, config, self.ownership, monotonic)
-        self.cuts = Cuts(bus, config, self.registry, self.clock, self.stats, monotonic)
-        self._upkeep = Upkeep(bus, config, self.registry, self.ownership, self._burial, self.clock, monotonic)
-        self._rest = Backlog()  # taken, and not yet worked on: beyond what a transaction holds
-        self._aborts = 0  # in a row
-        # Of the transaction, in metadata: another one than any of an engine of this id before.
-        self._number = int(clock() * 1000)
-        self._last_commit = monotonic()
-        self._subscribed: tuple[str, ...] = ()
-        self._following.read_whole()
-        self._following.changed = self._registry_changed
-        self._upkeep.check_topics()
-        self._subscribe()
+        with ExitStack() as clients:  # an engine that cannot begin leaves none open
+            self._following = Following(bus, config, self.registry, self._index, monotonic)
+            clients.callback(self._following.close)
+            self.ownership = Ownership(
+                bus,
+                config,
+                self._following,
+                self.registry,
+                self._index,
+                self._burial,
+                self.stats,
+                monotonic,
+                ttl_ms,
+            )
+            self.gaps = Gaps(self.registry, self.stats, monotonic)
+            self._scanning = Scanning(bus, self.registry, self.stats, self.gaps)
+            clients.callback(self._scanning.close)
+            clients.callback(self.ownership.close)
+            self._setting_aside = SettingAside(bus, config, self.ownership, monotonic)
+            self.cuts = Cuts(bus, config, self.registry, self.clock, self.stats, monotonic)
+            self._upkeep = Upkeep(
+                bus, config, self.registry, self.ownership, self._burial, self.clock, monotonic
+            )
+            self._rest = Backlog()  # taken, and not yet worked on: beyond what a transaction holds
+            self._aborts = 0  # in a row
+            # Of the transaction, in metadata: another one than any of an engine of this id before.
+            self._number = int(clock() * 1000)
+            self._last_commit = monotonic()
+            self._subscribed: tuple[str, ...] = ()
+            self._following.read_whole()
+            self._following.changed = self._registry_changed
+            self._upkeep.check_topics()
+            self._subscribe()
+            self._clients = clients.pop_all()
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -161,10 +169,9 @@ class Engine:
         return taken
 
     def close(self) -> None:
-        """Leave the group, so that others take over at once."""
-        self._following.close()
-        self._scanning.close()
-        self._bus.close()
+        """Leave the group, so that others take over at once, whatever becomes of the other clients."""
+        with self._clients:
+            self._bus.close()
 
     # -- records
 

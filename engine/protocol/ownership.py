@@ -129,6 +129,10 @@ class Ownership:
 
     def _forget_open(self) -> None:
         self.sources, self.triggers, self.stopped = {}, {}, {}
+        self.close()
+
+    def close(self) -> None:
+        """Give up the recovery under way, if there is one."""
         if self._recovery is not None:
             self._recovery.close()
             self._recovery = None
@@ -215,9 +219,8 @@ class Ownership:
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
         require_whole(self._bus, states, HALF_MET)
-        return Recovery(
-            self._bus.reader(), states, self._bus.end_offsets(states), self._stats, self._monotonic
-        )
+        ends = self._bus.end_offsets(states)  # before there is a reader to close
+        return Recovery(self._bus.reader(), states, ends, self._stats, self._monotonic)
 
     @property
     def partitions(self) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import Any
 
 import pytest
 from interlock.engine import metrics as module
 from interlock.engine.bus import Committed, Topic, TopicPartition
 from interlock.engine.config import BusConfig
+from interlock.engine.errors import UnreachableError
 from interlock.engine.metrics import Publisher
 from interlock.engine.positions import Position
 from interlock.engine.telling import Account, Size
@@ -145,3 +147,45 @@ def test_a_sink_that_fails_is_logged_once_and_loses_no_count(
     publisher.publish_counts()
     assert sink.counts["interlock.consumed"] == [5]
     assert len(caplog.records) == 1
+
+
+def test_a_client_that_is_not_used_any_more_is_closed(
+    sink: Sink, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states: list[str] = []
+
+    class Admin:
+        def __init__(self, *_: Any) -> None:
+            self.number = len(states)
+            states.append("open")
+
+        def close(self) -> None:
+            states[self.number] = "closed"
+            raise OSError("which is no reason to stop")
+
+    fails = False
+
+    def positions(*_: Any) -> list[Position]:
+        if fails:
+            raise UnreachableError("No answer.")
+        return []
+
+    monkeypatch.setattr(module, "Admin", Admin)
+    monkeypatch.setattr(module, "positions", positions)
+    config = CONFIG
+    publisher = Publisher(sink, account, dict, lambda: config)
+    publisher.publish()
+    publisher.publish()
+    assert states == ["open"]
+    config = BusConfig(name="b", deployment="finance", client={"bootstrap.servers": "two:2"})
+    publisher.publish()
+    assert states == ["closed", "open"]
+    fails = True
+    publisher.publish()
+    assert states == ["closed", "closed"]
+    fails = False
+    publisher.publish()
+    over = threading.Event()
+    over.set()
+    publisher.run(over)
+    assert states == ["closed"] * 3
