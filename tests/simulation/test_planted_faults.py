@@ -14,6 +14,8 @@ from interlock.engine.protocol.following import Following
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.ownership import Ownership
 from interlock.engine.protocol.progress import Progress
+from interlock.engine.protocol.scans import Scans
+from interlock.engine.protocol.source_task import SourceTask
 from interlock.engine.protocol.trigger_task import TriggerTask, runs_from_registration
 
 from tests.simulation import faults, world
@@ -121,6 +123,35 @@ def test_a_cut_that_takes_the_committed_end_of_the_trigger_topic_is_found(monkey
 
     wrap(monkeypatch, SimulatedBus, "end_offsets", stable)
     assert_found(5000, "timers")
+
+
+def test_a_recovery_up_to_the_committed_end_of_the_states_is_found(monkeypatch: Patch) -> None:
+    def stable(original: Any, self: SimulatedBus, partitions: Any) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = original(self, partitions)
+        return {tp: self._log(tp).stable_end if tp.topic == STATE else end for tp, end in found.items()}
+
+    wrap(monkeypatch, SimulatedBus, "end_offsets", stable)
+    assert_found(2000, "I2", "I3", "I6", "I10", "timers")
+
+
+def test_events_of_before_since_that_count_are_found(monkeypatch: Patch) -> None:
+    def at_any_time(original: Any, self: Any, record: Any, *rest: Any) -> Any:
+        return original(self, record._replace(timestamp_ms=2**53), *rest)
+
+    wrap(monkeypatch, SourceTask, "_targets", at_any_time)
+    assert_found(300, "I3", "I6")
+
+
+def test_scans_that_are_joined_behind_the_first_offset_of_a_member_are_found(monkeypatch: Patch) -> None:
+    def anywhere(original: Any, self: Any, start: int, end: int, first: int) -> None:
+        last = self.groups[-1] if self.groups else None
+        if last is not None and last.end == start:
+            last.end = end
+        else:
+            original(self, start, end, first)
+
+    wrap(monkeypatch, Scans, "add", anywhere)
+    assert_found(2000, "I3", "I4")
 
 
 def test_a_one_shot_that_is_not_closed_is_found(monkeypatch: Patch) -> None:
