@@ -45,6 +45,11 @@ client_log = logging.getLogger("interlock.engine.librdkafka")
 client_log.addFilter(_OncePerMinute())
 
 
+def told(error: KafkaError) -> str:
+    """An error in its own words, less how long an attempt took: that makes one reason look like many."""
+    return re.sub(r" \(after \d+ms in state \w+\)", "", error.str()).rstrip(".")
+
+
 class ClientErrors:
     """Collects what one or more clients report through `error_cb`; the last word explains a silence."""
 
@@ -59,8 +64,7 @@ class ClientErrors:
             # connection that the other side closed without a word is no error to the client.
             self.last = self.last or f"{error.str()}, they close the connection; do they want TLS or SASL?"
         else:
-            # how long an attempt took would make one reason look like many
-            self.last = re.sub(r" \(after \d+ms in state \w+\)", "", error.str())
+            self.last = told(error)
         log.debug("client reports %s: %s", error.name(), error.str())
 
     def clear(self) -> None:

@@ -14,7 +14,7 @@ from ..config import BusConfig
 from ..errors import TransactionAborted, UnreachableError
 from ..log import log
 from ..sizes import MAX_INTERNAL_BYTES
-from .clients import ClientErrors, connect
+from .clients import ClientErrors, connect, told
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -101,16 +101,16 @@ class Transactions:
             _repeated(deadline, producer.commit_transaction)
             self._open = False
         except _Refused as e:
-            self._abort(e.error, f"a record of {e.output.topic!r} was refused: {_told(e.error)}", e)
+            self._abort(e.error, f"a record of {e.output.topic!r} was refused: {told(e.error)}", e)
         except KafkaException as e:
             error = e.args[0]
             # An error of the client's own (below zero: timed out, no connection, not let in) leaves a request
             # without an answer, and the next send_offsets of such a producer may never return.
             if error.txn_requires_abort() and error.code() > 0:
-                self._abort(error, _told(error), e)
+                self._abort(error, told(error), e)
             # Fatal, fenced, timed out or unknown: only new clients and the committed offset tell.
             raise UnreachableError(
-                f"A transaction on {self._config.describe()} failed ({error.name()}: {_told(error)}). "
+                f"A transaction on {self._config.describe()} failed ({error.name()}: {told(error)}). "
                 "The engine starts again from the committed offsets."
             ) from e
         except SystemError as e:  # a report that was served while the client raised a fatal error
@@ -196,10 +196,6 @@ class _Refused(Exception):
 
 def _listed(headers: Headers | None) -> Any:
     return None if headers is None else list(headers)
-
-
-def _told(error: KafkaError) -> str:
-    return error.str().rstrip(".")
 
 
 def _advice(error: KafkaError) -> str:
