@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from .config import BusConfig
+from .errors import UnreachableError
 from .kafka.bus import KafkaBus
-from .kafka.topics import check
+from .kafka.topics import check, check_settings
 from .log import log
 from .metrics import Publisher, Sink
 from .notices import NoticeBoard
@@ -27,6 +28,7 @@ from .watchdog import Watchdog
 
 STOP_TIMEOUT_S = 8.0
 READ_AGAIN_S = 15.0
+CHECK_S = 600.0  # between two looks at the topics' settings
 ENGINE = "The engine"
 _runtimes: dict[tuple[int, str, str, str], Runtime] = {}
 _lock = threading.Lock()
@@ -135,7 +137,7 @@ def run_engine(
     account: Account | None = None,
     not_closed: set[str] | None = None,
 ) -> None:
-    """Run one engine until `stop`; EngineError ends it.
+    """Run one engine until `stop`; EngineError ends it. TopicsError for settings that were altered, too.
 
     well: called in each pass with open partitions. post: told of what is wrong while it goes on. not_closed:
     transactional ids of this process's engines that were not closed; those that hang are fenced first, so
@@ -144,6 +146,7 @@ def run_engine(
     ids = set() if not_closed is None else not_closed
     account = account or Account()
     check(config)
+    checked = time.monotonic()
     bus = KafkaBus(config)
     try:
         for hanging in sorted(ids):
@@ -162,6 +165,9 @@ def run_engine(
             engine.run_pass()
             if stop.is_set():
                 break
+            if time.monotonic() - checked >= CHECK_S:
+                _check_again(config)
+                checked = time.monotonic()
             teller.look()
             if engine.is_open:
                 well()
@@ -169,3 +175,11 @@ def run_engine(
         teller.end()
         engine.close()
         ids.discard(bus.transactional_id)
+
+
+def _check_again(config: BusConfig) -> None:
+    """TopicsError where a topic was altered. A cluster that does not answer stops no engine that works."""
+    try:
+        check_settings(config)
+    except UnreachableError as e:
+        log.warning("The topics' settings could not be looked at, which is tried again: %s", e)

@@ -28,6 +28,7 @@ _COMPACT = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 _AT_LEAST = frozenset({"max.message.bytes"})  # more does no harm
+_MEND = "Mend the topics' settings, or make a bus of another name."
 TIMEOUT_S = 15.0
 
 
@@ -250,8 +251,20 @@ def check(config: BusConfig) -> dict[str, int]:
         problems.append(f"Topic {config.topic('subscription')!r} must have exactly one partition.")
     problems += _differing_settings(admin, wanted)
     if problems:
-        raise TopicsError((*problems, "Mend the topics' settings, or make a bus of another name."))
+        raise TopicsError((*problems, _MEND))
     return counts
+
+
+def check_settings(config: BusConfig) -> None:
+    """TopicsError where a topic that an engine works with is set otherwise than the protocols need.
+
+    The dead-letter topic may be away or altered: what needs it waits. UnreachableError when a topic's
+    settings cannot be read.
+    """
+    wanted = tuple(s for s in specs(config) if s.name != config.topic("dead-letter"))
+    problems = _differing_settings(_admin(config), wanted)
+    if problems:
+        raise TopicsError((*problems, _MEND))
 
 
 def _differing_settings(admin: AdminClient, wanted: tuple[TopicSpec, ...]) -> list[str]:

@@ -15,6 +15,7 @@ from interlock.engine.administration import resumption
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.health import examine
+from interlock.engine.kafka.topics import check_settings
 from interlock.engine.metrics import Publisher
 from interlock.engine.runtime import run_engine
 from interlock.engine.telling import Account
@@ -151,8 +152,11 @@ def test_records_of_an_internal_topic_that_were_removed_by_hand_are_named_and_st
         waiting("w", PAIR)
         bench.emit("a")
         eventually("a state is kept", lambda: bench.records("state"))
+    check_settings(bench.config)
     policy("delete")
     eventually("the records are removed", remove)
+    with pytest.raises(TopicsError, match=f"Topic '{topic}' has cleanup.policy=delete"):
+        check_settings(bench.config)
     policy("compact")
     text = f" were removed, and {held} may be gone with them. Make a bus of another name"
     assert [p for p in examine(bench.config).problems if text in p and f" of {topic}[" in p]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from interlock.engine import runtime as module
 from interlock.engine.config import BusConfig
-from interlock.engine.errors import UnreachableError
+from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.runtime import ENGINE, Runtime, run_engine
 from interlock.engine.telling import Account
 
@@ -173,3 +174,31 @@ def test_an_engine_that_failed_and_was_closed_is_not_fenced(cluster: Cluster, ru
     assert over.wait(30)
     part.join(30)
     assert cluster.log == ["id-1 begins", "id-1 closes", "id-2 begins", "id-2 closes"]
+
+
+def test_the_settings_of_the_topics_are_looked_at_again_now_and_then(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A cluster that does not answer this stops no engine; settings that were altered do."""
+    now, passes, looks = [0.0], [0], [0]
+
+    def run_pass() -> None:
+        now[0] += 10
+        passes[0] += 1
+        assert passes[0] < 1000
+
+    def check(config: BusConfig) -> None:
+        looks[0] += 1
+        if looks[0] == 2:
+            raise UnreachableError("no answer")
+        if looks[0] == 3:
+            raise TopicsError(("Topic 'b-state' has cleanup.policy=delete.",))
+
+    cluster.run_pass = run_pass
+    monkeypatch.setattr(module, "check_settings", check)
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    with caplog.at_level(logging.WARNING, "interlock.engine"), pytest.raises(TopicsError, match="b-state"):
+        run_engine(CONFIG, threading.Event())
+    assert passes == [3 * module.CHECK_S / 10]
+    assert "no answer" in caplog.text
+    assert cluster.log[-1] == "id-1 closes"
