@@ -124,6 +124,15 @@ class Place(NamedTuple):
         return f"{self.instance} and {self.source}@{self.offset}, key {self.key!r}"
 
 
+def _had_seen(metadata: OffsetMetadata, instance: Instance, offset: int) -> bool:
+    """Whether a partition with this committed metadata had evaluated the record for the registration.
+
+    What retention removes before that is told to the waiting tasks, and does not count for them.
+    """
+    behind = any(start <= instance.offset < end and offset >= at for start, end, at in metadata.g)
+    return instance.offset < metadata.R and not behind
+
+
 class Oracle:
     """Judges one world at rest."""
 
@@ -299,7 +308,7 @@ class Oracle:
                     for key, numbers in instance.targets(event).items():
                         place = Place(instance, log.tp, offset, key)
                         allowed[place] = numbers
-                        if instance.in_force and (removed is None or instance.offset < removed):
+                        if instance.in_force and (removed is None or _had_seen(removed, instance, offset)):
                             needed[place] = numbers
         last: dict[tuple[Instance, str, TopicPartition], int] = {}
         for log in self.cluster.topics[TRIGGER].logs:

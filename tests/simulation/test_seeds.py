@@ -39,6 +39,7 @@ MUST_BE_SEEN = (
     "poison",
     "registered again",
     "retention",
+    "retention that overtakes a scan",
     "scan shared by several",
     "scan that another owner went on with",
     "scan that another registration joined",
