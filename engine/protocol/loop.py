@@ -97,6 +97,7 @@ class Engine:
             # Of the transaction, in metadata: another one than any of an engine of this id before.
             self._number = int(clock() * 1000)
             self._last_commit = monotonic()
+            self._counted = self.stats.counted()  # with the last commit
             self._subscribed: tuple[str, ...] = ()
             self._following.read_whole()
             self._following.changed = self._registry_changed
@@ -187,8 +188,8 @@ class Engine:
             batch = self._bus.poll(most, wait)
         except LostRange as e:
             self._rest.clear()
-            self.ownership.rollback()
             self._go_back()
+            self.ownership.rollback()
             self.ownership.reopen()  # taking it over finds what is missing, and says so
             log.error("%s", e)
             return None
@@ -208,7 +209,8 @@ class Engine:
         return batch
 
     def _go_back(self) -> None:
-        """What was under way is void."""
+        """What was under way since the last commit is void."""
+        self.stats.take_back(self._counted)
         self._scanning.drop()
         self.cuts.drop()
 
@@ -232,7 +234,8 @@ class Engine:
                 self._step(trigger, item, outputs, now_ms)
             if outputs.full:
                 break
-        self.stats.consumed += consumed
+        if not self.ownership.opening:  # else what this pass did is taken back
+            self.stats.consumed += consumed
 
     def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> None:
         try:
@@ -339,6 +342,7 @@ class Engine:
             self.stats.aborted += 1
             self._aborts += 1
             if self._aborts >= MOST_ABORTS:
+                self._go_back()
                 raise EngineError(
                     f"{e} That was number {self._aborts} in a row; the engine starts anew."
                 ) from e
@@ -356,6 +360,7 @@ class Engine:
             if task.tp in outputs.offsets:
                 task.committed()
         self.ownership.fresh -= outputs.offsets.keys()
+        self._counted = self.stats.counted()
 
     def _undo(self, outputs: Outputs, refusal: str) -> None:
         """The pass had no effect. refusal: why partitions that set records aside must wait, if they must."""

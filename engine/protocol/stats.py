@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
+
+# Of what a transaction holds: counted again where it was aborted, and its records are read again.
+_OF_TRANSACTIONS: Final = (
+    "consumed",
+    "matched",
+    "stepped",
+    "fired",
+    "expired",
+    "incomplete",
+    "dead_lettered",
+    "keys_dropped",
+    "ticks",
+    "cuts",
+    "scanned",
+)
+_of_transactions: Final = attrgetter(*_OF_TRANSACTIONS)
 
 
 @dataclass
@@ -33,6 +51,16 @@ class Stats:
     recovery_s: float = 0.0
     transaction_s: list[float] = field(default_factory=list)
     latency_s: list[float] = field(default_factory=list)
+
+    def counted(self) -> tuple[int, ...]:
+        """What is counted of the work of transactions, for `take_back`."""
+        counted: tuple[int, ...] = _of_transactions(self)
+        return counted
+
+    def take_back(self, counted: tuple[int, ...]) -> None:
+        """The work since then had no effect."""
+        for name, value in zip(_OF_TRANSACTIONS, counted, strict=True):
+            setattr(self, name, value)
 
     def sample(self, samples: list[float], value: float) -> None:
         """Keep a sample; beyond 10,000 that nobody took, the oldest half goes."""

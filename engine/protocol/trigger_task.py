@@ -118,14 +118,16 @@ class TriggerTask:
             if registered is not None and registered.offset == kept.registry_offset:
                 continue
             count = self._store.drop(incarnation)
-            if count and incarnation not in self._forgotten:
+            if count:
                 self._tell_dropped(incarnation, count)
             self._forgotten.add(incarnation)
 
     def _tell_dropped(self, incarnation: str, count: int) -> None:
         successor = self._registry.successor(incarnation)
         if successor is not None and successor.incarnation != incarnation and not successor.one_shot:
-            self._stats.keys_dropped += count
+            self._stats.keys_dropped += count  # an abort has taken that back
+            if incarnation in self._forgotten:
+                return
             log.warning(
                 "Durable subscription %r was changed: what %d keys had half met on %s is dropped.",
                 successor.registration.subscription,

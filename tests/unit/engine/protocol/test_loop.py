@@ -115,6 +115,58 @@ def test_an_aborted_transaction_is_done_again_from_what_is_committed(aborts: int
     assert pool.engines["one"].stats.aborted == aborts
 
 
+def counts(aborts: int) -> dict[str, int]:
+    """What an engine counts that is told to do a bit of everything."""
+    pool = Pool()
+    changed = event("x", by="data.k") & event("z", by="data.k")
+    pool.register(Registration.of("changed", changed.expires(after="1h"), None, 0, kind="durable"))
+    pool.boot()
+    bus = pool.buses["one"]
+    pool.run(5)
+
+    def work() -> None:
+        bus.aborts = aborts
+        pool.run(30)
+
+    pool.emit("x", {"k": 1})
+    pool.emit("x", {"k": 2})
+    work()
+    pool.register(PAIR)
+    pool.register(Registration.of("late", (event("y") & event("never")).expires(after="10s"), None, 0))
+    pool.emit("y")
+    pool.write(EVENT, None, b"no event")
+    work()
+    pool.register(Registration.of("changed", changed.within("2h"), None, 0, kind="durable"))
+    work()
+    pool.cluster.now_ms += 20_000
+    work()
+    stats = pool.engines["one"].stats
+    assert stats.aborted == 4 * aborts
+    return {
+        name: value
+        for name, value in vars(stats).items()
+        if isinstance(value, int) and name not in ("aborted", "transactions", "cuts")
+    }
+
+
+def test_what_was_aborted_is_not_counted_twice() -> None:
+    expected = counts(0)
+    done = {"consumed", "matched", "stepped", "fired", "expired", "dead_lettered", "keys_dropped", "scanned"}
+    assert {name for name in done if not expected[name]} == set()
+    assert counts(1) == expected
+
+
+def test_an_engine_that_gives_up_after_aborts_leaves_nothing_for_the_next_to_count_again() -> None:
+    pool = Pool()
+    engine = pool.boot()
+    pool.run(5)
+    pool.emit("x")
+    pool.buses["one"].aborts = loop.MOST_ABORTS
+    with pytest.raises(EngineError, match="in a row"):
+        pool.run(30)
+    assert engine.stats.consumed == 0
+
+
 def test_an_abort_does_not_read_the_state_again() -> None:
     pool = Pool()
     pool.register(PAIR)
