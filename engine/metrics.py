@@ -22,6 +22,7 @@ EVERY_S: Final = 10.0
 MOST_SAMPLES: Final = 200  # of one kind and interval: a sink may send a packet for each
 COUNTERS: Final = (
     "consumed",
+    "filtered",
     "matched",
     "stepped",
     "fired",

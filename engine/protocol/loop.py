@@ -218,7 +218,7 @@ class Engine:
         """Match and step what is there, as far as a transaction holds it."""
         sources, triggers, rest = self.ownership.sources, self.ownership.triggers, self._rest
         now_ms = self.clock.now_ms()
-        consumed = 0
+        consumed = filtered = 0
         for item in rest:
             tp = item.source
             source = sources.get(tp)
@@ -229,13 +229,15 @@ class Engine:
                 continue
             consumed += 1
             if source is not None:
-                source.match(item, outputs, now_ms)
+                if not source.match(item, outputs, now_ms):
+                    filtered += 1
             elif (trigger := triggers.get(tp)) is not None:
                 self._step(trigger, item, outputs, now_ms)
             if outputs.full:
                 break
         if not self.ownership.opening:  # else what this pass did is taken back
             self.stats.consumed += consumed
+            self.stats.filtered += filtered
 
     def _step(self, trigger: TriggerTask, record: Record, outputs: Outputs, now_ms: int) -> None:
         try:
@@ -291,6 +293,7 @@ class Engine:
             if new:
                 since = min(r.registration.since_ms for r in new)
                 first = self._bus.offsets_since([s.tp for s in sources], since)
+                self._scanning.apply(sources, new, first)
             for source in sources:
                 source.apply(until, first.get(source.tp))
         for trigger in self.ownership.triggers.values():

@@ -86,17 +86,18 @@ class SourceTask:
 
     # -- events
 
-    def match(self, record: Record, outputs: Outputs, now_ms: int) -> None:
-        """Live: the next record at the live position."""
+    def match(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
+        """Live: the next record at the live position. False for an event that met no registration."""
         self.position = record.offset + 1
         try:
             event = self._read(record)
             targets = self._targets(record, self._index.lookup(event), None)
         except Exception as e:  # noqa: BLE001  # I8: one bad event stops nothing else
             self._set_aside(record, e, outputs, now_ms)
-            return
+            return True
         if targets:
             self._write(record, event, targets, outputs)
+        return bool(targets)
 
     def at_end(self, offset: int) -> None:
         """All there is below `offset` was read: control records at the end count as passed."""

@@ -9,6 +9,7 @@ from typing import Final
 # Of what a transaction holds: counted again where it was aborted, and its records are read again.
 _OF_TRANSACTIONS: Final = (
     "consumed",
+    "filtered",
     "matched",
     "stepped",
     "fired",
@@ -32,6 +33,7 @@ class Stats:
     """
 
     consumed: int = 0
+    filtered: int = 0
     matched: int = 0
     stepped: int = 0
     fired: int = 0

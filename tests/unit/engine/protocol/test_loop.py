@@ -151,7 +151,17 @@ def counts(aborts: int) -> dict[str, int]:
 
 def test_what_was_aborted_is_not_counted_twice() -> None:
     expected = counts(0)
-    done = {"consumed", "matched", "stepped", "fired", "expired", "dead_lettered", "keys_dropped", "scanned"}
+    done = {
+        "consumed",
+        "filtered",
+        "matched",
+        "stepped",
+        "fired",
+        "expired",
+        "dead_lettered",
+        "keys_dropped",
+        "scanned",
+    }
     assert {name for name in done if not expected[name]} == set()
     assert counts(1) == expected
 
@@ -165,6 +175,24 @@ def test_an_engine_that_gives_up_after_aborts_leaves_nothing_for_the_next_to_cou
     with pytest.raises(EngineError, match="in a row"):
         pool.run(30)
     assert engine.stats.consumed == 0
+
+
+def test_events_that_met_no_registration_are_counted_and_nothing_else() -> None:
+    pool = Pool()
+    pool.register(ONE)
+    engine = pool.boot()
+    pool.run(5)
+    for kind in ("x", "a", "b"):
+        pool.emit(kind)
+    pool.write(EVENT, None, b"no event")
+    pool.buses["one"].aborts = 1
+    pool.run(20)
+    pool.register(Registration.of("looks back", event("a"), None, 0))
+    pool.run(20)
+    stats = engine.stats
+    assert stats.scanned > 0
+    # Three events, what is none, and the two matches in the trigger topic.
+    assert (stats.consumed, stats.filtered, stats.matched, stats.dead_lettered) == (6, 2, 2, 1)
 
 
 def test_an_abort_does_not_read_the_state_again() -> None:
