@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -16,6 +16,15 @@ from .stats import Stats
 MOST_NAMED: Final = 5
 LEAST_S: Final = 60.0  # a scan may be over before anybody has looked
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NOTHING: Final = "none of those looked for is left."
+# Where nothing is left, nothing tells how old what was removed is: what the event topic keeps, unless told
+# otherwise. A wait that looks back a day at a partition that was idle for months misses nothing.
+KEPT_MS: Final = 30 * 24 * 3_600_000
+
+
+def beyond_retention(registered: Registered) -> bool:
+    """Whether a registration looks back further than is usually kept."""
+    return registered.registration.since_ms < registered.timestamp_ms - KEPT_MS
 
 
 @dataclass
@@ -42,11 +51,15 @@ class Gaps:
 
     def missing(self, source: SourceTask, start: int, end: int, left: Record | End) -> None:
         """The scan expected record `start`, and finds `left`: records [start, end) were removed."""
-        self._tell(source, f"records {start} to {end - 1}", end - 1, left)
+        self._scan(source, f"records {start} to {end - 1}", end - 1, left)
 
     def below(self, source: SourceTask, end: int, left: Record) -> None:
         """The scan begins at `end`, where its partition begins, with `left`."""
-        self._tell(source, f"records below {end}", end, left)
+        self._scan(source, f"records below {end}", end, left)
+
+    def nothing(self, source: SourceTask, new: Iterable[Registered]) -> None:
+        """Nothing is left below the live position, of a partition that does not begin at 0."""
+        self._tell(source, f"records below {source.position}", NOTHING, filter(beyond_retention, new))
 
     def look(self, sources: Mapping[TopicPartition, SourceTask]) -> None:
         """Forget the gaps of scans that are over."""
@@ -56,22 +69,27 @@ class Gaps:
             if not running and self._monotonic() >= gap.until:
                 del self._gaps[tp]
 
-    def _tell(self, source: SourceTask, what: str, last: int, left: Record | End) -> None:
+    def _scan(self, source: SourceTask, what: str, last: int, left: Record | End) -> None:
         """last: the groups that stand up to there miss something."""
-        concerned: dict[int, Registered] = {}
-        for group in source.scans.front(left.offset):
-            if group.position <= last:
-                for registered in self._registry.between(group.start, group.end):
-                    # What was removed was older than what is left.
-                    if isinstance(left, End) or registered.registration.since_ms < left.timestamp_ms:
-                        concerned[registered.offset] = registered
+        members = [
+            registered
+            for group in source.scans.front(left.offset)
+            if group.position <= last
+            for registered in self._registry.between(group.start, group.end)
+            # What was removed was older than what is left.
+            if isinstance(left, End) or registered.registration.since_ms < left.timestamp_ms
+        ]
+        self._tell(source, what, _remainder(left), members)
+
+    def _tell(self, source: SourceTask, what: str, remainder: str, members: Iterable[Registered]) -> None:
+        concerned = {registered.offset: registered for registered in members}
         if not concerned:
             return
         gap = self._gaps.setdefault(source.tp, _Gap())
         new = concerned.keys() - gap.concerned.keys()
         running = {place: each for place, each in gap.concerned.items() if source.scans.covers(place)}
         gap.concerned = running | concerned
-        gap.text = f"{source.tp}: {what} are gone (retention); {_remainder(left)} {_names(gap.concerned)}"
+        gap.text = f"{source.tp}: {what} are gone (retention); {remainder} {_names(gap.concerned)}"
         gap.until = self._monotonic() + LEAST_S
         self._stats.look_back_lost += len(new)
         if new:
@@ -80,7 +98,7 @@ class Gaps:
 
 def _remainder(left: Record | End) -> str:
     if isinstance(left, End):
-        return "none of those looked for is left."
+        return NOTHING
     try:
         time = (EPOCH + timedelta(milliseconds=left.timestamp_ms)).isoformat(timespec="seconds")
     except OverflowError:  # topics of others hold any number

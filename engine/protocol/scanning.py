@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ..bus import Bus, End, Record, TopicPartition
-from .gaps import Gaps
+from .gaps import Gaps, beyond_retention
 from .outputs import Outputs
 from .registry import Registered, Registry
 from .scans import ScanIndex
@@ -41,6 +41,17 @@ class Scanning:
         self._next.clear()
         self._rest.clear()
         self._starts.clear()
+
+    def apply(
+        self, sources: Iterable[SourceTask], new: list[Registered], first: Mapping[TopicPartition, int | None]
+    ) -> None:
+        """New registrations are about to be applied, whose first offsets are these."""
+        if not any(map(beyond_retention, new)):
+            return
+        live = {s.tp: s for s in sources if s.position and not _is_below(first.get(s.tp), s.position)}
+        for tp, start in (self._bus.start_offsets(live) if live else {}).items():
+            if start >= live[tp].position:
+                self._gaps.nothing(live[tp], new)
 
     def forget(self, registered: Registered) -> None:
         """The registry has removed it."""
@@ -126,3 +137,7 @@ class Scanning:
             self._stats.scanned += 1
         if items:
             self._rest[source.tp] = items
+
+
+def _is_below(first: int | None, position: int) -> bool:
+    return first is not None and first < position

@@ -42,6 +42,7 @@ def test_look_backs_that_overlap_without_end_keep_no_more_than_is_in_a_scan(remo
 # -- retention
 
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 
 
 def began(pool: Pool) -> None:
@@ -245,3 +246,45 @@ def test_a_gap_names_all_that_are_still_in_a_scan(monkeypatch: pytest.MonkeyPatc
     pool.run(5)
     assert pool.engines["one"].problems()[0].endswith("that were there: one, two.")
     assert lost(pool) == 2
+
+
+def test_a_wait_beyond_what_is_kept_is_told_where_nothing_is_left() -> None:
+    pool = Pool()
+    for _ in range(3):
+        pool.emit("a")
+    began(pool)
+    pool.cluster.now_ms += 60 * DAY_MS
+    pool.log(EVENT).start = pool.log(EVENT).end
+    look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
+    pool.run()
+    (told,) = pool.engines["one"].problems()
+    assert told.startswith(
+        "b-event[0]: records below 3 are gone (retention); none of those looked for is left."
+    )
+    assert told.endswith(" 1 subscription looks back further, and may miss events that were there: w.")
+    assert lost(pool) == 1
+
+
+def test_a_wait_within_what_is_kept_tells_nothing_where_nothing_is_left() -> None:
+    """Else each wait were told of each partition that was idle for a month."""
+    pool = Pool()
+    for _ in range(3):
+        pool.emit("a")
+    began(pool)
+    pool.cluster.now_ms += 60 * DAY_MS
+    pool.log(EVENT).start = pool.log(EVENT).end
+    look_back(pool, since_ms=pool.cluster.now_ms - 29 * DAY_MS)
+    pool.run()
+    assert lost(pool) == 0
+
+
+def test_a_wait_beyond_what_is_kept_tells_nothing_where_all_that_is_left_is_older() -> None:
+    pool = Pool()
+    for _ in range(3):
+        pool.emit("a")
+    began(pool)
+    pool.cluster.now_ms += 60 * DAY_MS
+    pool.log(EVENT).start = 2  # a segment is removed as a whole
+    look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
+    pool.run()
+    assert lost(pool) == 0
