@@ -210,9 +210,7 @@ def upgrade(config: BusConfig) -> Upgrade:
 
 def _bus_record(config: BusConfig, registry: Registry) -> BusRecord:
     if registry.bus is None:
-        raise TopicsError(
-            (f"Bus {config.name!r} has no bus record; airflow interlock topics create writes it.",)
-        )
+        raise TopicsError((f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}",))
     return registry.bus
 
 

@@ -111,6 +111,10 @@ class BusConfig:
         """Equal for equal buses reached in the same way; holds secrets, never to be shown."""
         return json.dumps([self.name, self.deployment, sorted(self.client.items())])
 
+    def command(self, words: str) -> str:
+        """A command of Interlock's on this bus, as it is to be typed."""
+        return f"airflow interlock {words} --bus {self.name}"
+
     def topic(self, kind: str) -> str:
         """The name of the topic of one kind: event, trigger, state, action, subscription, dead-letter."""
         return f"{self.name}-{kind}"

@@ -255,7 +255,7 @@ class DeadLetters:
         topic = self._admin.topics([self._topic])[self._topic]
         if topic is None:
             raise EngineError(
-                f"Topic {self._topic!r} is not there; airflow interlock topics create makes what is missing."
+                f"Topic {self._topic!r} is not there. Run: {self._config.command('topics create')}"
             )
         return [TopicPartition(self._topic, number) for number in range(topic.partitions)]
 

@@ -84,7 +84,7 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
 def _look_at_format(health: Health, config: BusConfig, registry: Registry) -> None:
     if registry.bus is None:
         health.problems.append(
-            f"Bus {config.name!r} has no bus record. Run: airflow interlock topics create --bus {config.name}"
+            f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}"
         )
     health.format = {"written": registry.format, "latest": VERSION}
 
@@ -143,8 +143,8 @@ def _look_at_engines(health: Health, config: BusConfig, registry: Registry, memb
     ]
     if not members and len(registry):
         health.problems.append(
-            f"{len(registry)} registrations are in force, and no engine is a member of group "
-            f"{config.group!r}. Start a triggerer, or run: airflow interlock engine --bus {config.name}"
+            f"No engine is a member of group {config.group!r}; registrations in force: {len(registry)}. "
+            f"Start a triggerer, or run: {config.command('engine')}"
         )
 
 
@@ -164,15 +164,17 @@ def _look_at_partitions(
         if lost is not None and registry.resumption(tp) is None:
             health.problems.append(
                 f"{tp} is not read: {lost} Go on with: "
-                f"{RESUME.format(topic=tp.topic, partition=tp.partition)}"
+                f"{config.command(RESUME.format(topic=tp.topic, partition=tp.partition))}"
             )
         if members and tp not in owners:
             health.problems.append(
                 f"{tp} is assigned to no engine. That is normal for a moment after an engine joined or left, "
                 "and after partitions were added: look again in half a minute."
             )
-        # The engine itself deletes what it has read of the trigger topic.
-        if lost is None and tp.topic != trigger and position.retention_used > RETENTION_IN_DANGER:
+        # The engine itself deletes what it has read of the trigger topic. Of a partition that begins at 0
+        # retention has removed nothing yet.
+        in_danger = position.low > 0 and position.retention_used > RETENTION_IN_DANGER
+        if lost is None and tp.topic != trigger and in_danger:
             health.problems.append(
                 f"{tp}: {position.lag} of the {position.end - position.low} records that its topic holds are "
                 "unread, and retention removes the oldest. Add engines, or raise the topic's retention."

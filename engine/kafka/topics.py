@@ -238,7 +238,7 @@ def check(config: BusConfig) -> dict[str, int]:
     if missing:
         raise TopicsError(
             tuple(f"Topic {name!r} is missing." for name in missing)
-            + (f"Run: airflow interlock topics create (bus {config.name!r}).",)
+            + (f"Is that the name of the bus? Then run: {config.command('topics create')}",)
         )
     counts = {s.name: found[s.name] for s in wanted}
     problems = []

@@ -24,7 +24,7 @@ from .source_task import SourceTask
 from .stats import Stats
 from .trigger_task import TriggerTask
 
-RESUME: Final = "airflow interlock topics resume {topic} {partition} --from start|end|OFFSET"
+RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Ownership:
 
     def stop(self, tp: TopicPartition, reason: str) -> None:
         """Read this partition no more; the others go on."""
-        command = RESUME.format(topic=tp.topic, partition=tp.partition)
+        command = self._config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
         self.pause(tp, f"{reason} Go on with: {command}")
 
     def pause(self, tp: TopicPartition, reason: str) -> None:
@@ -228,7 +228,7 @@ class Ownership:
         bus = self._registry.bus
         if bus is None:
             raise EngineError(
-                f"Bus {self._config.name!r} has no bus record: airflow interlock topics create writes it."
+                f"Bus {self._config.name!r} has no bus record. Run: {self._config.command('topics create')}"
             )
         return bus.partitions
 

@@ -57,8 +57,8 @@ class Registry:
     """Folds the subscription topic, record by record, in offset order.
 
     A known incarnation registered again changes its limits at most. Another incarnation of a subscription
-    replaces the one before. A removal (null) of any of an incarnation's keys removes it: a removal nulls them all.
-    A record that cannot be read is left out and logged; it stops nobody else.
+    replaces the one before. A removal (null) of any of an incarnation's keys removes it: a removal nulls
+    them all. A record that cannot be read is left out and logged; it stops nobody else.
     """
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ class SettingAside:
         self, bus: Bus, config: BusConfig, ownership: Ownership, monotonic: Callable[[], float]
     ) -> None:
         self._bus, self._ownership, self._monotonic = bus, ownership, monotonic
-        self._topic = config.topic("dead-letter")
+        self._config, self._topic = config, config.topic("dead-letter")
         self._held: set[TopicPartition] = set()
         self._looked = monotonic()
 
@@ -34,7 +34,7 @@ class SettingAside:
         """
         if not outputs.set_aside or self._is_there():
             return ""
-        return f"Topic {self._topic!r} is not there: make it again with airflow interlock topics create."
+        return f"Topic {self._topic!r} is not there. Run: {self._config.command('topics create')}."
 
     def hold(self, partitions: Iterable[TopicPartition], reason: str) -> None:
         """Read these no more, until it can be tried again."""

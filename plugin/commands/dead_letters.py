@@ -8,6 +8,7 @@ from .console import bus_arguments, bus_of, confirmed, or_exit, printable, say, 
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Iterable
 
     from airflow.cli.cli_config import GroupCommand
 
@@ -84,8 +85,7 @@ def list_(args: Namespace) -> None:
         if args.limit < 1:
             raise SystemExit("--limit: give 1 or more.")
         with DeadLetters(bus_of(args)) as letters:
-            whole = args.output in ("json", "yaml")
-            show(args, [_row(letter, whole=whole) for letter in letters.find(_wanted(args), args.limit)])
+            show(args, _rows(args, letters.find(_wanted(args), args.limit)))
 
     or_exit("dead-letters list", work)
 
@@ -123,7 +123,7 @@ def redrive(args: Namespace) -> None:
             chosen.reverse()  # the oldest first
             sendable = _sendable(args, config, letters, chosen)
             if args.dry_run or not sendable:
-                show(args, [_row(letter) for letter in sendable])
+                show(args, _rows(args, sendable))
                 say(f"{len(sendable)} would be sent again." if args.dry_run else "There is nothing to send.")
             elif confirmed(args, f"Send {len(sendable)} of {len(chosen)} dead letters again?"):
                 _send(args, config, letters, sendable)
@@ -164,7 +164,7 @@ def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: li
             sent += together
     except (InterlockError, KeyboardInterrupt) as e:
         trouble = printable(str(e)) or "Interrupted."
-    show(args, [_row(letter) for letter in sent])
+    show(args, _rows(args, sent))
     say(f"{len(sent)} of {len(sendable)} dead letters were sent again.")
     if trouble:
         raise SystemExit(
@@ -189,7 +189,12 @@ def _wanted(args: Namespace) -> Wanted:
     return Wanted(since_ms, args.stage, args.reason)
 
 
-def _row(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
+def _rows(args: Namespace, letters: Iterable[DeadLetter]) -> list[dict[str, Any]]:
+    """For people a reason is cut short, for programs it is whole."""
+    return [_row(letter, whole=args.output in ("json", "yaml")) for letter in letters]
+
+
+def _row(letter: DeadLetter, *, whole: bool = True) -> dict[str, Any]:
     reason = letter.reason
     return {
         "place": letter.place,
@@ -207,7 +212,6 @@ def _row(letter: DeadLetter, *, whole: bool = False) -> dict[str, Any]:
 def _whole(letter: DeadLetter, record: Record) -> dict[str, Any]:
     return {
         **_row(letter),
-        "reason": letter.reason,
         "headers": {name: _text(raw) for name, raw in record.headers or ()},
         "key": _text(record.key),
         "value": _text(record.value),

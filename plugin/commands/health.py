@@ -68,7 +68,7 @@ def _summary(health: Health) -> dict[str, Any]:
     return {
         "bus": health.bus,
         "cluster": health.cluster,
-        "state": "ok" if health.ok else f"{len(health.problems)} problems",
+        "state": "ok" if health.ok else f"problems: {len(health.problems)}",
         "format": f"{form['written']} of {form['latest']}" if form else "",
         "one-shot": registrations.get("one_shot", ""),
         "durable": registrations.get("durable", ""),

@@ -90,7 +90,8 @@ def test_a_node_stands_where_it_has_a_meaning_and_nowhere_else(place: str, kind:
           for place in ("operand of &", "operand of at_least", "operand of sequence", "within")
           for kind in sorted(ENDS)),
         *((place, kind, "put it beside them, with & or |")
-          for place in ("operand of sequence", "within", "resets", "window with ~") for kind in sorted(TIMED)),
+          for place in ("operand of sequence", "within", "resets", "window with ~")
+          for kind in sorted(TIMED)),
         ("operand of count", "all", "count each matcher, or let one accept several types with filters="),
         ("~", "all", "it negates a matcher, or matchers joined with |"),
         ("absent", "count", "join several absent() with &"),

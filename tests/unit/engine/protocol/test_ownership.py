@@ -65,7 +65,7 @@ def test_a_partition_whose_committed_offset_is_gone_stops() -> None:
     pool.run()
     assert list(stopped(pool)) == [EVENT]
     assert "the group's committed offset is gone" in stopped(pool)[EVENT]
-    assert "airflow interlock topics resume b-event 0 --from start|end|OFFSET" in stopped(pool)[EVENT]
+    assert "airflow interlock topics resume b-event 0 --from start|end|OFFSET --bus b" in stopped(pool)[EVENT]
 
 
 def test_a_partition_whose_next_records_were_removed_stops_and_the_others_go_on() -> None:
