@@ -16,7 +16,6 @@ import msgspec
 import pytest
 from interlock import Event, count, event
 from interlock.conditions import (
-    EMPTY,
     Cancel,
     Condition,
     Hit,
@@ -387,7 +386,7 @@ def folds() -> Iterator[tuple[Condition, State, Match | Tick | Cancel]]:
     """Conditions of every kind, with states and inputs that they come to."""
     for condition in ALL:
         for seed in range(4):
-            state = opened(condition, 1_000_000) if seed % 2 else EMPTY
+            state = opened(condition, 1_000_000) if seed % 2 else State()  # EMPTY is everybody's
             for each in inputs(condition, seed):
                 yield condition, state, each
                 state, _ = step(condition, State.decode(state.encode()), each)
