@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
 from ..bus import Committed, Topic, TopicPartition
 from ..config import BusConfig
 from ..errors import UnreachableError
@@ -138,14 +140,25 @@ class Admin:
         asked = {Asked(tp.topic, tp.partition): spec for tp in partitions}
         if not asked:
             return {}
-        # read_committed would answer the last stable offset: the end of state that an open transaction of
-        # the old owner is still to commit would be missed.
-        futures = self._client.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT_S
+
+        def ask() -> dict[TopicPartition, int]:
+            # read_committed would answer the last stable offset: the end of state that an open transaction of
+            # the old owner is still to commit would be missed.
+            futures = self._client.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT_S
+            )
+            return {
+                TopicPartition(p.topic, p.partition): self._result(future).offset
+                for p, future in futures.items()
+            }
+
+        again = Retrying(
+            retry=retry_if_exception(_leader_moves),
+            stop=stop_after_delay(REQUEST_TIMEOUT_S),
+            wait=wait_fixed(0.1),
+            reraise=True,
         )
-        found = {
-            TopicPartition(p.topic, p.partition): self._result(future).offset for p, future in futures.items()
-        }
+        found = again(ask)
         for tp, offset in found.items():
             # A question whose time was up is answered by "invalid", and no error. Taken for an offset, it
             # would say that there is nothing to recover.
@@ -214,6 +227,19 @@ class Admin:
             return call()
         except (KafkaException, FutureTimeout) as e:
             raise self._errors.unreachable(self._config, e) from e
+
+
+def _leader_moves(error: BaseException) -> bool:
+    """Whether a partition has, or had a moment ago, another leader than the client knows."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() in (
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    )
 
 
 def _member(listed: Any) -> Member:

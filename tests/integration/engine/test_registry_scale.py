@@ -127,7 +127,7 @@ def test_a_thousand_look_backs_over_a_long_log_stay_small_while_live_keys_go_on(
     counts = Counter(firing["subscription"] for firing in bench.firings())
     assert counts == Counter(["live", *(f"w{n}" for n in range(waits))])
     [at] = done.of("live")
-    assert at < max(done.of(f"w{n}")[0] for n in range(waits)), "the live pair waited for the scans"
+    assert at <= max(done.of(f"w{n}")[0] for n in range(waits)), "the live pair waited for the scans"
     assert account.stats.scanned <= 8 * events
     assert done.most_records <= outputs.MAX_PASS_RECORDS + 2 * MAX_TARGETS
     assert done.most_bytes <= 2 * outputs.MAX_PASS_BYTES

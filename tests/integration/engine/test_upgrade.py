@@ -19,8 +19,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock import event
-from interlock.engine.config import BusConfig
+from interlock.engine.config import KINDS, BusConfig
 from interlock.engine.kafka import topics
 
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
@@ -32,17 +33,32 @@ logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
 run_engine(BusConfig(**json.loads(sys.argv[1])), threading.Event())
 """
 
+MADE_EARLIER = """
+import json, sys
+from interlock.engine import topics
+from interlock.engine.config import BusConfig
+topics.create(BusConfig(**json.loads(sys.argv[1])), partitions=4)
+"""
+
 
 @pytest.fixture
-def earlier(bench: Any, tmp_path: Path) -> Callable[[BusConfig], subprocess.Popen[bytes]]:
-    """Starts an engine of the earlier version."""
+def released(tmp_path: Path) -> dict[str, str]:
+    """The environment of a process of the earlier version."""
     with zipfile.ZipFile(Path(__file__).with_name("format_1.zip")) as archive:
         archive.extractall(tmp_path)
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+def form_of(config: BusConfig) -> str:
+    return json.dumps({"name": config.name, "client": dict(config.client)})
+
+
+@pytest.fixture
+def earlier(bench: Any, released: dict[str, str]) -> Callable[[BusConfig], subprocess.Popen[bytes]]:
+    """Starts an engine of the earlier version."""
 
     def start(config: BusConfig) -> subprocess.Popen[bytes]:
-        form = json.dumps({"name": config.name, "client": dict(config.client)})
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        process = subprocess.Popen([sys.executable, "-c", EARLIER, form], env=environment)
+        process = subprocess.Popen([sys.executable, "-c", EARLIER, form_of(config)], env=released)
         bench.stack.callback(process.wait)
         bench.stack.callback(process.kill)
         return process
@@ -51,12 +67,17 @@ def earlier(bench: Any, tmp_path: Path) -> Callable[[BusConfig], subprocess.Pope
 
 
 @pytest.fixture
-def stage(bench: Any, unique_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A bus that was made by the earlier version."""
+def stage(bench: Any, unique_name: Callable[[str], str], released: dict[str, str]) -> Any:
+    """A bus that was made by the earlier version; its topics' times are the brokers' (CHANGELOG)."""
     config = BusConfig(name=unique_name("bus"), client=bench.config.client)
-    with monkeypatch.context() as earlier:
-        earlier.setattr(topics, "VERSION", 1)
-        topics.create(config, partitions=4)
+    subprocess.run([sys.executable, "-c", MADE_EARLIER, form_of(config)], env=released, check=True)
+    name, value = "message.timestamp.type", "LogAppendTime"
+    stamped = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)]
+    topic_settings = [
+        ConfigResource(ResourceType.TOPIC, config.topic(kind), incremental_configs=stamped) for kind in KINDS
+    ]
+    for done in bench.admin.incremental_alter_configs(topic_settings).values():
+        done.result()
     made = type(bench)(config, 4, bench._eventually)
     bench.stack.enter_context(made.stack)
     return made
