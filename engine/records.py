@@ -258,6 +258,8 @@ class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 BUS_KEY = b"bus"
 CLOCK_KEY = b"clock"  # of a state partition: a record written for its timestamp alone
+# Its value: to engines of format 1, which do not know the key, the meta record of what is gone.
+CLOCK_VALUE = msgspec.msgpack.encode((1, 0, {}, True))
 _json = msgspec.json.Encoder(order="deterministic")
 _msgpack = msgspec.msgpack.Encoder()
 

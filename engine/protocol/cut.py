@@ -13,7 +13,7 @@ from ..bus import Bus, Topic, TopicPartition
 from ..config import BusConfig
 from ..errors import RecordError
 from ..log import log
-from ..records import CLOCK_KEY, OffsetMetadata
+from ..records import CLOCK_KEY, CLOCK_VALUE, OffsetMetadata
 from .clock import BrokerClock
 from .lost import metadata_of
 from .outputs import Outputs
@@ -203,7 +203,7 @@ class Cuts:
         self._looked = self._monotonic() - LOOK_S
 
     def _ask_time(self, task: TriggerTask, outputs: Outputs, touched: set[TopicPartition]) -> None:
-        outputs.write("state", task.tp.partition, CLOCK_KEY, b"")
+        outputs.write("state", task.tp.partition, CLOCK_KEY, CLOCK_VALUE)
         touched.add(task.tp)
 
     def _sources_reached(self, cut: _Cut) -> bool:

@@ -9,7 +9,7 @@ from ..bus import Bus, TopicPartition
 from ..config import KINDS, BusConfig
 from ..errors import TopicsError
 from ..log import log
-from ..records import CLOCK_KEY, partition_of
+from ..records import CLOCK_KEY, CLOCK_VALUE, partition_of
 from .burial import Burial
 from .clock import BrokerClock
 from .cut import partitions_of, source_topics
@@ -98,7 +98,7 @@ class Upkeep:
             if first is not None and (
                 self._registry.orphans(before_ms) or self._registry.old_leases(before_ms)
             ):
-                outputs.write("state", first.partition, CLOCK_KEY, b"")
+                outputs.write("state", first.partition, CLOCK_KEY, CLOCK_VALUE)
             return
         self._swept = self._monotonic()
         before_ms = self._clock.now_ms() - ORPHAN_MS

@@ -348,6 +348,9 @@ class Load:
 
     def _new_durable(self, name: str | None = None) -> None:
         kind, condition = self._condition(armed=False, unkeyed=self._random.random() < 0.1)
+        while condition.needs_ticks and not condition.keyed:
+            # One key with thousands of matches has more legal ticks than the oracle can look through.
+            kind, condition = self._condition(armed=False, unkeyed=False)
         when, since_ms = self._since_ms()
         name = name or f"durable-{len(self._durables)}-{uuid.UUID(int=self._random.getrandbits(128)).hex[:6]}"
         made = Registration.of(name, condition, None, since_ms, kind="durable")
