@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import fields
 from typing import Final, Protocol
 
 from .config import BusConfig
@@ -16,30 +17,12 @@ from .kafka.admin import Admin
 from .kafka.clients import ClientErrors
 from .log import log
 from .positions import Position, positions
+from .protocol.stats import Stats
 from .telling import Account
 
 EVERY_S: Final = 10.0
 MOST_SAMPLES: Final = 200  # of one kind and interval: a sink may send a packet for each
-COUNTERS: Final = (
-    "consumed",
-    "filtered",
-    "matched",
-    "stepped",
-    "fired",
-    "expired",
-    "incomplete",
-    "dead_lettered",
-    "filter_errors",
-    "keys_dropped",
-    "transactions",
-    "aborted",
-    "ticks",
-    "cuts",
-    "buried",
-    "scanned",
-    "look_back_lost",
-    "recovered_records",
-)
+COUNTERS: Final = tuple(each.name for each in fields(Stats) if type(each.default) is int)
 SAMPLES: Final = {"transaction_s": "transaction_time", "latency_s": "firing_latency"}
 
 
