@@ -248,6 +248,13 @@ class ResumeRecord(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
 
 
+class ProblemRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with a partition, as its owner tells (JSON, key `problem/{topic}/{partition}`)."""
+
+    v: int = VERSION
+    text: str
+
+
 class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The incarnations that a process waits for (JSON, key `lease/{process}/{number}`)."""
 
@@ -339,6 +346,6 @@ def partition_of(kind: Kind, subscription: str, key: str, partitions: int) -> in
     return zlib.crc32(text.encode()) % partitions
 
 
-def place_key(kind: Literal["source", "resume"], topic: str, partition: int) -> bytes:
-    """The registry key of a source or resume record."""
+def place_key(kind: Literal["source", "resume", "problem"], topic: str, partition: int) -> bytes:
+    """The registry key of a source, resume or problem record."""
     return f"{kind}/{topic}/{partition}".encode()

@@ -17,6 +17,7 @@ AGAIN_S: Final = 60.0  # between two sentences about what changes all the time
 STOPPED = "Partitions"  # as the notice board calls them
 TIMERS = "Timers"
 LOOK_BACKS = "Look-backs"
+ELSEWHERE = "Partitions of other engines"
 MOST_FILTERS = 1000
 Post: TypeAlias = Callable[[str, str | None], None]
 
@@ -85,20 +86,22 @@ class Teller:
         self._post(STOPPED, None)
         self._post(TIMERS, None)
         self._post(LOOK_BACKS, None)
+        self._post(ELSEWHERE, None)
         if self._account.teller is self:
             self._account.size = Size(topics=self._account.size.topics)
 
     def _tell_problems(self, now: float) -> None:
-        stopped = self._engine.ownership.stopped
-        self._post(STOPPED, " ".join(stopped[tp] for tp in sorted(stopped)) or None)
-        self._post(LOOK_BACKS, " ".join(self._engine.gaps.problems()) or None)
-        waits_for = self._engine.cuts.waits_for
-        if waits_for is None:
+        problems = self._engine.problems
+        self._post(STOPPED, " ".join(problems.stopped()) or None)
+        self._post(LOOK_BACKS, " ".join(problems.look_backs()) or None)
+        self._post(ELSEWHERE, " ".join(problems.elsewhere()) or None)
+        timers = problems.timers
+        if timers is None:
             self._post(TIMERS, None)
             self._timers_said = now - AGAIN_S
         elif now - self._timers_said >= AGAIN_S:
             self._timers_said = now
-            self._post(TIMERS, f"Timers are waiting for {waits_for}.")
+            self._post(TIMERS, timers)
 
     def _tell_filters(self, errors: Counter[str], now: float) -> None:
         for text, count in errors.items():

@@ -14,6 +14,7 @@ from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events.kafka import encode
 
 PARTITIONS = 8
+OPEN = 10_000  # keys at a time: a durable subscription may not have more than 100,000
 PAIR = event("pair.first", by="subject") & event("pair.second", by="subject")
 SOLO = event("solo", by="subject")
 
@@ -36,11 +37,12 @@ def solos(count: int) -> Iterator[Event]:
 
 
 def pairs(count: int) -> Iterator[Event]:
-    """`count` events, each a half of a pair; the other half follows after a while."""
+    """`count` events, each a half of a pair; the other half follows `OPEN` events later."""
     keys = count // 2
-    for half in ("pair.first", "pair.second"):
-        for n in range(keys):
-            yield _event(half, n, f"k{n}")
+    for start in range(0, keys, OPEN):
+        for half in ("pair.first", "pair.second"):
+            for n in range(start, min(start + OPEN, keys)):
+                yield _event(half, n, f"k{n}")
 
 
 def _event(kind: str, n: int, subject: str) -> Event:

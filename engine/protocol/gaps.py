@@ -45,9 +45,12 @@ class Gaps:
         self._registry, self._stats, self._monotonic = registry, stats, monotonic
         self._gaps: dict[TopicPartition, _Gap] = {}
 
-    def problems(self) -> list[str]:
-        """A sentence for each source partition on which look-backs miss records."""
-        return [self._gaps[tp].text for tp in sorted(self._gaps)]
+    def __bool__(self) -> bool:
+        return bool(self._gaps)
+
+    def problems(self) -> dict[TopicPartition, str]:
+        """A sentence for each source partition on which look-backs miss records, in their order."""
+        return {tp: self._gaps[tp].text for tp in sorted(self._gaps)}
 
     def missing(self, source: SourceTask, start: int, end: int, left: Record | End) -> None:
         """The scan expected record `start`, and finds `left`: records [start, end) were removed."""

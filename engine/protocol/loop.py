@@ -26,6 +26,7 @@ from .following import Following
 from .gaps import Gaps
 from .outputs import Outputs
 from .ownership import Ownership
+from .problems import Problems
 from .registry import Change, Registered, Registry
 from .scanning import Scanning
 from .setting_aside import MOST_ABORTS as SUSPICIOUS_ABORTS
@@ -83,12 +84,13 @@ class Engine:
                 monotonic,
                 ttl_ms,
             )
-            self.gaps = Gaps(self.registry, self.stats, monotonic)
-            self._scanning = Scanning(bus, self.registry, self.stats, self.gaps)
+            gaps = Gaps(self.registry, self.stats, monotonic)
+            self._scanning = Scanning(bus, self.registry, self.stats, gaps)
             clients.callback(self._scanning.close)
             clients.callback(self.ownership.close)
             self._setting_aside = SettingAside(bus, config, self.ownership, monotonic)
             self.cuts = Cuts(bus, config, self.registry, self.clock, self.stats, monotonic)
+            self.problems = Problems(config, self.registry, self.ownership, gaps, self.cuts, monotonic)
             self._upkeep = Upkeep(
                 bus, config, self.registry, self.ownership, self._burial, self.clock, monotonic
             )
@@ -124,14 +126,6 @@ class Engine:
             for task in self.ownership.tasks()
         ) and not any(source.scans for source in self.ownership.sources.values())
 
-    def problems(self) -> list[str]:
-        """What an administrator must know while the engine goes on: partitions that stopped, late timers."""
-        found = [self.ownership.stopped[tp] for tp in sorted(self.ownership.stopped)]
-        waits_for = self.cuts.waits_for
-        if waits_for is not None:
-            found.append(f"Timers are waiting for {waits_for}.")
-        return found + self.gaps.problems()
-
     def take_filter_errors(self) -> Counter[str]:
         """{text of a filter: events on which it failed} since this was last asked; live events only."""
         errors = self._index.errors
@@ -159,6 +153,7 @@ class Engine:
         touched = self._scanning.advance(sources, outputs, alone=taken == 0)
         touched |= self.cuts.advance(triggers, outputs)
         self._upkeep.sweep(outputs)
+        self.problems.write(outputs)
         if self._gather(outputs, touched):
             # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
             self._commit(outputs, batch.membership)

@@ -14,6 +14,7 @@ from ..records import (
     VERSION,
     BusRecord,
     LeaseRecord,
+    ProblemRecord,
     Registration,
     RegistrationKey,
     ResumeRecord,
@@ -67,6 +68,7 @@ class Registry:
         # Each with the place of its record: a resumption counts once, for the source record before it.
         self.sources: dict[TopicPartition, tuple[int, SourceRecord]] = {}
         self.resumes: dict[TopicPartition, tuple[int, ResumeRecord]] = {}
+        self.problems: dict[TopicPartition, str] = {}
         self._by_incarnation: dict[str, Registered] = {}
         self._by_subscription: dict[str, Registered] = {}
         self._order: dict[int, Registered] = {}  # by first offset, in insertion = offset order
@@ -189,10 +191,15 @@ class Registry:
                             self._named_ms[incarnation] = record.timestamp_ms
                 return
             topic, _, number = rest.rpartition("/")
-            if kind not in ("source", "resume") or not number.isdecimal():
+            if kind not in ("source", "resume", "problem") or not number.isdecimal():
                 return
             tp = TopicPartition(topic, int(number))
-            if kind == "source":
+            if kind == "problem":
+                if record.value is None:
+                    self.problems.pop(tp, None)
+                else:
+                    self.problems[tp] = decode_json(ProblemRecord, record.value, str(record)).text
+            elif kind == "source":
                 if record.value is None:
                     self.sources.pop(tp, None)
                 else:

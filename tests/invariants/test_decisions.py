@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import time
@@ -452,11 +453,13 @@ def calls_outside(work: Callable[[], object]) -> set[str]:
                 found.add(f"{module}.{name}")
 
     before = sys.getprofile()
+    gc.disable()  # what earlier tests left would be closed in the middle, and taken for the step's doing
     sys.setprofile(profiler)
     try:
         work()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return found
 
 

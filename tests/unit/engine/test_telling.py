@@ -19,9 +19,14 @@ class FakeEngine:
         self.stats: Stats = account.stats
         self.errors: Counter[str] = Counter()
         self.ownership = SimpleNamespace(stopped={}, triggers={})
-        self.cuts = SimpleNamespace(waits_for=None)
         self.missing: list[str] = []
-        self.gaps = SimpleNamespace(problems=lambda: self.missing)
+        self.told: list[str] = []
+        self.problems = SimpleNamespace(
+            stopped=lambda: list(self.ownership.stopped.values()),
+            look_backs=lambda: self.missing,
+            elsewhere=lambda: self.told,
+            timers=None,
+        )
         self.registry = _Registry()
         self.partitions = (TopicPartition("b-event", 0),)
 
@@ -71,6 +76,14 @@ def test_a_partition_that_stops_is_told_to_waiting_tasks_while_the_engine_goes_o
     assert stage.heard == [Notice("b-event[1] is not read."), Notice(None)]
 
 
+def test_what_other_engines_have_told_is_told_here_too(stage: Stage) -> None:
+    stage.engine.told = ["b-event[1] is not read.", "b-event[2] is not read."]
+    stage.look()
+    stage.engine.told = []
+    stage.look()
+    assert stage.heard == [Notice("b-event[1] is not read. b-event[2] is not read."), Notice(None)]
+
+
 def test_a_look_back_that_misses_records_is_told_to_waiting_tasks_while_it_is_a_problem(stage: Stage) -> None:
     stage.engine.missing = ["b-event[0]: records 2 to 29 are gone."]
     stage.look()
@@ -84,9 +97,9 @@ def test_a_look_back_that_misses_records_is_told_to_waiting_tasks_while_it_is_a_
 
 def test_late_timers_are_told_at_once_then_each_minute_and_taken_back(stage: Stage) -> None:
     for end in range(5, 70):
-        stage.engine.cuts.waits_for = f"b-event[0], which is read up to 1 of {end}"
+        stage.engine.problems.timers = f"Timers are waiting for b-event[0], which is read up to 1 of {end}."
         stage.look()
-    stage.engine.cuts.waits_for = None
+    stage.engine.problems.timers = None
     stage.look()
     assert stage.heard == [
         Notice("Timers are waiting for b-event[0], which is read up to 1 of 5."),

@@ -131,7 +131,9 @@ def test_a_cut_waits_for_a_source_partition_that_nobody_has_opened() -> None:
     waiting(pool)
     pool.run(100, pass_ms=500)
     assert pool.fired() == []
-    assert pool.engines["one"].problems() == [f"Timers are waiting for {OTHER}, which no engine has opened."]
+    assert pool.engines["one"].problems.all() == [
+        f"Timers are waiting for {OTHER}, which no engine has opened."
+    ]
 
 
 def test_a_cut_waits_for_the_open_transaction_of_another_engine() -> None:
@@ -153,7 +155,7 @@ def test_an_offset_that_was_committed_by_hand_is_waited_for() -> None:
     pool.commit_by_hand(OTHER, 0)
     pool.run(100, pass_ms=500)
     assert pool.fired() == []
-    assert str(OTHER) in pool.engines["one"].problems()[0]
+    assert str(OTHER) in pool.engines["one"].problems.all()[0]
 
 
 def test_an_offset_of_a_topic_before_it_was_made_again_is_no_offset_of_this_one() -> None:
@@ -202,7 +204,7 @@ def test_a_partition_that_stopped_before_a_registration_is_waited_for_no_longer_
     waiting(pool)
     said = f"{OTHER}, whose owner has not applied registrations from {applied} on"
     pool.run(60, pass_ms=1000)
-    assert engine.problems()[1:] == [f"Timers are waiting for {said}."]
+    assert engine.problems.all()[1:] == [f"Timers are waiting for {said}."]
     pool.run(int(cut.PATIENCE_S) - 60, pass_ms=1000)
     assert pool.fired() == []
     assert engine.stats.incomplete == 0
@@ -211,7 +213,7 @@ def test_a_partition_that_stopped_before_a_registration_is_waited_for_no_longer_
     assert pool.actions()[0]["firing"]["incomplete"]
     assert engine.stats.incomplete == 1
     pool.run(5, pass_ms=1000)
-    assert len(engine.problems()) == 1
+    assert len(engine.problems.all()) == 1
     # It has stood for long enough: the next one goes on without it at once, and the log has it already.
     waiting(pool, name="next")
     pool.run(20, pass_ms=1000)
@@ -231,7 +233,7 @@ def test_a_scan_that_makes_progress_is_waited_for_and_told() -> None:
         elsewhere(pool, OTHER, g=[(r - 1, r, step)])
         pool.run(int(cut.PATIENCE_S) - 20, pass_ms=1000)
         end = pool.log(OTHER).end
-        assert engine.problems() == [
+        assert engine.problems.all() == [
             f"Timers are waiting for {OTHER}, where a scan has read up to {step} of {end}."
         ]
     assert pool.fired() == []
@@ -239,7 +241,7 @@ def test_a_scan_that_makes_progress_is_waited_for_and_told() -> None:
     pool.run(5, pass_ms=1000)
     assert pool.fired() == [("w", "expired")]
     assert not pool.actions()[0]["firing"]["incomplete"]
-    assert engine.problems() == []
+    assert engine.problems.all() == []
 
 
 def test_a_scan_that_stands_still_is_waited_for_no_longer_than_patience() -> None:
@@ -333,7 +335,7 @@ def test_without_a_cut_within_patience_the_tick_comes_and_the_firing_says_so(
     assert pool.actions()[0]["firing"]["incomplete"]
     assert f"{OTHER}, which no engine has opened" in caplog.text
     assert pool.engines["one"].stats.incomplete == 1
-    assert pool.engines["one"].problems() == []
+    assert pool.engines["one"].problems.all() == []
 
 
 def test_a_trigger_partition_that_is_not_read_to_its_end_within_patience_is_incomplete_as_well() -> None:

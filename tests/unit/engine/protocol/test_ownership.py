@@ -78,7 +78,7 @@ def test_a_partition_whose_next_records_were_removed_stops_and_the_others_go_on(
     pool.run()
     assert list(stopped(pool)) == [EVENT]
     assert "records 3 to 4 were removed before they were read" in stopped(pool)[EVENT]
-    assert engine.problems() == [stopped(pool)[EVENT]]
+    assert engine.problems.all() == [stopped(pool)[EVENT]]
     assert pool.committed(EVENT).offset == 3
     assert pool.committed(OTHER).offset == 7
 

@@ -70,7 +70,7 @@ def test_a_look_back_beyond_the_first_record_there_is_is_told_with_its_time(
     pool.log(EVENT).start = 3
     look_back(pool)
     pool.run()
-    (told,) = pool.engines["one"].problems()
+    (told,) = pool.engines["one"].problems.all()
     assert told.startswith("b-event[0]: records below 3 are gone (retention); the oldest record there is is ")
     assert "offset 3, of 2001-09-09T04:46:40+00:00. 1 subscription looks back further" in told
     assert told.endswith(", and may miss events that were there: w.")
@@ -104,7 +104,7 @@ def test_a_look_back_within_what_is_left_tells_nothing(caplog: pytest.LogCapture
     look_back(pool, "later", since_ms=stamps[4])
     pool.run()
     assert lost(pool) == 0
-    assert not pool.engines["one"].problems()
+    assert not pool.engines["one"].problems.all()
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
@@ -133,7 +133,7 @@ def test_retention_that_overtakes_a_scan_is_told_once_with_offsets_and_subscript
     at = pool.engines["one"].ownership.sources[EVENT].scans.standing
     pool.log(EVENT).start = 30
     pool.run(5)
-    told = pool.engines["one"].problems()
+    told = pool.engines["one"].problems.all()
     assert len(told) == 1
     assert told[0].startswith(f"b-event[0]: records {at} to 29 are gone (retention); the oldest record")
     assert told[0].endswith(
@@ -160,7 +160,7 @@ def test_retention_that_overtakes_a_scan_while_no_engine_runs_is_told_by_the_nex
     pool.log(EVENT).start = 30
     pool.boot("two")
     pool.run()
-    assert f"records {at} to 29 are gone" in pool.engines["two"].problems()[0]
+    assert f"records {at} to 29 are gone" in pool.engines["two"].problems.all()[0]
 
 
 @pytest.mark.usefixtures("slow")
@@ -175,7 +175,8 @@ def test_a_scan_whose_rest_is_removed_altogether_is_told() -> None:
     pool.log(EVENT).start = 40
     pool.run(5)
     assert (
-        "to 39 are gone (retention); none of those looked for is left." in pool.engines["one"].problems()[0]
+        "to 39 are gone (retention); none of those looked for is left."
+        in pool.engines["one"].problems.all()[0]
     )
 
 
@@ -206,10 +207,10 @@ def test_a_gap_is_a_problem_for_a_minute_at_least_and_then_no_more() -> None:
     pool.run(10)
     engine = pool.engines["one"]
     assert not engine.ownership.sources[EVENT].scans
-    assert engine.problems()
+    assert engine.problems.all()
     pool.cluster.now_ms += 60_000
     pool.run(1)
-    assert not engine.problems()
+    assert not engine.problems.all()
     assert engine.stats.look_back_lost == 1
 
 
@@ -244,7 +245,7 @@ def test_a_gap_names_all_that_are_still_in_a_scan(monkeypatch: pytest.MonkeyPatc
     pool.run(5)
     look_back(pool, "two")
     pool.run(5)
-    assert pool.engines["one"].problems()[0].endswith("that were there: one, two.")
+    assert pool.engines["one"].problems.all()[0].endswith("that were there: one, two.")
     assert lost(pool) == 2
 
 
@@ -257,7 +258,7 @@ def test_a_wait_beyond_what_is_kept_is_told_where_nothing_is_left() -> None:
     pool.log(EVENT).start = pool.log(EVENT).end
     look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
     pool.run()
-    (told,) = pool.engines["one"].problems()
+    (told,) = pool.engines["one"].problems.all()
     assert told.startswith(
         "b-event[0]: records below 3 are gone (retention); none of those looked for is left."
     )

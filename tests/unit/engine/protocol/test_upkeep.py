@@ -59,7 +59,7 @@ def test_nothing_beyond_the_committed_offset_is_deleted() -> None:
     pool.kill()
     pool.boot("two")
     pool.run()
-    assert pool.engines["two"].problems() == []
+    assert pool.engines["two"].problems.all() == []
 
 
 # -- waits that nobody has any more

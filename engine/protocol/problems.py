@@ -1,0 +1,102 @@
+"""Problems: what is wrong with partitions, which their owner tells all engines by way of the registry.
+
+A wait runs in any process of the pool, and the partition that it waits for may be owned by another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..bus import TopicPartition
+from ..config import BusConfig
+from ..records import ProblemRecord, encode_json, place_key
+from .cut import Cuts
+from .gaps import Gaps
+from .outputs import Outputs
+from .ownership import Ownership
+from .registry import Registry
+
+WRITE_S: Final = 5.0
+SINCE_FORMAT: Final = 2
+MOST_CHARS: Final = 4000
+
+
+class Problems:
+    """Of one engine and, by its registry, of the others."""
+
+    def __init__(
+        self,
+        config: BusConfig,
+        registry: Registry,
+        ownership: Ownership,
+        gaps: Gaps,
+        cuts: Cuts,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._config, self._registry, self._ownership = config, registry, ownership
+        self._gaps, self._cuts, self._monotonic = gaps, cuts, monotonic
+        self._written = monotonic() - WRITE_S
+
+    def all(self) -> list[str]:
+        """What an administrator must know of this engine while it goes on."""
+        timers = [] if self.timers is None else [self.timers]
+        return [*self.stopped(), *timers, *self._gaps.problems().values()]
+
+    def stopped(self) -> list[str]:
+        """Why partitions of this engine are not read."""
+        stopped = self._ownership.stopped
+        return [stopped[tp] for tp in sorted(stopped)]
+
+    def look_backs(self) -> list[str]:
+        """On which partitions of this engine look-backs miss records."""
+        return list(self._gaps.problems().values())
+
+    @property
+    def timers(self) -> str | None:
+        """What the timers of this engine wait for, if they wait for long."""
+        waits_for = self._cuts.waits_for
+        return None if waits_for is None else f"Timers are waiting for {waits_for}."
+
+    def elsewhere(self) -> list[str]:
+        """What other engines have told of the partitions that are theirs."""
+        told, topics = self._registry.problems, self._topics()
+        return [told[tp] for tp in sorted(told) if tp.topic in topics and not self._is_ours(tp)]
+
+    def write(self, outputs: Outputs) -> None:
+        """Tell the others what is wrong with the partitions of this engine, and what is well again.
+
+        With the transaction of other partitions, whose offsets fence it: an engine that has no open one
+        tells nothing.
+        """
+        told = self._registry.problems
+        if not (told or self._ownership.stopped or self._gaps) or outputs.version < SINCE_FORMAT:
+            return
+        now = self._monotonic()
+        if now - self._written < WRITE_S or not self._ownership.tasks():
+            return
+        own = self._own()
+        ours = {tp: text for tp, text in told.items() if self._is_ours(tp)}
+        if own == ours:
+            return
+        self._written = now
+        for tp in sorted(own.keys() | ours.keys()):
+            text = own.get(tp)
+            if text != ours.get(tp):
+                record = None if text is None else encode_json(ProblemRecord(v=outputs.version, text=text))
+                outputs.write("subscription", 0, place_key("problem", tp.topic, tp.partition), record)
+
+    def _own(self) -> dict[TopicPartition, str]:
+        texts: dict[TopicPartition, str] = self._gaps.problems()
+        for tp, text in self._ownership.stopped.items():
+            texts[tp] = f"{text} {texts[tp]}" if tp in texts else text
+        return {tp: text[:MOST_CHARS] for tp, text in texts.items()}
+
+    def _is_ours(self, tp: TopicPartition) -> bool:
+        owned = self._ownership
+        return tp in owned.sources or tp in owned.triggers or tp in owned.stopped
+
+    def _topics(self) -> set[str]:
+        bus = self._registry.bus
+        listed = () if bus is None else bus.topics
+        return {self._config.topic("event"), self._config.topic("trigger"), *listed}

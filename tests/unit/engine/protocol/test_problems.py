@@ -1,0 +1,118 @@
+"""Problems: what one engine knows of its partitions, and all engines tell their waiting tasks."""
+
+from __future__ import annotations
+
+from interlock import event
+from interlock.engine.bus import TopicPartition
+from interlock.engine.protocol import problems
+from interlock.engine.records import ProblemRecord, Registration, encode_json, place_key
+
+from tests.unit.engine.protocol.pool import EVENT, REGISTRY, Pool
+
+OTHER = TopicPartition(EVENT.topic, 1)
+KEY = place_key("problem", *EVENT)
+
+
+def lost(*, partitions: int = 2, events: int = 2, record_format: int = 2) -> Pool:
+    """A bus whose first event partition has lost records that nobody had read."""
+    pool = Pool(partitions=partitions, events=events, record_format=record_format)
+    pool.boot()
+    for _ in range(3):
+        pool.emit("x")
+    pool.run()
+    pool.kill()
+    for _ in range(4):
+        pool.emit("x")
+    pool.cluster.delete_below(EVENT, 5)
+    return pool
+
+
+def told(pool: Pool) -> list[bytes | None]:
+    return [value for key, value in pool.records(REGISTRY) if key == KEY]
+
+
+def test_a_partition_that_stopped_is_told_by_every_engine_until_it_goes_on() -> None:
+    pool = lost()
+    pool.boot("one")
+    pool.boot("two")
+    pool.run(100)
+    (owner,) = [name for name, engine in pool.engines.items() if engine.ownership.stopped]
+    (other,) = pool.engines.keys() - {owner}
+    reason = pool.engines[owner].ownership.stopped[EVENT]
+    assert pool.engines[other].problems.elsewhere() == [reason]
+    assert pool.engines[other].problems.all() == []  # of its own
+    assert pool.engines[owner].problems.elsewhere() == []
+    assert len(told(pool)) == 1
+    pool.resume(EVENT, 5)
+    pool.run(200)
+    assert told(pool)[1:] == [None]
+    assert pool.engines[other].problems.elsewhere() == []
+
+
+def test_a_look_back_that_misses_records_is_told_by_every_engine_for_a_while() -> None:
+    pool = Pool(partitions=2, events=2)
+    pool.boot("one")
+    pool.boot("two")
+    for _ in range(5):
+        pool.emit("b")
+    pool.run()
+    pool.log(EVENT).start = 3
+    pool.cluster.now_ms += 3_600_000
+    pool.register(Registration.of("w", event("a"), None, 0))
+    pool.run(100)
+    (other,) = [engine for engine in pool.engines.values() if not engine.problems.look_backs()]
+    assert "records below 3 are gone" in other.problems.elsewhere()[0]
+    pool.cluster.now_ms += 120_000
+    pool.run(100)
+    assert other.problems.elsewhere() == []
+    assert told(pool)[-1] is None
+
+
+def test_what_a_dead_engine_told_of_a_partition_is_taken_back_by_the_next_owner() -> None:
+    pool = Pool()
+    pool.write(REGISTRY, KEY, encode_json(ProblemRecord(text="b-event[0] is not read: why not.")))
+    pool.boot()
+    pool.run(100)
+    assert told(pool)[1:] == [None]
+
+
+def test_what_is_told_of_a_topic_that_the_bus_lists_no_more_is_not_repeated() -> None:
+    pool = Pool()
+    key = place_key("problem", "gone", 0)
+    pool.write(REGISTRY, key, encode_json(ProblemRecord(text="gone[0] is not read.")))
+    engine = pool.boot()
+    pool.run()
+    assert engine.problems.elsewhere() == []
+
+
+def test_a_problem_that_stays_is_written_once() -> None:
+    pool = lost(partitions=1, events=1)
+    pool.boot()
+    pool.run(300)
+    assert len(told(pool)) == 1
+
+
+def test_a_bus_of_the_earlier_format_is_told_nothing_that_its_engines_do_not_know() -> None:
+    pool = lost(record_format=1)
+    pool.boot()
+    pool.run(200)
+    assert told(pool) == []
+
+
+def test_a_text_beyond_all_measure_is_cut() -> None:
+    pool = lost(partitions=1, events=1)
+    engine = pool.boot()
+    pool.run(10, pass_ms=0)
+    engine.ownership.stopped[EVENT] = "x" * 100_000
+    pool.run(200)
+    assert len(told(pool)[-1] or b"") < problems.MOST_CHARS + 100
+
+
+def test_an_engine_without_an_open_partition_has_no_transaction_to_tell_it_with() -> None:
+    pool = lost(partitions=1, events=1)
+    pool.boot("one")
+    pool.boot("two")
+    pool.run(200)
+    owners = [each for each in pool.engines.values() if each.ownership.stopped]
+    assert len(owners) == 1
+    assert bool(told(pool)) == bool(owners[0].ownership.tasks())
