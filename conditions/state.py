@@ -81,6 +81,13 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     dropped: int = 0
 
     @property
+    def is_idle(self) -> bool:
+        """Whether all that it holds is what it has seen: without it, only a repeat would count again."""
+        return not (self.matches or self.waiting or self.came or self.refuters) and (
+            self.opened_ms is None and self.armed_ms is None
+        )
+
+    @property
     def held(self) -> dict[int, tuple[Match, ...]]:
         """{number of a matcher: the events that it holds, in the order T3}."""
         held: dict[int, tuple[Match, ...]] = {}

@@ -47,9 +47,12 @@ class Judge:
             return
         key, entry = target.key, kept.get(target.key)
         full = entry is None and self._is_at_limit(registered, kept)
-        if full and registered.registration.at_limit != "drop-oldest":
-            self._refuse(registered, kept, match, outputs, now_ms)
-            return
+        idle = self._store.first_idle(kept) if full else None
+        if full and idle is None:
+            self._tell_limit(registered, kept)
+            if registered.registration.at_limit != "drop-oldest":
+                self._refuse(registered, kept, match, outputs, now_ms)
+                return
         condition = registered.condition
         before = EMPTY if entry is None else State.decode(entry[1])
         state, decisions = step(
@@ -80,16 +83,22 @@ class Judge:
         if at_ms is None:
             self._store.close(registered.incarnation, kept, key)
             return
-        if full:
+        if idle is not None:
+            self._store.close(registered.incarnation, kept, idle)
+        elif full:
             self._stats.keys_dropped += 1
             self._store.close(registered.incarnation, kept, next(iter(kept.keys)))
-        self._store.put(registered.incarnation, kept, key, at_ms, data)
+        self._store.put(registered.incarnation, kept, key, at_ms, data, idle=state.is_idle)
 
     def _is_at_limit(self, registered: Registered, kept: Kept) -> bool:
-        """Whether a durable subscription has no room for a new key, which is logged once."""
+        """Whether a durable subscription has as many keys as it may have here."""
+        return not registered.one_shot and len(kept.keys) >= -(
+            -registered.registration.max_keys // self._partitions
+        )
+
+    def _tell_limit(self, registered: Registered, kept: Kept) -> None:
+        """Log once that there is no room for a new key."""
         registration = registered.registration
-        if registered.one_shot or len(kept.keys) < -(-registration.max_keys // self._partitions):
-            return False
         if registered.incarnation not in self._told:
             self._told.add(registered.incarnation)
             log.warning(
@@ -102,7 +111,6 @@ class Judge:
                 if registration.at_limit == "drop-oldest"
                 else "events with new keys go to the dead letters",
             )
-        return True
 
     def _refuse(
         self, registered: Registered, kept: Kept, match: MatchRecord, outputs: Outputs, now_ms: int
@@ -142,7 +150,7 @@ class Judge:
             self._store.close(incarnation, kept, key)
         else:
             at_ms = close_ms if next_ms is None else min(next_ms, close_ms)
-            self._store.put(incarnation, kept, key, max(at_ms, until_ms + 1), data)
+            self._store.put(incarnation, kept, key, max(at_ms, until_ms + 1), data, idle=state.is_idle)
 
     def _fire(
         self,

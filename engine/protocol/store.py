@@ -13,6 +13,7 @@ from typing import Final, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
+from ...conditions import State
 from ...conditions.seen import SEEN_MS
 from ..bus import Record
 from ..errors import RecordError
@@ -40,7 +41,8 @@ class Kept:
     `marks`: highest origin judged, by source partition. `opened`: its timers were opened. `single`: the key
     of a subscription that has only one, whose state is `only`; the states of others are in `keys`, in the
     order in which they were opened. `timed`: ticks can make it fire. `apart`: a record of its own holds the
-    single state, as in format 1. `resolved`: `single` and `timed` are known.
+    single state, as in format 1. `resolved`: `single` and `timed` are known. `idle`: the keys whose states
+    hold nothing pending, in the order in which they came to that; None until it is asked for.
     """
 
     registry_offset: int
@@ -53,6 +55,7 @@ class Kept:
     timed: bool = True
     apart: bool = False
     resolved: bool = False
+    idle: dict[str, None] | None = None
 
     def get(self, key: str) -> Entry | None:
         """The state of a key."""
@@ -178,8 +181,17 @@ class Store:
         self.touch(incarnation)
         self._kept[incarnation] = kept
 
-    def put(self, incarnation: str, kept: Kept, key: str, wakeup_ms: int | None, state: bytes) -> None:
-        """The state of a key from now on."""
+    def put(
+        self,
+        incarnation: str,
+        kept: Kept,
+        key: str,
+        wakeup_ms: int | None,
+        state: bytes,
+        *,
+        idle: bool = False,
+    ) -> None:
+        """The state of a key from now on. idle: as `State.is_idle` tells."""
         if kept.single is not None:
             old = kept.only
             self.touch(incarnation)
@@ -190,6 +202,10 @@ class Store:
             old = kept.keys.get(key)
             first = self._states.setdefault((incarnation, key), old) is old
             kept.keys[key] = (wakeup_ms, state)
+            if kept.idle is not None:
+                kept.idle.pop(key, None)
+                if idle:
+                    kept.idle[key] = None
         self.pending_bytes += len(state) - (0 if first or old is None else len(old[1]))
         if old is None:
             self.open_keys += 1
@@ -208,7 +224,16 @@ class Store:
             if old is None:
                 return
             self._states.setdefault((incarnation, key), old)
+            if kept.idle is not None:
+                kept.idle.pop(key, None)
         self.open_keys -= 1
+
+    @staticmethod
+    def first_idle(kept: Kept) -> str | None:
+        """The key that has held nothing pending for longest; None where all do, and of a single key."""
+        if kept.idle is None:
+            kept.idle = {key: None for key, (_, data) in kept.keys.items() if State.decode(data).is_idle}
+        return next(iter(kept.idle), None)
 
     def close_all(self, incarnation: str, kept: Kept) -> int:
         """Forget all keys of an incarnation; how many there were."""
@@ -216,7 +241,7 @@ class Store:
         count = len(kept.keys) + (kept.only is not None)
         for key, old in kept.keys.items():
             self._states.setdefault((incarnation, key), old)
-        kept.keys, kept.only = {}, None
+        kept.keys, kept.only, kept.idle = {}, None, None
         self.open_keys -= count
         return count
 
@@ -318,6 +343,7 @@ class Store:
             kept = self._kept.get(incarnation)
             if kept is None:
                 continue
+            kept.idle = None
             if entry is None:
                 kept.keys.pop(key, None)
                 continue

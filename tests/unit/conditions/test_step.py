@@ -31,6 +31,29 @@ a, b, c = event("a", label="a"), event("b", label="b"), event("c", label="c")
 BOTH = event(source="/s", label="s")
 
 
+@pytest.mark.parametrize(
+    ("state", "idle"),
+    [
+        (EMPTY, True),
+        (State(seen=b"12345678", last_ms=7, clock_ms=9, since_ms=8, dropped=2), True),
+        (State(waiting=(Match(Event.of("a", "/s"), (0,), "events", 0, 0, 0),)), False),
+        (State(opened_ms=1), False),
+        (State(armed_ms=1), False),
+        (State(came={0: 1}), False),
+        (State(refuters={0: (1,)}), False),
+    ],
+)
+def test_a_state_is_idle_when_all_it_holds_is_what_it_has_seen(state: State, idle: bool) -> None:
+    assert state.is_idle is idle
+
+
+def test_a_pair_that_has_fired_is_idle_and_half_a_pair_is_not() -> None:
+    pair = a & b
+    half, _ = step(pair, EMPTY, match(pair, "a", "1"))
+    fired, decisions = step(pair, half, match(pair, "b", "2"))
+    assert (half.is_idle, len(decisions), fired.is_idle) == (False, 1, True)
+
+
 def match(condition: Condition, type_: str, id_: str, time_s: int | None = None, at_ms: int = 0) -> Match:
     time = None if time_s is None else datetime.fromtimestamp(time_s, UTC)
     sent = Event.of(type_, "/s", id=id_, time=time)

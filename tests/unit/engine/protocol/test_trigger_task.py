@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -46,6 +46,7 @@ SUBSCRIPTIONS = TopicPartition("b-subscription", 0)
 PAIR = event("x", by="data.k") & event("y", by="data.k")
 EITHER = event("x") & (event("y") | event("z"))
 TTL = 86_400_000
+HALVES = ((0, "x"), (1, "y"))
 TWO_PATHS = event("x", by="data.k") & event("x", by="data.l")
 
 
@@ -449,6 +450,53 @@ def test_at_the_limit_the_key_that_was_opened_first_is_dropped_where_that_is_wan
     assert (log.dead, log.task().open_keys) == ([], 2)
     assert set(log.live_states()) == {state_key(d.incarnation, key) for key in (None, "r", "s")}
     assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("at_limit", ["dead-letter", "drop-oldest"])
+@pytest.mark.parametrize("together", [True, False])
+def test_at_the_limit_keys_with_nothing_pending_make_room_first(
+    at_limit: Literal["dead-letter", "drop-oldest"], together: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Log()
+    d = durable(log, max_keys=3, at_limit=at_limit)
+    matches = [
+        pair(d, 0, "x", "0", "open"),
+        *(pair(d, 2 * n + half, kind, f"{kind}{n}", f"k{n}") for n in range(1, 20) for half, kind in HALVES),
+    ]
+    if together:
+        log.run(*matches)
+    else:
+        for match in matches:
+            log.run(match)
+    assert (len(log.firings), log.dead, log.stats.keys_dropped, caplog.records) == (19, [], 0, [])
+    assert set(log.live_states()) == {state_key(d.incarnation, key) for key in (None, "open", "k18", "k19")}
+
+
+def test_a_key_that_has_something_pending_again_makes_no_room() -> None:
+    log = Log()
+    d = durable(log, max_keys=2)
+    log.run(*(pair(d, n, kind, kind, "p") for n, kind in HALVES), pair(d, 2, "x", "2", "q"))
+    log.run(pair(d, 3, "x", "3", "p"), pair(d, 4, "x", "4", "r"))
+    assert len(log.dead) == 1
+    assert set(log.live_states()) == {state_key(d.incarnation, key) for key in (None, "p", "q")}
+
+
+def test_room_that_was_made_in_a_transaction_that_aborts_was_not_made() -> None:
+    log = Log()
+    d = durable(log, max_keys=2)
+    log.run(*(pair(d, n, kind, kind, "p") for n, kind in HALVES), pair(d, 2, "x", "2", "q"))
+    task = log.task()
+    offset = log.committed.offset
+    for _ in range(2):
+        outputs = log.outputs()
+        task.process(at(offset), pair(d, 3, "x", "3", "r"), outputs, 0)
+        assert (outputs.records, task.open_keys) == ([], 2)
+        task.rollback()
+    outputs = log.outputs()
+    task.process(at(offset), pair(d, 3, "x", "3", "r"), outputs, 0)  # takes the room of p
+    log.commit(task, outputs)
+    assert log.dead == []
+    assert set(log.live_states()) == {state_key(d.incarnation, key) for key in (None, "q", "r")}
 
 
 def test_an_event_that_cannot_be_judged_drops_no_key_at_the_limit() -> None:
