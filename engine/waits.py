@@ -131,7 +131,7 @@ class Waits:
         action = self._config.topic("action")
         partitions += [TopicPartition(action, p) for p in range(counts[action])]
         followed.unread.update(partitions)
-        reader = KafkaReader(self._config, errors)
+        reader = KafkaReader(self._config, errors, gather=True)
         try:
             registering = Registering(self._config, errors, self._process)
             reader.read(dict.fromkeys(partitions, 0))

@@ -14,7 +14,7 @@ from ..errors import EngineError, LostRange, UnreachableError
 from ..log import log
 from .admin import Admin
 from .clients import ClientErrors, connect
-from .reader import FETCH_WAIT_MS, QUEUED_KBYTES, KafkaReader, Messages, consume, passes, place
+from .reader import GATHER_BYTES, GATHER_MS, QUEUED_KBYTES, KafkaReader, Messages, consume, passes, place
 from .transactions import Transactions
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ class KafkaBus:
             enable_partition_eof=True,
             partition_assignment_strategy="range",
             session_timeout_ms=SESSION_TIMEOUT_MS,
-            fetch_wait_max_ms=FETCH_WAIT_MS,
+            fetch_wait_max_ms=GATHER_MS,
+            fetch_min_bytes=GATHER_BYTES,
             heartbeat_interval_ms=HEARTBEAT_MS,
             max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
             topic_metadata_refresh_interval_ms=TOPICS_REFRESH_MS,
