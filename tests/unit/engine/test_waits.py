@@ -135,7 +135,7 @@ class Stage:
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage()
     monkeypatch.setattr("interlock.engine.waits.check", lambda _: {"b-action": 1})
-    monkeypatch.setattr("interlock.engine.waits.KafkaReader", lambda *_: made)
+    monkeypatch.setattr("interlock.engine.waits.KafkaReader", lambda *_, **__: made)
     monkeypatch.setattr("confluent_kafka.Producer", lambda _: made)
     monkeypatch.setattr("time.monotonic", lambda: made.now)
     # The real one reads the topic again; tests/integration/engine shows it.
