@@ -38,9 +38,10 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """A condition in force (JSON in the subscription topic). Immutable.
 
     `subscription` names it: the waiting task instance, or a durable subscription's own name. `incarnation`
-    this meaning of it: another kind, condition, key or `since` is another incarnation. `since_ms`: an event
-    counts if its record timestamp is at or after. `max_keys`, `at_limit`: what bounds the open keys of a
-    durable one.
+    this meaning of it: another kind, condition, key or `since` is another incarnation, and so is another
+    generation (of a task that was cleared). `since_ms`: an event counts if its record timestamp is at or
+    after. `fresh`: numbers of matchers that count no event of before the registration itself. `max_keys`,
+    `at_limit`: what bounds the open keys of a durable one.
     """
 
     v: int = VERSION
@@ -50,6 +51,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     condition: dict[str, Any]
     key: str | None
     since_ms: Milliseconds
+    fresh: tuple[int, ...] = ()
     max_keys: Annotated[int, msgspec.Meta(ge=1)] = DEFAULT_MAX_KEYS
     at_limit: AtLimit = "dead-letter"
 
@@ -62,6 +64,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         since_ms: int,
         *,
         kind: Kind = "one-shot",
+        generation: int = 0,
+        fresh: tuple[int, ...] = (),
         max_keys: int = DEFAULT_MAX_KEYS,
         at_limit: AtLimit = "dead-letter",
     ) -> Registration:
@@ -69,6 +73,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         meaning: list[Any] = [subscription, form, key, since_ms]
         if kind != "one-shot":
             meaning.append(kind)
+        if generation or fresh:
+            meaning += [generation, fresh]
         return cls(
             subscription=subscription,
             kind=kind,
@@ -76,6 +82,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             condition=form,
             key=key,
             since_ms=since_ms,
+            fresh=fresh,
             max_keys=max_keys,
             at_limit=at_limit,
         )
@@ -256,11 +263,15 @@ class ProblemRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The incarnations that a process waits for (JSON, key `lease/{process}/{number}`)."""
+    """The incarnations that a process waits for (JSON, key `lease/{process}/{number}`).
+
+    `host`: where it runs, for people; earlier versions did not tell.
+    """
 
     v: int = VERSION
     deployment: str
     incarnations: list[str]
+    host: str = ""
 
 
 BUS_KEY = b"bus"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable
@@ -103,7 +104,12 @@ class Registering:
         named = sorted(incarnations)
         parts = [named[at : at + MOST_NAMED] for at in range(0, len(named), MOST_NAMED)]
         for number, part in enumerate(parts):
-            lease = LeaseRecord(v=record_format, deployment=self._config.deployment, incarnations=part)
+            lease = LeaseRecord(
+                v=record_format,
+                deployment=self._config.deployment,
+                incarnations=part,
+                host=socket.gethostname(),
+            )
             if not self._produce(number, encode_json(lease)):
                 return
             self._leases = max(self._leases, number + 1)

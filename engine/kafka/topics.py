@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import msgspec
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from ..bus import End, TopicPartition
+from ..bus import End, Record, TopicPartition
 from ..config import DEFAULT_PARTITIONS, KINDS, BusConfig
 from ..errors import TopicsError, UnreachableError
 from ..protocol.registry import Registry
@@ -155,8 +155,11 @@ def bus_record(config: BusConfig) -> BusRecord | None:
     return read_registry(config).bus
 
 
-def read_registry(config: BusConfig) -> Registry:
-    """The registry as it is now, read to its end; UnreachableError when that takes a minute."""
+def read_registry(config: BusConfig, heard: Callable[[Record], None] | None = None) -> Registry:
+    """The registry as it is now, read to its end; UnreachableError when that takes a minute.
+
+    heard: gets each of its records, for what the registry does not keep of them.
+    """
     from .clients import ClientErrors
     from .reader import KafkaReader
 
@@ -168,6 +171,8 @@ def read_registry(config: BusConfig) -> Registry:
         items = reader.take(1000, 0.5)
         for item in items:
             registry.apply(item)
+            if heard is not None and isinstance(item, Record):
+                heard(item)
         return any(isinstance(item, End) for item in items)
 
     try:
