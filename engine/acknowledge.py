@@ -22,8 +22,13 @@ def acknowledge(
     Raises an EngineError when the broker has not acknowledged within the timeout; the firing then stays as
     it is, and a later wait of the same incarnation finds it.
     """
-    acked = msgspec.structs.replace(action, state="acked")
-    _write(config, acked, registration_keys, timeout_s)
+    _write(config, (action,), registration_keys, timeout_s)
+
+
+def acknowledge_all(config: BusConfig, actions: Sequence[ActionRecord], timeout_s: float = TIMEOUT_S) -> None:
+    """Mark firings of durable subscriptions `acked`, whose registrations stay. As `acknowledge` otherwise."""
+    if actions:
+        _write(config, actions, (), timeout_s)
 
 
 def remove_registration(
@@ -31,11 +36,11 @@ def remove_registration(
 ) -> None:
     """Nobody waits for this registration any more. Safe to repeat; errors as `acknowledge`."""
     if registration_keys:
-        _write(config, None, registration_keys, timeout_s)
+        _write(config, (), registration_keys, timeout_s)
 
 
 def _write(
-    config: BusConfig, action: ActionRecord | None, registration_keys: Sequence[str], timeout_s: float
+    config: BusConfig, actions: Sequence[ActionRecord], registration_keys: Sequence[str], timeout_s: float
 ) -> None:
     from confluent_kafka import KafkaException, Producer
 
@@ -55,14 +60,15 @@ def _write(
         delivery_timeout_ms=int(timeout_s * 1000),
     )
     try:
-        if action is not None:
+        if actions:
             topic = config.topic("action")
             partitions = len(producer.list_topics(topic, timeout=timeout_s).topics[topic].partitions)
             if not partitions:
                 raise TopicsError((f"Topic {topic!r} is missing.",))
+        for action in actions:
             producer.produce(
                 topic,
-                encode_json(action),
+                encode_json(msgspec.structs.replace(action, state="acked")),
                 action.key,
                 partition=partition_of(action.kind, action.subscription, action.firing.key or "", partitions),
                 on_delivery=told,

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from .actions import Actions, Place, fetch
 from .bus import End, Record, TopicPartition
 from .config import BusConfig
+from .dispatching import Dispatching
 from .errors import RecordError
 from .kafka.clients import ClientErrors
 from .kafka.reader import KafkaReader
@@ -71,6 +72,8 @@ class _Followed:
 class Waits:
     """The open waits of this process. `open` and `close` may be called from any thread.
 
+    `dispatching`: the firings of durable subscriptions, from the same topics.
+
     `run` is the thread's life: it connects, follows the topics, and raises an EngineError when the
     connection is no good; the caller runs it again, with another config if need be. Open waits stay open
     through that.
@@ -78,6 +81,7 @@ class Waits:
 
     def __init__(self, config: BusConfig, board: NoticeBoard) -> None:
         self._config, self._board = config, board
+        self.dispatching = Dispatching()
         self._errors = ClientErrors()
         self._lock = threading.Lock()
         self._opened: deque[Wait] = deque()
@@ -142,12 +146,14 @@ class Waits:
                 for together in self._waits.values():
                     for wait in together:
                         wait.registered_at = None
+            self.dispatching.begin()
             probed = time.monotonic()
             while not stop.is_set():
                 for item in reader.take(TAKE, TAKE_TIMEOUT_S):
                     self._follow(item)
                 if not followed.unread:
                     self._serve_opened(registering)
+                    self.dispatching.serve(self._followed.registry, registering, self._config, errors)
                     well()
                 registering.serve()
                 if time.monotonic() - probed > PROBE_S:
@@ -169,6 +175,7 @@ class Waits:
             self._follow_action(item)
 
     def _follow_action(self, record: Record) -> None:
+        self.dispatching.follow(record)
         place = self._followed.actions.follow(record)
         if place is None or self._followed.unread:
             return  # delivered when the registry is read, which tells what the task must remove

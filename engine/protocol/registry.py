@@ -89,6 +89,10 @@ class Registry:
     def get(self, incarnation: str) -> Registered | None:
         return self._by_incarnation.get(incarnation)
 
+    def named(self, subscription: str) -> Registered | None:
+        """What is in force under this name."""
+        return self._by_subscription.get(subscription)
+
     def between(self, start: int, end: int) -> list[Registered]:
         """Those in force whose place is in [start, end), in order."""
         if start >= end:
