@@ -141,6 +141,11 @@ chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults
 chaos-plants: java $(VENV)/.interlock ## Runs of chaos with a fault in the engine itself: each must be seen (ONLY="skip an offset")
 	@$(PY) -m tests.chaos.planted $(if $(ONLY),--only "$(ONLY)")
 
+# Airflow's own processes, on PostgreSQL and a real broker. HA="--only idle": what 1,000 waits cost a triggerer.
+.PHONY: ha
+ha: java $(VENV)/.interlock ## Two triggerers on PostgreSQL under load and faults, judged (15 min; SEED=n HA="--only idle")
+	@$(PY) -m tests.ha $(if $(SEED),--seed $(SEED)) $(HA)
+
 .PHONY: bench-engine
 bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=200000 SUBSCRIPTIONS=100000 KEYS=1000000 ONLY=throughput,latency)
 	@$(PY) -m bench.engine

@@ -1,0 +1,63 @@
+"""Interlock in a pool of triggerers on PostgreSQL, under load and faults: `make ha`.
+
+Progress goes to stderr; one JSON object to stdout. The exit code is 0 only if nothing is missing, duplicated
+or unexpected. `--only idle` measures what 1,000 waits cost a triggerer, and lets the pool grow and shrink.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.ha", description=__doc__)
+    parser.add_argument("--only", choices=("faults", "idle"), default="faults")
+    parser.add_argument("--waits", type=int, help="200 with faults; 1000 idle ones")
+    parser.add_argument("--orders", type=int, default=300, help="events for the dispatch")
+    parser.add_argument("--calm", type=float, default=100, help="seconds of each measured window")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--keep", type=Path, help="an empty folder for logs, which is kept")
+    args = parser.parse_args()
+    folder = (args.keep or Path(tempfile.mkdtemp(prefix="interlock-ha-"))).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"ha {time.monotonic() - started:6.1f} s: {line}", file=sys.stderr, flush=True)
+
+    from demo.processes import ServiceError
+
+    from .faulty import Run
+    from .idle import Idle
+
+    run: Run | Idle
+    if args.only == "idle":
+        run = Idle(folder, say, waits=args.waits or 1000, seed=args.seed)
+    else:
+        run = Run(folder, say, waits=args.waits or 200, orders=args.orders, calm_s=args.calm, seed=args.seed)
+    try:
+        told = run.execute()
+    except (ServiceError, RuntimeError) as e:
+        say(f"FAILED: {e}; logs are in {folder}")
+        return 2
+    told["took_s"] = round(time.monotonic() - started, 1)
+    print(json.dumps(told), flush=True)
+    wrong = run.differences.lines()
+    for line in wrong[:100]:
+        print(f"ha: FAILED: {line}", file=sys.stderr)
+    if wrong:
+        print(f"ha: logs are in {folder}", file=sys.stderr)
+    elif args.keep is None:
+        shutil.rmtree(folder, ignore_errors=True)
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""The run of `make ha`: waits, a dispatch and faults; then the verdict and the latencies."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from interlock.events import EmitError, Emitter, Event
+
+from .installation import DEPLOYMENT, Installation, Say
+from .judge import (
+    Differences,
+    Wait,
+    actions,
+    appended,
+    away_from,
+    judge_dispatch,
+    judge_waits,
+    milliseconds,
+    spread,
+)
+from .plan import AWAY_S, Order, Plan, Second, plan
+
+SOURCE = "/ha"
+SILENT = 5  # waits of which only one half ever comes
+# A wait that was deferred just before its event is kept for min_heartbeat_interval + 2 s (ADR 6).
+SETTLED_S = 10.0
+DEFERRED_S, SETTLE_S = 420.0, 240.0
+
+
+def half(kind: str, wait: int) -> Event:
+    key = f"k{wait:04}"
+    return Event.of(f"ha.{kind}", SOURCE, id=f"{kind}-{key}", subject=key, data={"key": key})
+
+
+def order(number: int) -> Event:
+    key = f"o{number:04}"
+    return Event.of("ha.order", SOURCE, id=f"order-{key}", subject=key, data={"key": key})
+
+
+def emit(emitter: Emitter, events: Iterable[Event]) -> None:
+    """Until all are acknowledged: what is sent again is the same event."""
+    left, tries = list(events), 0
+    while left:
+        try:
+            emitter.emit_all(left, timeout_s=10)
+            return
+        except EmitError as e:
+            again = set(e.undelivered)
+            left, tries = [event for event in left if (event.source, event.id) in again], tries + 1
+            if tries > 6 or not left:
+                raise
+
+
+class Load(threading.Thread):
+    """Emits what the plan says, when it says so; starts when it is told the time."""
+
+    def __init__(self, emitter: Emitter, planned: Plan) -> None:
+        super().__init__(name="load", daemon=True)
+        self._emitter, self._plan = emitter, planned
+        self.began = time.monotonic()
+        self.failed: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            for each in self._plan.events:
+                time.sleep(max(0.0, self.began + each.at_s - time.monotonic()))
+                emit(self._emitter, [_event(each)])
+        except BaseException as e:
+            self.failed = e
+
+
+def _event(each: Second | Order) -> Event:
+    return half("second", each.wait) if isinstance(each, Second) else order(each.order)
+
+
+class Run:
+    """One run. `told` is the object to print, `differences` what is wrong."""
+
+    def __init__(self, folder: Path, say: Say, *, waits: int, orders: int, calm_s: float, seed: int) -> None:
+        self._folder, self._say = folder, say
+        self._waits, self._orders, self._seed, self._calm_s = waits, orders, seed, calm_s
+        self._plan = plan(waits, orders, calm_s, seed)
+        self._faults: list[tuple[float, float]] = []  # begin and end, ms since the epoch
+        self._happened: Counter[str] = Counter()
+        self.differences = Differences()
+
+    def execute(self) -> dict[str, Any]:
+        waits, floors = self._waits + SILENT, len(self._plan.floors)
+        with Installation(self._folder, self._say, triggerers=2, waits=waits, floors=floors) as site:
+            return self._in(site)
+
+    def _in(self, site: Installation) -> dict[str, Any]:
+        started = time.monotonic()
+        everyone = range(self._waits + SILENT)
+        dags = ["ha_waits", "ha_floor", *(["ha_dispatch", "ha_target"] if self._orders else [])]
+        site.api.wait_for_dags(*dags, timeout_s=120)
+        emit(site.emitter, [half("first", n) for n in everyone if n % 2])
+        if self._orders:
+            site.api.unpause("ha_target")
+            site.api.unpause("ha_dispatch")
+        site.api.unpause("ha_waits")
+        waiting = site.api.trigger("ha_waits")
+
+        def deferred() -> bool:
+            states = Counter(str(task["state"]) for task in site.tasks("ha_waits", waiting, "wait"))
+            self._say(f"waits: {dict(states)}")
+            if states["failed"]:
+                raise RuntimeError("a wait failed before the run began")
+            return states["deferred"] == len(everyone)
+
+        site.until("all waits are deferred", deferred, DEFERRED_S, every_s=5)
+        self._say(f"all waits are deferred after {time.monotonic() - started:.0f} s")
+        emit(site.emitter, [half("first", n) for n in everyone if not n % 2])
+        begins = datetime.now(UTC) + timedelta(seconds=SETTLED_S + 15)
+        moments = [begins + timedelta(seconds=at) for at in self._plan.floors]
+        floor = site.hold(
+            "ha_floor", "floor", "ha_floor.Floor", lambda _: [{"moment": m.isoformat()} for m in moments]
+        )
+        load = Load(site.emitter, self._plan)
+        wait_s = (begins - datetime.now(UTC)).total_seconds()
+        if wait_s < 0:
+            raise RuntimeError(f"the floor was deferred {-wait_s:.0f} s too late for its moments")
+        time.sleep(wait_s)
+        load.began = time.monotonic()
+        load.start()
+        self._say("the load begins")
+        self._torment(site, load)
+        load.join()
+        if load.failed:
+            raise load.failed
+        self._say("the load is over")
+        self._settle(site, waiting)
+        return self._judge(site, waiting, floor, moments)
+
+    # -- faults
+
+    def _torment(self, site: Installation, load: Load) -> None:
+        """The faults of the plan, until its end."""
+        left = list(self._plan.faults)
+        while time.monotonic() - load.began < self._plan.ends_s:
+            if left and left[0].at_s <= time.monotonic() - load.began:
+                fault = left.pop(0)
+                begin = time.time() * 1000
+                self._do(site, fault.kind)
+                if fault.kind in ("kill a triggerer", "restart the broker"):
+                    self._faults.append((begin, time.time() * 1000))
+                self._happened[fault.kind] += 1
+                self._say(f"{fault.kind}: done at {time.monotonic() - load.began:.0f} s of the load")
+            site.airflow.processes.check()
+            time.sleep(0.1)
+
+    def _do(self, site: Installation, kind: str) -> None:
+        if kind == "kill a triggerer":
+            site.airflow.kill_triggerer()
+        elif kind == "start a triggerer":
+            site.airflow.start_triggerer()
+        elif kind == "restart the broker":
+            site.broker.restart()
+        elif not self._orders:
+            return
+        elif kind == "pause the target":
+            site.api.pause("ha_target")
+        else:
+            site.api.unpause("ha_target")
+
+    # -- the verdict
+
+    def _settle(self, site: Installation, waiting: str) -> None:
+        """Until nothing more is to come, or the time is over: then the verdict tells what is missing."""
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            tasks = Counter(str(task["state"]) for task in site.tasks("ha_waits", waiting, "wait"))
+            runs = (
+                Counter(str(run["state"]) for run in site.api.all_runs("ha_target")) if self._orders else {}
+            )
+            self._say(f"waits: {dict(tasks)}; target: {dict(runs)}")
+            done = tasks["deferred"] == SILENT and tasks["success"] + tasks["failed"] == self._waits
+            if (
+                done
+                and sum(runs.values()) >= self._orders
+                and not runs.get("queued")
+                and not runs.get("running")
+            ):
+                break
+            if time.monotonic() > deadline:
+                self._say(f"not settled after {SETTLE_S:.0f} s")
+                break
+            time.sleep(5)
+        time.sleep(15)  # for what should not come
+
+    def _judge(self, site: Installation, waiting: str, floor: str, moments: list[datetime]) -> dict[str, Any]:
+        log = site.follower.snapshot()
+        sent = appended(record for records in log.kind("event") for record in records)
+        told = actions(record for records in log.kind("action") for record in records)
+        tasks = site.tasks("ha_waits", waiting, "wait")
+        ended = [task["map_index"] for task in tasks if task["state"] == "success"]
+        outputs = {number: site.api.output("ha_waits", waiting, "wait", number) for number in ended}
+        waits = {
+            number: Wait(
+                f"{DEPLOYMENT}/ha_waits/{waiting}/wait/{number}",
+                frozenset({half("first", number).id, half("second", number).id}),
+            )
+            for number in range(self._waits + SILENT)
+        }
+        dispatched = {name: found for name, found in told.items() if "ha_dispatch" in name}
+        ours = {name: found for name, found in told.items() if name not in dispatched}
+        wrong = judge_waits(waits, sent, ours, tasks, outputs)
+        if self._orders:
+            runs = site.api.all_runs("ha_target")
+            orders = frozenset(order(number).id for number in range(self._orders))
+            if len(dispatched) > 1:
+                wrong.unexpected.append(f"dispatch: several subscriptions, {sorted(dispatched)}")
+            name = next(iter(dispatched), "ha_dispatch")
+            also = judge_dispatch(name, orders, sent, dispatched, runs)
+            for kind, lines in vars(also).items():
+                getattr(wrong, kind).extend(lines)
+        wrong.missing += site.follower.lost
+        self.differences = wrong
+        latencies = {
+            number: milliseconds(task["scheduled_when"])
+            - max(sent[each].at_ms for each in waits[number].events)
+            for task in tasks
+            if (number := task["map_index"]) in ours_met(waits, sent) and task["scheduled_when"]
+        }
+        begun = {number: max(sent[each].at_ms for each in waits[number].events) for number in latencies}
+        calm = [
+            took
+            for number, took in latencies.items()
+            if away_from(begun[number], self._faults, AWAY_S * 1000)
+        ]
+        among = [
+            took
+            for number, took in latencies.items()
+            if not away_from(begun[number], self._faults, AWAY_S * 1000)
+        ]
+        floors = self._floors(site, floor, moments)
+        ratio = round(spread_p50(calm) / spread_p50(floors), 3) if calm and floors else None
+        return {
+            "seed": self._seed,
+            "waits": self._waits,
+            "silent_waits": SILENT,
+            "firings_dispatched": self._orders,
+            "events": sum(len(records) for records in log.kind("event")),
+            "faults": dict(self._happened),
+            **wrong.counts(),
+            "left_deferred_ms": spread(calm),
+            "floor_ms": spread(floors),
+            "ratio_p50": ratio,
+            "left_deferred_near_faults_ms": spread(among),
+            "unacknowledged": sum(not action.acked for found in ours.values() for action in found.values()),
+        }
+
+    def _floors(self, site: Installation, run_id: str, moments: list[datetime]) -> list[float]:
+        """How late the stock triggers' tasks left `deferred`, of those away from faults."""
+        found = []
+        for task in site.tasks("ha_floor", run_id, "floor"):
+            at = moments[task["map_index"]].timestamp() * 1000
+            if task["state"] == "deferred":
+                self._say(f"floor {task['map_index']} is still deferred")
+            elif away_from(at, self._faults, AWAY_S * 1000):
+                found.append(milliseconds(task["scheduled_when"]) - at)
+        return found
+
+
+def ours_met(waits: dict[int, Wait], sent: dict[str, Any]) -> set[int]:
+    return {number for number, wait in waits.items() if wait.events <= sent.keys()}
+
+
+def spread_p50(values: list[float]) -> float:
+    return float(spread(values)["p50"] or 1)

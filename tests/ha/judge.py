@@ -1,0 +1,238 @@
+"""What must be there after a run, compared with what the REST API and the topics tell. Imports no engine.
+
+Waits: each wait whose two halves were appended has one firing, of these two events, decided after the later
+one was appended; its task took it once, in its first try, and ended in success with it as its output.
+A wait that has one half only is still deferred. Dispatch: each event, whatever often it was sent, has one
+firing and one run of the target, which ended in success.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from interlock.events.event import Event
+
+from tests.chaos.log import Rec, read_action, read_event
+
+CLOCK_MS = 5  # the broker stamps an append a little after or before others look at the clock
+
+
+@dataclass
+class Differences:
+    """Each is a sentence."""
+
+    missing: list[str] = field(default_factory=list)
+    duplicated: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        return {name: len(getattr(self, name)) for name in ("missing", "duplicated", "unexpected")}
+
+    def lines(self) -> list[str]:
+        return [f"{name}: {line}" for name, lines in vars(self).items() for line in lines]
+
+
+@dataclass
+class Action:
+    """One firing as the action topic holds it: how often it was decided, and acknowledged."""
+
+    firing: Mapping[str, Any]
+    fired: list[Rec] = field(default_factory=list)
+    acked: int = 0
+
+    def event_ids(self) -> frozenset[str]:
+        return frozenset(str(e.get("id")) for events in self.firing["events"].values() for e in events)
+
+
+@dataclass(frozen=True)
+class Appended:
+    """An event of the event topic, at its first append. All have one source."""
+
+    event: Event
+    at_ms: int
+
+
+def appended(records: Iterable[Rec]) -> dict[str, Appended]:
+    """The events by their id, each at its first append."""
+    found: dict[str, Appended] = {}
+    for record in records:
+        event = read_event(record, listed=False)
+        before = found.get(event.id)
+        if before is None or record.timestamp_ms < before.at_ms:
+            found[event.id] = Appended(event, record.timestamp_ms)
+    return found
+
+
+def actions(records: Iterable[Rec]) -> dict[str, dict[str, Action]]:
+    """By subscription and firing id."""
+    found: dict[str, dict[str, Action]] = defaultdict(dict)
+    for record in records:
+        form = read_action(record)
+        if form is None:
+            continue
+        firing = form["firing"]
+        action = found[form["subscription"]].setdefault(firing["id"], Action(firing))
+        if form["state"] == "fired":
+            action.fired.append(record)
+        elif form["state"] == "acked":
+            action.acked += 1
+    return dict(found)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A waiting task: its subscription, and the ids of the events that complete it; some may never come."""
+
+    subscription: str
+    events: frozenset[str]
+
+
+def judge_waits(
+    waits: Mapping[int, Wait],
+    sent: Mapping[str, Appended],
+    told: Mapping[str, Mapping[str, Action]],
+    tasks: Iterable[Mapping[str, Any]],
+    outputs: Mapping[int, Any],
+) -> Differences:
+    """tasks: instances as the REST API shows them. outputs: what succeeded tasks returned, by map index."""
+    wrong = Differences()
+    seen: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for task in tasks:
+        seen[int(task["map_index"])].append(task)
+    for number in sorted(seen.keys() - waits.keys()):
+        wrong.unexpected.append(f"wait {number}: nobody asked for this task")
+    known = {wait.subscription for wait in waits.values()}
+    wrong.unexpected += [f"{name}: a firing of no wait" for name in sorted(told.keys() - known)]
+    for number, wait in waits.items():
+        _judge_wait(wrong, number, wait, sent, told.get(wait.subscription, {}), seen[number], outputs)
+    return wrong
+
+
+def _judge_wait(
+    wrong: Differences,
+    number: int,
+    wait: Wait,
+    sent: Mapping[str, Appended],
+    firings: Mapping[str, Action],
+    tasks: Sequence[Mapping[str, Any]],
+    outputs: Mapping[int, Any],
+) -> None:
+    who = f"wait {number}"
+    if len(tasks) != 1:
+        (wrong.duplicated if tasks else wrong.missing).append(f"{who}: {len(tasks)} task instances")
+        return
+    state, tries = tasks[0]["state"], tasks[0]["try_number"]
+    if tries != 1:
+        wrong.duplicated.append(f"{who}: {tries} tries")
+    if not wait.events <= sent.keys():
+        if firings:
+            wrong.unexpected.append(f"{who}: fired with half of its events")
+        if state != "deferred":
+            wrong.unexpected.append(f"{who}: is {state}, and its condition is not met")
+        return
+    if not firings:
+        wrong.missing.append(f"{who}: no firing; the task is {state}")
+        return
+    fired = sum(len(action.fired) for action in firings.values())
+    if fired != 1:
+        wrong.duplicated.append(f"{who}: fired {fired} times, as {', '.join(sorted(firings))}")
+    for firing_id, action in firings.items():
+        if action.acked > 1:
+            wrong.duplicated.append(f"{who}: took its firing {action.acked} times")
+        if action.firing["outcome"] != "met" or action.event_ids() != wait.events:
+            wrong.unexpected.append(
+                f"{who}: fired {action.firing['outcome']} of {sorted(action.event_ids())}"
+            )
+        last = max(sent[each].at_ms for each in wait.events)
+        if any(record.timestamp_ms < last - CLOCK_MS for record in action.fired):
+            wrong.unexpected.append(f"{who}: {firing_id} was fired before its last event")
+    if state != "success":
+        name = (
+            wrong.missing
+            if state in (None, "deferred", "scheduled", "queued", "running")
+            else wrong.unexpected
+        )
+        name.append(f"{who}: fired, and the task is {state}")
+    elif (outputs.get(number) or {}).get("firing_id") not in firings:
+        wrong.unexpected.append(f"{who}: returned {outputs.get(number)!r}")
+
+
+def judge_dispatch(
+    subscription: str,
+    orders: frozenset[str],
+    sent: Mapping[str, Appended],
+    told: Mapping[str, Mapping[str, Action]],
+    runs: Iterable[Mapping[str, Any]],
+) -> Differences:
+    """orders: ids of the events that each start one run. runs: of the target, as the REST API shows them.
+
+    A run belongs to the event whose firing is in its conf.
+    """
+    wrong = Differences()
+    fired: dict[str, list[Rec]] = defaultdict(list)
+    of_firing: dict[str, str] = {}
+    for firing_id, action in told.get(subscription, {}).items():
+        ids = action.event_ids()
+        if len(ids) != 1 or not ids <= orders:
+            wrong.unexpected.append(f"dispatch: firing {firing_id} of {sorted(ids)}")
+            continue
+        [order] = ids
+        of_firing[firing_id] = order
+        fired[order] += action.fired
+    started: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for run in runs:
+        firing_id = firing_of_run(run)
+        if firing_id is None or firing_id not in of_firing:
+            wrong.unexpected.append(f"dispatch: run {run['dag_run_id']} of no firing")
+            continue
+        started[of_firing[firing_id]].append(run)
+    for order in sorted(orders):
+        if order not in sent:
+            wrong.missing.append(f"dispatch: {order} was never appended")
+            continue
+        if not fired[order]:
+            wrong.missing.append(f"dispatch: {order} has no firing")
+        elif len(fired[order]) > 1:
+            wrong.duplicated.append(f"dispatch: {order} fired {len(fired[order])} times")
+        if not started[order]:
+            wrong.missing.append(f"dispatch: {order} has no run")
+        elif len(started[order]) > 1:
+            wrong.duplicated.append(f"dispatch: {order} has {len(started[order])} runs")
+        for run in started[order]:
+            if run["state"] in ("queued", "running"):
+                wrong.missing.append(f"dispatch: the run of {order} is {run['state']}")
+            elif run["state"] != "success":
+                wrong.unexpected.append(f"dispatch: the run of {order} is {run['state']}")
+    return wrong
+
+
+def firing_of_run(run: Mapping[str, Any]) -> str | None:
+    """The id of the firing that a dispatched run carries in its conf."""
+    conf = run.get("conf") or {}
+    found = conf.get("firing_id") or (conf.get("firing") or {}).get("firing_id")
+    return None if found is None else str(found)
+
+
+def milliseconds(text: str) -> float:
+    """Airflow's time text as milliseconds since the epoch."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000
+
+
+def spread(values: Sequence[float]) -> dict[str, float | int | None]:
+    """Count, p50, p99 and the largest (nearest rank), rounded."""
+    ordered = sorted(values)
+
+    def rank(share: float) -> float | None:
+        return round(ordered[max(0, math.ceil(share * len(ordered)) - 1)]) if ordered else None
+
+    return {"count": len(ordered), "p50": rank(0.5), "p99": rank(0.99), "max": rank(1.0)}
+
+
+def away_from(at_ms: float, faults: Iterable[tuple[float, float]], away_ms: float) -> bool:
+    """Whether a moment is further than this from each fault, given as (begin, end) in ms."""
+    return all(at_ms < begin - away_ms or at_ms > end + away_ms for begin, end in faults)

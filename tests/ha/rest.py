@@ -1,0 +1,58 @@
+"""What `make ha` asks of the REST API beyond the demo's client: mapped tasks, many runs, pauses, pools."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from demo.airflow import LocalAirflow
+from demo.rest import AirflowRest
+
+PAGE = 500
+
+
+class Client(AirflowRest):
+    """Of an Airflow whose `[api] maximum_page_limit` is PAGE at least."""
+
+    @classmethod
+    def of(cls, airflow: LocalAirflow) -> Client:
+        return cls(airflow.login.url, airflow.login.user, airflow.login.password)
+
+    def pause(self, dag_id: str) -> None:
+        self._send("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": True})
+
+    def mapped(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
+        """All instances of a mapped task, by map index."""
+        path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/listMapped"
+        return self._all(path, "task_instances", order_by="map_index")
+
+    def all_runs(self, dag_id: str) -> list[dict[str, Any]]:
+        return self._all(f"/api/v2/dags/{quote(dag_id)}/dagRuns", "dag_runs", order_by="id")
+
+    def output(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> Any:
+        """What a mapped task returned."""
+        path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/xcomEntries/return_value"
+        return self._get(path, map_index=str(map_index), deserialize="true")["value"]
+
+    def end_run(self, dag_id: str, run_id: str) -> None:
+        """Marks a run as failed: what it waits for is removed."""
+        self._send("PATCH", self._run_path(dag_id, run_id), {"state": "failed"})
+
+    def make_pool(self, name: str, slots: int) -> None:
+        self._send("POST", "/api/v2/pools", {"name": name, "slots": slots})
+
+    def size_pool(self, name: str, slots: int) -> None:
+        self._request(
+            "PATCH",
+            f"/api/v2/pools/{quote(name)}",
+            params={"update_mask": "slots"},
+            json={"pool": name, "slots": slots},
+        )
+
+    def _all(self, path: str, name: str, **query: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        while True:
+            page = self._get(path, limit=str(PAGE), offset=str(len(found)), **query)
+            found += page[name]
+            if not page[name] or len(found) >= page["total_entries"]:
+                return found

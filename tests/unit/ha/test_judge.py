@@ -1,0 +1,220 @@
+"""The judge of `make ha` sees what it is there for: each test plants one difference into a good record."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.chaos.log import Rec
+from tests.chaos.processes import ROOT
+from tests.ha.judge import (
+    Differences,
+    Wait,
+    actions,
+    appended,
+    away_from,
+    judge_dispatch,
+    judge_waits,
+    spread,
+)
+
+NAME = "ha/ha_waits/run/wait/0"
+WAIT = Wait(NAME, frozenset({"first", "second"}))
+
+
+def event(event_id: str, at_ms: int, offset: int = 0) -> Rec:
+    headers = {
+        "ce_specversion": "1.0",
+        "ce_id": event_id,
+        "ce_source": "/ha",
+        "ce_type": "ha.first",
+    }
+    coded = tuple((name, value.encode()) for name, value in headers.items())
+    return Rec("ha-event", 0, offset, at_ms, None, None, coded)
+
+
+def action(firing_id: str, at_ms: int, ids: tuple[str, ...], state: str = "fired", **changed: Any) -> Rec:
+    firing = {"id": firing_id, "outcome": "met", "events": {"all": [{"id": each} for each in ids]}} | changed
+    form = {"v": 1, "subscription": changed.pop("subscription", NAME), "state": state, "firing": firing}
+    return Rec("ha-action", 0, 0, at_ms, firing_id.encode(), json.dumps(form).encode())
+
+
+class Record:
+    """A good run of one wait; a test changes what it likes."""
+
+    def __init__(self) -> None:
+        self.events = [event("first", 1000), event("second", 2000, 1)]
+        self.actions = [
+            action("f1", 2010, ("first", "second")),
+            action("f1", 3000, ("first", "second"), "acked"),
+        ]
+        self.tasks = [{"map_index": 0, "state": "success", "try_number": 1}]
+        self.outputs: dict[int, Any] = {0: {"firing_id": "f1"}}
+
+    def judged(self) -> Differences:
+        return judge_waits(
+            {0: WAIT}, appended(self.events), actions(self.actions), self.tasks, copy.copy(self.outputs)
+        )
+
+
+@pytest.fixture
+def record() -> Record:
+    return Record()
+
+
+def test_a_good_run_has_no_differences(record: Record) -> None:
+    assert record.judged().lines() == []
+
+
+def test_an_event_sent_again_counts_from_its_first_append(record: Record) -> None:
+    record.events.append(event("second", 9000, 2))
+    assert appended(record.events)["second"].at_ms == 2000
+    assert record.judged().lines() == []
+
+
+def test_a_condition_that_is_met_and_has_no_firing_is_missing(record: Record) -> None:
+    record.actions = []
+    record.tasks[0]["state"] = "deferred"
+    assert record.judged().counts() == {"missing": 1, "duplicated": 0, "unexpected": 0}
+
+
+@pytest.mark.parametrize("state", ["deferred", "scheduled", "queued", "running"])
+def test_a_task_that_never_got_its_firing_is_missing(record: Record, state: str) -> None:
+    record.tasks[0]["state"] = state
+    assert record.judged().counts()["missing"] == 1
+
+
+def test_a_task_that_failed_although_it_fired_is_unexpected(record: Record) -> None:
+    record.tasks[0]["state"] = "failed"
+    assert record.judged().counts()["unexpected"] == 1
+
+
+def test_a_second_firing_is_duplicated(record: Record) -> None:
+    record.actions.append(action("f2", 2020, ("first", "second")))
+    assert record.judged().counts()["duplicated"] == 1
+
+
+def test_the_same_firing_decided_twice_is_duplicated(record: Record) -> None:
+    record.actions.append(record.actions[0])
+    assert record.judged().counts()["duplicated"] == 1
+
+
+def test_a_firing_that_was_taken_twice_is_duplicated(record: Record) -> None:
+    record.actions.append(record.actions[1])
+    assert record.judged().counts()["duplicated"] == 1
+
+
+def test_a_second_try_is_duplicated(record: Record) -> None:
+    record.tasks[0]["try_number"] = 2
+    assert record.judged().counts()["duplicated"] == 1
+
+
+def test_a_firing_of_other_events_is_unexpected(record: Record) -> None:
+    record.actions[0] = action("f1", 2010, ("first", "other"))
+    assert record.judged().counts()["unexpected"] == 1
+
+
+def test_a_firing_before_its_last_event_is_unexpected(record: Record) -> None:
+    record.actions[0] = action("f1", 1500, ("first", "second"))
+    assert record.judged().counts()["unexpected"] == 1
+
+
+def test_an_expiry_is_unexpected(record: Record) -> None:
+    record.actions[0] = action("f1", 2010, ("first", "second"), outcome="expired")
+    assert record.judged().counts()["unexpected"] == 1
+
+
+def test_an_output_of_another_firing_is_unexpected(record: Record) -> None:
+    record.outputs[0] = {"firing_id": "f9"}
+    assert record.judged().counts()["unexpected"] == 1
+
+
+def test_a_firing_of_a_subscription_nobody_asked_for_is_unexpected(record: Record) -> None:
+    record.actions.append(action("f3", 2010, ("first",), subscription="ha/elsewhere"))
+    assert record.judged().counts()["unexpected"] == 1
+
+
+def test_a_wait_with_half_of_its_events_stays_deferred(record: Record) -> None:
+    record.events.pop()
+    record.actions, record.outputs = [], {}
+    record.tasks[0]["state"] = "deferred"
+    assert record.judged().lines() == []
+    record.tasks[0]["state"] = "failed"
+    assert record.judged().counts()["unexpected"] == 1
+
+
+def test_a_wait_with_half_of_its_events_that_fired_is_unexpected(record: Record) -> None:
+    record.events.pop()
+    assert record.judged().counts()["unexpected"] == 2
+
+
+def run(firing: str, run_id: str = "r1", state: str = "success") -> dict[str, Any]:
+    return {"dag_run_id": run_id, "state": state, "conf": {"firing_id": firing}}
+
+
+def dispatched(fired: list[Rec], runs: list[dict[str, Any]]) -> dict[str, int]:
+    sent = appended([event("order", 1000)])
+    return judge_dispatch(NAME, frozenset({"order"}), sent, actions(fired), runs).counts()
+
+
+@pytest.mark.parametrize(
+    ("fired", "runs", "wrong"),
+    [
+        (["f1"], [run("f1")], {}),
+        ([], [], {"missing": 2}),
+        (["f1"], [], {"missing": 1}),
+        (["f1"], [run("f1", state="queued")], {"missing": 1}),
+        (["f1"], [run("f1", state="failed")], {"unexpected": 1}),
+        (["f1"], [run("f1"), run("f1", "r2")], {"duplicated": 1}),
+        (["f1", "f2"], [run("f1")], {"duplicated": 1}),
+        (["f1"], [run("f1"), run("f7", "r2")], {"unexpected": 1}),
+    ],
+)
+def test_a_dispatch_starts_one_run_for_each_event(
+    fired: list[str], runs: list[dict[str, Any]], wrong: dict[str, int]
+) -> None:
+    none = {"missing": 0, "duplicated": 0, "unexpected": 0}
+    assert dispatched([action(each, 1010, ("order",)) for each in fired], runs) == none | wrong
+
+
+def test_what_is_within_a_minute_of_a_fault_is_not_measured() -> None:
+    faults = [(100_000.0, 105_000.0)]
+    measured = [at for at in (30_000, 45_000, 102_000, 160_000, 166_000) if away_from(at, faults, 60_000)]
+    assert measured == [30_000, 166_000]
+
+
+def test_percentiles_take_the_nearest_rank() -> None:
+    assert spread([float(n) for n in range(1, 101)]) == {"count": 100, "p50": 50, "p99": 99, "max": 100}
+    assert spread([])["p50"] is None
+
+
+def test_the_judge_imports_no_engine() -> None:
+    code = "import sys, tests.ha.judge; sys.exit(any(m.startswith('interlock.engine') for m in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_a_task_instance_nobody_asked_for_is_unexpected(record: Record) -> None:
+    record.tasks.append({"map_index": 7, "state": "success", "try_number": 1})
+    assert record.judged().counts() == {"missing": 0, "duplicated": 0, "unexpected": 1}
+
+
+def test_a_wait_without_its_task_instance_is_missing_and_with_two_duplicated(record: Record) -> None:
+    task = record.tasks.pop()
+    assert record.judged().counts()["missing"] == 1
+    record.tasks += [task, task]
+    assert record.judged().counts()["duplicated"] == 1
+
+
+def test_a_dispatched_firing_of_other_events_is_unexpected() -> None:
+    fired = [action("f1", 1010, ("order",)), action("f2", 1010, ("order", "other"))]
+    assert dispatched(fired, [run("f1")])["unexpected"] == 1
+
+
+def test_an_order_that_was_never_appended_is_missing() -> None:
+    wrong = judge_dispatch(NAME, frozenset({"order"}), {}, {}, [])
+    assert wrong.counts()["missing"] == 1

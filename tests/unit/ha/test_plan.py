@@ -1,0 +1,38 @@
+"""The plan of `make ha`: what is measured lies away from faults, and as much of it as of the floor."""
+
+from __future__ import annotations
+
+from tests.ha.plan import AWAY_S, KINDS, Order, Second, plan
+
+PLAN = plan(200, 300, 100.0, seed=7)
+
+
+def test_each_wait_is_met_once_and_one_order_in_ten_comes_again() -> None:
+    seconds = [each.wait for each in PLAN.events if isinstance(each, Second)]
+    orders = [each for each in PLAN.events if isinstance(each, Order)]
+    assert sorted(seconds) == list(range(200))
+    assert sorted(each.order for each in orders if not each.again) == list(range(300))
+    assert sum(each.again for each in orders) == 30
+
+
+def test_the_faults_are_two_kills_a_restart_of_the_broker_and_a_pause() -> None:
+    kinds = [fault.kind for fault in PLAN.faults]
+    assert set(kinds) == set(KINDS)
+    assert kinds.count("kill a triggerer") == kinds.count("start a triggerer") == 2
+    assert [fault.at_s for fault in PLAN.faults] == sorted(fault.at_s for fault in PLAN.faults)
+
+
+def test_the_floor_is_measured_as_often_as_the_waits_away_from_faults() -> None:
+    faults = [fault.at_s for fault in PLAN.faults if fault.kind in KINDS[:1] + KINDS[2:3]]
+
+    def away(at_s: float) -> bool:
+        return all(abs(at_s - fault) >= AWAY_S for fault in faults)
+
+    waits = [each.at_s for each in PLAN.events if isinstance(each, Second) and away(each.at_s)]
+    assert len(waits) == len(PLAN.floors)
+    assert all(away(at_s) for at_s in PLAN.floors)
+
+
+def test_a_seed_is_a_plan() -> None:
+    assert plan(200, 300, 100.0, seed=7) == PLAN
+    assert plan(200, 300, 100.0, seed=8) != PLAN
