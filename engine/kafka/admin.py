@@ -102,6 +102,10 @@ class Admin:
             )
         return found
 
+    def outsider(self) -> object:
+        """The group's metadata of a consumer that is no member of it."""
+        return self._consumer("read_committed").consumer_group_metadata()
+
     def members(self) -> frozenset[str]:
         return frozenset(member.name for member in self.group_members())
 

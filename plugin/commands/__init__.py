@@ -16,7 +16,18 @@ def get_cli_commands() -> list[CLICommand]:
     """The group `interlock`; Airflow finds this function through the provider info."""
     from airflow.cli.cli_config import GroupCommand
 
-    from . import broker, dead_letters, engine, health, topics
+    from . import (
+        broker,
+        dead_letters,
+        doctor,
+        emit,
+        engine,
+        explain,
+        health,
+        subscriptions,
+        tail,
+        topics,
+    )
 
     return [
         GroupCommand(
@@ -24,10 +35,15 @@ def get_cli_commands() -> list[CLICommand]:
             help="Event conditions on Kafka",
             subcommands=(
                 broker.command(),
-                topics.command(),
                 dead_letters.command(),
-                health.command(),
+                doctor.command(),
+                emit.command(),
                 engine.command(),
+                explain.command(),
+                health.command(),
+                subscriptions.command(),
+                tail.command(),
+                topics.command(),
             ),
         )
     ]

@@ -38,6 +38,21 @@ def bus_of(args: Namespace) -> BusConfig:
     return bus_config(Connection.get_connection_from_secrets(args.conn_id), bus=args.bus)
 
 
+def print_whole(output: str, whole: object) -> None:
+    """One object as JSON or YAML, its numbers numbers: rows are printed as text."""
+    from airflow.cli.simple_table import AirflowConsole
+
+    console: Any = AirflowConsole()  # declared for rows only
+    (console.print_as_json if output == "json" else console.print_as_yaml)(whole)
+
+
+def moment(ms: int | None) -> str:
+    """A time as the tables show it; "" for none."""
+    from datetime import UTC, datetime
+
+    return "" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
+
+
 def show(args: Namespace, rows: Sequence[dict[str, Any]]) -> None:
     """Print rows in the form asked for, as Airflow's commands do."""
     from airflow.cli.simple_table import AirflowConsole

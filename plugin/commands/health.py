@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import bus_arguments, bus_of, or_exit, say, show
+from .console import bus_arguments, bus_of, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -31,6 +31,8 @@ def command() -> ActionCommand:
 
 def run(args: Namespace) -> None:
     """Show all there is; exit 1 after a sentence for each thing that is wrong."""
+    from dataclasses import asdict
+
     from ...engine.health import examine
 
     problems: list[str] = []
@@ -39,7 +41,7 @@ def run(args: Namespace) -> None:
         health = examine(bus_of(args))
         problems.extend(health.problems)
         if args.output in ("json", "yaml"):
-            _print_whole(health, args.output)
+            print_whole(args.output, {"ok": health.ok, **asdict(health)})
             return
         show(args, [_summary(health)])
         for rows in (health.engines, health.partitions):
@@ -51,16 +53,6 @@ def run(args: Namespace) -> None:
         say(problem)
     if problems:
         raise SystemExit(1)
-
-
-def _print_whole(health: Health, output: str) -> None:
-    """One object, its numbers numbers: rows are printed as text."""
-    from dataclasses import asdict
-
-    from airflow.cli.simple_table import AirflowConsole
-
-    console, whole = AirflowConsole(), {"ok": health.ok, **asdict(health)}
-    (console.print_as_json if output == "json" else console.print_as_yaml)(whole)
 
 
 def _summary(health: Health) -> dict[str, Any]:

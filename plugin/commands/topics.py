@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import bus_arguments, bus_of, confirmed, or_exit, say, show
+from .console import bus_arguments, bus_of, confirmed, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -41,6 +41,11 @@ def command() -> GroupCommand:
                     type=int,
                     default=-1,
                     help="replicas of each partition; -1 takes the broker's default",
+                ),
+                Arg(
+                    ("--dry-run",),
+                    action="store_true",
+                    help="print topics with their settings, and the ACLs that each role needs; make nothing",
                 ),
             ),
             action("check", "Tell which topics are missing or made differently, and what the bus reads"),
@@ -81,6 +86,9 @@ def create(args: Namespace) -> None:
 
     def work() -> None:
         config = bus_of(args)
+        if args.dry_run:
+            _show_plan(args, config)
+            return
         created, _ = topics.create(
             config,
             partitions=args.partitions or DEFAULT_PARTITIONS,
@@ -103,6 +111,35 @@ def create(args: Namespace) -> None:
             raise TopicsError((problem,))
 
     or_exit("topics create", work)
+
+
+def _show_plan(args: Namespace, config: BusConfig) -> None:
+    """What `create` would make, and the rights that emitters, waits and engines need on it."""
+    from ...engine.access import needed
+    from ...engine.config import DEFAULT_PARTITIONS
+    from ...engine.kafka.topics import specs
+
+    specified = specs(config, args.partitions or DEFAULT_PARTITIONS)
+    acls = [acl._asdict() for acl in needed(config)]
+    if args.output in ("json", "yaml"):
+        topics = [
+            {"topic": s.name, "partitions": s.partitions, "settings": dict(sorted(s.settings.items()))}
+            for s in specified
+        ]
+        acls = [{**acl, "operations": list(acl["operations"])} for acl in acls]
+        print_whole(args.output, {"topics": topics, "acls": acls})
+        return
+    rows = []
+    for s in specified:
+        told = " ".join(f"{key}={value}" for key, value in sorted(s.settings.items()))
+        rows.append({"topic": s.name, "partitions": s.partitions, "settings": told})
+    show(args, rows)
+    show(args, [{**acl, "operations": ", ".join(acl["operations"])} for acl in acls])
+    say(
+        "emit: tasks and jobs that emit; wait: workers that run tasks which wait; engine: triggerers, and "
+        f"'airflow interlock engine'. Each topic that {config.command('topics add')} lists is Read and "
+        "Described by wait and engine, and engine reads its settings (DescribeConfigs). Nothing was made."
+    )
 
 
 def check(args: Namespace) -> None:

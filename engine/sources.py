@@ -1,0 +1,138 @@
+"""The events of a bus as an onlooker reads them: the last ones, or those that come. Commits nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Final
+
+from ..conditions import Seen
+from ..events.errors import EventError
+from ..events.event import Event
+from ..events.kafka import decode
+from ..events.plain import event_of_record, is_plain
+from .bus import End, Record, TopicPartition
+from .config import BusConfig
+from .errors import TopicsError, UnreachableError
+from .kafka.admin import Admin
+from .kafka.clients import ClientErrors
+from .kafka.reader import KafkaReader
+from .protocol.registry import Registry
+
+MAX_BYTES: Final = 64 * 1024 * 1024  # of records held at once; beyond it those read first are let go
+STALL_S: Final = 30.0
+_TAKE: Final = 500
+
+
+def event_of(config: BusConfig, record: Record) -> Event:
+    """The event in a record of a source, as the engine reads it; EventError for none."""
+    if record.source.topic != config.topic("event") and is_plain(record.headers):
+        return event_of_record(
+            *record.source, record.offset, record.timestamp_ms, record.key, record.value, record.headers
+        )
+    return decode(record.key, record.value, record.headers)
+
+
+def last_events(config: BusConfig, registry: Registry, count: int) -> tuple[list[Seen], int]:
+    """About the last `count` events of all that the bus reads, the latest first, and what was no event.
+
+    Each partition gives an equal share. UnreachableError when they cannot be read.
+    """
+    with closing(Admin(config, ClientErrors())) as admin:
+        partitions = source_partitions(admin, config, registry)
+        lows, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
+    share = -(-count // max(1, len(partitions)))
+    held: deque[Record] = deque()
+    size = 0
+    for record in read_between(config, {tp: max(lows[tp], ends[tp] - share) for tp in partitions}, ends):
+        held.append(record)
+        size += _size(record)
+        while size > MAX_BYTES and len(held) > 1:
+            size -= _size(held.popleft())
+    events, unreadable = [], 0
+    for record in sorted(held, key=lambda record: record.timestamp_ms, reverse=True):
+        try:
+            event = event_of(config, record)
+        except EventError:
+            unreadable += 1
+        else:
+            events.append(Seen(event, *record.source, record.offset, record.timestamp_ms))
+    return events, unreadable
+
+
+def follow(
+    config: BusConfig, registry: Registry, since_ms: int | None, stop: Callable[[], bool]
+) -> Iterator[Record]:
+    """Records of all that the bus reads as they come, until `stop`.
+
+    since_ms: from the first ones stamped then or later; None: from now on. Holds what one fetch gives, and no
+    more. UnreachableError when the client is of no use any more; a broker that is away is waited for.
+    """
+    errors = ClientErrors()
+    with closing(Admin(config, errors)) as admin:
+        partitions = source_partitions(admin, config, registry)
+        positions = admin.end_offsets(partitions)
+        if since_ms is not None:
+            first = admin.offsets_since(partitions, since_ms)
+            positions = {tp: end if (at := first[tp]) is None else at for tp, end in positions.items()}
+    with closing(KafkaReader(config, errors)) as reader:
+        reader.read(positions)
+        while not stop():
+            for item in reader.take(_TAKE, 0.2):
+                if stop():
+                    return
+                if isinstance(item, Record):
+                    yield item
+
+
+def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> list[TopicPartition]:
+    """The partitions of the event topic and of the topics that the bus lists; TopicsError without any."""
+    listed = () if registry.bus is None else registry.bus.topics
+    found = admin.topics((config.topic("event"), *listed))
+    partitions = [
+        TopicPartition(name, number)
+        for name, topic in found.items()
+        if topic is not None
+        for number in range(topic.partitions)
+    ]
+    if not partitions:
+        raise TopicsError(
+            (
+                f"Topic {config.topic('event')!r} is missing.",
+                f"Is that the name of the bus? Then run: {config.command('topics create')}",
+            )
+        )
+    return partitions
+
+
+def read_between(
+    config: BusConfig, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> Iterator[Record]:
+    """The committed records of partitions from `starts` up to `ends`.
+
+    UnreachableError when nothing comes for STALL_S.
+    """
+    left = {tp: offset for tp, offset in starts.items() if offset < ends[tp]}
+    if not left:
+        return
+    with closing(KafkaReader(config, ClientErrors())) as reader:
+        reader.read(left)
+        deadline = time.monotonic() + STALL_S
+        while left:
+            items = reader.take(_TAKE, 0.5)
+            if items:
+                deadline = time.monotonic() + STALL_S
+            elif time.monotonic() > deadline:
+                raise UnreachableError(f"{', '.join(map(str, left))} cannot be read to the end.")
+            for item in items:
+                if isinstance(item, Record) and item.offset < ends[item.source]:
+                    yield item
+                # An end may lie below the one asked for: an open transaction holds the rest back.
+                if isinstance(item, End) or item.offset >= ends[item.source] - 1:
+                    left.pop(item.source, None)
+
+
+def _size(record: Record) -> int:
+    return len(record.value or b"") + 500

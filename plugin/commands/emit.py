@@ -1,0 +1,104 @@
+"""`airflow interlock emit`: one event, from a terminal or a script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .console import bus_arguments, bus_of, or_exit, show
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
+
+    from airflow.cli.cli_config import ActionCommand
+
+
+def command() -> ActionCommand:
+    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+
+    return ActionCommand(
+        name="emit",
+        help="Emit one event",
+        description=(
+            "Emits one CloudEvent to the bus, and prints where it lies when all in-sync replicas have it. "
+            "Exits with 1 when that is not acknowledged: say it again with the same --id then."
+        ),
+        func=lazy_load_command("interlock.plugin.commands.emit.run"),
+        args=(
+            Arg(("type",), metavar="TYPE", help="type of the event, such as com.shop.orders.done"),
+            Arg(("--source",), help="its source (default: /DEPLOYMENT/cli)"),
+            Arg(("--subject",), help="its subject"),
+            Arg(("--id",), help="its id; with the same source and id it counts once (default: a random one)"),
+            Arg(("--time",), help="when it happened, RFC 3339 (default: when the broker takes it)"),
+            Arg(
+                ("--data",),
+                metavar="JSON",
+                help='its data, such as \'{"date": "2026-11-20"}\'; - reads stdin',
+            ),
+            Arg(("--key",), help="its partitionkey: events of one key keep their order"),
+            Arg(
+                ("--extension",),
+                metavar="NAME=TEXT",
+                action="append",
+                help="an extension attribute; may be given again",
+            ),
+            Arg(("--timeout",), type=float, default=30.0, help="seconds for the broker to acknowledge (30)"),
+            *bus_arguments(),
+        ),
+    )
+
+
+def run(args: Namespace) -> None:
+    """Emit, and show the event's identity and place."""
+    from ...events import Emitter, Event
+    from ...triggers.settings import settings
+
+    def work() -> None:
+        extensions = _extensions(args.extension or ())
+        if args.key is not None:
+            extensions["partitionkey"] = args.key
+        if args.timeout <= 0:
+            raise SystemExit("--timeout: give a number of seconds above 0.")
+        config = bus_of(args)
+        event = Event.of(
+            args.type,
+            args.source or f"/{settings().deployment}/cli",
+            id=args.id,
+            subject=args.subject,
+            time=args.time,
+            data=_data(args.data),
+            **extensions,
+        )
+        with Emitter(config.client, config.topic("event")) as emitter:
+            delivery = emitter.emit(event, timeout_s=args.timeout)
+        show(args, [{"source": event.source, "id": event.id, **delivery._asdict()}])
+
+    or_exit("emit", work)
+
+
+def _data(text: str | None) -> Any:
+    import json
+    import sys
+
+    if text is None:
+        return None
+    if text == "-":
+        text = sys.stdin.read()
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise SystemExit("--data is no JSON; a text is written with quotes of its own: '\"done\"'.") from None
+    return b"null" if found is None else found
+
+
+def _extensions(given: Iterable[str]) -> dict[str, Any]:
+    own = ("id", "source", "specversion", "type", "subject", "time", "data", "datacontenttype", "dataschema")
+    found: dict[str, Any] = {}
+    for pair in given:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise SystemExit(f"--extension {pair!r}: write NAME=TEXT.")
+        if name in own:
+            raise SystemExit(f"--extension {name}: that is no extension attribute.")
+        found[name] = text
+    return found

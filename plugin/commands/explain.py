@@ -1,0 +1,113 @@
+"""`airflow interlock explain`: why a subscription has not fired."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .console import bus_arguments, bus_of, moment, or_exit, print_whole, printable, show
+from .subscriptions import name_argument
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from airflow.cli.cli_config import ActionCommand
+
+    from ...engine.explaining import Account
+
+
+def command() -> ActionCommand:
+    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+
+    return ActionCommand(
+        name="explain",
+        help="Tell why a wait or a durable subscription has not fired",
+        description=(
+            "Reads what the subscription has pending, and looks through the latest events of the bus for "
+            "near misses. Tells what is met and by which event, what is missing, what nearly matched and "
+            "why it did not, and what else holds it up. Nothing is changed."
+        ),
+        func=lazy_load_command("interlock.plugin.commands.explain.run"),
+        args=(
+            name_argument(),
+            Arg(
+                ("--key",),
+                help="the correlation key, where several are open; a JSON list for a composite one",
+            ),
+            Arg(
+                ("--events",),
+                type=int,
+                default=2000,
+                help="look for near misses among about so many of the latest events (2000, at most 10000)",
+            ),
+            *bus_arguments(),
+        ),
+    )
+
+
+def run(args: Namespace) -> None:
+    """Show the explanation, or the keys that there are to choose from."""
+    from ...engine.explaining import account_of
+
+    def work() -> None:
+        if args.events < 0:
+            raise SystemExit("--events: give 0 or more.")
+        config = bus_of(args)
+        account = account_of(config, args.subscription, args.key, args.events)
+        if args.output in ("json", "yaml"):
+            print_whole(args.output, _whole(account))
+            return
+        registration = account.registered.registration
+        print(printable(f"{registration.kind} {registration.subscription!r} on {config.describe()}"))
+        print(printable(f"condition: {account.registered.condition}"))
+        print(
+            f"registered {moment(account.registered.timestamp_ms)}; events count since "
+            f"{moment(registration.since_ms)}"
+        )
+        for note in account.notes:
+            print(printable(f"! {note}"))
+        if account.explanation is not None:
+            print(printable(str(account.explanation)))
+            return
+        told = len(account.keys)
+        print(f"{account.key_count} keys are open; --key explains one. Nearest to firing, of {told}:")
+        show(
+            args,
+            [
+                {
+                    "key": each.key,
+                    "events": each.events,
+                    "missing": ", ".join(each.missing),
+                    "last": moment(each.last_ms),
+                }
+                for each in account.keys
+            ],
+        )
+
+    or_exit("explain", work)
+
+
+def _whole(account: Account) -> dict[str, Any]:
+    registration = account.registered.registration
+    explanation = account.explanation
+    return {
+        "subscription": registration.subscription,
+        "kind": registration.kind,
+        "incarnation": account.registered.incarnation,
+        "condition": str(account.registered.condition),
+        "registered_ms": account.registered.timestamp_ms,
+        "since_ms": registration.since_ms,
+        "fired": account.closed,
+        "notes": list(account.notes),
+        "explanation": None if explanation is None else explanation.to_json(),
+        "open_keys": account.key_count,
+        "keys": [
+            {
+                "key": each.key,
+                "events": each.events,
+                "missing": list(each.missing),
+                "last_ms": each.last_ms,
+            }
+            for each in account.keys
+        ],
+        "unreadable": account.unread,
+    }

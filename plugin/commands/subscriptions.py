@@ -1,0 +1,198 @@
+"""`airflow interlock subscriptions`: what is registered on a bus, by whom, and taking one away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .console import bus_arguments, bus_of, confirmed, moment, or_exit, print_whole, say, show
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from airflow.cli.cli_config import Arg, GroupCommand
+
+    from ...engine.pending import Pending
+    from ...engine.protocol.registry import Registered
+    from ...engine.subscriptions import Holder, Subscriptions
+
+
+def command() -> GroupCommand:
+    from airflow.cli.cli_config import ARG_YES, ActionCommand, GroupCommand, lazy_load_command
+    from airflow.cli.cli_config import Arg as Argument
+
+    bus = bus_arguments()
+    path = "interlock.plugin.commands.subscriptions."
+    return GroupCommand(
+        name="subscriptions",
+        help="What waits are registered on a bus",
+        subcommands=(
+            ActionCommand(
+                name="list",
+                help="List what is registered, the newest first",
+                func=lazy_load_command(f"{path}list_"),
+                args=(
+                    Argument(("--name",), metavar="TEXT", help="a text that the name holds"),
+                    Argument(("--kind",), choices=("one-shot", "durable"), help="waits, or durable ones"),
+                    Argument(
+                        ("--pending",),
+                        action="store_true",
+                        help="also what each has pending; reads the states",
+                    ),
+                    Argument(("--limit",), type=int, default=100, help="at most so many (100)"),
+                    *bus,
+                ),
+            ),
+            ActionCommand(
+                name="show",
+                help="Show all that is known of one",
+                func=lazy_load_command(f"{path}show_one"),
+                args=(name_argument(), *bus),
+            ),
+            ActionCommand(
+                name="cancel",
+                help="Remove a registration: it fires no more",
+                description=(
+                    "Removes the registration; what it has pending is dropped. A wait that a process holds "
+                    "is refused: that process would register it again, so end its task in Airflow."
+                ),
+                func=lazy_load_command(f"{path}cancel"),
+                args=(
+                    name_argument(),
+                    Argument(("--force",), action="store_true", help="also a wait that may be held"),
+                    ARG_YES,
+                    *bus,
+                ),
+            ),
+        ),
+    )
+
+
+def name_argument() -> Arg:
+    """Which subscription."""
+    from airflow.cli.cli_config import Arg
+
+    return Arg(("subscription",), metavar="SUBSCRIPTION", help="its name, or a text that no other name holds")
+
+
+def list_(args: Namespace) -> None:
+    """Show what the filters leave."""
+    from ...engine.pending import pending_of
+    from ...engine.subscriptions import Subscriptions
+
+    def work() -> None:
+        if args.limit < 1:
+            raise SystemExit("--limit: give 1 or more.")
+        config = bus_of(args)
+        subscriptions = Subscriptions.read(config)
+        found = [
+            each
+            for each in reversed(subscriptions.all())
+            if (args.name or "") in each.registration.subscription
+            and args.kind in (None, each.registration.kind)
+        ]
+        chosen = found[: args.limit]
+        pending = pending_of(config, chosen, subscriptions.partitions) if args.pending else {}
+        show(args, [_row(each, subscriptions, pending.get(each.incarnation)) for each in chosen])
+        if len(found) > len(chosen):
+            say(f"{len(found) - len(chosen)} more are registered: --limit shows more, --name fewer.")
+
+    or_exit("subscriptions list", work)
+
+
+def show_one(args: Namespace) -> None:
+    """Show registration, condition, holders and what is pending."""
+    from ...engine.explaining import MOST_KEYS, open_keys
+    from ...engine.pending import pending_of
+    from ...engine.subscriptions import Subscriptions
+
+    def work() -> None:
+        config = bus_of(args)
+        subscriptions = Subscriptions.read(config)
+        registered = subscriptions.find(args.subscription)
+        [pending] = pending_of(config, [registered], subscriptions.partitions).values()
+        keys = open_keys(registered, pending)
+        registration = registered.registration
+        whole: dict[str, Any] = {
+            **_row(registered, subscriptions, pending),
+            "incarnation": registered.incarnation,
+            "condition": str(registered.condition),
+            "labels": list(registered.condition.labels),
+            "holders": [_holder(holder) for holder in subscriptions.held_by(registered)],
+            "open_keys": [
+                {"key": each.key, "events": each.events, "missing": list(each.missing)} for each in keys
+            ],
+        }
+        if not registered.one_shot:
+            whole["max_keys"], whole["at_limit"] = registration.max_keys, registration.at_limit
+        if args.output in ("json", "yaml"):
+            print_whole(args.output, whole)
+            return
+        told = {name: value for name, value in whole.items() if not isinstance(value, list)}
+        told["labels"] = ", ".join(whole["labels"])
+        told |= {f"holder {n}": _told(each) for n, each in enumerate(whole["holders"], 1)}
+        show(args, [{"field": name, "value": value} for name, value in told.items()])
+        if keys:
+            show(args, [{**each, "missing": ", ".join(each["missing"])} for each in whole["open_keys"]])
+        if len(pending.keys) > MOST_KEYS:
+            say(f"{len(pending.keys) - MOST_KEYS} more keys are open.")
+        say(f"Why it has not fired: {config.command(f'explain {registration.subscription}')}")
+
+    or_exit("subscriptions show", work)
+
+
+def cancel(args: Namespace) -> None:
+    """Remove a registration, after a look at who waits for it."""
+    from ...engine.subscriptions import Subscriptions
+
+    def work() -> None:
+        subscriptions = Subscriptions.read(bus_of(args))
+        registered = subscriptions.find(args.subscription)
+        name = registered.registration.subscription
+        if not args.force and (refusal := subscriptions.refusal(registered)):
+            raise SystemExit(refusal)
+        if not confirmed(args, f"Cancel {name!r}? What it has pending is dropped."):
+            raise SystemExit("Nothing was changed.")
+        subscriptions.cancel(registered)
+        show(args, [{"subscription": name, "incarnation": registered.incarnation, "state": "cancelled"}])
+        if not registered.one_shot:
+            say("A DAG that dispatches for it registers it again when it runs: remove or pause it as well.")
+
+    or_exit("subscriptions cancel", work)
+
+
+def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending | None) -> dict[str, Any]:
+    from ...engine.pending import missing
+
+    registration = registered.registration
+    holders = subscriptions.held_by(registered)
+    row = {
+        "subscription": registration.subscription,
+        "kind": registration.kind,
+        "key": registration.key or "",
+        "since": moment(registration.since_ms),
+        "registered": moment(registered.timestamp_ms),
+        "waited_for_by": ", ".join(_where(holder) for holder in holders),
+    }
+    if pending is not None:
+        row["pending"] = "fired" if pending.closed else f"{len(pending.keys)} open keys"
+        if not pending.closed and len(pending.keys) <= 1:
+            state = pending.state(registered, next(iter(pending.keys), registration.key or ""))
+            row["pending"] = f"missing {', '.join(missing(registered, state))}"
+    return row
+
+
+def _where(holder: Holder) -> str:
+    return f"{holder.process}@{holder.host}" if holder.host else holder.process
+
+
+def _holder(holder: Holder) -> dict[str, str]:
+    return {
+        "process": holder.process,
+        "host": holder.host,
+        "deployment": holder.deployment,
+        "said": moment(holder.said_ms),
+    }
+
+
+def _told(holder: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in holder.items() if value)

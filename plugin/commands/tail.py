@@ -1,0 +1,143 @@
+"""`airflow interlock tail`: the events of a bus as they come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .console import bus_arguments, bus_of, moment, or_exit, printable, say
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Callable
+
+    from airflow.cli.cli_config import ActionCommand
+
+    from ...conditions import Matcher
+    from ...engine.bus import Record
+    from ...events import Event
+
+MOST_CHARS = 2000  # of data that are shown on a line
+
+
+def command() -> ActionCommand:
+    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+
+    return ActionCommand(
+        name="tail",
+        help="Print the events of a bus as they come, until Ctrl-C",
+        description=(
+            "Prints a line for each event that the matcher accepts, of the event topic and of the topics "
+            "that the bus lists; with --output json one JSON object a line. The partitions that there are at "
+            "the start are read. What is no CloudEvent is told on stderr. Holds only what one fetch brings."
+        ),
+        func=lazy_load_command("interlock.plugin.commands.tail.run"),
+        args=(
+            Arg(
+                ("matcher",),
+                metavar="MATCHER",
+                nargs="?",
+                help="which events: a type, or a matcher as a DAG has it, such as "
+                '\'event("com.shop.orders.done", where="data.rows > 0")\' (default: all)',
+            ),
+            Arg(("--since",), metavar="DURATION", help='also those that came within, such as "1h"'),
+            Arg(("--limit",), type=int, help="stop after so many"),
+            Arg(("--data",), action="store_true", help="show the data as well"),
+            *bus_arguments(),
+        ),
+    )
+
+
+def run(args: Namespace) -> None:
+    """Print until a signal, the limit, or the reader at the other end of a pipe is gone."""
+    import os
+    import signal
+    import sys
+    import threading
+
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    for number in before:
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        or_exit("tail", lambda: _run(args, stop.is_set))
+    except BrokenPipeError:
+        # Nobody reads any more; the interpreter would say so when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(args: Namespace, stopped: Callable[[], bool]) -> None:
+    import sys
+    import time
+
+    from ...conditions.duration import duration_ms
+    from ...engine.kafka.topics import read_registry
+    from ...engine.sources import event_of, follow
+    from ...events import EventError
+
+    if args.limit is not None and args.limit < 1:
+        raise SystemExit("--limit: give 1 or more.")
+    matcher = _matcher(args.matcher)
+    since_ms = None
+    if args.since is not None:
+        since_ms = int(time.time() * 1000) - duration_ms("--since", args.since)
+    config = bus_of(args)
+    shown = 0
+    for record in follow(config, read_registry(config), since_ms, stopped):
+        try:
+            event = event_of(config, record)
+        except EventError as error:
+            say(f"{record} is no event: {error}")
+            continue
+        if matcher is not None and not matcher.accepts(event):
+            continue
+        print(_line(args, matcher, record, event), flush=True)
+        shown += 1
+        if shown == args.limit:
+            break
+    sys.stdout.flush()
+
+
+def _matcher(text: str | None) -> Matcher | None:
+    from ...conditions import Matcher, event, parse
+
+    if text is None:
+        return None
+    found = parse(text) if "(" in text else event(type=text)
+    if not isinstance(found, Matcher):
+        raise SystemExit("MATCHER: give one event(...); conditions are rehearsed, see docs/presets.md.")
+    return found
+
+
+def _line(args: Namespace, matcher: Matcher | None, record: Record, event: Event) -> str:
+    import json
+
+    key = None if matcher is None else matcher.key_of(event)
+    if args.output in ("json", "yaml"):
+        whole: dict[str, Any] = {
+            "topic": record.source.topic,
+            "partition": record.source.partition,
+            "offset": record.offset,
+            "timestamp_ms": record.timestamp_ms,
+        }
+        if key is not None:
+            whole["key"] = key
+        whole["event"] = event.to_json_dict() if args.data else dict(event.attributes)
+        if args.output == "yaml":
+            from airflow.utils import yaml
+
+            return "---\n" + str(yaml.dump(whole, sort_keys=False)).rstrip()
+        return json.dumps(whole)
+    words = [moment(record.timestamp_ms), str(record), event.type, event.source, event.id]
+    if event.subject is not None:
+        words.append(f"subject={event.subject}")
+    if key is not None:
+        words.append(f"key={key}")
+    if args.data and event.data is not None:
+        data = event.data.decode("utf-8", "replace")
+        words.append(
+            data if len(data) <= MOST_CHARS else f"{data[:MOST_CHARS]} ... ({len(event.data)} bytes)"
+        )
+    return printable(" ".join(words)).replace("\n", "\\n")
