@@ -18,15 +18,17 @@ from demo.processes import Processes, ServiceError
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER, DATABASE = "airflow", "airflow"
+START_S = 30.0
+TOOLS = ("postgres", "initdb", "createdb")
 
 
 def binaries() -> Path:
-    """The folder with `postgres` and `initdb`; ServiceError says how to get them."""
+    """The folder with TOOLS; ServiceError says how to get them."""
     found = shutil.which("postgres")
-    folders = [Path(found).parent] if found else []
+    folders = [Path(found).resolve().parent] if found else []
     folders += sorted(DEBIAN.glob("*/bin"), key=lambda bin_: _number(bin_.parent.name), reverse=True)
     for folder in folders:
-        if (folder / "postgres").exists() and (folder / "initdb").exists():
+        if all((folder / name).exists() for name in TOOLS):
             return folder
     raise ServiceError(
         "no PostgreSQL server found on PATH or under /usr/lib/postgresql; several triggerers need one "
@@ -87,11 +89,11 @@ class Postgres:
         for name, value in options.items():
             server += ["-c", f"{name}={value}"]
         self._processes.start("postgres", [*self._lowered(), *server])
-        deadline = time.monotonic() + 30
-        while self._run("createdb", DATABASE, check=False).returncode:
+        deadline = time.monotonic() + START_S
+        while (done := self._run("createdb", DATABASE, check=False)).returncode:
             self._processes.check()
             if time.monotonic() > deadline:
-                raise ServiceError(f"PostgreSQL does not answer:\n{self._processes.log_tail('postgres')}")
+                raise ServiceError(f"PostgreSQL makes no database:\n{done.stdout[-2000:]}")
             time.sleep(0.2)
 
     def _run(self, tool: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
