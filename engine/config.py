@@ -11,7 +11,8 @@ from functools import cached_property
 from ..events.properties import refused
 from .errors import ConfigError
 
-# Properties the protocols depend on: whatever the connection says of them is left out.
+# Properties the protocols depend on, and callbacks that Airflow's own Kafka operators take from a connection:
+# whatever it says of them is left out.
 _OURS = frozenset(
     {
         "acks",
@@ -20,13 +21,18 @@ _OURS = frozenset(
         "enable.auto.offset.store",
         "enable.idempotence",
         "enable.partition.eof",
+        "error_cb",
         "group.id",
         "group.instance.id",
         "group.protocol",
         "isolation.level",
+        "log_cb",
+        "on_commit",
         "partition.assignment.strategy",
         "partitioner",
         "request.required.acks",
+        "stats_cb",
+        "throttle_cb",
         "transactional.id",
         "transaction.timeout.ms",
     }

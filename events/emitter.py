@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .errors import EmitError
 from .event import Event
 from .kafka import encode
+from .tokens import OAUTH_CB, token_callback
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -115,6 +116,8 @@ class Emitter:
         settings["error_cb"] = self._note_error
         settings["logger"] = log
         try:
+            if (callback := token_callback(self._client)) is not None:
+                settings[OAUTH_CB] = callback
             self._producer = Producer(settings)
         except (KafkaException, ValueError, TypeError) as error:
             raise EmitError(

@@ -9,6 +9,7 @@ from typing import Final
 # https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
 _LOADS_OR_RUNS: Final = frozenset(
     {
+        "oauth_cb",
         "plugin.library.paths",
         "sasl.kerberos.kinit.cmd",
         "ssl.engine.location",

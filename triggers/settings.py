@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from ..engine.config import BusConfig
@@ -48,6 +50,77 @@ def settings() -> Settings:
     )
 
 
+@dataclass(frozen=True)
+class ListenerSettings:
+    """What the listener tells, and where; see docs/events.md. kinds empty: no listener.
+
+    dags: (pattern, whether it excludes). timeout_s: how long a process waits for the broker at its end.
+    """
+
+    kinds: frozenset[str] = frozenset()
+    dags: tuple[tuple[str, bool], ...] = ()
+    tags: frozenset[str] = frozenset()
+    connection: str = DEFAULT_CONNECTION
+    timeout_s: float = 5.0
+
+    def wants(self, dag_id: str, tags: Callable[[], Collection[str]]) -> bool:
+        """Whether the ends of a DAG are told. tags: asked only where the answer depends on them."""
+        included = [pattern for pattern, excludes in self.dags if not excludes]
+        if included and not any(fnmatchcase(dag_id, pattern) for pattern in included):
+            return False
+        if any(excludes and fnmatchcase(dag_id, pattern) for pattern, excludes in self.dags):
+            return False
+        return not self.tags or not self.tags.isdisjoint(tags())
+
+
+KINDS = ("dag_run", "task_instance")
+MAX_LISTENER_TIMEOUT_S = 15.0  # Airflow kills a process 20 s after its task has ended
+
+
+def listener_settings() -> ListenerSettings:
+    """The listener's part of the section; ConfigError names a value that does not fit."""
+    from airflow.sdk.configuration import conf
+
+    text = conf.get(SECTION, "listener_timeout", fallback="5")
+    try:
+        timeout_s = float(text)
+        if not 0 < timeout_s <= MAX_LISTENER_TIMEOUT_S:
+            raise ValueError
+    except ValueError:
+        raise ConfigError(
+            f"[interlock] listener_timeout = {text!r}: give seconds, above 0 and at most"
+            f" {MAX_LISTENER_TIMEOUT_S:g}."
+        ) from None
+    return ListenerSettings(
+        kinds=kinds_of(conf.get(SECTION, "listener", fallback=""), "[interlock] listener"),
+        dags=patterns_of(conf.get(SECTION, "listener_dags", fallback="")),
+        tags=tags_of(conf.get(SECTION, "listener_tags", fallback="")),
+        connection=conf.get(SECTION, "listener_conn_id", fallback=DEFAULT_CONNECTION),
+        timeout_s=timeout_s,
+    )
+
+
+def kinds_of(text: str, what: str) -> frozenset[str]:
+    """The kinds of ends that a text lists; ConfigError for others."""
+    kinds = frozenset(_listed(text))
+    if kinds - set(KINDS):
+        raise ConfigError(f"{what} = {text!r}: give {' or '.join(KINDS)}, or both with a comma.")
+    return kinds
+
+
+def patterns_of(text: str) -> tuple[tuple[str, bool], ...]:
+    """Patterns of DAG ids; `!` before one excludes."""
+    return tuple((each.removeprefix("!").strip(), each.startswith("!")) for each in _listed(text))
+
+
+def tags_of(text: str) -> frozenset[str]:
+    return frozenset(_listed(text))
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
 def resume_floor() -> timedelta:
     """How long after a deferral its task must not be resumed (ADR 6).
 
@@ -69,10 +142,21 @@ def bus_config(connection: Connection, bus: str | None = None, deployment: str |
             f"Connection {connection.conn_id!r} is of type {connection.conn_type!r}; a bus needs 'kafka'."
         )
     default = settings()
+    extra, allowed = connection.extra_dejson, default.allowed_client_properties
+    if extra.get("oauth_cb") in _trusted_callbacks():
+        allowed |= {"oauth_cb"}
     return BusConfig.from_extra(
-        connection.extra_dejson,
+        extra,
         name=bus or default.bus,
         deployment=deployment or default.deployment,
         connection=connection.conn_id,
-        allowed_client_properties=default.allowed_client_properties,
+        allowed_client_properties=allowed,
     )
+
+
+def _trusted_callbacks() -> frozenset[str]:
+    """The functions that an administrator lets connections name, for Airflow's own Kafka hooks as well."""
+    from airflow.sdk.configuration import conf
+
+    allowed = conf.get("apache_kafka", "callback_allowlist", fallback="") or ""
+    return frozenset(name.strip() for name in allowed.split(",") if name.strip())

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...events.tokens import OAUTH_CB, token_callback
 from ..config import BusConfig
 from ..errors import ConfigError, UnreachableError
 from ..log import log
@@ -98,7 +99,11 @@ class ClientErrors:
 
 
 def settings(config: BusConfig, errors: ClientErrors, **own: object) -> dict[str, Any]:
-    """Client properties: the connection's, then `own` with dots for underscores, which win."""
+    """Client properties: the connection's, then `own` with dots for underscores, which win.
+
+    ValueError where nothing can give the tokens that the connection needs.
+    """
+    tokens = token_callback(config.client)
     return {
         # A broker that comes back is found within a second.
         "reconnect.backoff.max.ms": 1000,
@@ -107,6 +112,7 @@ def settings(config: BusConfig, errors: ClientErrors, **own: object) -> dict[str
         **{key.replace("_", "."): value for key, value in own.items()},
         "error_cb": errors,
         "logger": client_log,
+        **({} if tokens is None else {OAUTH_CB: tokens}),
     }
 
 

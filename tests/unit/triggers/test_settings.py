@@ -8,7 +8,13 @@ from datetime import timedelta
 import pytest
 from airflow.sdk import Connection
 from interlock.engine.errors import ConfigError
-from interlock.triggers.settings import Settings, bus_config, settings
+from interlock.triggers.settings import (
+    ListenerSettings,
+    Settings,
+    bus_config,
+    listener_settings,
+    settings,
+)
 
 
 def set_section(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
@@ -47,6 +53,19 @@ def test_client_properties_are_allowed_by_the_section_alone(monkeypatch: pytest.
     assert settings().allowed_client_properties == {"ssl.providers", "ssl.endpoint.identification.algorithm"}
 
 
+def test_a_connections_token_function_is_taken_if_airflow_is_told_to_trust_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokens = {"bootstrap.servers": "x:1", "oauth_cb": "ours.tokens.get"}
+    monkeypatch.setenv("AIRFLOW__APACHE_KAFKA__CALLBACK_ALLOWLIST", "ours.tokens, ours.tokens.get")
+    assert bus_config(kafka(**tokens)).client == tokens
+    with pytest.raises(ConfigError, match="oauth_cb"):
+        bus_config(kafka(**tokens | {"oauth_cb": "theirs.tokens.get"}))
+    monkeypatch.delenv("AIRFLOW__APACHE_KAFKA__CALLBACK_ALLOWLIST")
+    with pytest.raises(ConfigError, match="oauth_cb"):
+        bus_config(kafka(**tokens))
+
+
 def test_bus_and_deployment_of_the_section_hold_unless_given(monkeypatch: pytest.MonkeyPatch) -> None:
     set_section(monkeypatch, bus="b", deployment="d")
     servers = {"bootstrap.servers": "x:1"}
@@ -64,3 +83,34 @@ def test_a_connection_of_another_type_is_refused() -> None:
 def test_a_connection_without_servers_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"'c' names no 'bootstrap.servers'"):
         bus_config(kafka())
+
+
+def test_without_a_section_nothing_is_listened_to() -> None:
+    assert listener_settings() == ListenerSettings(frozenset(), (), frozenset(), "kafka_default", 5.0)
+
+
+def test_the_listeners_part_of_the_section_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_section(
+        monkeypatch,
+        listener="dag_run, task_instance",
+        listener_dags="a*, !ab",
+        listener_tags="x,y",
+        listener_conn_id="k",
+        listener_timeout="0.5",
+    )
+    assert listener_settings() == ListenerSettings(
+        kinds=frozenset({"dag_run", "task_instance"}),
+        dags=(("a*", False), ("ab", True)),
+        tags=frozenset({"x", "y"}),
+        connection="k",
+        timeout_s=0.5,
+    )
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "16", "soon", "nan"])
+def test_a_timeout_of_the_listener_that_airflow_would_cut_off_is_refused(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    set_section(monkeypatch, listener_timeout=text)
+    with pytest.raises(ConfigError, match="listener_timeout"):
+        listener_settings()

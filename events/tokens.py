@@ -1,0 +1,70 @@
+"""OAUTHBEARER tokens that librdkafka does not get by itself: Amazon MSK's, and a function's of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any, Final, TypeAlias
+
+# Gets `sasl.oauthbearer.config`, gives a token and when it ends (seconds since the epoch).
+TokenCallback: TypeAlias = Callable[[str], tuple[Any, ...]]
+OAUTH_CB: Final = "oauth_cb"
+_MSK: Final = ("kafka", "kafka-serverless")
+
+
+def token_callback(client: Mapping[str, str]) -> TokenCallback | None:
+    """What gives a client with these properties its tokens; None where it needs nobody for that.
+
+    `oauth_cb` names an importable function, `package.module.function`. Without it, bootstrap servers of
+    Amazon MSK with `sasl.mechanism=OAUTHBEARER` take IAM's tokens, as Airflow's Kafka hook does. ValueError,
+    without the value, for a function that is none and for a signer that is not installed.
+    """
+    if OAUTH_CB in client:
+        return _imported(client[OAUTH_CB])
+    mechanism = client.get("sasl.mechanism", client.get("sasl.mechanisms", ""))
+    if mechanism.upper() != "OAUTHBEARER" or client.get("sasl.oauthbearer.method", "default") != "default":
+        return None
+    region = msk_region(client.get("bootstrap.servers", ""))
+    if region is None:
+        return None
+    try:
+        import_module("aws_msk_iam_sasl_signer")
+    except ImportError:
+        raise ValueError(
+            "Amazon MSK takes tokens of IAM, and what signs them is not installed: "
+            "pip install 'apache-airflow-providers-apache-kafka[msk]'"
+        ) from None
+    return partial(_msk_token, region)
+
+
+def msk_region(servers: str) -> str | None:
+    """The region in the name of an Amazon MSK broker, the first of `servers` that is one; None without."""
+    for server in servers.split(","):
+        labels = server.strip().split(":")[0].lower().split(".")
+        end = labels[-2:] if labels[-1] != "cn" else labels[-3:-1]
+        if end != ["amazonaws", "com"]:
+            continue
+        for service in _MSK:
+            if service in labels[1:-3]:
+                return labels[labels.index(service) + 1]
+    return None
+
+
+def _msk_token(region: str, _config: str) -> tuple[str, float]:
+    token, ends_ms = import_module("aws_msk_iam_sasl_signer").MSKAuthTokenProvider.generate_auth_token(region)
+    return token, ends_ms / 1000
+
+
+def _imported(path: str) -> TokenCallback:
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        found = None
+    if not callable(found):
+        raise ValueError(
+            f"{OAUTH_CB} names no function that can be imported here: give its path, package.module.function"
+        )
+    result: TokenCallback = found
+    return result

@@ -1,0 +1,80 @@
+"""Tokens of Amazon MSK, and of a function of one's own."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+from interlock.events.tokens import msk_region, token_callback
+
+MSK = {
+    "bootstrap.servers": "b-1.demo.abcde1.c2.kafka.eu-central-1.amazonaws.com:9098",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+}
+
+
+@pytest.mark.parametrize(
+    ("servers", "region"),
+    [
+        ("b-1.demo.abcde1.c2.kafka.us-east-1.amazonaws.com:9098", "us-east-1"),
+        ("boot-abcde1.c2.kafka-serverless.eu-west-3.amazonaws.com:9098", "eu-west-3"),
+        ("b-1.demo.abcde1.c2.kafka.cn-north-1.amazonaws.com.cn:9098", "cn-north-1"),
+        ("other:9092, B-2.demo.abcde1.c2.Kafka.us-east-1.amazonaws.com:9098", "us-east-1"),
+        ("kafka.us-east-1.amazonaws.com.example.org:9098", None),
+        ("broker.example.org:9092", None),
+        ("localhost", None),
+        ("", None),
+    ],
+)
+def test_the_region_is_read_from_the_names_that_msk_gives_its_brokers(
+    servers: str, region: str | None
+) -> None:
+    assert msk_region(servers) == region
+
+
+def test_msk_with_oauthbearer_takes_a_token_that_iam_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def sign(region: str) -> tuple[str, int]:
+        asked.append(region)
+        return "signed", 1_900_000_000_500
+
+    provider = SimpleNamespace(generate_auth_token=sign)
+    monkeypatch.setitem(
+        sys.modules, "aws_msk_iam_sasl_signer", SimpleNamespace(MSKAuthTokenProvider=provider)
+    )
+    callback = token_callback(MSK)
+    assert callback is not None
+    assert callback("") == ("signed", 1_900_000_000.5)
+    assert asked == ["eu-central-1"]
+
+
+def test_without_the_signer_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
+    with pytest.raises(ValueError, match=r"pip install 'apache-airflow-providers-apache-kafka\[msk\]'"):
+        token_callback(MSK)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"sasl.mechanism": "SCRAM-SHA-512"},
+        {"bootstrap.servers": "broker.example.org:9092"},
+        {"sasl.oauthbearer.method": "oidc"},
+    ],
+)
+def test_nothing_is_signed_for_who_does_not_ask_msk_for_it(other: dict[str, str]) -> None:
+    assert token_callback(MSK | other) is None
+
+
+def test_a_function_of_ones_own_comes_before_all() -> None:
+    assert token_callback(MSK | {"oauth_cb": "os.path.join"}) is sys.modules["os.path"].join
+
+
+@pytest.mark.parametrize("path", ["secret", "os.secret", "no_such_module.secret", "os.name", ".secret", ""])
+def test_a_path_that_is_no_function_is_refused_without_being_shown(path: str) -> None:
+    with pytest.raises(ValueError, match=r"^oauth_cb names no function") as raised:
+        token_callback({"oauth_cb": path})
+    assert "secret" not in str(raised.value)
