@@ -15,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from .plan import AWAY_S
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.ha", description=__doc__)
@@ -22,6 +24,9 @@ def main() -> int:
     parser.add_argument("--waits", type=int, help="200 with faults; 1000 idle ones")
     parser.add_argument("--orders", type=int, default=300, help="events for the dispatch")
     parser.add_argument("--calm", type=float, default=100, help="seconds of each measured window")
+    parser.add_argument(
+        "--away", type=float, default=AWAY_S, help="seconds from a fault, for what is measured"
+    )
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--keep", type=Path, help="an empty folder for logs, which is kept")
     args = parser.parse_args()

@@ -82,10 +82,20 @@ def _event(each: Second | Order) -> Event:
 class Run:
     """One run. `told` is the object to print, `differences` what is wrong."""
 
-    def __init__(self, folder: Path, say: Say, *, waits: int, orders: int, calm_s: float, seed: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        say: Say,
+        *,
+        waits: int,
+        orders: int,
+        calm_s: float,
+        seed: int,
+        away_s: float = AWAY_S,
+    ) -> None:
         self._folder, self._say = folder, say
-        self._waits, self._orders, self._seed, self._calm_s = waits, orders, seed, calm_s
-        self._plan = plan(waits, orders, calm_s, seed)
+        self._waits, self._orders, self._seed, self._away_s = waits, orders, seed, away_s
+        self._plan = plan(waits, orders, calm_s, seed, away_s)
         self._faults: list[tuple[float, float]] = []  # begin and end, ms since the epoch
         self._happened: Counter[str] = Counter()
         self.differences = Differences()
@@ -232,12 +242,12 @@ class Run:
         calm = [
             took
             for number, took in latencies.items()
-            if away_from(begun[number], self._faults, AWAY_S * 1000)
+            if away_from(begun[number], self._faults, self._away_s * 1000)
         ]
         among = [
             took
             for number, took in latencies.items()
-            if not away_from(begun[number], self._faults, AWAY_S * 1000)
+            if not away_from(begun[number], self._faults, self._away_s * 1000)
         ]
         floors = self._floors(site, floor, moments)
         ratio = round(spread_p50(calm) / spread_p50(floors), 3) if calm and floors else None
@@ -263,7 +273,7 @@ class Run:
             at = moments[task["map_index"]].timestamp() * 1000
             if task["state"] == "deferred":
                 self._say(f"floor {task['map_index']} is still deferred")
-            elif away_from(at, self._faults, AWAY_S * 1000):
+            elif away_from(at, self._faults, self._away_s * 1000):
                 found.append(milliseconds(task["scheduled_when"]) - at)
         return found
 

@@ -135,8 +135,12 @@ class Installation:
         wanted = list(kwargs(run_id))
 
         def expanded() -> bool:
-            states = [task["state"] for task in self.tasks(dag_id, run_id, task_id)]
-            return states.count("scheduled") >= len(wanted)
+            ready = {
+                task["map_index"]
+                for task in self.tasks(dag_id, run_id, task_id)
+                if task["state"] == "scheduled"
+            }
+            return ready >= set(range(len(wanted)))
 
         self.until(f"{dag_id} is expanded", expanded, 120)
         form = {

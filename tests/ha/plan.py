@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass
 
 AWAY_S = 60.0  # from a fault, for what is measured
-FAULTS_APART_S = 45.0
-RESTART_AFTER_S = 20.0  # of a triggerer that was killed
+# In shares of that: how far faults are apart, and when a triggerer is started for one that was killed.
+APART, RESTART_AFTER = 0.75, 0.33
 KINDS = (
     "kill a triggerer",
     "start a triggerer",
@@ -54,25 +54,25 @@ class Plan:
     ends_s: float
 
 
-def plan(waits: int, orders: int, calm_s: float, seed: int) -> Plan:
-    """calm_s: how long each of the two measured windows is, before and after the faults."""
+def plan(waits: int, orders: int, calm_s: float, seed: int, away_s: float = AWAY_S) -> Plan:
+    """calm_s: how long each of the two measured windows is, `away_s` before and after the faults."""
     r = random.Random(seed)
-    first = calm_s + AWAY_S
-    kill, broker, again = (first + n * FAULTS_APART_S for n in range(3))
-    after = again + AWAY_S + 2
+    first = calm_s + away_s
+    kill, broker, again = (first + n * APART * away_s for n in range(3))
+    after = again + away_s + 2
     ends = after + calm_s
     faults = [
-        Fault(kill - 10, "pause the target"),
+        Fault(kill - away_s / 6, "pause the target"),
         Fault(kill, "kill a triggerer"),
-        Fault(kill + RESTART_AFTER_S, "start a triggerer"),
+        Fault(kill + RESTART_AFTER * away_s, "start a triggerer"),
         Fault(broker, "restart the broker"),
         Fault(again, "kill a triggerer"),
-        Fault(again + RESTART_AFTER_S, "start a triggerer"),
-        Fault(again + 30, "unpause the target"),
+        Fault(again + RESTART_AFTER * away_s, "start a triggerer"),
+        Fault(again + away_s / 2, "unpause the target"),
     ]
     calm, among = round(waits * SHARES[0]), round(waits * SHARES[1])
     times = [r.uniform(0, calm_s) for _ in range(calm)]
-    times += [r.uniform(kill - 5, again + 30) for _ in range(among)]
+    times += [r.uniform(kill - away_s / 12, again + away_s / 2) for _ in range(among)]
     times += [r.uniform(after, ends) for _ in range(waits - calm - among)]
     numbers = r.sample(range(waits), waits)
     events: list[Second | Order] = [Second(at, wait) for at, wait in zip(times, numbers, strict=True)]
