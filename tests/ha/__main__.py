@@ -46,7 +46,15 @@ def main() -> int:
     if args.only == "idle":
         run = Idle(folder, say, waits=args.waits or 1000, seed=args.seed)
     else:
-        run = Run(folder, say, waits=args.waits or 200, orders=args.orders, calm_s=args.calm, seed=args.seed)
+        run = Run(
+            folder,
+            say,
+            waits=args.waits or 200,
+            orders=args.orders,
+            calm_s=args.calm,
+            seed=args.seed,
+            away_s=args.away,
+        )
     try:
         told = run.execute()
     except (ServiceError, RuntimeError) as e:
