@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .conditions import Condition, ConditionError, absent, at_least, count, event, sequence
     from .events.errors import EventError, InterlockError
     from .events.event import Event
+    from .triggers.fetch import fetch
 
 __all__ = [
     "Condition",
@@ -23,6 +24,7 @@ __all__ = [
     "at_least",
     "count",
     "event",
+    "fetch",
     "sequence",
 ]
 
@@ -36,6 +38,7 @@ _HOME = {
     "at_least": ".conditions",
     "count": ".conditions",
     "event": ".conditions",
+    "fetch": ".triggers.fetch",
     "sequence": ".conditions",
 }
 

@@ -20,7 +20,7 @@ def with_keep(condition: Condition, keep: Keep, limit: int | None) -> Condition:
     """
     _kept(condition.matchers[0], keep, limit)  # wrong arguments are errors even where nothing changes
     changed = {matcher: _kept(matcher, keep, limit) for matcher in _holding(condition)}
-    return _replaced(condition, changed)
+    return replaced(condition, changed)
 
 
 def _holding(condition: Condition) -> Iterator[Matcher]:
@@ -31,34 +31,34 @@ def _holding(condition: Condition) -> Iterator[Matcher]:
             yield from _holding(operand)
 
 
-def _replaced(condition: Condition, changed: Mapping[Matcher, Matcher]) -> Condition:
+def replaced(condition: Condition, changed: Mapping[Matcher, Matcher]) -> Condition:
     """The same tree with other matchers: a matcher in several places stays one."""
     if isinstance(condition, Matcher):
         return changed.get(condition, condition)
     if isinstance(condition, Not):
-        return Not(_replaced(condition.of, changed))
+        return Not(replaced(condition.of, changed))
     if isinstance(condition, Absent):
-        return Absent(_replaced(condition.of, changed), condition.duration_ms, condition.armed_by)
+        return Absent(replaced(condition.of, changed), condition.duration_ms, condition.armed_by)
     if isinstance(condition, Combination):
-        return type(condition)(*(_replaced(operand, changed) for operand in condition.of))
+        return type(condition)(*(replaced(operand, changed) for operand in condition.of))
     if isinstance(condition, AtLeast):
-        return AtLeast(condition.n, *(_replaced(operand, changed) for operand in condition.of))
+        return AtLeast(condition.n, *(replaced(operand, changed) for operand in condition.of))
     if isinstance(condition, Sequence):
-        operands = (_replaced(operand, changed) for operand in condition.of)
+        operands = (replaced(operand, changed) for operand in condition.of)
         return Sequence(*operands, ordered=condition.in_order)
     if isinstance(condition, Count):
         return Count(changed.get(condition.of, condition.of), condition.n)
     if isinstance(condition, Within):
-        return Within(_replaced(condition.of, changed), condition.duration_ms, condition.lateness_ms)
+        return Within(replaced(condition.of, changed), condition.duration_ms, condition.lateness_ms)
     if isinstance(condition, Reset):
-        inside = _replaced(condition.of, changed)
+        inside = replaced(condition.of, changed)
         return Reset(inside, condition.cron, condition.timezone, condition.lateness_ms)
     if isinstance(condition, Quiet):
-        return Quiet(_replaced(condition.of, changed), condition.duration_ms)
+        return Quiet(replaced(condition.of, changed), condition.duration_ms)
     if isinstance(condition, Ordered):
-        return Ordered(_replaced(condition.of, changed))
+        return Ordered(replaced(condition.of, changed))
     if isinstance(condition, Expires):
-        of = _replaced(condition.of, changed)
+        of = replaced(condition.of, changed)
         return Expires(of, condition.after_ms, condition.at_ms, condition.armed_by)
     raise ConditionError(f"keep() of a {type(condition).__name__} has no meaning")
 

@@ -65,10 +65,9 @@ class Actions:
             del self._places[next(iter(self._places))]
         return place
 
-    def find(self, subscription: str, incarnation: str) -> Place | None:
-        """Where the firing of this incarnation stands; None when there is none."""
-        place = self._places.get(subscription)
-        return place if place is not None and place.incarnation == incarnation else None
+    def newest(self, subscription: str) -> Place | None:
+        """Where its newest firing stands, of whichever incarnation; None when there is none."""
+        return self._places.get(subscription)
 
     def forget(self, subscription: str, place: Place) -> None:
         """The topic has nothing there any more: whoever waits for it registers anew."""

@@ -62,3 +62,7 @@ class RecordError(EngineError):
 
 class UnknownVersion(RecordError):
     """A record of an internal topic was written by another version; nothing may be decided without it."""
+
+
+class FetchError(EngineError):
+    """What a `dataref` stands for cannot be given: it is gone, not the bus's, or another event."""

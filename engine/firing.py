@@ -44,7 +44,8 @@ def fit(firing: Firing, most: int) -> Firing:
 
     Where it is larger, the events' data are replaced, largest first, by a `dataref`
     (`kafka:topic/partition/offset`, the claim check of CloudEvents); where that does not suffice, extension
-    attributes are left out as well, and then all but the `dataref`. Labels and coordinates stay.
+    attributes are left out as well, then all but the `dataref`, and then the last events of the longest lists
+    (`left_out`). Labels stay.
     """
     size = _size(msgspec.to_builtins(firing))
     if size <= most:
@@ -69,7 +70,29 @@ def fit(firing: Firing, most: int) -> Firing:
                 size -= saved
                 sizes[label, n] -= saved
                 events[label][n] = small
-    return msgspec.structs.replace(firing, events=events)
+    fitted = msgspec.structs.replace(firing, events=events)
+    return fitted if size <= most else _shortened(fitted, most)
+
+
+def _shortened(firing: Firing, most: int) -> Firing:
+    """Without the last events of the longest lists, and their coordinates; each list keeps one at least."""
+    lengths = {label: len(together) for label, together in firing.events.items()}
+    while True:
+        left_out = {
+            label: firing.left_out.get(label, 0) + len(firing.events[label]) - length
+            for label, length in lengths.items()
+            if firing.left_out.get(label, 0) or length < len(firing.events[label])
+        }
+        shortened = msgspec.structs.replace(
+            firing,
+            events={label: firing.events[label][:length] for label, length in lengths.items()},
+            origins={label: firing.origins[label][:length] for label, length in lengths.items()},
+            left_out=left_out,
+        )
+        longest = max(lengths.values(), default=1)
+        if longest <= 1 or _size(msgspec.to_builtins(shortened)) <= most:
+            return shortened
+        lengths = {label: min(length, max(1, longest * 7 // 8)) for label, length in lengths.items()}
 
 
 def _size(value: object) -> int:

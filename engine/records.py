@@ -179,7 +179,8 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
 
     `events`: per label the events that took part, in the CloudEvents JSON format, and `origins` their
     coordinates `{"topic", "partition", "offset"}` in the same order. `missing`: labels of what was not there.
-    `timer_ms`: the due time that brought it. `incomplete`: that time passed without a cut.
+    `left_out`: by label, how many events there was no room for. `timer_ms`: the due time that brought it.
+    `incomplete`: that time passed without a cut.
     """
 
     id: str
@@ -189,6 +190,7 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
     events: dict[str, list[dict[str, Any]]]
     origins: dict[str, list[dict[str, Any]]]
     missing: list[str] = []
+    left_out: dict[str, int] = {}
     timer_ms: int | None = None
     incomplete: bool = False
 

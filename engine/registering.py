@@ -80,6 +80,10 @@ class Registering:
             else:
                 return key.decode()
 
+    def remove(self, key: str) -> None:
+        """Null a registration. One that is not removed is, a day later, as nothing leases it any more."""
+        self._produce(key.encode(), None)
+
     def serve(self) -> None:
         """Tell what became of registrations that were sent."""
         self._producer.poll(0)
@@ -110,7 +114,7 @@ class Registering:
                 incarnations=part,
                 host=socket.gethostname(),
             )
-            if not self._produce(number, encode_json(lease)):
+            if not self._produce(self._lease_key(number), encode_json(lease)):
                 return
             self._leases = max(self._leases, number + 1)
         if self._end_leases(len(parts)):
@@ -124,19 +128,21 @@ class Registering:
     def _end_leases(self, first: int) -> bool:
         """Remove the records from number `first` on; False when that is to be tried again."""
         while self._leases > first:
-            if not self._produce(self._leases - 1, None):
+            if not self._produce(self._lease_key(self._leases - 1), None):
                 return False
             self._leases -= 1
         return True
 
-    def _produce(self, number: int, value: bytes | None) -> bool:
-        """A record whose loss costs nothing: it is written again."""
+    def _lease_key(self, number: int) -> bytes:
+        return f"lease/{self._process}/{number}".encode()
+
+    def _produce(self, key: bytes, value: bytes | None) -> bool:
+        """A record whose loss costs nothing: a lease is written again."""
         from confluent_kafka import KafkaException
 
-        key = f"lease/{self._process}/{number}".encode()
         try:
             self._producer.produce(self._topic, value, key, partition=0)
         except (BufferError, KafkaException) as e:
-            log.warning("A lease could not be written, which is tried again: %s", e)
+            log.warning("%s could not be written to the registry: %s", key.decode(), e)
             return False
         return True

@@ -11,10 +11,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 
 from .config import BusConfig
-from .errors import UnreachableError
+from .errors import EngineError, UnreachableError
+from .kafka.admin import Admin
 from .kafka.bus import KafkaBus
+from .kafka.clients import ClientErrors
 from .kafka.topics import check, check_settings
 from .log import log
 from .metrics import Publisher, Sink
@@ -37,10 +40,17 @@ _lock = threading.Lock()
 class Runtime:
     """An engine and the waits of one bus in this process. Use `Runtime.of`.
 
-    sink: where metrics go. with_waits: False for an engine alone.
+    sink: where metrics go. with_waits: False for an engine alone; with_engine: False for waits alone.
     """
 
-    def __init__(self, config: BusConfig, sink: Sink | None = None, *, with_waits: bool = True) -> None:
+    def __init__(
+        self,
+        config: BusConfig,
+        sink: Sink | None = None,
+        *,
+        with_waits: bool = True,
+        with_engine: bool = True,
+    ) -> None:
         self.config = config
         self.board = NoticeBoard()
         self.waits = Waits(config, self.board)
@@ -49,7 +59,9 @@ class Runtime:
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._read_again_at = 0.0
-        self._parts = [Part(ENGINE, "interlock-engine", self._run_engine, config, self.board)]
+        self._parts = []
+        if with_engine:
+            self._parts.append(Part(ENGINE, "interlock-engine", self._run_engine, config, self.board))
         if with_waits:
             self._parts.append(Part(WAITS, "interlock-waits", self._run_waits, config, self.board))
         helpers: dict[str, Callable[[threading.Event], None]] = {"watchdog": Watchdog(self._parts).run}
@@ -61,17 +73,17 @@ class Runtime:
         ]
 
     @classmethod
-    def of(cls, config: BusConfig, sink: Sink | None = None) -> Runtime:
+    def of(cls, config: BusConfig, sink: Sink | None = None, *, with_engine: bool = True) -> Runtime:
         """The runtime of this bus and connection in this process, started if need be. Returns at once.
 
         A connection that reads otherwise than before gives it new clients: open waits go on with them.
-        sink: where metrics go, of the call that starts it.
+        sink, with_engine: of the call that starts it; where metrics go, and False for waits alone.
         """
         key = (os.getpid(), config.name, config.deployment, config.connection)
         with _lock:
             runtime = _runtimes.get(key)
             if runtime is None:
-                runtime = _runtimes[key] = cls(config, sink)
+                runtime = _runtimes[key] = cls(config, sink, with_engine=with_engine)
                 runtime.start()
                 atexit.register(runtime.stop)
         runtime.use(config)
@@ -126,6 +138,15 @@ class Runtime:
             "restarts": sum(part.failures for part in self._parts),
             "watchdog_restarts": sum(part.replaced for part in self._parts),
         }
+
+
+def has_engine(config: BusConfig) -> bool:
+    """Whether an engine works on the bus; False also while the cluster does not answer."""
+    try:
+        with closing(Admin(config, ClientErrors())) as admin:
+            return bool(admin.members())
+    except EngineError:
+        return False
 
 
 def run_engine(

@@ -43,17 +43,20 @@ class Delivery(NamedTuple):
 
 
 Deliver: TypeAlias = Callable[[Delivery | Notice], None]
+Serves: TypeAlias = Callable[[ActionRecord], bool]
 
 
 @dataclass(eq=False)
 class Wait:
     """One open wait; `deliver` is called in the waits' thread and must not block.
 
-    `looked`: a firing that was there when the wait was opened has been delivered.
+    `serves`: whether the firing of another incarnation will do as well; asked once. `looked`: a firing that
+    was there when the wait was opened has been delivered.
     """
 
     registration: Registration
     deliver: Deliver
+    serves: Serves | None = None
     looked: bool = False
     registered_at: float | None = None  # or seen in the registry
     misses: int = 0
@@ -85,17 +88,19 @@ class Waits:
         self._errors = ClientErrors()
         self._lock = threading.Lock()
         self._opened: deque[Wait] = deque()
+        self._withdrawn: deque[Wait] = deque()
         self._waits: dict[str, list[Wait]] = {}  # by incarnation
         self._followed = _Followed()
         self.delivered = 0  # firings that were given to their waits
         self._process = f"{config.deployment}-{uuid.uuid4().hex[:12]}"
 
-    def open(self, registration: Registration, deliver: Deliver) -> Wait:
+    def open(self, registration: Registration, deliver: Deliver, serves: Serves | None = None) -> Wait:
         """Register, unless that is done already, and deliver the firing once it is there.
 
-        A firing that was there before is delivered at once: whoever waits again gets the same one.
+        A firing that was there before is delivered at once: whoever waits again gets the same one. serves:
+        whether that of another incarnation of the subscription will do as well.
         """
-        wait = Wait(registration, deliver)
+        wait = Wait(registration, deliver, serves)
         with self._lock:
             self._waits.setdefault(registration.incarnation, []).append(wait)
             self._opened.append(wait)
@@ -111,6 +116,12 @@ class Waits:
                 together.remove(wait)
             if not together:
                 self._waits.pop(wait.registration.incarnation, None)
+
+    def withdraw(self, wait: Wait) -> None:
+        """Close, and remove the registration: nobody is to wait on it any more. Done in the next passes."""
+        self.close(wait)
+        with self._lock:
+            self._withdrawn.append(wait)
 
     def registration_keys(self, wait: Wait) -> tuple[str, ...]:
         """The registry keys to null so that nothing is registered for this wait's subscription any more."""
@@ -153,6 +164,7 @@ class Waits:
                     self._follow(item)
                 if not followed.unread:
                     self._serve_opened(registering)
+                    self._serve_withdrawn(registering)
                     self.dispatching.serve(self._followed.registry, registering, self._config, errors)
                     well()
                 registering.serve()
@@ -192,8 +204,8 @@ class Waits:
             self._opened.clear()
         for wait in opened:
             registration = wait.registration
-            place = self._followed.actions.find(registration.subscription, registration.incarnation)
-            if place is not None:
+            place = self._followed.actions.newest(registration.subscription)
+            if place is not None and (wait.serves or place.incarnation == registration.incarnation):
                 fired.setdefault(place, []).append(wait)
                 continue
             wait.registered_at = time.monotonic()
@@ -215,8 +227,36 @@ class Waits:
                         self._followed.actions.forget(wait.registration.subscription, place)
                     self._opened.append(wait)
                     continue
+                if place.incarnation != wait.registration.incarnation and not self._serves(wait, value):
+                    wait.serves = None
+                    self._opened.append(wait)
+                    continue
                 self._deliver(wait, value)
                 wait.looked = True
+
+    @staticmethod
+    def _serves(wait: Wait, value: bytes) -> bool:
+        """Whether the wait takes this firing of another incarnation."""
+        try:
+            action = decode_json(ActionRecord, value, f"The firing of {wait.registration.subscription!r}")
+        except RecordError as e:
+            log.error("%s", e)
+            return False
+        return wait.serves is not None and wait.serves(action)
+
+    def _serve_withdrawn(self, registering: Registering) -> None:
+        """Remove the registrations of the waits that were withdrawn since the last pass.
+
+        Only those of their own incarnation: a task that was cleared may have registered another by now.
+        """
+        with self._lock:
+            withdrawn = [w for w in self._withdrawn if w.registration.incarnation not in self._waits]
+            self._withdrawn.clear()
+        for wait in withdrawn:
+            own = f"{wait.registration.incarnation}:"
+            for key in self.registration_keys(wait):
+                if key.startswith(own):
+                    registering.remove(key)
 
     def _register(self, wait: Wait, registering: Registering) -> None:
         key = registering.register(

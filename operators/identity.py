@@ -20,19 +20,24 @@ def task_identity(context: Context, deployment: str) -> str:
     return "/".join(parts)
 
 
+def generation(context: Context) -> int:
+    """How many tries were over when the task was cleared last; 0 where it never was. Retries share it.
+
+    Airflow counts tries on when a task is cleared and raises `max_tries` with them, so it is max_tries less
+    the task's retries.
+    """
+    ti = context["ti"]
+    return max(0, (ti.max_tries or 0) - (ti.task.retries or 0))
+
+
 def event_source(context: Context, deployment: str) -> str:
     """The CloudEvents source of a task: a URI reference, `/deployment/dag/task`."""
     ti = context["ti"]
     return "/" + "/".join(quote(part, safe="") for part in (deployment, ti.dag_id, ti.task_id))
 
 
-def event_id(context: Context, deployment: str, ordinal: int = 0) -> str:
-    """The id of the event a task emits: the same when the task is retried, another one when it is cleared.
-
-    Airflow counts tries on when a task is cleared and raises `max_tries` with them, so that max_tries less
-    the task's retries is the number of tries that were over at the last clear.
-    """
+def event_id(context: Context, deployment: str, ordinal: int | str = 0) -> str:
+    """The id of the event a task emits: the same when the task is retried, another one when it is cleared."""
     ti = context["ti"]
-    cleared_after = max(0, (ti.max_tries or 0) - (ti.task.retries or 0))
-    parts = [deployment, ti.dag_id, ti.run_id, ti.task_id, ti.map_index, cleared_after, ordinal]
+    parts = [deployment, ti.dag_id, ti.run_id, ti.task_id, ti.map_index, generation(context), ordinal]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, get_args
 
+import msgspec
 from airflow.sdk import BaseHook, BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 
 from ..conditions import Condition, ConditionError, canonical_key, from_json
+from ..conditions.fail_on import is_failure, with_fail_on
 from ..engine.acknowledge import acknowledge, remove_registration
 from ..engine.errors import EngineError
 from ..engine.records import ActionRecord, Firing
 from ..triggers.event import EventTrigger
 from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
-from .identity import task_identity
+from .identity import generation, task_identity
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -26,12 +29,18 @@ if TYPE_CHECKING:
 
 OnExpired: TypeAlias = Literal["fail", "skip", "succeed"]
 
+OUTPUT_VERSION: Final = 1
+STATE_KEY: Final = "interlock.wait"  # in Airflow's task state store (ADR 17)
+STATE_KEPT: Final = timedelta(days=30)  # beside the timeout
+
 
 class EventSensor(BaseSensorOperator):
     """Waits, deferred, until `condition` is met, and returns the firing.
 
-    condition: see docs/conditions.md. One that makes no sense is an error when the DAG file is parsed, and
-        Times that run from the registration (`expires(after=)`) begin when the wait is registered.
+    condition: see docs/conditions.md. One that makes no sense is an error when the DAG file is parsed. Times
+        that run from the registration (`expires(after=)`) begin when the wait is registered.
+    fail_on: a condition that ends the wait as failed, without a retry, when it is met first. After the task
+        was cleared it counts later events only.
     key: where matchers have `by`: the value that their events must have, e.g. `"{{ ds }}"`. Templated.
         A list for a composite key; another task's output does as well. Compared in its canonical form.
         Without it, the first value for which the condition is met counts.
@@ -41,11 +50,12 @@ class EventSensor(BaseSensorOperator):
     on_expired: what the task does when the condition's own time (`expires()`) is up and it was not met:
         "fail" (default; it is not retried, for a retry would find the same firing), "skip", or "succeed",
         which returns the firing with the outcome `expired` and what was missing.
-    timeout: as of any sensor, counted from the start of each try; then the task fails, or is skipped with
-        `soft_fail`.
+    timeout: as of any sensor, all tries together; a clear begins anew. Then the task fails without a retry,
+        or is skipped with `soft_fail`.
 
-    Returns (as XCom, at most 48 KiB) `{"firing_id", "outcome", "key", "fired_at", "events": {label:
-    [CloudEvent JSON]}, "missing": []}`; data of events that do not fit are replaced by a `dataref`.
+    Returns (as XCom, at most 48 KiB) `{"version", "firing_id", "outcome", "key", "fired_at", "events":
+    {label: [CloudEvent JSON]}, "missing": []}`; data of events that do not fit are replaced by a `dataref`, which
+    `interlock.fetch` reads.
 
     A broker that cannot be reached, or a topic that is missing, does not fail the task: its log says what
     is wrong, and the wait goes on. Each firing resumes its task once.
@@ -58,6 +68,7 @@ class EventSensor(BaseSensorOperator):
         self,
         *,
         condition: Condition,
+        fail_on: Condition | None = None,
         key: Any = None,
         since: datetime | None = None,
         kafka_conn_id: str = DEFAULT_CONNECTION,
@@ -74,17 +85,20 @@ class EventSensor(BaseSensorOperator):
                 "with Condition.parse() from a text, or Condition.from_json() from JSON; got "
                 f"{type(condition).__name__}."
             )
+        if fail_on is not None and not isinstance(fail_on, Condition):
+            raise ConditionError(f"{who}: fail_on must be a condition too; got {type(fail_on).__name__}.")
+        whole = with_fail_on(condition, fail_on)
         # A condition travels to the engine as JSON: what would not come back equal is an error here.
-        if from_json(condition.to_json()) != condition:
+        if from_json(whole.to_json()) != whole:
             raise ConditionError(
                 f"{who}: the condition does not survive being written as JSON. "
                 "Build it with the names of interlock.conditions only."
             )
         if isinstance(key, (str, list, tuple)) and not key:
             raise ConditionError(f"{who}: key is empty; give one, or leave it out.")
-        condition.check_key(key is not None)
+        whole.check_key(key is not None)
         if isinstance(key, (str, list, tuple)):  # anything else is rendered first, such as an XComArg
-            _check_key_parts(who, condition, key)
+            _check_key_parts(who, whole, key)
         if on_expired not in get_args(OnExpired):
             choices = ", ".join(map(repr, get_args(OnExpired)))
             raise ValueError(f"{who}: on_expired is {on_expired!r}; give one of {choices}.")
@@ -101,6 +115,7 @@ class EventSensor(BaseSensorOperator):
         if since is not None and since.tzinfo is None:
             raise ValueError(f"{who}: since={since} has no time zone; give one.")
         self.condition = condition
+        self.fail_on = fail_on
         self.key = key
         self._key_given = key is not None
         self.since = since
@@ -115,55 +130,61 @@ class EventSensor(BaseSensorOperator):
                 f"EventSensor {self.task_id!r}: the key was rendered to None; without one, events of any key "
                 "would count."
             )
-        key: str | None = None
+        whole = with_fail_on(self.condition, self.fail_on)
         if self.key is not None:
-            _check_key_parts(f"EventSensor {self.task_id!r}", self.condition, self.key)
-            key = canonical_key(self.key)
+            _check_key_parts(f"EventSensor {self.task_id!r}", whole, self.key)
+        key = self._canonical_key()
         since = self._since(context)
         subscription = task_identity(context, config.deployment)
         now = datetime.now(UTC)
+        timeout_at = self._began(context, now) + timedelta(seconds=self.timeout)
         trigger = EventTrigger(
             subscription=subscription,
-            condition=self.condition.to_json(),
+            condition=whole.to_json(),
             key=key,
             since_ms=int(since.timestamp() * 1000),
             kafka_conn_id=self.kafka_conn_id,
             bus=config.name,
             deployment=config.deployment,
-            timeout_at=(now + timedelta(seconds=self.timeout)).isoformat(),
+            timeout_at=timeout_at.isoformat(),
             resume_not_before=(now + resume_floor()).isoformat(),
+            generation=generation(context),
         )
         self.log.info(
-            "Waiting for %s%s, events since %s. Subscription %s on %s.",
-            self.condition,
+            "Waiting for %s%s, events since %s, until %s. Subscription %s on %s.",
+            whole,
             "" if key is None else f" with key {key!r}",
             since.isoformat(timespec="seconds"),
+            timeout_at.isoformat(timespec="seconds"),
             subscription,
             config.describe(),
         )
-        # No timeout for Airflow's own clock: the trigger keeps the time, and removes what it registered.
+        # No timeout for Airflow's own clock: the trigger keeps the time, and the task removes what it
+        # registered.
         self.defer(trigger=trigger, method_name="execute_complete")
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Resumed: acknowledge the firing and return it. AirflowSensorTimeout when the time is over."""
         payload = Payload.from_json(event)
         if payload.outcome == "timeout":
-            self._give_up(payload.registration_keys)
+            self._give_up(context, payload.registration_keys)
         action = payload.action_record()
         firing = action.firing
-        for label, events in firing.events.items():
-            for taking_part in events:
-                self.log.info(
-                    "%s: %s from %s, id %s",
-                    label,
-                    taking_part.get("type", "an event too large to be shown"),
-                    taking_part.get("source", taking_part.get("dataref")),
-                    taking_part.get("id"),
-                )
+        self.log.info("Firing %s of %s: %s.", firing.id, firing.fired_at, firing.outcome)
+        for label, taking_part in _told(firing.events):
+            self.log.info("%s: %s", label, taking_part)
+        for label, number in firing.left_out.items():
+            self.log.warning("%s: %d more, for which the firing has no room", label, number)
         self._acknowledge(action, payload.registration_keys)
         if firing.outcome == "expired":
-            self._expired(firing)
-        return {
+            firing = _without_fail_on(firing)
+            self._expired(firing, context)
+        elif is_failure(firing.events):
+            text = "fail_on was met, by " + "; ".join(text for _, text in _told(firing.events)) + "."
+            self.log.error("%s Clear the task to wait anew; then these count no more.", text)
+            raise AirflowFailException(text)
+        output = {
+            "version": OUTPUT_VERSION,
             "firing_id": firing.id,
             "outcome": firing.outcome,
             "key": firing.key,
@@ -171,6 +192,7 @@ class EventSensor(BaseSensorOperator):
             "events": firing.events,
             "missing": firing.missing,
         }
+        return {**output, "left_out": firing.left_out} if firing.left_out else output
 
     def _since(self, context: Context) -> datetime:
         if self.since is not None:
@@ -181,6 +203,23 @@ class EventSensor(BaseSensorOperator):
             return run_after
         # Manual and asset-triggered runs have no logical date in Airflow 3.
         return min(run.logical_date or run_after, run_after) - settings().lookback
+
+    def _canonical_key(self) -> str | None:
+        return None if self.key is None else canonical_key(self.key)
+
+    def _began(self, context: Context, now: datetime) -> datetime:
+        """When the wait began: in this try, or in one before it that no clear came after (ADR 17)."""
+        own = generation(context)
+        try:
+            store = context["task_state_store"]
+            found = store.get(STATE_KEY)
+            if isinstance(found, dict) and found.get("generation") == own:
+                return datetime.fromisoformat(str(found["began"]))
+            kept = timedelta(seconds=self.timeout) + STATE_KEPT
+            store.set(STATE_KEY, {"generation": own, "began": now.isoformat()}, retention=kept)
+        except Exception as e:  # noqa: BLE001  # a store that fails must fail no wait
+            self.log.warning("The timeout counts from this try: the task state store fails: %s", e)
+        return now
 
     def _config(self) -> BusConfig:
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
@@ -199,25 +238,61 @@ class EventSensor(BaseSensorOperator):
             return
         stats.incr("interlock.acknowledged", tags={"bus": config.name, "deployment": config.deployment})
 
-    def _expired(self, firing: Firing) -> None:
+    def _expired(self, firing: Firing, context: Context) -> None:
         """The condition's time was up: raise what `on_expired` says."""
         missing = ", ".join(firing.missing) or "nothing by name"
         text = f"{self.condition} expired; missing: {missing}."
         if firing.incomplete:
             text += " Not all events of before could be judged by then; the engine's log says which."
-        if self.on_expired == "succeed":
-            self.log.warning("%s", text)
-        elif self.on_expired == "skip" or self.soft_fail:
+        self.log.warning("%s", text)
+        self._tell_why(context, firing.timer_ms)
+        if self.on_expired == "skip" or (self.on_expired == "fail" and self.soft_fail):
             raise AirflowSkipException(text)
-        else:
+        if self.on_expired == "fail":
             raise AirflowFailException(text)
 
-    def _give_up(self, registration_keys: tuple[str, ...]) -> NoReturn:
+    def _give_up(self, context: Context, registration_keys: tuple[str, ...]) -> NoReturn:
+        self.log.warning("%s was not met within %.0f s.", self.condition, self.timeout)
+        self._tell_why(context)
         try:
             remove_registration(self._config(), registration_keys)
         except EngineError as e:
             self.log.warning("The registration stays, and may still fire unheard: %s", e)
         raise AirflowSensorTimeout(f"{self.condition} was not met within {self.timeout:.0f} s.")
+
+    def _tell_why(self, context: Context, until_ms: int | None = None) -> None:
+        """Log what was missing and what nearly matched. Whatever that meets changes nothing else."""
+        from ..engine.hindsight import hindsight
+
+        if self._key_given is False and self.condition.keyed:
+            return  # each key has a state of its own
+        since_ms = int(self._since(context).timestamp() * 1000)
+        until_ms = until_ms or int(time.time() * 1000)
+        try:
+            told = hindsight(self._config(), self.condition, self._canonical_key(), since_ms, until_ms)
+        except Exception as e:  # noqa: BLE001
+            self.log.warning("What nearly matched cannot be told: %s", e)
+        else:
+            self.log.info("%s", told)
+
+
+def _told(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
+    """Label and identity of each event."""
+    return [(label, _identity(each)) for label, together in events.items() for each in together]
+
+
+def _identity(form: Mapping[str, Any]) -> str:
+    kind, source = form.get("type", "an event too large to be shown"), form.get("source", form.get("dataref"))
+    return f"{kind} from {source}, id {form.get('id')}"
+
+
+def _without_fail_on(firing: Firing) -> Firing:
+    """An expiry without the parts of `fail_on`: what was there of them, and that the others were missing."""
+    return msgspec.structs.replace(
+        firing,
+        events={label: events for label, events in firing.events.items() if not is_failure([label])},
+        missing=[label for label in firing.missing if not is_failure([label])],
+    )
 
 
 def _check_key_parts(who: str, condition: Condition, key: object) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from airflow.sdk import BaseHook
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from ..conditions import from_json
+from ..conditions.fail_on import failure_matchers, is_failure
 from ..engine.config import BusConfig
 from ..engine.errors import ConfigError
 from .payload import Payload
@@ -19,7 +20,9 @@ from .settings import bus_config
 from .stats import airflow_stats
 
 if TYPE_CHECKING:
+    from ..conditions import Condition
     from ..engine.notices import Notice
+    from ..engine.records import ActionRecord, Registration
     from ..engine.runtime import Runtime
     from ..engine.waits import Delivery, Wait
 
@@ -33,9 +36,11 @@ class EventTrigger(BaseTrigger):
     Thin: it opens a wait in the process's runtime and sleeps. It never fails because Kafka cannot be
     reached; it writes what is wrong to the task's log, once per change, and goes on waiting.
 
-    subscription: names the waiting task instance. condition: `Condition.to_json()`. key: the correlation
-    key, if one is given. since_ms: events count from this record timestamp on. timeout_at and
-    resume_not_before: ISO 8601; a firing that is there earlier is kept until then (ADR 6).
+    subscription: names the waiting task instance. condition: `Condition.to_json()`, with `fail_on` in it.
+    key: the correlation key, if one is given. since_ms: events count from this record timestamp on.
+    generation: how many tries were over when the task was cleared last, 0 where it never was (ADR 16).
+    timeout_at and resume_not_before: ISO 8601; a firing that is there earlier than the latter is kept until
+    then (ADR 6).
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class EventTrigger(BaseTrigger):
         deployment: str,
         timeout_at: str | None = None,
         resume_not_before: str | None = None,
+        generation: int = 0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.subscription = subscription
@@ -60,6 +66,8 @@ class EventTrigger(BaseTrigger):
         self.deployment = deployment
         self.timeout_at = timeout_at
         self.resume_not_before = resume_not_before
+        self.generation = generation
+        self._open: tuple[Runtime, Wait] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return (
@@ -74,17 +82,16 @@ class EventTrigger(BaseTrigger):
                 "deployment": self.deployment,
                 "timeout_at": self.timeout_at,
                 "resume_not_before": self.resume_not_before,
+                "generation": self.generation,
             },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         # With all they import: not when a DAG file is parsed.
-        from ..engine.records import Registration
-        from ..engine.runtime import Runtime
         from ..engine.waits import Delivery
 
-        runtime = Runtime.of(await self._bus_config(), airflow_stats())
-        registration = Registration.of(self.subscription, from_json(self.condition), self.key, self.since_ms)
+        runtime = await self._runtime()
+        condition = from_json(self.condition)
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[Delivery | Notice] = asyncio.Queue()
 
@@ -92,7 +99,8 @@ class EventTrigger(BaseTrigger):
             loop.call_soon_threadsafe(arrived.put_nowait, item)
 
         look_until = loop.time() + LOOK_S
-        wait = runtime.waits.open(registration, deliver)
+        wait = runtime.waits.open(self._registration(condition), deliver, self._serves(condition))
+        self._open = runtime, wait
         trouble: asyncio.Task[None] | None = None
         try:
             while True:
@@ -120,6 +128,53 @@ class EventTrigger(BaseTrigger):
             if trouble is not None:
                 trouble.cancel()
             runtime.waits.close(wait)
+
+    async def on_kill(self) -> None:
+        """The task was marked, cleared or deleted by a user: nobody waits any more.
+
+        Airflow also asks for this when it has given the trigger to another triggerer meanwhile; the wait
+        there registers again within a minute, and finds its events again.
+        """
+        if self._open is not None:
+            runtime, wait = self._open
+            runtime.waits.withdraw(wait)
+
+    async def _runtime(self) -> Runtime:
+        from ..engine.runtime import Runtime, has_engine
+
+        config = await self._bus_config()
+        if self.task_instance is not None:
+            return Runtime.of(config, airflow_stats())
+        # In `dag.test()`, a process that may stand at a breakpoint: with others about it takes no partition.
+        elsewhere = await asyncio.to_thread(has_engine, config)
+        return Runtime.of(config, airflow_stats(), with_engine=not elsewhere)
+
+    def _registration(self, condition: Condition, generation: int | None = None) -> Registration:
+        from ..engine.records import Registration
+
+        generation = self.generation if generation is None else generation
+        fresh = failure_matchers(condition) if generation else ()
+        return Registration.of(
+            self.subscription, condition, self.key, self.since_ms, generation=generation, fresh=fresh
+        )
+
+    def _serves(self, condition: Condition) -> Callable[[ActionRecord], bool] | None:
+        """Whether a task that was cleared takes the firing that it had before: one that was met."""
+        if not self.generation:
+            return None
+
+        def serves(action: ActionRecord) -> bool:
+            firing = action.firing
+            return (
+                firing.outcome == "met"
+                and not is_failure(firing.events)
+                and any(
+                    self._registration(condition, generation).incarnation == action.incarnation
+                    for generation in range(self.generation)
+                )
+            )
+
+        return serves
 
     async def _next(
         self, arrived: asyncio.Queue[Delivery | Notice], wait: Wait, look_until: float

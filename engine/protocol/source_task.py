@@ -147,15 +147,20 @@ class SourceTask:
         timestamp_ms, applied, scans = record.timestamp_ms, self.applied, self.scans
         for hit in hits:
             registered = hit.handle
-            place = registered.offset
-            if registered.registration.since_ms > timestamp_ms:
+            place, matchers = registered.offset, hit.matchers
+            registration = registered.registration
+            if registration.since_ms > timestamp_ms:
                 continue
+            if registration.fresh and timestamp_ms < registered.timestamp_ms:
+                matchers = tuple(number for number in matchers if number not in registration.fresh)
+                if not matchers:
+                    continue
             if groups is None:
                 if place >= applied or (scans.groups and scans.covers(place)):
                     continue
             elif not any(group.covers(place) for group in groups):
                 continue
-            targets.append((registered, Target(place, registered.incarnation, hit.matchers, hit.key)))
+            targets.append((registered, Target(place, registered.incarnation, matchers, hit.key)))
         return targets
 
     def _set_aside(self, record: Record, error: Exception, outputs: Outputs, now_ms: int) -> None:

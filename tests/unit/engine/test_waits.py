@@ -238,6 +238,71 @@ def test_a_firing_of_another_incarnation_is_nobodys(stage: Stage) -> None:
     assert heard == []
 
 
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_firing_of_another_incarnation_is_delivered_where_it_serves_and_else_the_wait_is_registered(
+    stage: Stage, serves: bool
+) -> None:
+    other = Registration.of("w", event("x"), None, 0, generation=1)
+    asked: list[Any] = []
+    heard: list[Any] = []
+
+    def will_do(action: ActionRecord) -> bool:
+        asked.append(action.incarnation)
+        return serves
+
+    stage.waits.open(other, heard.append, will_do)
+    stage.run([action(W), *ENDS], [], [])
+    assert asked == [W.incarnation]
+    assert [d.action.incarnation for d in heard] == ([W.incarnation] if serves else [])
+    registered = [decode_json(Registration, value, "x").incarnation for _, value in stage.produced]
+    assert registered == ([] if serves else [other.incarnation])
+
+
+def test_a_firing_that_cannot_be_read_serves_nobody(stage: Stage) -> None:
+    other = Registration.of("w", event("x"), None, 0, generation=1)
+    stage.waits.open(other, pytest.fail, lambda _: True)
+    unreadable = action(W)._replace(value=b'{"incarnation": "i"}')
+    stage.run([unreadable, *ENDS], [], [])
+    assert len(stage.produced) == 1
+
+
+def test_a_withdrawn_wait_takes_its_own_registration_back_and_no_later_one(stage: Stage) -> None:
+    later = Registration.of("w", event("x"), None, 0, generation=1)
+    wait, _ = stage.open(W)
+
+    def withdraws() -> list[Any]:
+        stage.waits.open(later, lambda _: None)
+        stage.waits.withdraw(wait)
+        return [stage.registered()]
+
+    stage.run(ENDS, withdraws, [])
+    own = stage.produced[0][0]
+    assert [(key, value) for key, value in stage.leases if not key.startswith(b"lease/")] == [(own, None)]
+
+
+def test_a_wait_that_is_opened_again_is_not_withdrawn(stage: Stage) -> None:
+    wait, _ = stage.open(W)
+
+    def again() -> list[Any]:
+        stage.open(W)
+        stage.waits.withdraw(wait)
+        return [stage.registered()]
+
+    stage.run(ENDS, again, [])
+    assert [key for key, _ in stage.leases if not key.startswith(b"lease/")] == []
+
+
+def test_hundreds_of_waits_are_registered_in_one_pass(stage: Stage) -> None:
+    def opens() -> list[Any]:
+        for number in range(500):
+            stage.open(Registration.of(f"w/{number}", event("x"), None, 0))
+        return []
+
+    counts: list[int] = []
+    stage.run(ENDS, opens, lambda: counts.append(len(stage.produced)) or [])
+    assert counts == [500]
+
+
 def test_a_wait_that_is_opened_later_is_served_as_well(stage: Stage) -> None:
     heard: list[Any] = []
 
@@ -285,8 +350,8 @@ def test_firings_older_than_their_topic_keeps_them_take_no_memory() -> None:
     actions = Actions()
     actions.follow(action(W)._replace(timestamp_ms=0))
     actions.follow(action(V, 1)._replace(timestamp_ms=KEPT_MS + 1))
-    assert actions.find("w", W.incarnation) is None
-    assert actions.find("v", V.incarnation) is not None
+    assert actions.newest("w") is None
+    assert actions.newest("v") is not None
 
 
 def test_a_firing_read_before_the_registry_waits_for_the_keys_it_must_null(stage: Stage) -> None:

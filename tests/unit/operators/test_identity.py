@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from interlock import Event
-from interlock.operators.identity import event_id, event_source, task_identity
+from interlock.operators.identity import event_id, event_source, generation, task_identity
 
 
 def context(
@@ -40,6 +40,13 @@ def test_a_task_instance_has_one_name_in_every_try_and_after_a_clear() -> None:
 def test_mapped_task_instances_have_names_of_their_own() -> None:
     assert task_identity(context(map_index=0), "airflow") == "airflow/dag/run/task/0"
     assert task_identity(context(map_index=None), "airflow") == "airflow/dag/run/task"
+
+
+def test_a_generation_is_the_number_of_tries_that_were_over_at_the_last_clear() -> None:
+    assert [generation(context(try_number=n, max_tries=3, retries=3)) for n in (1, 2)] == [0, 0]
+    assert [generation(context(try_number=n, max_tries=5, retries=3)) for n in (3, 4)] == [2, 2]
+    assert generation(context(max_tries=None, retries=None)) == 0
+    assert generation(context(max_tries=0, retries=3)) == 0  # the DAG has more of them by now
 
 
 def test_an_id_stays_in_a_retry() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
@@ -44,8 +45,26 @@ def sensor(condition: Any = SOLO, **arguments: Any) -> EventSensor:
 
 
 def context(logical_date: datetime | None = DAY, run_after: datetime = DAY + 24 * HOUR) -> Any:
-    ti = SimpleNamespace(dag_id="dag", run_id="run", task_id="wait", map_index=-1)
-    return {"ti": ti, "dag_run": SimpleNamespace(logical_date=logical_date, run_after=run_after)}
+    return {
+        "ti": SimpleNamespace(
+            dag_id="dag",
+            run_id="run",
+            task_id="wait",
+            map_index=-1,
+            max_tries=0,
+            task=SimpleNamespace(retries=0),
+        ),
+        "dag_run": SimpleNamespace(logical_date=logical_date, run_after=run_after),
+        "task_state_store": Store(),
+    }
+
+
+class Store(dict[str, Any]):
+    """Airflow's task state store: what one task instance keeps over its tries."""
+
+    def set(self, key: str, value: Any, *, retention: timedelta) -> None:
+        assert retention > timedelta(days=30)
+        self[key] = json.loads(json.dumps(value))
 
 
 def deferred(task: EventSensor, given: Any = None) -> dict[str, Any]:
@@ -222,9 +241,22 @@ def acknowledged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return calls
 
 
+@pytest.fixture(autouse=True)
+def asked_for_hindsight(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    calls: list[Any] = []
+
+    def hindsight(config: Any, *asked: Any) -> str:
+        calls.append(asked)
+        return "y: nothing"
+
+    monkeypatch.setattr("interlock.engine.hindsight.hindsight", hindsight)
+    return calls
+
+
 def test_a_firing_is_acknowledged_and_returned(acknowledged: list[Any]) -> None:
-    result = sensor().execute_complete({}, payload())
+    result = sensor().execute_complete(context(), payload())
     assert result == {
+        "version": 1,
         "firing_id": "f",
         "outcome": "met",
         "key": "d",
@@ -241,7 +273,7 @@ def test_an_acknowledged_firing_is_counted_by_the_metrics_of_the_worker(
 ) -> None:
     counted: list[Any] = []
     monkeypatch.setattr(stats, "incr", lambda name, *, tags: counted.append((name, tags)))
-    sensor().execute_complete({}, payload())
+    sensor().execute_complete(context(), payload())
     assert counted == [("interlock.acknowledged", {"bus": "interlock", "deployment": "airflow"})]
 
 
@@ -285,7 +317,7 @@ def test_an_on_expired_that_is_none_is_an_error() -> None:
 
 
 def test_an_event_reduced_to_its_reference_is_returned_as_well(acknowledged: list[Any]) -> None:
-    result = sensor().execute_complete({}, payload({"dataref": "kafka:t/0/1"}))
+    result = sensor().execute_complete(context(), payload({"dataref": "kafka:t/0/1"}))
     assert result["events"] == {"x": [{"dataref": "kafka:t/0/1"}]}
 
 
@@ -296,7 +328,7 @@ def test_a_broker_that_is_away_does_not_take_the_firing_back(monkeypatch: pytest
         raise UnreachableError("the broker is away")
 
     monkeypatch.setattr(module, "acknowledge", away)
-    assert sensor().execute_complete({}, payload())["firing_id"] == "f"
+    assert sensor().execute_complete(context(), payload())["firing_id"] == "f"
 
 
 @pytest.mark.parametrize(
@@ -320,5 +352,139 @@ def test_when_the_time_is_over_the_task_fails_or_is_skipped_and_its_registration
     task = sensor(timeout=7, soft_fail=soft_fail)
     over = Payload(outcome="timeout", registration_keys=("i:n",)).to_json()
     with pytest.raises(error, match=message):
-        task.resume_execution("execute_complete", {"event": over}, {})
+        task.resume_execution("execute_complete", {"event": over}, context())
     assert acknowledged == ([] if away else [(None, ("i:n",))])
+
+
+# -- fail_on
+
+FAILED = event("z", by="data.day", label="z")
+
+
+def failed_payload(label: str = "fail_on: z") -> dict[str, Any]:
+    firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={label: [FORM]}, origins={})
+    action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
+    return Payload.of_firing(action, ("i:n",)).to_json()
+
+
+def test_fail_on_is_registered_with_the_condition_under_its_expiry_and_key() -> None:
+    kwargs = deferred(sensor(PAIR.expires(after="2h"), fail_on=FAILED, key="d"))
+    registered = Condition.from_json(kwargs["condition"])
+    assert registered == (event("z", by="data.day", label="fail_on: z") | PAIR).expires(after="2h")
+    assert kwargs["key"] == "d"
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "message"),
+    [
+        ("z", "fail_on must be a condition"),
+        (FAILED.expires(after="1h"), "says something of a whole condition"),
+        (FAILED.ordered(), "says something of a whole condition"),
+        (~FAILED, "~ has no end here"),
+        (absent(FAILED, "1h", armed_by="subscription"), "has no place here"),
+        (event("z", by=("data.day", "subject")), "read keys of"),
+    ],
+    ids=str,
+)
+def test_a_fail_on_that_cannot_stand_beside_the_condition_is_an_error_of_the_dag_file(
+    fail_on: Any, message: str
+) -> None:
+    with pytest.raises(ConditionError, match=message):
+        sensor(PAIR, fail_on=fail_on, key="d")
+    with pytest.raises(ConditionError, match="'fail_on: x': labels with the prefix"):
+        sensor(event("x", label="fail_on: x"))
+
+
+def test_fail_on_with_a_key_of_its_own_needs_one_given() -> None:
+    with pytest.raises(ConditionError, match="no key to share"):
+        sensor(PAIR, fail_on=event("z"))
+    deferred(sensor(PAIR, fail_on=event("z"), key="d"))
+
+
+def test_a_wait_whose_fail_on_was_met_fails_without_a_retry_and_names_the_event(
+    acknowledged: list[Any],
+) -> None:
+    with pytest.raises(AirflowFailException, match="was met, by x from /s, id 1"):
+        sensor(PAIR, fail_on=FAILED, key="d").execute_complete(context(), failed_payload())
+    assert len(acknowledged) == 1
+
+
+def test_a_wait_whose_fail_on_was_met_is_skipped_with_soft_fail(acknowledged: list[Any]) -> None:
+    task = sensor(PAIR, fail_on=FAILED, key="d", soft_fail=True)
+    with pytest.raises(AirflowSkipException):
+        task.resume_execution("execute_complete", {"event": failed_payload()}, context())
+
+
+def test_a_firing_of_fail_on_fails_its_task_though_the_dag_has_none_any_more(acknowledged: list[Any]) -> None:
+    with pytest.raises(AirflowFailException):
+        sensor(PAIR, key="d").execute_complete(context(), failed_payload())
+
+
+def test_an_expiry_tells_nothing_of_fail_on(acknowledged: list[Any], asked_for_hindsight: list[Any]) -> None:
+    firing = Firing(
+        id="f",
+        outcome="expired",
+        key="d",
+        fired_at="t",
+        events={"x": [FORM], "fail_on: a": [FORM]},
+        origins={"x": [{}], "fail_on: a": [{}]},
+        missing=["fail_on: b", "y"],
+        timer_ms=7,
+    )
+    action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
+    given = Payload.of_firing(action, ()).to_json()
+    task = sensor(PAIR.expires(after="2h"), fail_on=FAILED, key="d", on_expired="succeed")
+    result = task.execute_complete(context(), given)
+    assert (list(result["events"]), result["missing"]) == (["x"], ["y"])
+    [(condition, key, since_ms, until_ms)] = asked_for_hindsight
+    assert (condition, key, until_ms) == (PAIR.expires(after="2h"), "d", 7)
+    assert since_ms == int((DAY - 24 * HOUR).timestamp() * 1000)
+
+
+def test_events_there_was_no_room_for_are_counted(acknowledged: list[Any]) -> None:
+    forms = [{**FORM, "id": str(n)} for n in range(1000)]
+    origins = [{"topic": "b-event", "partition": 3, "offset": n} for n in range(1000)]
+    firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={"x": forms}, origins={"x": origins})
+    action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
+    result = sensor().execute_complete(context(), Payload.of_firing(action, ()).to_json())
+    assert len(json.dumps(result)) <= 48 * 1024
+    assert len(result["events"]["x"]) + result["left_out"]["x"] == 1000
+    assert result["events"]["x"][0]["dataref"] == "kafka:b-event/3/0"
+
+
+# -- the time
+
+
+def timeout_of(task: EventSensor, given: Any) -> datetime:
+    return datetime.fromisoformat(deferred(task, given)["timeout_at"])
+
+
+def test_a_state_store_that_fails_lets_the_time_count_from_this_try() -> None:
+    given = context()
+    given["task_state_store"] = None
+    before = datetime.now(UTC)
+    assert timeout_of(sensor(timeout=60), given) >= before + timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_at_its_end_the_log_tells_what_was_missing_or_why_that_is_not_known(
+    acknowledged: list[Any], monkeypatch: pytest.MonkeyPatch, away: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def unreachable(*_: object) -> str:
+        raise UnreachableError("the broker is away")
+
+    if away:
+        monkeypatch.setattr("interlock.engine.hindsight.hindsight", unreachable)
+    said: list[str] = []
+    task = sensor(PAIR, key="d", timeout=7)
+    monkeypatch.setattr(
+        EventSensor,
+        "log",
+        SimpleNamespace(
+            info=lambda text, *args: said.append(text % args),
+            warning=lambda text, *args: said.append(text % args),
+        ),
+    )
+    with pytest.raises(AirflowSensorTimeout):
+        task.execute_complete(context(), Payload(outcome="timeout").to_json())
+    assert ("What nearly matched cannot be told: the broker is away" if away else "y: nothing") in said

@@ -7,14 +7,16 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 from airflow.sdk import Connection
 from interlock import event
+from interlock.conditions.fail_on import with_fail_on
 from interlock.engine.errors import ConfigError
 from interlock.engine.notices import Notice
-from interlock.engine.records import ActionRecord, Firing
+from interlock.engine.records import ActionRecord, Firing, Registration
 from interlock.engine.waits import Delivery, Wait
 from interlock.triggers import event as module
 from interlock.triggers.event import EventTrigger
@@ -38,7 +40,9 @@ def a_trigger(**changes: Any) -> EventTrigger:
         "deployment": "d",
         "timeout_at": None,
     }
-    return EventTrigger(**{**kwargs, **changes})
+    trigger = EventTrigger(**{**kwargs, **changes})
+    trigger._task_instance = SimpleNamespace()  # as a triggerer sets it, and dag.test() does not
+    return trigger
 
 
 def delivery(wait: Wait) -> Delivery:
@@ -61,13 +65,14 @@ class FakeWaits:
     def __init__(self) -> None:
         self.opened: list[Wait] = []
         self.closed: list[Wait] = []
+        self.withdrawn: list[Wait] = []
         self.then: Callable[[Wait], None] = lambda _: None
         self.threads: list[threading.Thread] = []
         self.look = True
         self.runtime: Any = None
 
-    def open(self, registration: Any, deliver: Any) -> Wait:
-        wait = Wait(registration, deliver)
+    def open(self, registration: Any, deliver: Any, serves: Any = None) -> Wait:
+        wait = Wait(registration, deliver, serves)
         self.opened.append(wait)
 
         def life() -> None:
@@ -82,6 +87,9 @@ class FakeWaits:
     def close(self, wait: Wait) -> None:
         self.closed.append(wait)
 
+    def withdraw(self, wait: Wait) -> None:
+        self.withdrawn.append(wait)
+
     def registration_keys(self, wait: Wait) -> tuple[str, ...]:
         return ("i:n", "i:m")
 
@@ -93,6 +101,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Any:
     class FakeRuntime:
         waits = made
         used: ClassVar[list[Any]] = []
+        engines: ClassVar[list[bool]] = []
 
         def use(self, config: Any) -> None:
             self.used.append(config)
@@ -101,8 +110,9 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Any:
             return True
 
         @classmethod
-        def of(cls, config: Any, sink: Any) -> FakeRuntime:
+        def of(cls, config: Any, sink: Any, *, with_engine: bool = True) -> FakeRuntime:
             assert (config.name, config.deployment) == ("b", "d")
+            cls.engines.append(with_engine)
             return cls()
 
     async def connection(conn_id: str) -> Connection:
@@ -130,7 +140,9 @@ def events_of(trigger: EventTrigger) -> list[dict[str, Any]]:
 
 
 def test_a_trigger_made_again_from_its_serial_form_is_the_same() -> None:
-    trigger = a_trigger(key="2026-11-20", timeout_at=in_seconds(9), resume_not_before=in_seconds(5))
+    trigger = a_trigger(
+        key="2026-11-20", timeout_at=in_seconds(9), resume_not_before=in_seconds(5), generation=2
+    )
     path, kwargs = trigger.serialize()
     assert path == f"{EventTrigger.__module__}.{EventTrigger.__qualname__}"
     assert EventTrigger(**kwargs).serialize() == (path, kwargs)
@@ -276,3 +288,84 @@ def test_a_delivery_after_the_end_of_its_loop_reaches_nobody_and_harms_only_itse
     [wait] = waits.opened
     with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError, match="closed"):
         wait.deliver(delivery(wait))  # which the waits' thread catches
+
+
+def test_a_wait_that_a_user_ended_takes_its_registration_back_and_one_that_moves_does_not(
+    waits: FakeWaits,
+) -> None:
+    async def cancelled(by_user: bool) -> None:
+        trigger = a_trigger()
+        opened = len(waits.opened)
+        run = asyncio.ensure_future(anext(trigger.run()))
+        while len(waits.opened) == opened:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        if by_user:
+            await trigger.on_kill()
+
+    asyncio.run(asyncio.wait_for(cancelled(False), 20))
+    assert waits.withdrawn == []
+    asyncio.run(asyncio.wait_for(cancelled(True), 20))
+    assert waits.withdrawn == waits.opened[1:]
+    asyncio.run(a_trigger().on_kill())  # killed before it ran: nothing to take back
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_under_dag_test_an_engine_is_started_only_where_none_runs(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    monkeypatch.setattr("interlock.engine.runtime.has_engine", lambda _: elsewhere)
+    waits.then = lambda wait: wait.deliver(delivery(wait))
+    trigger = a_trigger()
+    trigger._task_instance = None
+    events_of(trigger)
+    events_of(a_trigger())
+    assert waits.runtime.engines == [not elsewhere, True]
+
+
+# -- cleared
+
+WITH_FAILURE = with_fail_on(event("x"), event("failed"))
+
+
+def opened_in_generation(waits: FakeWaits, generation: int, since_ms: int = 17) -> Wait:
+    waits.then = lambda wait: wait.deliver(delivery(wait))
+    events_of(a_trigger(condition=WITH_FAILURE.to_json(), generation=generation, since_ms=since_ms))
+    return waits.opened[-1]
+
+
+def test_a_cleared_wait_is_another_incarnation_whose_fail_on_counts_no_event_of_before(
+    waits: FakeWaits,
+) -> None:
+    first, cleared, again = (opened_in_generation(waits, n).registration for n in (0, 2, 2))
+    assert first.incarnation == Registration.of(first.subscription, WITH_FAILURE, None, 17).incarnation
+    assert (first.fresh, cleared.fresh) == ((), (0,))
+    assert WITH_FAILURE.labels[0].startswith("fail_on: ")
+    assert first.incarnation != cleared.incarnation == again.incarnation
+    assert (first.subscription, first.since_ms) == (cleared.subscription, cleared.since_ms)
+
+
+def firing_of(registration: Registration, outcome: Any = "met", label: str = "x") -> ActionRecord:
+    firing = Firing(id="f", outcome=outcome, key=None, fired_at="t", events={label: [{}]}, origins={})
+    return ActionRecord(
+        subscription=registration.subscription,
+        incarnation=registration.incarnation,
+        state="acked",
+        firing=firing,
+    )
+
+
+def test_a_cleared_wait_takes_the_firing_it_had_where_that_was_met_and_no_other(waits: FakeWaits) -> None:
+    first = opened_in_generation(waits, 0)
+    assert first.serves is None
+    second = opened_in_generation(waits, 1).registration
+    serves = opened_in_generation(waits, 3).serves
+    assert serves is not None
+    for earlier in (first.registration, second):
+        assert serves(firing_of(earlier))
+        assert not serves(firing_of(earlier, "expired"))
+        assert not serves(firing_of(earlier, label="fail_on: failed"))
+    other = opened_in_generation(waits, 0, since_ms=18).registration
+    assert not serves(firing_of(other))

@@ -98,12 +98,18 @@ class World:
         return self.records[-1]
 
     def register(
-        self, name: str, event_type: str | Condition, since_ms: int, key: str | None = None, **fields: Any
+        self,
+        name: str,
+        event_type: str | Condition,
+        since_ms: int,
+        key: str | None = None,
+        at_ms: int = 0,
+        **fields: Any,
     ) -> Registration:
         condition = event(event_type) if isinstance(event_type, str) else event_type
         registration = Registration.of(name, condition, key, since_ms, **fields)
         record_key = RegistrationKey(registration.incarnation, "n").encode()
-        at = Record(SUBSCRIPTIONS, self.registry.position, 0, record_key, encode_json(registration), None)
+        at = Record(SUBSCRIPTIONS, self.registry.position, at_ms, record_key, encode_json(registration), None)
         for added in self.registry.apply(at).added:
             self.index.add(added, added.condition, key)
         return registration
@@ -197,6 +203,30 @@ def test_an_event_stamped_before_since_does_not_count_wherever_it_stands() -> No
     world.run()
     world.run()
     assert world.reached(w) == [0, 3]
+
+
+def test_a_fresh_matcher_counts_no_event_of_before_its_registration_and_the_others_do() -> None:
+    world = World()
+    for event_type, at_ms in (("a", 50), ("b", 60), ("a", 100), ("a", 99)):
+        world.append(event_type, at_ms)
+    world.run()
+    w = world.register("w", event("a") | event("b"), 10, at_ms=100, generation=1, fresh=(0,))
+    world.append("a", 101)
+    world.append("b", 99)
+    world.run()
+    world.run()
+    assert world.reached(w) == [1, 2, 4, 5]
+
+
+def test_an_event_that_meets_a_fresh_matcher_and_another_counts_for_the_other() -> None:
+    world = World()
+    condition = event("a", label="one") | event("a", label="two")
+    w = world.register("w", condition, 10, at_ms=100, generation=1, fresh=(0,))
+    world.append("a", 50)
+    world.append("a", 100)
+    world.run()
+    assert [[t.matchers for t in match.targets] for _, match in world.matches] == [[(1,)], [(0, 1)]]
+    assert world.reached(w) == [0, 1]
 
 
 def test_past_events_come_before_live_ones_and_each_once() -> None:

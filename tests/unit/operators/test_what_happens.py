@@ -1,0 +1,133 @@
+"""What happens to a wait: the rows of docs/waiting.md that need no Airflow to be seen. The others are in
+tests/integration/triggers."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, Connection
+from airflow.sdk.exceptions import TaskDeferred
+from interlock import event
+from interlock.conditions import Condition
+from interlock.operators import EventSensor
+from interlock.operators import wait as module
+from interlock.triggers.event import EventTrigger
+
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ORDERS = event("orders", by="data.day")
+
+
+@pytest.fixture(autouse=True)
+def _connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        module.BaseHook,
+        "get_connection",
+        lambda conn_id: Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}'),
+    )
+
+
+class Store(dict[str, Any]):
+    def set(self, key: str, value: Any, *, retention: timedelta) -> None:
+        self[key] = json.loads(json.dumps(value))
+
+
+class Instance:
+    """A task instance over its tries."""
+
+    def __init__(self, run: Any = None, map_index: int = -1, retries: int = 2) -> None:
+        self.store = Store()
+        self.run = run or SimpleNamespace(logical_date=DAY, run_after=DAY + 24 * HOUR)
+        self.ti = SimpleNamespace(
+            dag_id="dag",
+            run_id="run",
+            task_id="wait",
+            map_index=map_index,
+            try_number=1,
+            max_tries=retries,
+            task=SimpleNamespace(retries=retries),
+        )
+
+    def defers(self, task: EventSensor | None = None) -> EventTrigger:
+        task = task or EventSensor(task_id="wait", condition=ORDERS, key="d", timeout=60)
+        with pytest.raises(TaskDeferred) as raised:
+            task.execute({"ti": self.ti, "dag_run": self.run, "task_state_store": self.store})
+        trigger: EventTrigger = raised.value.trigger
+        return trigger
+
+    def retried(self) -> None:
+        self.ti.try_number += 1
+
+    def cleared(self) -> None:
+        """As Airflow does it: max_tries is what was tried so far and the task's retries."""
+        self.ti.max_tries = self.ti.try_number + self.ti.task.retries
+        self.ti.try_number += 1
+
+
+def registered(trigger: EventTrigger) -> Any:
+    return trigger._registration(Condition.from_json(trigger.condition))
+
+
+def test_retry_keeps_the_subscription_its_since_and_the_time_that_is_left() -> None:
+    instance = Instance()
+    first = instance.defers()
+    instance.retried()
+    again = instance.defers()
+    assert registered(again) == registered(first)
+    assert again.timeout_at == first.timeout_at
+    edited = instance.defers(EventSensor(task_id="wait", condition=event("other"), timeout=60))
+    assert edited.timeout_at == first.timeout_at
+
+
+def test_clear_after_firing_counts_the_time_anew_and_keeps_since() -> None:
+    """And finds the firing, if that was met: tests/unit/triggers/test_event.py, and with a real Airflow."""
+    instance = Instance()
+    first = instance.defers()
+    instance.retried()
+    instance.cleared()
+    cleared = instance.defers()
+    assert cleared.timeout_at is not None
+    assert first.timeout_at is not None
+    assert cleared.timeout_at > first.timeout_at
+    assert (cleared.subscription, cleared.since_ms) == (first.subscription, first.since_ms)
+    assert (first.generation, cleared.generation) == (0, 2)
+    instance.retried()
+    assert (instance.defers().timeout_at, instance.defers().generation) == (cleared.timeout_at, 2)
+
+
+def test_backfill_weeks_later_looks_back_from_the_logical_date() -> None:
+    run = SimpleNamespace(logical_date=DAY - timedelta(weeks=3), run_after=DAY)
+    expected = DAY - timedelta(weeks=3, hours=24)
+    assert Instance(run).defers().since_ms == int(expected.timestamp() * 1000)
+
+
+def test_manual_run_without_a_logical_date_looks_back_from_run_after() -> None:
+    run = SimpleNamespace(logical_date=None, run_after=DAY)
+    assert Instance(run).defers().since_ms == int((DAY - 24 * HOUR).timestamp() * 1000)
+
+
+def test_asset_triggered_run_takes_its_key_from_the_partition() -> None:
+    task = EventSensor(task_id="wait", condition=ORDERS, key="{{ dag_run.partition_key }}", dag=DAG("d"))
+    run = SimpleNamespace(logical_date=None, run_after=DAY, partition_key="20261120")
+    task.render_template_fields({"dag_run": run})
+    trigger = Instance(run).defers(task)
+    assert trigger.key == "2026-11-20"
+    assert trigger.since_ms == int((DAY - 24 * HOUR).timestamp() * 1000)
+
+
+def test_mapped_task_has_a_subscription_and_a_time_for_each_index() -> None:
+    one, two = Instance(map_index=0).defers(), Instance(map_index=1).defers()
+    assert one.subscription == "airflow/dag/run/wait/0"
+    assert two.subscription == "airflow/dag/run/wait/1"
+
+
+def test_two_deployments_on_one_bus_have_subscriptions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = registered(Instance().defers())
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__DEPLOYMENT", "other")
+    other = registered(Instance().defers())
+    assert (one.subscription, other.subscription) == ("airflow/dag/run/wait", "other/dag/run/wait")
+    assert one.incarnation != other.incarnation
