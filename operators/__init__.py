@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .dispatch import dispatch_dag
 from .emit import EmitEventOperator
 from .wait import EventSensor
 
-__all__ = ["EmitEventOperator", "EventSensor"]
+__all__ = ["EmitEventOperator", "EventSensor", "dispatch_dag"]

@@ -1,0 +1,312 @@
+"""`dispatch_dag`: one run of a target DAG for every firing of a condition (protocol: docs/dispatch.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import msgspec
+from airflow.sdk import DAG, BaseHook, BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from ..conditions import Condition, ConditionError, from_json
+from ..engine.acknowledge import acknowledge_all
+from ..engine.firing import fit
+from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, Firing
+from ..triggers.dispatch import DispatchTrigger
+from ..triggers.form import firing_form, json_text
+from ..triggers.payload import MAX_BYTES
+from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
+from .target import RunRefused, Target, passes_partition_keys
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from ..engine.config import BusConfig
+
+TASK_ID: Final = "dispatch"
+MOST_CONF_BYTES: Final = 64 * 1024
+MOST_NOTE: Final = 1000  # characters, by Airflow's table
+ACKNOWLEDGE_EVERY: Final = 50
+MOST_HELD: Final = 1000  # firings that cannot be mapped; their places travel in the trigger
+# A target that is missing must not end the run: @continuous would start the next one at once.
+RETRIES: Final = 1000
+RETRY_DELAY: Final = timedelta(minutes=1)
+MAX_RETRY_DELAY: Final = timedelta(minutes=5)
+START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous wants one that is over
+_OURS: Final = ("schedule", "catchup", "max_active_runs")
+
+_NO_RUN: Final = (
+    "firings have no run yet, since none can be made of them: the lines above say why. Mend the arguments of "
+    "dispatch_dag; they are tried again."
+)
+
+Places = Sequence[Sequence[int]]
+
+
+def dispatch_dag(
+    dag_id: str,
+    *,
+    condition: Condition,
+    trigger_dag_id: str,
+    conf: Mapping[str, Any] | None = None,
+    logical_date: str | None = None,
+    note: str | None = None,
+    partition_key: str | None = None,
+    since: datetime | None = None,
+    max_runs_in_flight: int = 100,
+    renew_after: timedelta = timedelta(minutes=15),
+    max_keys: int = DEFAULT_MAX_KEYS,
+    at_limit: AtLimit = "dead-letter",
+    kafka_conn_id: str = DEFAULT_CONNECTION,
+    bus: str | None = None,
+    **dag_arguments: Any,
+) -> DAG:
+    """A DAG that starts one run of `trigger_dag_id` for each firing of `condition`.
+
+    None is lost and none is repeated, whatever is paused, killed or down, for the 30 days that firings are
+    kept. The run's id is `dispatch__` and the firing's.
+
+    conf: of the run; default: the firing, in the form that EventSensor returns. logical_date: an ISO 8601
+        text; without it runs have none. note, partition_key: of the run. All four are templates that see
+        `firing`, e.g. `logical_date="{{ firing.key }}"`.
+    since: events count whose record timestamp is at or after it; default: when the dispatcher's first run
+        began.
+    max_runs_in_flight: so many runs of the target may be queued or running; beyond that firings wait.
+    renew_after: a run of the dispatcher ends then, and the next one takes what was edited.
+    max_keys, at_limit: what bounds the open keys of the condition.
+    dag_arguments: as of any DAG, such as tags and default_args.
+
+    An edited condition is another subscription under the same name: what was half met is dropped.
+    """
+    for name in _OURS:
+        if name in dag_arguments:
+            raise ValueError(f"dispatch_dag {dag_id!r}: {name} is not for you to set; leave it out.")
+    dag_arguments.setdefault("start_date", START)
+    with DAG(dag_id, schedule="@continuous", catchup=False, max_active_runs=1, **dag_arguments) as dag:
+        DispatchOperator(
+            task_id=TASK_ID,
+            condition=condition,
+            trigger_dag_id=trigger_dag_id,
+            conf=conf,
+            logical_date=logical_date,
+            note=note,
+            partition_key=partition_key,
+            since=since,
+            max_runs_in_flight=max_runs_in_flight,
+            renew_after=renew_after,
+            max_keys=max_keys,
+            at_limit=at_limit,
+            kafka_conn_id=kafka_conn_id,
+            bus=bus,
+            retries=RETRIES,
+            retry_delay=RETRY_DELAY,
+            retry_exponential_backoff=2,
+            max_retry_delay=MAX_RETRY_DELAY,
+        )
+    return dag
+
+
+class DispatchOperator(BaseOperator):
+    """The one task of a dispatcher; arguments as of `dispatch_dag`."""
+
+    # Nothing is rendered before a firing is there.
+    template_fields: Sequence[str] = ()
+    ui_color = "#d7e3f4"
+
+    def __init__(
+        self,
+        *,
+        condition: Condition,
+        trigger_dag_id: str,
+        conf: Mapping[str, Any] | None,
+        logical_date: str | None,
+        note: str | None,
+        partition_key: str | None,
+        since: datetime | None,
+        max_runs_in_flight: int,
+        renew_after: timedelta,
+        max_keys: int,
+        at_limit: AtLimit,
+        kafka_conn_id: str,
+        bus: str | None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        who = f"dispatch_dag {self.dag_id!r}"
+        if not isinstance(condition, Condition):
+            raise ConditionError(
+                f"{who}: condition must be made with interlock.event() and its like; got "
+                f"{type(condition).__name__}."
+            )
+        if from_json(condition.to_json()) != condition:
+            raise ConditionError(f"{who}: the condition does not survive being written as JSON.")
+        condition.check_key(key_given=False)
+        if trigger_dag_id == self.dag_id:
+            raise ValueError(f"{who}: trigger_dag_id names the dispatcher itself; name another DAG.")
+        if since is not None and (not isinstance(since, datetime) or since.tzinfo is None):
+            raise ValueError(f"{who}: since is {since!r}; give a datetime with a time zone.")
+        for name, number in (("max_runs_in_flight", max_runs_in_flight), ("max_keys", max_keys)):
+            if not isinstance(number, int) or number < 1:
+                raise ValueError(f"{who}: {name} is {number!r}; give a number, 1 or more.")
+        if renew_after < timedelta(minutes=1):
+            raise ValueError(f"{who}: renew_after is {renew_after}; give a minute or more.")
+        if partition_key is not None and not passes_partition_keys():
+            raise ValueError(
+                f"{who}: partition_key is given, and this version of Airflow does not let a task set it: the "
+                "run would have none. Put it into conf."
+            )
+        self.condition = condition
+        self.trigger_dag_id = trigger_dag_id
+        self.conf = conf
+        self.logical_date = logical_date
+        self.note = note
+        self.partition_key = partition_key
+        self.since = since
+        self.max_runs_in_flight = max_runs_in_flight
+        self.renew_after = renew_after
+        self.max_keys = max_keys
+        self.at_limit: AtLimit = at_limit
+        self.kafka_conn_id = kafka_conn_id
+        self.bus = bus
+
+    def execute(self, context: Context) -> NoReturn:  # noqa: ARG002
+        now = datetime.now(UTC)
+        self.log.info(
+            "One run of %r for each firing of %s. Subscription %s on %s.",
+            self.trigger_dag_id,
+            self.condition,
+            self._subscription(self._config()),
+            self._config().describe(),
+        )
+        self._defer(since=self.since or now, renew_at=now + self.renew_after, held=[], gone=[], created=0)
+
+    def resume(
+        self, context: Context, event: dict[str, Any], since: str, renew_at: str, held: Places, created: int
+    ) -> int:
+        """Create the runs of what fired; then defer again, or end when it is time. Gives their number."""
+        from ..engine.open_firings import read
+
+        places = [(place[0], place[1]) for place in event["places"]]
+        if not places:
+            return self._end(held, created)
+        config = self._config()
+        target = Target(self.trigger_dag_id)
+        room = self.max_runs_in_flight - target.in_flight()
+        done: list[ActionRecord] = []
+        held, gone = [list(place) for place in held], []
+        try:
+            for place, action in zip(places, read(config, places), strict=True):
+                if room <= 0:
+                    break
+                if action is None or action.state != "fired":
+                    gone.append(list(place))
+                    continue
+                firing = fit(action.firing, MAX_BYTES)
+                try:
+                    new = target.create(**self._run(firing, context))
+                except RunRefused as e:
+                    self.log.error("Firing %s gets no run for now: %s", firing.id, e)
+                    held.append(list(place))
+                    continue
+                self.log.info(
+                    "Run dispatch__%s of %r: %s, key %s.",
+                    firing.id,
+                    self.trigger_dag_id,
+                    "created" if new else "was there",
+                    firing.key,
+                )
+                room -= new
+                created += new
+                done.append(msgspec.structs.replace(action, firing=firing))
+                if len(done) >= ACKNOWLEDGE_EVERY:
+                    acknowledge_all(config, done)
+                    done = []
+        finally:
+            acknowledge_all(config, done)
+        if gone:
+            self.log.warning(
+                "%d firings are not there any more: acknowledged meanwhile, or older than 30 days.", len(gone)
+            )
+        if len(held) > MOST_HELD:
+            raise AirflowException(f"{len(held)} {_NO_RUN} Until then nothing goes on.")
+        return self._defer(
+            since=datetime.fromisoformat(since),
+            renew_at=datetime.fromisoformat(renew_at),
+            held=held,
+            gone=gone,
+            created=created,
+        )
+
+    def _defer(
+        self, *, since: datetime, renew_at: datetime, held: Places, gone: Places, created: int
+    ) -> NoReturn:
+        config = self._config()
+        trigger = DispatchTrigger(
+            durable={
+                "subscription": self._subscription(config),
+                "condition": self.condition.to_json(),
+                "since_ms": int(since.timestamp() * 1000),
+                "since_given": self.since is not None,
+                "max_keys": self.max_keys,
+                "at_limit": self.at_limit,
+            },
+            trigger_dag_id=self.trigger_dag_id,
+            max_runs_in_flight=self.max_runs_in_flight,
+            kafka_conn_id=self.kafka_conn_id,
+            bus=config.name,
+            deployment=config.deployment,
+            resume_not_before=(datetime.now(UTC) + resume_floor()).isoformat(),
+            renew_at=renew_at.isoformat(),
+            held=held,
+            gone=gone,
+        )
+        kept = {
+            "since": since.isoformat(),
+            "renew_at": renew_at.isoformat(),
+            "held": held,
+            "created": created,
+        }
+        self.defer(trigger=trigger, method_name="resume", kwargs=kept)
+
+    def _end(self, held: Places, created: int) -> int:
+        if held:
+            raise AirflowFailException(f"{len(held)} {_NO_RUN} {created} runs were created.")
+        return created
+
+    def _run(self, firing: Firing, context: Context) -> dict[str, Any]:
+        """The arguments of the firing's run; RunRefused where there are none."""
+        form = firing_form(firing)
+        seen: Any = {**context, "firing": form}
+        try:
+            conf = form if self.conf is None else self.render_template(dict(self.conf), seen)
+            given = self.render_template([self.logical_date, self.note, self.partition_key], seen)
+            size = len(json_text(conf))
+        except Exception as e:  # a template may raise anything
+            raise RunRefused(f"a template failed: {type(e).__name__}: {e}") from e
+        if size > MOST_CONF_BYTES:
+            raise RunRefused(f"its conf has {size} bytes, and {MOST_CONF_BYTES} are allowed")
+        date, note, partition_key = given
+        return {
+            "run_id": f"dispatch__{firing.id}",
+            "conf": conf,
+            "logical_date": None if date is None else _moment(date),
+            "note": None if note is None else str(note)[:MOST_NOTE],
+            "partition_key": None if partition_key is None else str(partition_key),
+        }
+
+    def _subscription(self, config: BusConfig) -> str:
+        return f"{config.deployment}/dispatch/{self.dag_id}"
+
+    def _config(self) -> BusConfig:
+        return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
+
+
+def _moment(given: object) -> datetime:
+    """A time from what a template gave; UTC where it has no zone."""
+    try:
+        moment = given if isinstance(given, datetime) else datetime.fromisoformat(str(given))
+    except ValueError:
+        raise RunRefused(f"logical_date is {str(given)[:100]!r}, which is no ISO 8601 date") from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,62 @@
+"""A supervisor for tasks that ask theirs: what it and Airflow's API server would be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import DRCount, ErrorResponse, GetDRCount, OKResponse, TriggerDagRun
+
+
+class Supervisor:
+    """Keeps the runs that were created. As Airflow's: ids and logical dates of a DAG are unique.
+
+    refusals: what is raised for the next runs, in turn; `killed_after`: so many runs are created, and then
+    the task's process is gone.
+    """
+
+    def __init__(self) -> None:
+        self.runs: dict[str, TriggerDagRun] = {}
+        self.over: set[str] = set()
+        self.refusals: list[Exception | None] = []
+        self.killed_after: int | None = None
+        self.asked = 0
+
+    def send(self, message: Any) -> Any:
+        self.asked += 1
+        if isinstance(message, GetDRCount):
+            return DRCount(count=sum(self._is_asked_for(run, message) for run in self.runs.values()))
+        assert isinstance(message, TriggerDagRun)
+        if self.killed_after is not None and len(self.runs) >= self.killed_after:
+            raise KeyboardInterrupt
+        if self.refusals and (refusal := self.refusals.pop(0)) is not None:
+            raise refusal
+        dates = {run.logical_date for run in self.runs.values()} - {None}
+        if message.run_id in self.runs or message.logical_date in dates:
+            return ErrorResponse(error=ErrorType.DAGRUN_ALREADY_EXISTS)
+        self.runs[message.run_id] = message
+        return OKResponse(ok=True)
+
+    def _is_asked_for(self, run: TriggerDagRun, message: GetDRCount) -> bool:
+        state = "success" if run.run_id in self.over else "queued"
+        return (
+            run.dag_id == message.dag_id
+            and (message.run_ids is None or run.run_id in message.run_ids)
+            and (message.logical_dates is None or run.logical_date in message.logical_dates)
+            and (message.states is None or state in message.states)
+        )
+
+    @staticmethod
+    def refusal(status: int, reason: str, message: str = "because") -> AirflowRuntimeError:
+        """As the supervisor hands on what the API server answered."""
+        told = {"reason": reason, "message": message}
+        detail = {"status_code": status, "message": "", "detail": {"detail": told}}
+        return AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
+
+
+@pytest.fixture
+def supervisor(monkeypatch: pytest.MonkeyPatch) -> Supervisor:
+    made = Supervisor()
+    monkeypatch.setattr("airflow.sdk.execution_time.task_runner.SUPERVISOR_COMMS", made, raising=False)
+    return made

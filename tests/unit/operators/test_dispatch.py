@@ -1,0 +1,354 @@
+"""`dispatch_dag`: what is an error when, and a run for each firing, once, wherever a pass is cut off."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG, Connection
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from airflow.utils.file import might_contain_dag
+from interlock import absent, at_least, event
+from interlock.conditions import ConditionError
+from interlock.engine.errors import UnreachableError
+from interlock.engine.records import ActionRecord, Firing
+from interlock.operators import dispatch as module
+from interlock.operators import dispatch_dag
+from interlock.operators.target import TargetRefuses
+
+EXAMPLES = Path(__file__).parents[3] / "dags_examples"
+DAILY = event("x", by="data.day", label="x")
+PLACE = dict[tuple[int, int], ActionRecord]
+
+
+class Log:
+    """The action topic: what a pass reads, and what was acknowledged."""
+
+    def __init__(self) -> None:
+        self.records: PLACE = {}
+        self.acknowledged: list[str] = []
+        self.away = False
+
+    def fire(self, *firings: Firing) -> None:
+        for firing in firings:
+            record = ActionRecord(
+                subscription="s", kind="durable", incarnation="i", state="fired", firing=firing
+            )
+            self.records[0, len(self.records)] = record
+
+    def read(self, _: Any, places: Any) -> Any:
+        return [self.records.get(place) for place in places]
+
+    def acknowledge(self, _: Any, actions: Any) -> None:
+        if actions and self.away:
+            raise UnreachableError("the broker is away")
+        self.acknowledged += [action.firing.id for action in actions]
+
+    def open(self) -> list[list[int]]:
+        """The places that a trigger would yield."""
+        return [list(at) for at, record in self.records.items() if record.firing.id not in self.acknowledged]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Log:
+    made = Log()
+    monkeypatch.setattr("interlock.engine.open_firings.read", made.read)
+    monkeypatch.setattr(module, "acknowledge_all", made.acknowledge)
+    monkeypatch.setattr(
+        module.BaseHook,
+        "get_connection",
+        lambda conn_id: Connection(
+            conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1", "sasl.password": "hush"}'
+        ),
+    )
+    return made
+
+
+def firing(name: str, key: str | None = "2026-11-20", **more: Any) -> Firing:
+    events = {"x": [{"specversion": "1.0", "id": name, "data": {"market": "lse"}}]}
+    given = {"outcome": "met", "key": key, "fired_at": "at", "events": events, "origins": {"x": [{}]}}
+    return Firing(id=name, **{**given, **more})
+
+
+def task(condition: Any = DAILY, **arguments: Any) -> Any:
+    return dispatch_dag("d", condition=condition, trigger_dag_id="t", **arguments).task_dict["dispatch"]
+
+
+def deferral(of: Any, *arguments: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The kwargs of the trigger and of `resume`."""
+    with pytest.raises(TaskDeferred) as raised:
+        of(*arguments, **kwargs)
+    assert (raised.value.method_name, raised.value.timeout) == ("resume", None)
+    return raised.value.trigger.serialize()[1], raised.value.kwargs or {}
+
+
+def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> Any:
+    """A pass over these places, as the deferral that comes after it."""
+    kept = kept or deferral(operator.execute, {})[1]
+    event = {"outcome": "fired" if places else "renew", "places": places}
+    return deferral(operator.resume, {}, event=event, **kept)
+
+
+# -- errors of the DAG's author
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"condition": lambda event: True}, "must be made with interlock.event"),
+        ({"condition": DAILY & event("y")}, "has no key to share"),
+        ({"condition": absent(DAILY, "1h", armed_by="subscription")}, "armed_by"),
+        ({"trigger_dag_id": "d"}, "names the dispatcher itself"),
+        ({"since": datetime(2026, 1, 1)}, "with a time zone"),  # noqa: DTZ001
+        ({"max_runs_in_flight": 0}, "1 or more"),
+        ({"max_keys": 0}, "1 or more"),
+        ({"renew_after": timedelta(seconds=5)}, "a minute or more"),
+        ({"schedule": "@daily"}, "not for you to set"),
+        ({"catchup": True}, "not for you to set"),
+    ],
+)
+def test_what_cannot_be_dispatched_is_an_import_error_that_says_why(
+    arguments: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises((ValueError, ConditionError), match=sentence):
+        dispatch_dag("d", **{"condition": DAILY, "trigger_dag_id": "t", **arguments})
+
+
+def test_a_partition_key_is_refused_where_airflow_would_drop_it(
+    monkeypatch: pytest.MonkeyPatch, supervisor: Any, log: Log
+) -> None:
+    with pytest.raises(ValueError, match="does not let a task set it"):
+        task(partition_key="{{ firing.key }}")
+    monkeypatch.setattr(module, "passes_partition_keys", lambda: True)
+    log.fire(firing("a"))
+    resumed(task(partition_key="{{ firing.key }}"), log.open())
+    assert supervisor.runs["dispatch__a"].partition_key == "2026-11-20"
+
+
+# -- the DAG
+
+
+def test_the_dispatcher_is_one_continuous_dag_whose_failures_are_tried_again() -> None:
+    dag = dispatch_dag("d", condition=DAILY, trigger_dag_id="t", tags=["mine"])
+    assert isinstance(dag, DAG)
+    assert (dag.max_active_runs, dag.catchup, dag.tags) == (1, False, {"mine"})
+    assert type(dag.timetable).__name__ == "ContinuousTimetable"
+    [one] = dag.tasks
+    assert one.retries == 1000
+    assert one.template_fields == ()
+
+
+def test_a_file_that_only_dispatches_is_parsed_in_safe_mode() -> None:
+    path = str(EXAMPLES / "settle_on_trades.py")
+    assert "import airflow" not in Path(path).read_text()
+    assert might_contain_dag(path, safe_mode=True)
+    bag = DagBag(path, safe_mode=True)
+    assert bag.import_errors == {}
+    assert list(bag.dags) == ["settle_on_trades"]
+    assert bag.dags["settle_on_trades"].fileloc == path
+
+
+def test_it_defers_with_all_the_trigger_needs_and_no_secret(log: Log) -> None:
+    kwargs, kept = deferral(task(max_runs_in_flight=7, max_keys=5).execute, {})
+    assert kwargs["durable"]["subscription"] == "airflow/dispatch/d"
+    assert kwargs["durable"]["condition"] == DAILY.to_json()
+    assert (kwargs["durable"]["since_given"], kwargs["durable"]["max_keys"]) == (False, 5)
+    assert (kwargs["trigger_dag_id"], kwargs["max_runs_in_flight"], kwargs["held"]) == ("t", 7, [])
+    assert "hush" not in str(kwargs)
+    assert kept["renew_at"] == kwargs["renew_at"]
+
+
+def test_a_since_that_is_given_goes_with_the_trigger_else_the_first_moment_of_the_run(
+    supervisor: Any, log: Log
+) -> None:
+    since = datetime(2026, 11, 1, tzinfo=UTC)
+    kwargs, _ = deferral(task(since=since).execute, {})
+    assert (kwargs["durable"]["since_ms"], kwargs["durable"]["since_given"]) == (1793491200000, True)
+    operator = task()
+    first, kept = deferral(operator.execute, {})
+    again, _ = deferral(operator.resume, {}, event={"places": [[0, 99]]}, **{**kept, "held": []})
+    assert again["durable"] == first["durable"]
+    assert again["renew_at"] == first["renew_at"]
+
+
+# -- a pass
+
+
+def test_each_firing_gets_a_run_in_order_and_is_acknowledged(supervisor: Any, log: Log) -> None:
+    log.fire(*(firing(f"f{n}") for n in range(120)))
+    kwargs, kept = resumed(task(max_runs_in_flight=500), log.open())
+    assert list(supervisor.runs) == [f"dispatch__f{n}" for n in range(120)]
+    assert log.acknowledged == [f"f{n}" for n in range(120)]
+    assert (kwargs["held"], kwargs["gone"], kept["created"]) == ([], [], 120)
+    run = supervisor.runs["dispatch__f7"]
+    assert (run.dag_id, run.logical_date, run.note) == ("t", None, None)
+    assert run.conf == {
+        "version": 1, "firing_id": "f7", "outcome": "met", "key": "2026-11-20", "fired_at": "at",
+        "events": {"x": [{"specversion": "1.0", "id": "f7", "data": {"market": "lse"}}]}, "missing": [],
+    }  # fmt: skip
+
+
+def test_conf_note_and_logical_date_come_from_the_event(supervisor: Any, log: Log) -> None:
+    log.fire(firing("a"), firing("b", "20261121"), firing("c", "2026-11-20T06:00:00+02:00"))
+    operator = task(
+        conf={"market": "{{ firing.events.x[0].data.market }}", "n": 1},
+        logical_date="{{ firing.key }}",
+        note="{{ firing.outcome }} {{ 'x' * 2000 }}",
+    )
+    resumed(operator, log.open())
+    runs = list(supervisor.runs.values())
+    assert [run.conf for run in runs] == [{"market": "lse", "n": 1}] * 3
+    dates = [datetime(2026, 11, 20), datetime(2026, 11, 21), datetime(2026, 11, 20, 4)]  # noqa: DTZ001
+    assert [run.logical_date for run in runs] == [date.replace(tzinfo=UTC) for date in dates]
+    assert runs[0].note is not None
+    assert runs[0].note.startswith("met xx")
+    assert len(runs[0].note) == 1000
+
+
+def test_what_events_hold_is_no_template(supervisor: Any, log: Log) -> None:
+    log.fire(firing("a", "{{ 1 + 1 }}"))
+    resumed(task(conf={"key": "{{ firing.key }}"}), log.open())
+    assert supervisor.runs["dispatch__a"].conf == {"key": "{{ 1 + 1 }}"}
+
+
+def test_firings_of_one_date_get_dates_of_their_own_in_their_order(supervisor: Any, log: Log) -> None:
+    log.fire(*(firing(f"f{n}") for n in range(3)))
+    resumed(task(logical_date="{{ firing.key }}"), log.open())
+    assert [run.logical_date.microsecond for run in supervisor.runs.values()] == [0, 1, 2]
+
+
+def test_no_more_runs_are_created_than_may_be_in_flight(supervisor: Any, log: Log) -> None:
+    log.fire(*(firing(f"f{n}") for n in range(5)))
+    operator = task(max_runs_in_flight=2)
+    _, kept = resumed(operator, log.open())
+    assert log.acknowledged == ["f0", "f1"]
+    resumed(operator, log.open(), kept)
+    assert log.acknowledged == ["f0", "f1"]  # the target is paused, say
+    supervisor.over.add("dispatch__f0")
+    resumed(operator, log.open(), kept)
+    assert log.acknowledged == ["f0", "f1", "f2"]
+
+
+def test_a_failed_run_holds_the_next_of_its_key_back_in_nothing(supervisor: Any, log: Log) -> None:
+    operator = task(max_runs_in_flight=1)
+    log.fire(firing("first"), firing("second"))
+    resumed(operator, log.open())
+    supervisor.over.add("dispatch__first")  # Airflow counts it no more, whatever its end
+    resumed(operator, log.open())
+    assert list(supervisor.runs) == ["dispatch__first", "dispatch__second"]
+
+
+@pytest.mark.parametrize("killed_after", range(8))
+def test_a_worker_that_is_killed_anywhere_repeats_and_loses_no_run(
+    supervisor: Any, log: Log, killed_after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ACKNOWLEDGE_EVERY", 3)
+    log.fire(*(firing(f"f{n}") for n in range(7)))
+    operator = task()
+    supervisor.killed_after = killed_after
+    log.away = True  # nor does a process that is killed acknowledge
+    with pytest.raises((KeyboardInterrupt, UnreachableError)):
+        resumed(operator, log.open())
+    supervisor.killed_after, log.away = None, False
+    resumed(operator, log.open())
+    assert list(supervisor.runs) == [f"dispatch__f{n}" for n in range(7)]
+    assert log.acknowledged == [f"f{n}" for n in range(7)]
+
+
+def test_a_broker_that_is_away_fails_the_try_and_nothing_is_acknowledged_before_its_run(
+    supervisor: Any, log: Log
+) -> None:
+    log.fire(firing("a"))
+    log.away = True
+    with pytest.raises(UnreachableError):
+        resumed(task(), log.open())
+    assert log.acknowledged == []
+    assert list(supervisor.runs) == ["dispatch__a"]
+
+
+def test_a_target_that_takes_no_runs_fails_the_try_and_what_was_created_is_acknowledged(
+    supervisor: Any, log: Log
+) -> None:
+    log.fire(firing("a"), firing("b"))
+    supervisor.refusals = [None, supervisor.refusal(404, "not_found", "Dag 't' not found")]
+    with pytest.raises(TargetRefuses, match="Dag 't' not found"):
+        resumed(task(), log.open())
+    assert log.acknowledged == ["a"]
+
+
+def test_what_is_not_there_any_more_is_left_out_and_told(
+    supervisor: Any, log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.fire(firing("a"))
+    kwargs, _ = resumed(task(), [[0, 0], [3, 17]])
+    assert (kwargs["gone"], kwargs["held"]) == ([[3, 17]], [])
+    assert log.acknowledged == ["a"]
+
+
+# -- firings of which no run can be made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "bad"),
+    [
+        ({"logical_date": "{{ firing.key }}"}, firing("bad", "soon")),
+        ({"logical_date": "{{ firing.key }}"}, firing("bad", None)),
+        ({"conf": {"x": "{{ firing.events.x[0].data.market }}"}}, firing("bad", events={}, origins={})),
+        ({"conf": {"x": "{{ firing.key * 90 }}"}}, firing("bad", "k" * 1000)),
+        ({}, firing("bad", "a\0b")),
+        ({}, firing("bad", "a\ud800b")),
+    ],
+)
+def test_a_firing_that_cannot_be_mapped_waits_and_the_others_go_on(
+    supervisor: Any, log: Log, arguments: dict[str, Any], bad: Firing
+) -> None:
+    log.fire(bad, firing("good"))
+    kwargs, kept = resumed(task(**arguments), log.open())
+    assert list(supervisor.runs) == ["dispatch__good"]
+    assert log.acknowledged == ["good"]
+    assert kwargs["held"] == [[0, 0]]
+    with pytest.raises(AirflowFailException, match="1 firings have no run yet"):
+        task(**arguments).resume({}, event={"outcome": "renew", "places": []}, **kept)
+
+
+def test_a_run_that_airflow_refuses_waits_and_the_others_go_on(supervisor: Any, log: Log) -> None:
+    log.fire(firing("bad"), firing("good"))
+    supervisor.refusals = [supervisor.refusal(400, "value_error", "before the start_date")]
+    kwargs, _ = resumed(task(), log.open())
+    assert list(supervisor.runs) == ["dispatch__good"]
+    assert kwargs["held"] == [[0, 0]]
+
+
+def test_what_is_mended_in_the_dag_file_takes_effect_in_the_next_run(supervisor: Any, log: Log) -> None:
+    log.fire(firing("a", "soon"))
+    resumed(task(logical_date="{{ firing.key }}"), log.open())
+    resumed(task(), log.open())
+    assert log.acknowledged == ["a"]
+
+
+def test_too_many_that_cannot_be_mapped_are_tried_again_later(
+    supervisor: Any, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_HELD", 2)
+    log.fire(*(firing(f"f{n}", "soon") for n in range(3)))
+    operator = task(logical_date="{{ firing.key }}")
+    _, kept = deferral(operator.execute, {})
+    with pytest.raises(AirflowException, match="3 firings have no run yet") as raised:
+        operator.resume({}, event={"outcome": "fired", "places": log.open()}, **kept)
+    assert not isinstance(raised.value, AirflowFailException)  # which would not be retried
+
+
+def test_a_run_of_the_dispatcher_ends_when_it_is_time(supervisor: Any, log: Log) -> None:
+    operator = task()
+    log.fire(firing("a"))
+    _, kept = resumed(operator, log.open())
+    assert operator.resume({}, event={"outcome": "renew", "places": []}, **kept) == 1
+
+
+def test_conditions_with_and_without_keys_are_dispatched(log: Log) -> None:
+    for condition in (event("x"), at_least(2, event("x"), event("y"), event("z")), DAILY.expires(after="1h")):
+        kwargs, _ = deferral(task(condition).execute, {})
+        assert kwargs["durable"]["condition"] == condition.to_json()

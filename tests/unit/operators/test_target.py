@@ -1,0 +1,108 @@
+"""Runs of a target DAG: created once, with a logical date that is free."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from interlock.operators import target as module
+from interlock.operators.target import RunRefused, Target, TargetRefuses
+
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def create(target: Target, run_id: str, logical_date: datetime | None = None) -> bool:
+    return target.create(run_id, {"n": 1}, logical_date, "a note", None)
+
+
+def dates(supervisor: Any) -> list[int]:
+    """Microseconds beyond the day."""
+    return [(run.logical_date - DAY) // timedelta(microseconds=1) for run in supervisor.runs.values()]
+
+
+def test_a_run_is_created_with_what_was_given(supervisor: Any) -> None:
+    assert create(Target("t"), "one", DAY)
+    [run] = supervisor.runs.values()
+    assert (run.dag_id, run.run_id, run.conf, run.logical_date, run.note, run.reset_dag_run) == (
+        "t", "one", {"n": 1}, DAY, "a note", False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("date", [None, DAY])
+def test_a_run_that_was_there_is_told_from_one_that_was_created(supervisor: Any, date: Any) -> None:
+    assert create(Target("t"), "one", date)
+    assert not create(Target("t"), "one", date)
+    assert len(supervisor.runs) == 1
+
+
+def test_a_logical_date_that_is_taken_gives_the_next_free_microsecond(supervisor: Any) -> None:
+    target = Target("t")
+    assert all(create(target, f"r{n}", DAY) for n in range(5))
+    assert dates(supervisor) == [0, 1, 2, 3, 4]
+    # Another pass knows nothing of them, and a repeat of one does not move it.
+    target = Target("t")
+    assert not create(target, "r3", DAY)
+    assert create(target, "r5", DAY)
+    assert dates(supervisor) == [0, 1, 2, 3, 4, 5]
+
+
+def test_dates_that_runs_of_another_origin_have_are_passed_over(supervisor: Any) -> None:
+    for n in (1, 3):
+        create(Target("t"), f"other{n}", DAY + n * timedelta(microseconds=1))
+    target = Target("t")
+    for n in range(4):
+        assert create(target, f"r{n}", DAY)
+    found = dates(supervisor)
+    assert len(found) == len(set(found)) == 6
+    assert found[2:] == sorted(found[2:])
+
+
+def test_hundreds_of_one_date_cost_a_few_questions_and_have_a_limit(
+    supervisor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_OF_A_DATE", 300)
+    target = Target("t")
+    for n in range(300):
+        create(target, f"r{n}", DAY)
+    supervisor.asked = 0
+    with pytest.raises(RunRefused, match="300 runs of 't' have the logical date"):
+        create(Target("t"), "beyond", DAY)
+    assert supervisor.asked < 10
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "kind"),
+    [
+        (400, "value_error", RunRefused),
+        (400, "not_partitioned", RunRefused),
+        (400, "invalid_partition_key", RunRefused),
+        (422, "invalid", RunRefused),
+        (400, "import_errors", TargetRefuses),
+        (400, "denied_run_type", TargetRefuses),
+        (404, "not_found", TargetRefuses),
+        (500, "Internal Server Error", TargetRefuses),
+    ],
+)
+def test_what_is_wrong_with_one_run_is_told_from_what_is_wrong_with_the_target(
+    supervisor: Any, status: int, reason: str, kind: type[Exception]
+) -> None:
+    supervisor.refusals = [supervisor.refusal(status, reason, "as Airflow says")]
+    with pytest.raises(kind, match="as Airflow says"):
+        create(Target("t"), "one")
+
+
+def test_an_answer_without_details_is_the_targets(supervisor: Any) -> None:
+    error = supervisor.refusal(502, "x")
+    error.error.detail = None
+    supervisor.refusals = [error]
+    with pytest.raises(TargetRefuses):
+        create(Target("t"), "one")
+
+
+def test_runs_in_flight_are_those_queued_or_running(supervisor: Any) -> None:
+    target = Target("t")
+    for n in range(3):
+        create(target, f"r{n}")
+    supervisor.over.add("r1")
+    assert target.in_flight() == 2

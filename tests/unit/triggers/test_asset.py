@@ -1,0 +1,179 @@
+"""The asset route: what Airflow's watcher needs of the trigger, and when a firing is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset, AssetWatcher
+from airflow.triggers.base import BaseEventTrigger
+from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome
+from interlock import event
+from interlock.conditions import ConditionError
+from interlock.engine.records import ActionRecord, Firing
+from interlock.triggers import asset as module
+from interlock.triggers.asset import ConditionTrigger
+
+CONDITION = event("x", by="subject")
+STORED, FAILED = AdvanceOutcome(acked=1, failed=0), AdvanceOutcome(acked=0, failed=1)
+
+
+def test_a_watcher_takes_it_and_it_comes_back_from_the_database_as_it_was() -> None:
+    trigger = ConditionTrigger("close", CONDITION, since=datetime(2026, 11, 1, tzinfo=UTC))
+    Asset("a", watchers=[AssetWatcher(name="w", trigger=trigger)])
+    path, kwargs = trigger.serialize()
+    assert path == f"{ConditionTrigger.__module__}.{ConditionTrigger.__name__}"
+    again = ConditionTrigger(**json.loads(json.dumps(kwargs)))
+    assert again.serialize() == (path, kwargs)
+    assert again.subscription == "airflow/asset/close"
+    assert BaseEventTrigger.hash(path, kwargs) == BaseEventTrigger.hash(*again.serialize())
+    assert again.shared_stream_key() == trigger.shared_stream_key()
+    assert ConditionTrigger("other", CONDITION).shared_stream_key() != trigger.shared_stream_key()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"condition": lambda event: True}, "must be made with interlock.event"),
+        ({"condition": CONDITION & event("y")}, "has no key to share"),
+        ({"name": ""}, "give a name"),
+        ({"name": "a/b"}, "give a name"),
+        ({"since": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
+    ],
+)
+def test_what_cannot_be_watched_is_an_import_error_that_says_why(
+    arguments: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises((ValueError, ConditionError), match=sentence):
+        ConditionTrigger(**{"name": "n", "condition": CONDITION, **arguments})
+
+
+def test_it_does_not_run_as_the_trigger_of_a_task() -> None:
+    with pytest.raises(NotImplementedError, match="AssetWatcher"):
+        ConditionTrigger("n", CONDITION).run()
+
+
+class Topic:
+    """The open firings, and what was acknowledged."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ids = ["a", "b", "c"]
+        self.acknowledged: list[str] = []
+        self.closed = False
+        topic = self
+
+        class Firings:
+            def __init__(self, durable: Any, *_: Any) -> None:
+                assert durable.subscription == "airflow/asset/n"
+
+            async def open(self) -> str:
+                return "config"
+
+            def take(self, most: int, without: Any) -> list[tuple[int, int]]:
+                return [(0, n) for n in range(len(topic.ids)) if (0, n) not in without][:most]
+
+            async def news(self, timeout_s: float) -> None:
+                await asyncio.sleep(0)
+
+            def close(self) -> None:
+                topic.closed = True
+
+        monkeypatch.setattr(module, "Firings", Firings)
+        monkeypatch.setattr("interlock.engine.open_firings.read", self.read)
+        monkeypatch.setattr("interlock.engine.acknowledge.acknowledge_all", self.acknowledge)
+
+    def read(self, config: str, places: list[tuple[int, int]]) -> list[ActionRecord | None]:
+        return [
+            None if not (name := self.ids[n]) else ActionRecord(
+                subscription="s", kind="durable", incarnation="i", state="fired",
+                firing=Firing(id=name, outcome="met", key=None, fired_at="", events={}, origins={}),
+            )
+            for _, n in places
+        ]  # fmt: skip
+
+    def acknowledge(self, config: str, actions: list[ActionRecord]) -> None:
+        self.acknowledged += [action.firing.id for action in actions]
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
+    return Topic(monkeypatch)
+
+
+def producer() -> Any:
+    trigger = ConditionTrigger("n", CONDITION)
+    return ConditionTrigger.create_shared_stream_producer(trigger.serialize()[1])
+
+
+async def some(stream: Any, count: int) -> list[tuple[str, Any]]:
+    return [(payload["firing_id"], place) for payload, place in [await anext(stream) for _ in range(count)]]
+
+
+def test_a_firing_is_acknowledged_when_its_asset_event_is_stored_and_not_before(topic: Topic) -> None:
+    async def story() -> None:
+        made = producer()
+        stream = made.open_stream()
+        handed = await some(stream, 3)
+        assert [name for name, _ in handed] == ["a", "b", "c"]
+        assert topic.acknowledged == []
+        await made.advance([AdvanceItem(place, STORED) for _, place in handed[:2]])
+        assert topic.acknowledged == ["a", "b"]
+        await made.aclose()
+
+    asyncio.run(story())
+    assert topic.closed
+
+
+def test_a_firing_whose_asset_event_was_not_stored_is_handed_over_again(topic: Topic) -> None:
+    async def story() -> None:
+        made = producer()
+        stream = made.open_stream()
+        [(_, first), (_, second), _] = await some(stream, 3)
+        await made.advance([AdvanceItem(first, STORED), AdvanceItem(second, FAILED)])
+        [(name, _)] = await some(stream, 1)
+        assert name == "b"
+
+    asyncio.run(story())
+    assert topic.acknowledged == ["a"]
+
+
+def test_what_is_not_there_any_more_is_passed_over(topic: Topic) -> None:
+    topic.ids[1] = ""
+
+    async def story() -> list[str]:
+        return [name for name, _ in await some(producer().open_stream(), 2)]
+
+    assert asyncio.run(story()) == ["a", "c"]
+
+
+def test_firings_wait_while_too_many_are_not_stored(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_UNSTORED", 2)
+    monkeypatch.setattr(module, "MOST", 1)
+    monkeypatch.setattr(module, "FULL_S", 0.0)
+
+    async def story() -> None:
+        made = producer()
+        stream = made.open_stream()
+        handed = await some(stream, 2)
+        third = asyncio.create_task(some(stream, 1))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not third.done()
+        await made.advance([AdvanceItem(place, STORED) for _, place in handed])
+        assert [name for name, _ in await third] == ["c"]
+
+    asyncio.run(story())
+
+
+def test_each_firing_becomes_one_asset_event() -> None:
+    async def shared() -> Any:
+        yield {"firing_id": "a"}
+        yield {"firing_id": "b"}
+
+    async def story() -> list[Any]:
+        return [e.payload async for e in ConditionTrigger("n", CONDITION).filter_shared_stream(shared())]
+
+    assert asyncio.run(story()) == [{"firing_id": "a"}, {"firing_id": "b"}]

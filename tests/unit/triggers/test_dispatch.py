@@ -1,0 +1,207 @@
+"""The trigger of a dispatcher, on a runtime that plays a given part."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+from interlock import event
+from interlock.engine.actions import Place
+from interlock.engine.bus import TopicPartition
+from interlock.engine.dispatching import NEWS
+from interlock.engine.errors import ConfigError
+from interlock.engine.notices import Notice, NoticeBoard
+from interlock.triggers import dispatch as module
+from interlock.triggers import firings as firings_module
+from interlock.triggers.dispatch import DispatchTrigger
+
+DURABLE = {
+    "subscription": "airflow/dispatch/d", "condition": event("x").to_json(), "since_ms": 1,
+    "since_given": False, "max_keys": 10, "at_limit": "dead-letter",
+}  # fmt: skip
+
+
+def in_seconds(seconds: float) -> str:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def a_trigger(**changes: Any) -> DispatchTrigger:
+    kwargs = {
+        "durable": DURABLE, "trigger_dag_id": "t", "max_runs_in_flight": 10, "kafka_conn_id": "kafka_default",
+        "bus": "b", "deployment": "d", "resume_not_before": in_seconds(0), "renew_at": in_seconds(60),
+    }  # fmt: skip
+    return DispatchTrigger(**{**kwargs, **changes})
+
+
+class Stage:
+    """The runtime, its open firings, and how many runs of the target are in flight."""
+
+    def __init__(self) -> None:
+        self.board = NoticeBoard()
+        self.waits = SimpleNamespace(dispatching=self)
+        self.offsets: list[int] = []
+        self.forgotten: set[tuple[int, int]] = set()
+        self.in_flight: list[int] = [0]
+        self.opened: list[Any] = []
+        self.closed = 0
+        self.on_open: Callable[[Callable[[Any], None]], None] = lambda _: None
+        self.on_full: Callable[[], None] = lambda: None
+
+    # -- Dispatching
+
+    def open(self, durable: Any, deliver: Callable[[Any], None]) -> str:
+        self.opened.append(durable)
+        thread = threading.Thread(target=self.on_open, args=(deliver,))
+        thread.start()
+        return "stream"
+
+    def take(self, stream: str, most: int, without: Any = (), gone: Any = ()) -> list[Place]:
+        assert stream == "stream"
+        self.forgotten.update(gone)
+        source = TopicPartition("b-action", 0)
+        return [Place("", source, n, 0) for n in self.offsets if (0, n) not in without][:most]
+
+    def close(self, stream: str) -> None:
+        self.closed += 1
+
+    # -- Airflow
+
+    async def runs_in_flight(self, dag_id: str) -> int:
+        assert dag_id == "t"
+        if len(self.in_flight) > 1:
+            self.on_full()
+            return self.in_flight.pop(0)
+        return self.in_flight[0]
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    made = Stage()
+
+    async def connection(_: str) -> Connection:
+        return Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
+
+    monkeypatch.setattr("interlock.engine.runtime.Runtime.of", lambda *_: made)
+    monkeypatch.setattr(firings_module.BaseHook, "aget_connection", connection)
+    monkeypatch.setattr(module, "runs_in_flight", made.runs_in_flight)
+    monkeypatch.setattr(module, "ROOM_S", 0.001)
+    return made
+
+
+def outcome(trigger: DispatchTrigger) -> Any:
+    async def one() -> Any:
+        return [event.payload async for event in trigger.run()]
+
+    [payload] = asyncio.run(one())
+    json.dumps(payload, allow_nan=False)
+    return payload
+
+
+def test_it_comes_back_from_the_database_as_it_was() -> None:
+    trigger = a_trigger(held=[(0, 1)], gone=[[2, 3]])
+    path, kwargs = trigger.serialize()
+    assert path == f"{DispatchTrigger.__module__}.{DispatchTrigger.__name__}"
+    assert DispatchTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
+
+
+def test_firings_that_are_there_are_yielded_as_their_places_alone(stage: Stage) -> None:
+    stage.offsets = [4, 7]
+    assert outcome(a_trigger()) == {"outcome": "fired", "places": [(0, 4), (0, 7)]}
+    [durable] = stage.opened
+    assert durable.subscription == "airflow/dispatch/d"
+    assert stage.closed == 1
+
+
+def test_firings_that_come_later_are_yielded_then(stage: Stage) -> None:
+    def come(deliver: Callable[[Any], None]) -> None:
+        deliver(NEWS)  # registered; there is nothing yet
+        stage.offsets = [9]
+        deliver(NEWS)
+
+    stage.on_open = come
+    assert outcome(a_trigger())["places"] == [(0, 9)]
+
+
+def test_no_more_are_yielded_than_the_target_has_room_for_nor_than_fit_in_one_pass(stage: Stage) -> None:
+    stage.offsets = list(range(1000))
+    stage.in_flight = [7]
+    assert len(outcome(a_trigger())["places"]) == 3
+    stage.in_flight = [0]
+    payload = outcome(a_trigger(max_runs_in_flight=5000))
+    assert len(payload["places"]) == 500
+    assert len(json.dumps(payload)) < 8000
+
+
+def test_firings_wait_while_the_target_has_no_room(stage: Stage) -> None:
+    stage.offsets = [1]
+    stage.in_flight = [10, 12, 9]
+    assert outcome(a_trigger())["places"] == [(0, 1)]
+    assert stage.in_flight == [9]
+
+
+def test_when_it_is_time_it_yields_that_nothing_is_there(stage: Stage) -> None:
+    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == {"outcome": "renew", "places": []}
+    stage.offsets, stage.in_flight = [1], [10]
+    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == {"outcome": "renew", "places": []}
+    assert stage.closed == 2
+
+
+def test_a_late_start_still_yields_what_is_there(stage: Stage) -> None:
+    stage.offsets = [1]
+    assert outcome(a_trigger(renew_at=in_seconds(-5)))["places"] == [(0, 1)]
+
+
+def test_nothing_is_yielded_before_its_task_may_be_resumed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    stage.offsets = [1]
+    monkeypatch.setattr(module.asyncio, "sleep", sleep)
+    outcome(a_trigger(resume_not_before=in_seconds(50)))
+    assert 45 < max(slept) <= 50
+
+
+def test_what_is_held_or_gone_is_left_out_and_what_is_gone_is_forgotten(stage: Stage) -> None:
+    stage.offsets = [1, 2, 3]
+    assert outcome(a_trigger(held=[[0, 1]], gone=[[0, 2]]))["places"] == [(0, 3)]
+    assert stage.forgotten == {(0, 2)}
+
+
+def test_what_is_wrong_with_the_bus_is_logged_and_waited_out(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def come(deliver: Callable[[Any], None]) -> None:
+        deliver(Notice("The broker is away."))
+        deliver(Notice(None))
+        stage.offsets = [1]
+        deliver(NEWS)
+
+    stage.on_open = come
+    trigger = a_trigger()
+    monkeypatch.setattr(trigger.log, "warning", lambda text, *values: said.append(text % values))
+    assert outcome(trigger)["places"] == [(0, 1)]
+    assert said == ["The broker is away. It is waited on."]
+
+
+def test_a_connection_that_is_missing_fails_the_task_and_is_named(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connection(_: str) -> Connection:
+        raise KeyError("not there")
+
+    monkeypatch.setattr(firings_module.BaseHook, "aget_connection", connection)
+    with pytest.raises(ConfigError, match="kafka_default"):
+        outcome(a_trigger())

@@ -1,0 +1,53 @@
+"""A firing as a run's conf and an asset event hold it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from interlock.engine.records import Firing
+from interlock.triggers.form import asset_payload, firing_form, json_text
+
+
+def firing(key: str | None = "k", **event: Any) -> Firing:
+    events = {"x": [{"specversion": "1.0", "id": "1", "source": "/s", "type": "x", **event}]}
+    origins = {"x": [{"topic": "t", "partition": 2, "offset": 5}]}
+    return Firing(id="f", outcome="met", key=key, fired_at="at", events=events, origins=origins)
+
+
+def test_the_form_is_that_of_a_wait() -> None:
+    given = firing(data={"a": 1})
+    assert firing_form(given) == {
+        "version": 1, "firing_id": "f", "outcome": "met", "key": "k", "fired_at": "at",
+        "events": given.events, "missing": [],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["a\0b", "a\ud800b", float("nan"), {"x": object()}, {"\\\0": 1}])
+def test_what_a_database_does_not_take_is_an_error(value: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        json_text(value)
+
+
+@pytest.mark.parametrize("value", ["\\u0000", "\\\\u0000", "é \U0001f600", None])
+def test_what_only_looks_like_it_is_none(value: Any) -> None:
+    assert json.loads(json_text(value)) == value
+
+
+def test_what_a_firing_has_no_room_for_is_counted() -> None:
+    assert firing_form(msgspec.structs.replace(firing(), left_out={"x": 7}))["left_out"] == {"x": 7}
+
+
+def test_an_asset_event_holds_the_firing_and_references_where_it_is_too_large() -> None:
+    assert asset_payload(firing(data={"a": 1}))["events"]["x"][0]["data"] == {"a": 1}
+    [large] = asset_payload(firing(data="x" * 60_000))["events"]["x"]
+    assert large["dataref"] == "kafka:t/2/5"
+
+
+def test_an_asset_event_without_what_would_stop_the_triggerer() -> None:
+    [event] = asset_payload(firing(data="\0"))["events"]["x"]
+    assert event == {"dataref": "kafka:t/2/5"}
+    payload = asset_payload(firing(key="\0"))
+    assert (payload["key"], payload["events"], payload["firing_id"]) == (None, {}, "f")

@@ -1,0 +1,119 @@
+"""The trigger behind `dispatch_dag`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from .firings import Firings
+
+MOST: Final = 500  # firings of one pass: their places are about 6 kB
+ROOM_S: Final = 5.0  # between two looks at a target whose runs take all the room
+IN_FLIGHT: Final = ("queued", "running")
+
+
+class DispatchTrigger(BaseTrigger):
+    """Yields one event: the places of open firings, once the target has room for them, or that time is up.
+
+    durable: the arguments of `Durable`. trigger_dag_id, max_runs_in_flight: the target, and how many of its
+    runs may be queued or running. held, gone: places (partition, offset) to leave out, because their firings
+    cannot be mapped, or are not there. resume_not_before, renew_at: ISO 8601; nothing is yielded before the
+    one (ADR 6), and what there is at the other.
+    """
+
+    def __init__(
+        self,
+        durable: dict[str, Any],
+        trigger_dag_id: str,
+        max_runs_in_flight: int,
+        kafka_conn_id: str,
+        bus: str,
+        deployment: str,
+        resume_not_before: str,
+        renew_at: str,
+        held: Sequence[Sequence[int]] = (),
+        gone: Sequence[Sequence[int]] = (),
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.durable = durable
+        self.trigger_dag_id = trigger_dag_id
+        self.max_runs_in_flight = max_runs_in_flight
+        self.kafka_conn_id = kafka_conn_id
+        self.bus = bus
+        self.deployment = deployment
+        self.resume_not_before = resume_not_before
+        self.renew_at = renew_at
+        self.held = [list(place) for place in held]
+        self.gone = [list(place) for place in gone]
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return (
+            "interlock.triggers.dispatch.DispatchTrigger",
+            {
+                "durable": self.durable,
+                "trigger_dag_id": self.trigger_dag_id,
+                "max_runs_in_flight": self.max_runs_in_flight,
+                "kafka_conn_id": self.kafka_conn_id,
+                "bus": self.bus,
+                "deployment": self.deployment,
+                "resume_not_before": self.resume_not_before,
+                "renew_at": self.renew_at,
+                "held": self.held,
+                "gone": self.gone,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        from ..engine.dispatching import Durable  # with all it imports: not when a DAG file is parsed
+
+        firings = Firings(Durable(**self.durable), self.kafka_conn_id, self.bus, self.deployment, self.log)
+        try:
+            await firings.open()
+            places = await self._places(firings)
+        finally:
+            firings.close()
+        yield TriggerEvent({"outcome": "fired" if places else "renew", "places": places})
+
+    async def _places(self, firings: Firings) -> list[tuple[int, int]]:
+        """Of the firings to hand on; empty when time is up."""
+        left_out = {(place[0], place[1]) for place in (*self.held, *self.gone)}
+        gone = {(place[0], place[1]) for place in self.gone}
+        full = False
+        while True:
+            left = _seconds_until(self.renew_at)
+            if firings.take(1, left_out, gone):
+                await asyncio.sleep(_seconds_until(self.resume_not_before))
+                room = self.max_runs_in_flight - await runs_in_flight(self.trigger_dag_id)
+                if room > 0:
+                    return firings.take(min(room, MOST), left_out)
+                if not full:
+                    full = True
+                    self.log.info(
+                        "%d runs of %r are queued or running: firings wait until there are fewer.",
+                        self.max_runs_in_flight - room,
+                        self.trigger_dag_id,
+                    )
+                if left:
+                    await asyncio.sleep(min(ROOM_S, left))
+            elif left:
+                await firings.news(left)
+            if not left:
+                await asyncio.sleep(_seconds_until(self.resume_not_before))
+                return []
+
+
+async def runs_in_flight(dag_id: str) -> int:
+    """How many runs of a DAG are queued or running, asked from the triggerer."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+    from asgiref.sync import sync_to_async
+
+    count = sync_to_async(RuntimeTaskInstance.get_dr_count)
+    return int(await count(dag_id=dag_id, states=list(IN_FLIGHT)))
+
+
+def _seconds_until(moment: str) -> float:
+    return max(0.0, (datetime.fromisoformat(moment) - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,114 @@
+"""The open firings of a durable subscription, as a trigger in its event loop sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk import BaseHook
+
+from ..engine.config import BusConfig
+from ..engine.errors import ConfigError
+from .settings import bus_config
+from .stats import airflow_stats
+
+if TYPE_CHECKING:
+    from ..engine.dispatching import Durable, News, Stream
+    from ..engine.notices import Notice
+    from ..engine.runtime import Runtime
+
+READ_AGAIN_S: Final = 15.0
+LOOK_S: Final = 30.0  # so often is looked for firings that nobody told of
+
+
+async def read_bus_config(conn_id: str, bus: str, deployment: str) -> BusConfig:
+    """The bus behind an Airflow connection, from the triggerer; ConfigError says what is wrong with it."""
+    try:
+        connection = await BaseHook.aget_connection(conn_id)
+    except Exception as e:
+        raise ConfigError(
+            f"Connection {conn_id!r} cannot be read: {e}. Create it (type kafka), or name another one with "
+            "kafka_conn_id."
+        ) from e
+    return bus_config(connection, bus=bus, deployment=deployment)
+
+
+class Firings:
+    """Registers the subscription, and waits for its firings. `open` first, `close` at the end.
+
+    It never fails because Kafka cannot be reached: it logs what is wrong, once per change, and goes on.
+    """
+
+    def __init__(self, durable: Durable, conn_id: str, bus: str, deployment: str, log: Any) -> None:
+        self.durable = durable
+        self._connection = (conn_id, bus, deployment)
+        self._log = log
+        self._arrived: asyncio.Queue[News | Notice] = asyncio.Queue()
+        self._runtime: Runtime | None = None
+        self._stream: Stream | None = None
+        self._trouble: asyncio.Task[None] | None = None
+
+    async def open(self) -> BusConfig:
+        """ConfigError where the connection is missing or no good."""
+        from ..engine.runtime import Runtime
+
+        config = await read_bus_config(*self._connection)
+        self._runtime = runtime = Runtime.of(config, airflow_stats())
+        loop = asyncio.get_running_loop()
+
+        def deliver(item: News | Notice) -> None:  # called in the waits' thread
+            loop.call_soon_threadsafe(self._arrived.put_nowait, item)
+
+        self._stream = runtime.waits.dispatching.open(self.durable, deliver)
+        runtime.board.listen(self, deliver)
+        return config
+
+    def take(
+        self, most: int, without: Collection[tuple[int, int]] = (), gone: Collection[tuple[int, int]] = ()
+    ) -> list[tuple[int, int]]:
+        """Partitions and offsets of the first open firings; see `Dispatching.take`."""
+        if self._runtime is None or self._stream is None:
+            return []
+        places = self._runtime.waits.dispatching.take(self._stream, most, without, gone)
+        return [(place.source.partition, place.offset) for place in places]
+
+    async def news(self, timeout_s: float) -> None:
+        """Return when there may be something to take, or after `timeout_s`."""
+        from ..engine.notices import Notice
+
+        with suppress(TimeoutError, asyncio.TimeoutError):
+            async with asyncio.timeout(min(timeout_s, LOOK_S)):
+                while isinstance(item := await self._arrived.get(), Notice):
+                    self._say(item)
+                while not self._arrived.empty():  # hundreds may have been told of one by one
+                    if isinstance(item := self._arrived.get_nowait(), Notice):
+                        self._say(item)
+
+    def close(self) -> None:
+        if self._trouble is not None:
+            self._trouble.cancel()
+        if self._runtime is not None and self._stream is not None:
+            self._runtime.board.ignore(self)
+            self._runtime.waits.dispatching.close(self._stream)
+
+    def _say(self, notice: Notice) -> None:
+        if notice.text is not None:
+            self._log.warning("%s It is waited on.", notice.text)
+            self._trouble = self._trouble or asyncio.create_task(self._read_connection_again())
+            return
+        self._log.info("The bus works again.")
+        if self._trouble is not None:
+            self._trouble.cancel()
+            self._trouble = None
+
+    async def _read_connection_again(self) -> None:
+        """While something is wrong: what is mended in the connection takes effect by itself."""
+        while self._runtime is not None:
+            await asyncio.sleep(READ_AGAIN_S)
+            if self._runtime.may_read_connection():
+                try:
+                    self._runtime.use(await read_bus_config(*self._connection))
+                except ConfigError as e:
+                    self._log.warning("%s The connection stays as it was.", e)

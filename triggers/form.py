@@ -1,0 +1,49 @@
+"""A firing as a run's conf and an asset event hold it, and what Airflow's database takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from ..engine.firing import fit
+from ..engine.records import Firing
+from .payload import MAX_BYTES
+
+FORM_VERSION: Final = 1  # as of what EventSensor returns
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def firing_form(firing: Firing) -> dict[str, Any]:
+    """A firing as authors get it, docs/waiting.md."""
+    form = {
+        "version": FORM_VERSION,
+        "firing_id": firing.id,
+        "outcome": firing.outcome,
+        "key": firing.key,
+        "fired_at": firing.fired_at,
+        "events": firing.events,
+        "missing": firing.missing,
+    }
+    return {**form, "left_out": firing.left_out} if firing.left_out else form
+
+
+def json_text(value: Any) -> str:
+    """The JSON of what Airflow's database is to hold; ValueError for what PostgreSQL does not take."""
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False)
+    text.encode()  # no lone surrogate
+    if _NUL.search(text):
+        raise ValueError("it holds a NUL character")
+    return text
+
+
+def asset_payload(firing: Firing) -> dict[str, Any]:
+    """The firing as an asset event holds it; without the events' content where a database would refuse it."""
+    for most in (MAX_BYTES, 1):
+        form = firing_form(fit(firing, most))
+        try:
+            json_text(form)
+        except (TypeError, ValueError):
+            continue
+        return form
+    return {**form, "key": None, "events": {}}
