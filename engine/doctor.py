@@ -7,22 +7,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final
 
 from .access import ROLES, Acl, Role, lacking, needed
 from .config import KINDS, BusConfig
 from .errors import EngineError, TopicsError
+from .findings import Finding, Host
 from .health import examine
 from .kafka import probe
 from .kafka.topics import check
-from .registering import LEASE_S
-from .subscriptions import Holder, Subscriptions
+from .neighbours import deployments
+from .subscriptions import Subscriptions
 
-Level: TypeAlias = Literal["ok", "note", "wrong"]
-Run: TypeAlias = tuple[str, str]  # a DAG's id, and its run's
-MOST_TOLD: Final = 3
-MAX_RUNS: Final = 1000
 CLOCK_NOTE_MS: Final = 1000
 CLOCK_WRONG_MS: Final = 5000
 LEAST_CLIENT: Final = (2, 15)
@@ -30,31 +26,6 @@ LEAST_BROKER: Final = (3, 3)
 # Of Airflow, the next major version is not supported either.
 LEAST_AIRFLOW: Final = (3, 3)
 _LOCAL: Final = ("localhost", "127.", "[::1]")
-# A process names what it waits for every LEASE_S; a little later it may just have stopped.
-_LEASE_IS_FRESH_MS: Final = int(1.2 * LEASE_S * 1000)
-
-
-class Finding(NamedTuple):
-    """What one check found: a sentence, and what to do where something is wrong."""
-
-    check: str
-    level: Level
-    text: str
-
-
-@dataclass(frozen=True)
-class Host:
-    """What only Airflow can tell. airflow: its version. team: that the connection belongs to.
-
-    unknown_runs: of these runs, those that its database does not have; None: it cannot be asked.
-    """
-
-    airflow: str
-    default_deployment: str = "airflow"
-    multi_team: bool = False
-    team: str | None = None
-    queues: bool = False
-    unknown_runs: Callable[[Collection[Run]], Collection[Run]] | None = None
 
 
 def diagnose(config: BusConfig, host: Host, roles: Collection[Role] = ROLES) -> Iterator[Finding]:
@@ -187,55 +158,6 @@ def access(acls: Iterable[Acl], allowed: dict[str, set[str] | str]) -> Iterator[
             missing += 1
     if not missing:
         yield Finding("access", "ok", "All that is needed of the topics is allowed.")
-
-
-def deployments(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
-    """Who else uses the bus, and whether another Airflow goes by this one's name."""
-    own = subscriptions.config.deployment
-    names = {holder.deployment for held in subscriptions.holders.values() for holder in held}
-    others = sorted(names - {own})
-    yield from _shared(subscriptions, host)
-    if others and own == host.default_deployment:
-        yield Finding(
-            "deployment",
-            "note",
-            f"This Airflow has the default name {own!r}, and {', '.join(others)} use the bus as well: set "
-            "[interlock] deployment, before another one comes with the default too.",
-        )
-    else:
-        beside = f"; beside it on the bus: {', '.join(others)}" if others else ""
-        yield Finding("deployment", "ok", f"This Airflow's name is {own!r}{beside}.")
-
-
-def _shared(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
-    own = subscriptions.config.deployment
-    held: dict[Run, tuple[str, Holder]] = {}
-    for registered in subscriptions.all():
-        name = registered.registration.subscription
-        parts = name.split("/")
-        if not registered.one_shot or len(parts) < 4 or parts[0] != own or len(held) >= MAX_RUNS:
-            continue
-        for holder in subscriptions.held_by(registered):
-            if holder.deployment == own and holder.said_ms > subscriptions.now_ms - _LEASE_IS_FRESH_MS:
-                held[parts[1], parts[2]] = (name, holder)
-    if not held:
-        return
-    if host.unknown_runs is None:
-        yield Finding("deployment", "note", "Airflow's database cannot be asked whose waits these are.")
-        return
-    unknown = sorted(host.unknown_runs(held))
-    for run in unknown[:MOST_TOLD]:
-        name, holder = held[run]
-        where = f" on host {holder.host!r}" if holder.host else ""
-        yield Finding(
-            "deployment",
-            "wrong",
-            f"Process {holder.process!r}{where} waits for {name!r}, a run that this Airflow does not have: "
-            f"another one uses the name {own!r}, and takes its waits for the same. Give each a name of its "
-            "own, [interlock] deployment.",
-        )
-    if len(unknown) > MOST_TOLD:
-        yield Finding("deployment", "wrong", f"{len(unknown) - MOST_TOLD} more runs are of another Airflow.")
 
 
 def _topics(config: BusConfig, cluster: probe.Cluster) -> Iterator[Finding]:

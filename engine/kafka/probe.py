@@ -42,12 +42,16 @@ class Cluster:
 
 def cluster(config: BusConfig) -> Cluster:
     """UnreachableError when nobody answers."""
+    from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     errors = ClientErrors()
     client = connect(AdminClient, config, errors)
     errors.require_answer(client, config)
-    found = client.list_topics(timeout=TIMEOUT_S)
+    try:
+        found = client.list_topics(timeout=TIMEOUT_S)
+    except KafkaException as error:
+        raise errors.unreachable(config, error.args[0].str()) from error
     replicas = {
         name: min((len(p.replicas) for p in topic.partitions.values()), default=0)
         for name, topic in found.topics.items()

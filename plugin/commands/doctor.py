@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import ActionCommand
 
-    from ...engine.doctor import Finding, Host, Run
+    from ...engine.findings import Finding, Host, Run
 
 
 def command() -> ActionCommand:
@@ -53,7 +53,8 @@ def _findings(args: Namespace) -> list[Finding]:
     from airflow.exceptions import AirflowNotFoundException
 
     from ...engine.access import ROLES
-    from ...engine.doctor import Finding, diagnose
+    from ...engine.doctor import diagnose
+    from ...engine.findings import Finding
     from ...events.errors import InterlockError
 
     try:
@@ -71,7 +72,7 @@ def _host(conn_id: str) -> Host:
     from airflow.configuration import conf
     from airflow.version import version
 
-    from ...engine.doctor import Host
+    from ...engine.findings import Host
 
     multi_team = conf.getboolean("core", "multi_team", fallback=False)
     return Host(

@@ -1,0 +1,110 @@
+"""What the commands make of their arguments before they ask anybody."""
+
+from __future__ import annotations
+
+import io
+import json
+from argparse import Namespace
+from typing import Any
+
+import pytest
+from airflow.cli.cli_parser import get_parser
+from interlock import event
+from interlock.plugin.commands import emit, tail
+from interlock.plugin.provider import get_provider_info
+from interlock.triggers.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        (None, None),
+        ('{"rows": 7}', {"rows": 7}),
+        ('"done"', "done"),
+        ("null", b"null"),  # JSON's null, and not no data
+        ("[]", []),
+    ],
+)
+def test_data_are_json(text: str | None, data: Any) -> None:
+    assert emit._data(text) == data
+
+
+def test_data_come_from_stdin_where_a_dash_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"rows": 7}\n'))
+    assert emit._data("-") == {"rows": 7}
+
+
+@pytest.mark.parametrize("text", ["done", "", "{", "[" * 100_000])
+def test_data_that_are_no_json_are_refused_with_the_way_to_write_a_text(text: str) -> None:
+    with pytest.raises(SystemExit, match="--data is no JSON"):
+        emit._data(text)
+
+
+def test_extensions_are_pairs_and_no_attributes_of_other_arguments() -> None:
+    assert emit._extensions(["trace=a=b", "team="]) == {"trace": "a=b", "team": ""}
+    with pytest.raises(SystemExit, match="write NAME=TEXT"):
+        emit._extensions(["trace"])
+    with pytest.raises(SystemExit, match="is no extension attribute"):
+        emit._extensions(["id=7"])
+
+
+@pytest.mark.parametrize(
+    ("text", "matcher"),
+    [
+        (None, None),
+        ("com.shop.done", event("com.shop.done")),
+        ('event("com.shop.done", by="data.date")', event("com.shop.done", by="data.date")),
+    ],
+)
+def test_tail_takes_a_type_or_a_matcher(text: str | None, matcher: Any) -> None:
+    assert tail._matcher(text) == matcher
+
+
+def test_tail_refuses_a_condition() -> None:
+    with pytest.raises(SystemExit, match="give one event"):
+        tail._matcher('event("a") & event("b")')
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor", "--role", "wait", "--role", "emit"],
+        ["emit", "com.shop.done", "--key", "eu", "--extension", "a=b"],
+        ["explain", "name", "--key", "k"],
+        ["subscriptions", "cancel", "name", "--yes"],
+        ["tail", "com.shop.done", "--limit", "1"],
+        ["topics", "create", "--dry-run"],
+    ],
+)
+def test_airflows_parser_takes_the_commands_with_its_own_outputs(words: list[str]) -> None:
+    for output in ("table", "json", "yaml", "plain"):
+        args: Namespace = get_parser().parse_args(["interlock", *words, "--output", output])
+        assert (args.output, args.conn_id) == (output, "kafka_default")
+
+
+def test_a_dry_run_prints_topics_and_acls_as_one_object_and_asks_nobody(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = {
+        "conn_type": "kafka",
+        "extra": {"bootstrap.servers": "192.0.2.1:1", "sasl.password": "canary"},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
+    words = ["interlock", "topics", "create", "--dry-run", "--partitions", "3", "--bus", "b"]
+    for output in ("table", "json"):
+        args = get_parser().parse_args([*words, "--output", output])
+        args.func(args)
+    out = capsys.readouterr().out
+    whole = json.loads(out[out.index("{") :])
+    assert {topic["topic"]: topic["partitions"] for topic in whole["topics"]}["b-trigger"] == 3
+    assert {acl["role"] for acl in whole["acls"]} == {"emit", "wait", "engine"}
+    assert "canary" not in out
+
+
+def test_the_defaults_that_are_declared_are_those_that_hold() -> None:
+    declared = get_provider_info()["config"]["interlock"]["options"]
+    default = Settings()
+    assert declared["bus"]["default"] == default.bus
+    assert declared["deployment"]["default"] == default.deployment
+    assert float(declared["lookback_hours"]["default"]) * 3600 == default.lookback.total_seconds()
+    assert all(option["description"] and option["version_added"] for option in declared.values())
