@@ -70,6 +70,8 @@ def reconcile(log: Log, model: Model, now_ms: int) -> list[Fold]:
             taken = taken[:1]
         if taken == found or (life.ended is not None and taken[: len(found)] == found):
             continue
+        if lives[life.incarnation] > 1 and taken == found[len(found) - len(taken) :]:
+            continue  # what is before it was fired in an earlier life
         if life.condition.needs_ticks:
             # a life that came again has firings of its own
             tries = [found] if lives[life.incarnation] == 1 else [[each] for each in found]
@@ -153,7 +155,8 @@ class Judge:
         for each in (x for fs in folds.values() for _, fold in fs for x in fold.fired):
             known[each.id].append(each)
         allowed: Counter[str] = Counter()
-        for life in lives:
+        # A life that ended need not have fired: what two may have fired is that of the one in force.
+        for life in sorted(lives, key=lambda life: life.ended is not None):
             if life.kind == "one-shot":
                 firsts = _first(folds[life.r])
                 ids = [each.id for each in firsts]

@@ -207,6 +207,18 @@ def test_a_wait_that_fired_twice_is_unexpected() -> None:
     assert wrong(paper) == {"unexpected": 1}
 
 
+def test_a_firing_that_two_lives_of_a_wait_may_have_is_that_of_the_one_in_force() -> None:
+    paper = Paper()
+    first, a, b = pair_of(paper, "one-shot")
+    paper.match(first, a, (0,), 3)
+    paper.match(first, b, (1,), 3, judge=False)
+    paper.remove(first, 4)
+    again = paper.register("s", first.condition, stamp=5, incarnation=first.incarnation, key=first.key)
+    paper.match(again, a, (0,), 6)
+    paper.match(again, b, (1,), 6)
+    assert wrong(paper) == {}
+
+
 @pytest.mark.parametrize("close", [True, False])
 def test_states_of_who_is_gone_are_leaked(close: bool) -> None:
     paper = Paper()
