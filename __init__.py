@@ -9,7 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .conditions import Condition, ConditionError, absent, at_least, count, event, sequence
+    from .conditions import (
+        Condition,
+        ConditionError,
+        absent,
+        at_least,
+        count,
+        dag_run,
+        event,
+        sequence,
+        spark_application,
+        task_instance,
+    )
     from .events.errors import EventError, InterlockError
     from .events.event import Event
     from .triggers.fetch import fetch
@@ -23,9 +34,12 @@ __all__ = [
     "absent",
     "at_least",
     "count",
+    "dag_run",
     "event",
     "fetch",
     "sequence",
+    "spark_application",
+    "task_instance",
 ]
 
 _HOME = {
@@ -37,9 +51,12 @@ _HOME = {
     "absent": ".conditions",
     "at_least": ".conditions",
     "count": ".conditions",
+    "dag_run": ".conditions",
     "event": ".conditions",
     "fetch": ".triggers.fetch",
     "sequence": ".conditions",
+    "spark_application": ".conditions",
+    "task_instance": ".conditions",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .codec import from_json
 from .combinations import AllOf, AnyOf, AtLeast, Count, Sequence, at_least, count, sequence
 from .condition import Condition
+from .ends import dag_run, spark_application, task_instance
 from .errors import ConditionError
 from .explanation import Explanation, Seen, explain
 from .firing import Firing, Part, firing_id
@@ -55,6 +56,7 @@ __all__ = [
     "canonical_key",
     "closes_at",
     "count",
+    "dag_run",
     "daily",
     "debounce",
     "event",
@@ -70,5 +72,7 @@ __all__ = [
     "parse",
     "rehearse",
     "sequence",
+    "spark_application",
     "step",
+    "task_instance",
 ]

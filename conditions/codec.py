@@ -18,6 +18,7 @@ from .duration import MAX_DURATION_MS
 from .errors import ConditionError
 from .filters import Where, filter_from_json
 from .matcher import Matcher
+from .reading import parse_path
 from .timers import Absent, ArmedBy, Expires, Ordered, Quiet, moment_ms, moment_text
 from .vocabulary import near
 from .windows import Not, Reset, Within
@@ -111,6 +112,7 @@ def _is_of_version_1(condition: Condition) -> bool:
         and condition.where is None
         and condition.keeps is None
         and not isinstance(condition.by, tuple)
+        and (condition.by is None or not parse_path(condition.by).offset_ms)
     )
 
 
@@ -230,6 +232,8 @@ class _Reader:
         by = members.get("by")
         if isinstance(by, (list, tuple)) and self._is_1:
             raise ConditionError(f"{path}.by is a list, which needs v 2, and this form is v 1")
+        if isinstance(by, str) and self._is_1 and _built(f"{path}.by", lambda: parse_path(by)).offset_ms:
+            raise ConditionError(f"{path}.by has an offset, which needs v 2, and this form is v 1")
         if not isinstance(by, (list, tuple)):
             by = _text(members, "by", path) if "by" in members else None
         limit = _integer(members, "limit", path) if "limit" in members else None

@@ -25,7 +25,7 @@ from .filters.filter import (
     quoted,
 )
 from .key import MAX_KEY_PARTS
-from .reading import DATA, key_at
+from .reading import DATA, key_at, parse_path
 
 if TYPE_CHECKING:
     from .condition import Keep
@@ -186,7 +186,8 @@ def event(
 
     extensions: any other attribute by its name, e.g. tenant="bank"; one that is close to another argument's
     (lable, key) is refused, and filtered with filters=[Exact(lable="x")]. by: "subject", "time", any
-    attribute, or a path into JSON data such as "data.order.date"; several paths make a composite key.
+    attribute, or a path into JSON data such as "data.order.date"; several paths make a composite key;
+    "data.day + 1d" reads the date or time there, a day later.
     label: its part's name in firings. where: a predicate in CEL over `data` and `event`, e.g.
     "data.amount > 100". filters:
     further filters, all of which must pass, such as Prefix(subject="orders/"), or their JSON form. keep:
@@ -200,7 +201,9 @@ def event(
             raise ConditionError(f"event({name}={shown(value)}): {_glob_hint(name, str(value))}")
     for name, value in extensions.items():
         if name in _RESERVED:
-            raise ConditionError(f"event({name}=...) is reserved and cannot filter an attribute")
+            raise ConditionError(
+                f"event({name}=...) is reserved and cannot filter an attribute{_reserved_hint(name, value)}"
+            )
         meant = _meant(name)
         if meant is not None:
             raise ConditionError(
@@ -290,7 +293,8 @@ def _checked_by(by: object) -> str | tuple[str, ...]:
 
 
 def _checked_path(path: object) -> str:
-    text = checked_text("event", "by", path, MAX_PATH_CHARS, _PATH_HINT)
+    whole = checked_text("event", "by", path, MAX_PATH_CHARS, _PATH_HINT)
+    text = parse_path(whole).base
     if text.startswith(DATA):
         if "[" in text or "]" in text:
             raise ConditionError(f"event(by={quoted(text)}): items of lists cannot be reached; name a member")
@@ -301,7 +305,7 @@ def _checked_path(path: object) -> str:
             f"event(by={quoted(text)}) is no path: write an attribute's name, or data.order.date for a value"
             " in the data"
         )
-    return text
+    return whole
 
 
 def _path_shown(by: str | tuple[str, ...]) -> str:
@@ -315,6 +319,15 @@ def _is_keyword_of_event(name: str, value: str) -> bool:
         and name not in _KEYWORDS
         and _meant(name) is None
         and not _is_glob(name, value)
+    )
+
+
+def _reserved_hint(name: str, value: object) -> str:
+    if name == "data":
+        return ": write where=\"data.status == 'done'\", or filters=[Exact(data=...)] for an extension"
+    return (
+        f": plain records of a topic have its name as source, write event(source={shown(value)});"
+        " of CloudEvents in a topic write what tells them apart"
     )
 
 

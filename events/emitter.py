@@ -48,15 +48,17 @@ class Emitter:
         the murmur2_random partitioner and the delivery timeout are set here, whatever `client` says.
     Nothing connects before the first emit. Threads may share an emitter; processes may not (fork first).
     Values of `client` other than bootstrap.servers appear in no message and no log.
+    logger: what the client itself logs, its failures to connect among it, goes there.
     """
 
-    def __init__(self, client: Mapping[str, str], topic: str) -> None:
+    def __init__(self, client: Mapping[str, str], topic: str, *, logger: logging.Logger = log) -> None:
         if not topic:
             raise EmitError("no topic to emit to: name one")
         if not client.get(_BOOTSTRAP):
             raise EmitError(f"cannot emit to topic {topic}: the client settings lack {_BOOTSTRAP}")
         self._client = dict(client)
         self._topic = topic
+        self._logger = logger
         self._lock = threading.Lock()
         self._producer: Producer | None = None
         self._producer_timeout_ms = 0
@@ -114,7 +116,7 @@ class Emitter:
         settings["delivery.timeout.ms"] = timeout_ms
         settings.setdefault("topic.metadata.propagation.max.ms", min(_TOPIC_UNKNOWN_MS, timeout_ms))
         settings["error_cb"] = self._note_error
-        settings["logger"] = log
+        settings["logger"] = self._logger
         try:
             if (callback := token_callback(self._client)) is not None:
                 settings[OAUTH_CB] = callback

@@ -1,8 +1,29 @@
-"""Types of the events that Interlock itself emits. A type is a promise: it is never renamed."""
+"""Types of the events that Interlock itself emits. A type is a promise: it is never renamed.
+
+A type ends with the outcome; OUTCOMES names the state of the thing that ended, in its own system's word.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 SPARK_APPLICATION_SUCCEEDED: Final = "interlock.spark.application.succeeded"
 SPARK_APPLICATION_FAILED: Final = "interlock.spark.application.failed"
+DAG_RUN_SUCCEEDED: Final = "interlock.airflow.dag_run.succeeded"
+DAG_RUN_FAILED: Final = "interlock.airflow.dag_run.failed"
+TASK_INSTANCE_SUCCEEDED: Final = "interlock.airflow.task_instance.succeeded"
+TASK_INSTANCE_FAILED: Final = "interlock.airflow.task_instance.failed"
+TASK_INSTANCE_SKIPPED: Final = "interlock.airflow.task_instance.skipped"
+
+SPARK_APPLICATION: Final[Mapping[str, str]] = {
+    "succeeded": SPARK_APPLICATION_SUCCEEDED,
+    "failed": SPARK_APPLICATION_FAILED,
+}
+DAG_RUN: Final[Mapping[str, str]] = {"success": DAG_RUN_SUCCEEDED, "failed": DAG_RUN_FAILED}
+TASK_INSTANCE: Final[Mapping[str, str]] = {
+    "success": TASK_INSTANCE_SUCCEEDED,
+    "failed": TASK_INSTANCE_FAILED,
+    "skipped": TASK_INSTANCE_SKIPPED,
+}
+EMITTED: Final = (*SPARK_APPLICATION.values(), *DAG_RUN.values(), *TASK_INSTANCE.values())

@@ -1,9 +1,11 @@
-"""`EmitEventOperator`: a task that emits one CloudEvent."""
+"""`EmitEventOperator`, a task that emits one CloudEvent, and `emit`, for tasks that do more."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import BaseHook, BaseOperator
 
@@ -15,6 +17,12 @@ from .identity import event_id, event_source
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+log = logging.getLogger(__name__)
+
+# What an event has beside extension attributes; `id` is made, `time` is the record's.
+_WITH_ARGUMENTS: Final = frozenset({"id", "source", "specversion", "type", "subject", "data", "time"})
 
 
 class EmitEventOperator(BaseOperator):
@@ -60,27 +68,93 @@ class EmitEventOperator(BaseOperator):
         self.delivery_timeout = delivery_timeout
 
     def execute(self, context: Context) -> dict[str, Any]:
-        config = bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
-        event = self._event(context, config.deployment)
-        with Emitter(config.client, config.topic("event")) as emitter:
-            delivery = emitter.emit(event, timeout_s=self.delivery_timeout)
-        self.log.info("Emitted %s, id %s, to %s[%d]@%d.", event.type, event.id, *delivery)
-        return {"source": event.source, "id": event.id, **delivery._asdict()}
-
-    def _event(self, context: Context, deployment: str) -> Event:
-        reserved = sorted(
-            {"id", "source", "specversion", "type", "subject", "data", "time"}
-            & (self.extensions or {}).keys()
-        )
-        if reserved:
-            raise EventError(
-                f"extensions cannot hold {', '.join(reserved)}: these have arguments of their own"
-            )
-        return Event.of(
+        return _emit(
+            context,
             self.type,
-            self.source or event_source(context, deployment),
-            id=event_id(context, deployment),
-            subject=self.subject,
-            data=self.data,
-            **(self.extensions or {}),
+            self.source,
+            self.subject,
+            self.data,
+            self.extensions,
+            0,
+            self.kafka_conn_id,
+            self.bus,
+            self.delivery_timeout,
         )
+
+
+def emit(
+    type: str,  # noqa: A002  # the attribute's name
+    *,
+    source: str | None = None,
+    subject: str | None = None,
+    data: Any = None,
+    extensions: Mapping[str, Any] | None = None,
+    ordinal: int | str | None = None,
+    kafka_conn_id: str = DEFAULT_CONNECTION,
+    bus: str | None = None,
+    delivery_timeout: float = 30.0,
+) -> dict[str, Any]:
+    """Emit one CloudEvent from inside a running task, as `EmitEventOperator` does; it returns the same.
+
+    ordinal: which of this task's events it is, part of the id. Without it the calls of a try count from 0:
+        right where a retry emits the same events in the same order. Give one, such as the region the event is
+        about, where the order may change, where threads emit, and in an operator that defers.
+
+    Returns when the broker has acknowledged. EventError for an event that is not valid, and outside of a
+    task; EmitError when it was not acknowledged, and then a retry of the task is safe.
+    """
+    from airflow.sdk import get_current_context
+
+    try:
+        context = get_current_context()
+    except RuntimeError:
+        raise EventError(
+            "emit() was called outside of a running task, which gives the event its id: use"
+            " interlock.events.Emitter there, with an id of your own"
+        ) from None
+    if ordinal is None:
+        ordinal = _number_of_call(str(context["ti"].id))
+    return _emit(
+        context, type, source, subject, data, extensions, ordinal, kafka_conn_id, bus, delivery_timeout
+    )
+
+
+# Of the try that runs in this process: its id, which is new in each try, and the numbers of its calls.
+_calls: tuple[str, Iterator[int]] = ("", count())
+
+
+def _number_of_call(try_id: str) -> int:
+    global _calls
+    if _calls[0] != try_id:
+        _calls = (try_id, count())
+    return next(_calls[1])
+
+
+def _emit(
+    context: Context,
+    type: str,  # noqa: A002
+    source: str | None,
+    subject: str | None,
+    data: Any,
+    extensions: Mapping[str, Any] | None,
+    ordinal: int | str,
+    kafka_conn_id: str,
+    bus: str | None,
+    delivery_timeout: float,
+) -> dict[str, Any]:
+    config = bus_config(BaseHook.get_connection(kafka_conn_id), bus=bus)
+    reserved = sorted(_WITH_ARGUMENTS & (extensions or {}).keys())
+    if reserved:
+        raise EventError(f"extensions cannot hold {', '.join(reserved)}: these have arguments of their own")
+    event = Event.of(
+        type,
+        source or event_source(context, config.deployment),
+        id=event_id(context, config.deployment, ordinal),
+        subject=subject,
+        data=data,
+        **(extensions or {}),
+    )
+    with Emitter(config.client, config.topic("event")) as emitter:
+        delivery = emitter.emit(event, timeout_s=delivery_timeout)
+    log.info("Emitted %s, id %s, to %s[%d]@%d.", event.type, event.id, *delivery)
+    return {"source": event.source, "id": event.id, **delivery._asdict()}

@@ -57,6 +57,53 @@ def get_provider_info() -> dict[str, Any]:
                         "example": "sasl.kerberos.kinit.cmd",
                         "default": "",
                     },
+                    "listener": {
+                        "description": (
+                            "Which ends Airflow tells the bus by itself: dag_run, task_instance, or both "
+                            "with a comma. Empty: no listener is registered."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "dag_run,task_instance",
+                        "default": "",
+                    },
+                    "listener_dags": {
+                        "description": (
+                            "Patterns of the ids of the DAGs that the listener tells of, separated by "
+                            "commas; ! before one excludes. Empty: all."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "ledger_*,!ledger_test*",
+                        "default": "",
+                    },
+                    "listener_tags": {
+                        "description": (
+                            "Tags, separated by commas: the listener tells of DAGs that have one of them. "
+                            "Empty: all."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "published",
+                        "default": "",
+                    },
+                    "listener_conn_id": {
+                        "description": ("Airflow connection of type kafka through which the listener emits."),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": None,
+                        "default": "kafka_default",
+                    },
+                    "listener_timeout": {
+                        "description": (
+                            "Seconds that a task's process, or a component that stops, waits at most for the "
+                            "broker to acknowledge what the listener tells. At most 15."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": None,
+                        "default": "5",
+                    },
                 },
             }
         },

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from ..events.errors import InterlockError
 from ..events.event import Event
+from ..events.schemas import SPARK, urn
 from ..events.taxonomy import SPARK_APPLICATION_FAILED, SPARK_APPLICATION_SUCCEEDED
 from .application import Application, airflow_task, describe
 from .settings import CompletionError, Settings, read_settings
@@ -123,6 +124,7 @@ class _Work:
             id=_event_id(self.application, self.name, outcome),
             subject=self.name,
             time=now,
+            dataschema=urn(SPARK),
             data=data,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,10 +10,13 @@ import pytest
 from airflow.sdk import Connection
 from interlock.events.emitter import Delivery
 from interlock.events.errors import EventError, InterlockError
-from interlock.operators import EmitEventOperator
-from interlock.operators import emit as module
+from interlock.operators import EmitEventOperator, emit
+
+# its name in the package is the function's
+module = importlib.import_module("interlock.operators.emit")
 
 TI = SimpleNamespace(
+    id="try-1",
     dag_id="dag",
     run_id="run",
     task_id="task",
@@ -109,3 +113,44 @@ def test_an_event_that_is_not_valid_fails_the_task_before_anything_is_sent(
 
 def test_what_makes_the_event_is_templated() -> None:
     assert {"type", "source", "subject", "data", "extensions"} == set(EmitEventOperator.template_fields)
+
+
+def emit_in(ti: Any, monkeypatch: pytest.MonkeyPatch, *calls: dict[str, Any]) -> list[str]:
+    """The ids of what a task emits with these calls of emit()."""
+    monkeypatch.setattr("airflow.sdk.get_current_context", lambda: {"ti": ti})
+    return [str(emit("done", **arguments)["id"]) for arguments in calls]
+
+
+def of_try(number: int, max_tries: int = 1) -> Any:
+    about = vars(TI) | {"try_number": number, "max_tries": max_tries, "id": f"{number}/{max_tries}"}
+    return SimpleNamespace(**about | {"task": SimpleNamespace(retries=1)})
+
+
+def test_emit_emits_as_the_operator_does(emitted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    [id_] = emit_in(TI, monkeypatch, {"data": 1, "subject": "s", "extensions": {"partitionkey": "eu"}})
+    [(event, timeout_s)] = emitted
+    assert (event.id, event.type, event.source, event.subject) == (id_, "done", "/airflow/dag/task", "s")
+    assert (event.payload, event.partitionkey, timeout_s) == (1, "eu", 30.0)
+
+
+def test_a_retry_of_emits_repeats_them_in_their_order_and_a_clear_makes_new_ones(
+    emitted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, retry, cleared = (
+        emit_in(ti, monkeypatch, {}, {}) for ti in (of_try(1), of_try(2), of_try(3, max_tries=3))
+    )
+    assert first == retry
+    assert len({*first, *cleared}) == 4
+
+
+def test_an_ordinal_names_an_event_wherever_it_stands(
+    emitted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    eu, us = {"ordinal": "eu"}, {"ordinal": "us"}
+    assert emit_in(of_try(1), monkeypatch, eu, us) == emit_in(of_try(2), monkeypatch, us, eu)[::-1]
+
+
+def test_emit_outside_of_a_task_is_refused(emitted: list[Any]) -> None:
+    with pytest.raises(EventError, match="outside of a running task"):
+        emit("done")
+    assert emitted == []

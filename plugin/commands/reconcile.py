@@ -1,0 +1,104 @@
+"""`airflow interlock reconcile`: emit the ends of DAG runs and tasks that the bus was not told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .console import bus_arguments, bus_of, or_exit, say, show
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from datetime import datetime
+
+    from airflow.cli.cli_config import ActionCommand
+
+    from ...triggers.settings import ListenerSettings
+
+
+def command() -> ActionCommand:
+    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+
+    when = 'as "24h" before now, or as "2026-11-20T06:00:00Z"'
+    return ActionCommand(
+        name="reconcile",
+        help="Emit the ends of DAG runs and tasks that the bus was not told",
+        description=(
+            "Compares the ends in Airflow's database with the events on the bus, and emits those that are "
+            "missing, with the ids that the listener gives them. Safe to repeat. Prints what it emitted; "
+            "which DAGs and ends is as the listener's settings say, unless told here."
+        ),
+        func=lazy_load_command("interlock.plugin.commands.reconcile.run"),
+        args=(
+            Arg(("--since",), metavar="WHEN", default="24h", help=f"ends from then on, {when} (24h)"),
+            Arg(("--until",), metavar="WHEN", default="1m", help=f"ends before then, {when} (1m)"),
+            Arg(
+                ("--kinds",), help="dag_run, task_instance, or both with a comma (as the listener; else both)"
+            ),
+            Arg(
+                ("--dags",), metavar="PATTERNS", help="ids of DAGs, with commas; * and ? allowed, ! excludes"
+            ),
+            Arg(("--tags",), help="tags, with commas: DAGs that have one of them"),
+            Arg(("--dry-run",), action="store_true", help="show what would be emitted"),
+            *bus_arguments(),
+        ),
+    )
+
+
+def run(args: Namespace) -> None:
+    """Emit what is missing, show it, and say what was compared."""
+    from airflow.utils.session import create_session
+
+    from ..reconcile import reconcile
+
+    def work() -> None:
+        since, until = _moment("--since", args.since), _moment("--until", args.until)
+        wanted = _wanted(args)
+        with create_session() as session:
+            found = reconcile(bus_of(args), session, since, until, wanted, dry_run=args.dry_run)
+        show(
+            args,
+            [
+                {
+                    "type": event.type,
+                    "source": event.source,
+                    "run_id": event.payload["run_id"],  # type: ignore[index]
+                    "map_index": event.payload.get("map_index", ""),  # type: ignore[attr-defined]
+                    "time": event.attributes.get("time", ""),
+                    "id": event.id,
+                }
+                for event in found.missing
+            ],
+        )
+        what = "would be emitted" if args.dry_run else "emitted"
+        say(f"{found.ends} ends from {since:%FT%TZ} to {until:%FT%TZ}: {len(found.missing)} {what}.")
+
+    or_exit("reconcile", work)
+
+
+def _wanted(args: Namespace) -> ListenerSettings:
+    from dataclasses import replace
+
+    from ...triggers.settings import KINDS, kinds_of, listener_settings, patterns_of, tags_of
+
+    wanted = listener_settings()
+    if args.kinds is not None:
+        wanted = replace(wanted, kinds=kinds_of(args.kinds, "--kinds"))
+    if args.dags is not None:
+        wanted = replace(wanted, dags=patterns_of(args.dags))
+    if args.tags is not None:
+        wanted = replace(wanted, tags=tags_of(args.tags))
+    return wanted if wanted.kinds else replace(wanted, kinds=frozenset(KINDS))
+
+
+def _moment(name: str, text: str) -> datetime:
+    from datetime import UTC, datetime, timedelta
+
+    from ...conditions.duration import duration_ms
+    from ...events.attributes import parse_timestamp
+
+    if text == "now":
+        return datetime.now(UTC)
+    try:
+        return parse_timestamp(text)
+    except ValueError:
+        return datetime.now(UTC) - timedelta(milliseconds=duration_ms(name, text))

@@ -1,0 +1,213 @@
+"""`dag_run()`, `task_instance()`, `spark_application()`: which events they accept, and under which key."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from interlock import Condition, ConditionError, Event, event
+from interlock.conditions import dag_run, from_json, parse, spark_application, task_instance
+from interlock.events.ends import DagRun, DagRunEnd, TaskInstanceEnd
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def run_of(day: datetime | None = NOON, dag_id: str = "ingest", **given: Any) -> DagRun:
+    about = {"deployment": "airflow", "run_id": "r", "run_type": "scheduled", "run_after": NOON}
+    return DagRun(dag_id=dag_id, logical_date=day, **(about | given))
+
+
+def ended(day: datetime | None = NOON, state: str = "success", **given: Any) -> Event:
+    return DagRunEnd(run=run_of(day, **given), state=state, started_at=NOON, ended_at=NOON).event()
+
+
+def task_ended(state: str = "success", task_id: str = "load", map_index: int = -1) -> Event:
+    return TaskInstanceEnd(
+        run=run_of(), task_id=task_id, map_index=map_index, try_number=1, max_tries=0, state=state,
+        started_at=NOON, ended_at=NOON,
+    ).event()  # fmt: skip
+
+
+def spark_ended(outcome: str = "succeeded", **data: object) -> Event:
+    return Event.of(f"interlock.spark.application.{outcome}", "/spark/etl", subject="orders", data=data)
+
+
+def keys(condition: Condition, told: Event) -> set[str | None]:
+    """The keys that the condition's matchers read from an event that they accept."""
+    return {matcher.key_of(told) for matcher in condition.matchers if matcher.accepts(told)}
+
+
+def test_a_dag_run_is_matched_by_its_dag_and_state() -> None:
+    assert keys(dag_run("ingest"), ended()) == {None}
+    assert keys(dag_run("ingest"), ended(state="failed")) == set()
+    assert keys(dag_run("ingest"), ended(dag_id="other")) == set()
+    assert keys(dag_run("ingest"), task_ended()) == set()
+    assert keys(dag_run("ingest", state="failed"), ended(state="failed")) == {None}
+    both = dag_run("ingest", state=["success", "failed"])
+    assert keys(both, ended()) == keys(both, ended(state="failed")) == {None}
+
+
+def test_a_deployment_that_is_named_counts_alone() -> None:
+    assert keys(dag_run("ingest", deployment="airflow"), ended()) == {None}
+    assert keys(dag_run("ingest", deployment="finance"), ended()) == set()
+    assert keys(dag_run("ingest", deployment="fi nance"), ended(deployment="fi nance")) == {None}
+
+
+@pytest.mark.parametrize(
+    ("by", "key"),
+    [
+        ("logical_date", "2026-11-20T12:00:00Z"),
+        ("ds", "2026-11-20"),
+        ("partition_key", "eu"),
+        ("run_id", "r"),
+        ("data.run_type", "scheduled"),
+        (["ds", "partition_key"], '["2026-11-20","eu"]'),
+    ],
+)
+def test_the_key_is_read_by_the_name_airflow_has_for_it(by: Any, key: str) -> None:
+    assert keys(dag_run("ingest", by=by), ended(partition_key="eu")) == {key}
+
+
+@pytest.mark.parametrize("by", ["logical_date", "ds"])
+def test_a_run_without_a_logical_date_has_no_key_by_date_and_matches_without_one(by: str) -> None:
+    assert keys(dag_run("ingest", by=by), ended(None)) == {None}
+    assert dag_run("ingest", by=by).matchers[0].key_of(ended(None)) is None
+    assert keys(dag_run("ingest", by="partition_key"), ended(None, partition_key="eu")) == {"eu"}
+    assert keys(dag_run("ingest", dates={"2026-11-21": "2026-11-20"}), ended(None)) == set()
+
+
+@pytest.mark.parametrize(
+    ("by", "offset", "key"),
+    [
+        (None, timedelta(days=1), "2026-11-21T12:00:00Z"),
+        (None, "90m", "2026-11-20T13:30:00Z"),
+        ("logical_date", timedelta(hours=-13), "2026-11-19T23:00:00Z"),
+        ("ds", "1d", "2026-11-21"),
+        ("ds", timedelta(days=-20), "2026-10-31"),
+        ("ds", timedelta(0), "2026-11-20"),
+        (None, timedelta(0), "2026-11-20T12:00:00Z"),
+    ],
+)
+def test_an_offset_waits_for_the_run_that_is_so_much_earlier_than_the_key(
+    by: str | None, offset: Any, key: str
+) -> None:
+    assert keys(dag_run("ingest", by=by, offset=offset), ended()) == {key}
+
+
+def test_a_day_is_not_moved_by_a_part_of_a_day() -> None:
+    assert keys(dag_run("ingest", by="ds", offset="1h"), ended()) == {None}
+
+
+def test_matchers_with_different_offsets_meet_under_one_key() -> None:
+    today, yesterday = (
+        dag_run("ingest", by="ds"),
+        dag_run("rates", by="ds", offset="1d"),
+    )
+    day_before = NOON - timedelta(days=1)
+    assert keys(today, ended()) == keys(yesterday, ended(day_before, dag_id="rates")) == {"2026-11-20"}
+
+
+def test_a_mapping_names_the_day_waited_for() -> None:
+    monday = {"2026-11-23": "2026-11-20", date(2026, 11, 24): date(2026, 11, 23)}
+    friday_or_monday = dag_run("ingest", dates=monday, label="ingest")
+    assert keys(friday_or_monday, ended()) == {"2026-11-23"}
+    assert keys(friday_or_monday, ended(NOON + timedelta(days=3))) == {"2026-11-24"}
+    assert keys(friday_or_monday, ended(NOON + timedelta(days=1))) == set()
+    assert friday_or_monday.labels == ("ingest", "ingest#2")
+
+
+def test_a_day_may_map_to_one_of_several() -> None:
+    either = dag_run("ingest", dates={"2026-11-23": ["2026-11-20", "2026-11-21"]})
+    assert keys(either, ended()) == keys(either, ended(NOON + timedelta(days=1))) == {"2026-11-23"}
+
+
+def test_a_long_mapping_stays_within_what_a_matcher_may_have() -> None:
+    first = date(2026, 1, 1)
+    days = {first + timedelta(days=n): first + timedelta(days=n - 1) for n in range(400)}
+    condition = dag_run("ingest", dates=days)
+    assert keys(condition, ended()) == {"2026-11-21"}
+    assert from_json(condition.to_json()) == condition
+    with pytest.raises(ConditionError, match="at most 1,000"):
+        dag_run("ingest", dates={first: [first + timedelta(days=n) for n in range(1001)]})
+
+
+def test_a_task_instance_is_matched_by_dag_and_task() -> None:
+    assert keys(task_instance("ingest", "load", by="ds"), task_ended()) == {"2026-11-20"}
+    assert keys(task_instance("ingest", "load"), task_ended(task_id="other")) == set()
+    assert keys(task_instance("ingest", "load"), ended()) == set()
+    assert keys(task_instance("ingest", "load", state="skipped"), task_ended("skipped")) == {None}
+    assert keys(task_instance("ingest", "load", deployment="airflow"), task_ended()) == {None}
+    assert keys(task_instance("ingest", "load", deployment="other"), task_ended()) == set()
+    mapped = task_instance("ingest", "load", by=["ds", "data.map_index"])
+    assert keys(mapped, task_ended(map_index=3)) == {'["2026-11-20","3"]'}
+
+
+def test_a_spark_application_is_matched_by_the_name_of_its_completion_event() -> None:
+    orders = spark_application("orders", by="data.date")
+    assert keys(orders, spark_ended(date="2026-11-20")) == {"2026-11-20"}
+    assert keys(orders, spark_ended("failed", date="2026-11-20")) == set()
+    assert keys(spark_application("orders", state="failed"), spark_ended("failed")) == {None}
+    assert keys(spark_application("orders", application="etl"), spark_ended()) == {None}
+    assert keys(spark_application("orders", application="other"), spark_ended()) == set()
+    later = spark_application("orders", by="data.date", offset="1d")
+    assert keys(later, spark_ended(date=20261120)) == {"2026-11-21"}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        dag_run("ingest"),
+        dag_run("ingest", state=["success", "failed"], offset=timedelta(days=-1), deployment="a b"),
+        dag_run("ingest", dates={"2026-11-23": ["2026-11-20", "2026-11-21"], "2026-11-24": "2026-11-21"}),
+        task_instance("ingest", "load", by=["ds", "data.map_index"], label="load"),
+        spark_application("orders", by="data.date", offset="1d12h"),
+    ],
+    ids=str,
+)
+def test_it_travels_as_json_and_as_text(condition: Condition) -> None:
+    assert from_json(condition.to_json()) == condition
+    assert parse(str(condition)) == condition
+
+
+def test_an_offset_needs_the_newer_form() -> None:
+    form = dag_run("ingest", offset="1d").to_json()
+    assert form["v"] == 2
+    with pytest.raises(ConditionError, match="offset, which needs v 2"):
+        from_json({**form, "v": 1})
+    assert dag_run("ingest", by="ds").to_json()["v"] == 1
+
+
+@pytest.mark.parametrize(
+    ("build", "told"),
+    [
+        (lambda: dag_run(""), "dag_id is ''"),
+        (lambda: dag_run("a", state="succeeded"), "one of success, failed"),
+        (lambda: dag_run("a", state=[]), "give one of success, failed"),
+        (lambda: dag_run("a", state="skipped"), "one of success, failed"),
+        (lambda: dag_run("a", by="partition_key", offset="1d"), 'by="logical_date" or "ds"'),
+        (lambda: dag_run("a", offset="soon"), "'soon' is no duration"),
+        (lambda: dag_run("a", offset=1), "give a timedelta"),
+        (lambda: dag_run("a", offset=timedelta(days=400)), "at most 366 days"),
+        (lambda: dag_run("a", offset="1d", dates={"2026-11-20": "2026-11-19"}), "not both"),
+        (lambda: dag_run("a", dates={}), "not empty"),
+        (lambda: dag_run("a", dates={"2026-11-20": "yesterday"}), "'yesterday': write days"),
+        (lambda: dag_run("a", dates={"2026-11-20": "2026-11-19"}, by="run_id"), 'by="ds"'),
+        (lambda: task_instance("a", ""), "task_id is ''"),
+        (lambda: spark_application("a", state="success"), "one of succeeded, failed"),
+        (lambda: spark_application("a", offset="1d"), "offset needs one path"),
+    ],
+)
+def test_what_makes_no_sense_is_told_when_the_dag_is_parsed(build: Any, told: str) -> None:
+    with pytest.raises(ConditionError, match=told):
+        build()
+
+
+def test_any_path_takes_an_offset_with_spaces_around_its_sign() -> None:
+    made = Event.of("t", "/s", time=NOON, data={"a+1d": "x", "n": 7, "day": "2026-11-20"})
+    assert event("t", by="time + 30m").key_of(made) == "2026-11-20T12:30:00Z"
+    assert event("t", by="data.day - 1w").key_of(made) == "2026-11-13"
+    assert event("t", by="data.a+1d").key_of(made) == "x"
+    assert event("t", by="data.n + 1d").key_of(made) is None
+    with pytest.raises(ConditionError, match="'1x' is no duration"):
+        event("t", by="data.day + 1x")

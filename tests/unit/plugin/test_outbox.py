@@ -1,0 +1,142 @@
+"""The outbox: nothing waits for it but `flush`, nothing it holds is lost while the process lives."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from interlock import Event
+from interlock.events.errors import EmitError
+from interlock.plugin import outbox as module
+from interlock.plugin.outbox import Outbox
+
+
+class Broker:
+    """Where a test's emitters send to. `down` refuses all, `refused` these ids; not `free`: they wait."""
+
+    def __init__(self) -> None:
+        self.down = self.unreadable = False
+        self.refused: set[str] = set()
+        self.free = threading.Event()
+        self.free.set()
+        self.taken: list[str] = []
+        self.opened = 0
+
+    def open(self) -> Any:
+        self.opened += 1
+        if self.unreadable:
+            raise KeyError("connection")
+        return self
+
+    def emit_all(self, events: list[Event], timeout_s: float) -> None:
+        self.free.wait(10)
+        lost = [e.identity for e in events if self.down or e.id in self.refused]
+        self.taken += [e.id for e in events if e.identity not in lost]
+        if lost:
+            raise EmitError("the broker is away", lost)
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
+    monkeypatch.setattr(module, "_AGAIN_S", 0.01)
+    made = Broker()
+    yield made
+    made.down = made.unreadable = False  # so that threads come to rest
+    made.refused.clear()
+    made.free.set()
+
+
+def event(name: str) -> Event:
+    return Event.of("t", "/s", id=name)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+def test_what_is_put_is_emitted_in_its_order(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    outbox = Outbox(broker.open, 5)
+    names = [str(n) for n in range(500)]
+    for name in names:
+        outbox.put(event(name))
+    assert outbox.flush()
+    assert (broker.taken, broker.opened, warnings(caplog)) == (names, 1, [])
+
+
+def test_an_outage_is_told_once_and_loses_nothing(
+    broker: Broker, caplog: pytest.LogCaptureFixture, eventually: Callable[..., Any]
+) -> None:
+    broker.down = True
+    outbox = Outbox(broker.open, 5)
+    outbox.put(event("a"))
+    outbox.put(event("b"))
+    eventually("several attempts", lambda: broker.opened > 3)
+    broker.down = False
+    assert outbox.flush()
+    assert broker.taken == ["a", "b"]
+    [told] = warnings(caplog)
+    assert "the broker is away" in told
+    assert "airflow interlock reconcile" in told
+
+
+def test_only_what_was_not_acknowledged_is_emitted_again(
+    broker: Broker, eventually: Callable[..., Any]
+) -> None:
+    broker.refused = {"a"}
+    outbox = Outbox(broker.open, 5)
+    broker.free.clear()
+    outbox.put(event("a"))
+    outbox.put(event("b"))
+    broker.free.set()
+    eventually("b is there", lambda: "b" in broker.taken)
+    broker.refused.clear()
+    assert outbox.flush()
+    assert broker.taken.count("b") == 1
+
+
+def test_a_flush_ends_at_its_bound_and_a_second_one_at_once(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.free.clear()
+    outbox = Outbox(broker.open, 0.05)
+    outbox.put(event("a"))
+    assert not outbox.flush()
+    slow = Outbox(broker.open, 3600)
+    slow.put(event("b"))
+    slow._given_up = True
+    assert not slow.flush()
+    [told] = warnings(caplog)
+    assert "no acknowledgement within 0.05 s" in told
+
+
+def test_a_connection_that_cannot_be_read_is_read_again(
+    broker: Broker, caplog: pytest.LogCaptureFixture, eventually: Callable[..., Any]
+) -> None:
+    broker.unreadable = True
+    outbox = Outbox(broker.open, 5)
+    outbox.put(event("a"))
+    eventually("several attempts", lambda: broker.opened > 2)
+    broker.unreadable = False
+    assert outbox.flush()
+    [told] = warnings(caplog)
+    assert "KeyError: 'connection'" in told
+
+
+def test_a_full_queue_drops_what_comes_and_says_how_many(
+    broker: Broker, caplog: pytest.LogCaptureFixture, eventually: Callable[..., Any]
+) -> None:
+    caplog.set_level(logging.INFO)
+    broker.down = True
+    outbox = Outbox(broker.open, 5, max_events=2)
+    for name in "abcd":
+        outbox.put(event(name))
+    eventually("an attempt", lambda: warnings(caplog))
+    broker.down = False
+    assert outbox.flush()
+    assert broker.taken == ["a", "b"]
+    eventually(
+        "it is told", lambda: any("2 events found the queue full" in r.message for r in caplog.records)
+    )
