@@ -90,11 +90,13 @@ class Instance:
             return canonical_key(self.registration.key)
         return None if self.condition.keyed else ""
 
-    def targets(self, event: Event) -> dict[str, tuple[int, ...]]:
-        """By key, the matchers that accept the event."""
+    def targets(self, event: Event, timestamp_ms: int) -> dict[str, tuple[int, ...]]:
+        """By key, the matchers that accept the event, and count one of that time."""
         own = self.registration.key
         found: dict[str, tuple[int, ...]] = {}
         for number, matcher in enumerate(self.condition.matchers):
+            if number in self.registration.fresh and timestamp_ms < self.timestamp_ms:
+                continue
             if not matcher.accepts(event):
                 continue
             if matcher.by is None:
@@ -305,7 +307,7 @@ class Oracle:
                     if entry.timestamp_ms < instance.registration.since_ms:
                         continue
                     removed = self.world.removed_at.get((log.tp, offset))
-                    for key, numbers in instance.targets(event).items():
+                    for key, numbers in instance.targets(event, entry.timestamp_ms).items():
                         place = Place(instance, log.tp, offset, key)
                         allowed[place] = numbers
                         if instance.in_force and (removed is None or _had_seen(removed, instance, offset)):

@@ -54,10 +54,15 @@ class Wanted:
     back_ms: int
 
     def registration(self, variant: int, now_ms: int) -> Registration:
+        condition = self.variants[variant % len(self.variants)]
+        # As a task that was cleared registers, with `fail_on` as the first of several matchers.
+        cleared = self.kind == "one-shot" and self.name[-1] in "147" and len(condition.matchers) > 1
         return Registration.of(
             self.name,
-            self.variants[variant % len(self.variants)],
+            condition,
             self.key,
             max(0, now_ms - self.back_ms),
             kind=self.kind,
+            generation=int(cleared),
+            fresh=(0,) if cleared else (),
         )
