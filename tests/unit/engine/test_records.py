@@ -111,6 +111,7 @@ def test_what_format_1_has_no_words_for_is_refused_with_the_command_that_upgrade
     assert plain.in_format(2) == plain
     for newer in (
         Registration.of("s", PAIR, None, 1, kind="durable"),
+        Registration.of("s", PAIR, None, 1, generation=1, fresh=(0,)),
         Registration.of("s", PAIR.expires(after="1h"), "d", 1),
     ):
         with pytest.raises(RecordError, match="airflow interlock topics upgrade"):
