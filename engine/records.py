@@ -95,8 +95,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         """As a bus of this format holds it; RecordError for what that format has no words for."""
         if version < 2 and (self.kind != "one-shot" or self.fresh or self.build_condition().needs_ticks):
             raise RecordError(
-                f"{self.subscription!r} is durable, needs timers or was cleared with fail_on, which format 1 of "
-                "the bus does not have: when all engines of the pool run this version, say: "
+                f"{self.subscription!r} is durable, needs timers or was cleared with fail_on, which format 1 "
+                "of the bus does not have: when all engines of the pool run this version, say: "
                 "airflow interlock topics upgrade"
             )
         return msgspec.structs.replace(self, v=version)
