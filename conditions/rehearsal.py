@@ -191,7 +191,7 @@ def _check_start(
 def _key_to_explain(name: str, condition: Condition, played: _Played, key: Key | None) -> str:
     if key is not None:
         return canonical_key(key)
-    if not condition.keyed:
+    if not condition.keyed or not played.states:  # where no key came, all keys are alike
         return _UNKEYED
     if len(played.states) == 1:
         return next(iter(played.states))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, get_args
 
@@ -54,14 +54,15 @@ class EventSensor(BaseSensorOperator):
         or is skipped with `soft_fail`.
 
     Returns (as XCom, at most 48 KiB) `{"version", "firing_id", "outcome", "key", "fired_at", "events":
-    {label: [CloudEvent JSON]}, "missing": []}`; data of events that do not fit are replaced by a `dataref`, which
-    `interlock.fetch` reads.
+    {label: [CloudEvent JSON]}, "missing": []}`; data of events that do not fit are replaced by a `dataref`,
+    which `interlock.fetch` reads.
 
     A broker that cannot be reached, or a topic that is missing, does not fail the task: its log says what
     is wrong, and the wait goes on. Each firing resumes its task once.
     """
 
-    template_fields: Sequence[str] = ("key",)
+    # Airflow shows them as what the task was rendered to; only the key is rendered.
+    template_fields: Sequence[str] = ("condition", "fail_on", "key", "since")
     ui_color = "#d7e3f4"
 
     def __init__(
@@ -96,7 +97,10 @@ class EventSensor(BaseSensorOperator):
             )
         if isinstance(key, (str, list, tuple)) and not key:
             raise ConditionError(f"{who}: key is empty; give one, or leave it out.")
-        whole.check_key(key is not None)
+        try:
+            whole.check_key(key is not None)
+        except ConditionError as e:
+            raise ConditionError(f"{who}: {e}") from None
         if isinstance(key, (str, list, tuple)):  # anything else is rendered first, such as an XComArg
             _check_key_parts(who, whole, key)
         if on_expired not in get_args(OnExpired):
@@ -122,6 +126,12 @@ class EventSensor(BaseSensorOperator):
         self.kafka_conn_id = kafka_conn_id
         self.bus = bus
         self.on_expired = on_expired
+
+    def _do_render_template_fields(
+        self, parent: Any, template_fields: Iterable[str], *arguments: Any, **more: Any
+    ) -> None:
+        fields = [name for name in template_fields if name not in ("condition", "fail_on", "since")]
+        super()._do_render_template_fields(parent, fields, *arguments, **more)
 
     def execute(self, context: Context) -> NoReturn:
         config = self._config()

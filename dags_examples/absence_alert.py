@@ -1,0 +1,29 @@
+"""Tells of a station that was silent for ten minutes: an Airflow DAG, `tell`, runs once for each silence.
+
+A station is watched from its first heartbeat on. Each is a key of its own: hundreds need no more than this.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, task
+from interlock import absent, event
+from interlock.operators import dispatch_dag
+
+alive = event("com.example.station.alive", by="subject", label="alive")
+
+dispatch_dag(
+    "absence_alert",
+    condition=absent(alive, "10m"),
+    trigger_dag_id="tell",
+    conf={"station": "{{ firing.key }}", "silent_since": "{{ firing.events.alive[0].time }}"},
+    note="{{ firing.key }} is silent",
+    tags=["interlock"],
+)
+
+with DAG("tell", schedule=None, tags=["interlock"]):
+
+    @task
+    def tell(station: str, silent_since: str) -> str:
+        return f"{station} is silent since {silent_since}"
+
+    tell("{{ dag_run.conf['station'] }}", "{{ dag_run.conf['silent_since'] }}")

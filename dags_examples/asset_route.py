@@ -1,0 +1,27 @@
+"""Asset events from a condition, for DAGs that are scheduled on assets.
+
+Airflow joins asset events that come close together into one run, and drops those of a paused DAG: so the task
+reads all of them. Where each firing counts, see settle_on_trades.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import DAG, Asset, AssetWatcher, task
+from interlock import event
+from interlock.triggers.asset import ConditionTrigger
+
+closed = event("com.example.market.closed", source="/markets/lse", by="data.date", label="close")
+close = Asset(
+    "market_close",
+    watchers=[AssetWatcher(name="interlock", trigger=ConditionTrigger("market_close", closed))],
+)
+
+with DAG("asset_route", schedule=[close], tags=["interlock"]):
+
+    @task
+    def days(triggering_asset_events: Any = None) -> list[str]:
+        return [each.extra["payload"]["key"] for each in triggering_asset_events[close]]
+
+    days()

@@ -1,0 +1,41 @@
+"""Backfills: of the DAG, which finds the events of weeks ago, and of the data, which are computed again.
+
+`airflow backfill create --dag-id sales_report ...` runs past dates. Each run waits for the event of its own
+date, which lies in the past: `since` reaches back to where the events begin, as far as the topic keeps them.
+
+When sales of a past date are corrected, `sales_restated` starts one run of `sales_again` for that date, once
+no further correction of it has come for ten minutes.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import DAG, task
+from interlock import event
+from interlock.operators import EventSensor, dispatch_dag
+
+BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
+
+closed = event("com.example.sales.closed", by="data.date", label="closed")
+restated = event("com.example.sales.restated", by="data.date", label="restated")
+
+with DAG("sales_report", schedule="@daily", start_date=BEGIN, catchup=False, tags=["interlock"]):
+    EventSensor(task_id="closed", condition=closed, key="{{ ds }}", since=BEGIN)
+
+dispatch_dag(
+    "sales_restated",
+    condition=restated.quiet("10m"),
+    trigger_dag_id="sales_again",
+    logical_date="{{ firing.key }}",
+    note="restated: {{ firing.events.restated[0].data.reason }}",
+    tags=["interlock"],
+)
+
+with DAG("sales_again", schedule=None, tags=["interlock"]):
+
+    @task
+    def compute(day: str) -> str:
+        return f"computed {day}"
+
+    compute("{{ ds }}")

@@ -1,0 +1,22 @@
+"""Waits until a file was uploaded, then scanned, and then approved: in this order, for the batch of the run.
+
+An approval of before the scan does not count. The run is started with `{"batch": "..."}`.
+"""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, Param
+from interlock import event, sequence
+from interlock.operators import EventSensor
+
+uploaded = event("com.example.batch.uploaded", by="data.batch", label="uploaded")
+scanned = event("com.example.batch.scanned", where="data.clean", by="data.batch", label="scanned")
+approved = event("com.example.batch.approved", by="data.batch", label="approved")
+
+with DAG("sequence", schedule=None, params={"batch": Param("", type="string")}, tags=["interlock"]):
+    EventSensor(
+        task_id="approved",
+        condition=sequence(uploaded, scanned, approved),
+        fail_on=event("com.example.batch.rejected", by="data.batch", label="rejected"),
+        key="{{ params.batch }}",
+    )

@@ -1,0 +1,59 @@
+"""Tests of conditions and of waiting tasks, without Kafka: "given these events, does it fire?"
+
+Pytest fixtures are in `interlock.testing.fixtures`, a plugin that is loaded only where it is named.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .condition import Tried, fires
+    from .dags import dags_in
+    from .dispatch import DispatchedRun, runs_of
+    from .events import dag_run_end, record, spark_application_end, task_instance_end
+    from .wait import WaitingTask, WaitResult, wait_of
+
+__all__ = [
+    "DispatchedRun",
+    "Tried",
+    "WaitResult",
+    "WaitingTask",
+    "dag_run_end",
+    "dags_in",
+    "fires",
+    "record",
+    "runs_of",
+    "spark_application_end",
+    "task_instance_end",
+    "wait_of",
+]
+
+_HOME = {
+    "DispatchedRun": ".dispatch",
+    "Tried": ".condition",
+    "WaitResult": ".wait",
+    "WaitingTask": ".wait",
+    "dag_run_end": ".events",
+    "dags_in": ".dags",
+    "fires": ".condition",
+    "record": ".events",
+    "runs_of": ".dispatch",
+    "spark_application_end": ".events",
+    "task_instance_end": ".events",
+    "wait_of": ".wait",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'interlock.testing' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOME[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,129 @@
+"""`fires`: whether events meet a condition, with a report that tells why not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from ..conditions import Condition, Explanation, Rehearsed, Seen, explain_rehearsal, rehearse
+from ..conditions.key import KeyPart
+from ..events.event import Event
+
+Moment = datetime | str
+Key = KeyPart | Sequence[KeyPart]
+Given = Event | Seen | tuple[Event, Moment]
+
+_MAX_KEYS = 3  # explained in one report
+
+
+@dataclass(frozen=True, repr=False)
+class Tried:
+    """What a condition did with the events given. True if it fired; `str()` is a report for people.
+
+    `firings`: in order, outcome `expired` among them.
+    """
+
+    condition: Condition
+    events: tuple[Given, ...]
+    key: Key | None
+    start: Moment | None
+    since: Moment | None
+    until: Moment | None
+    firings: tuple[Rehearsed, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.firings)
+
+    @property
+    def firing(self) -> Rehearsed:
+        """The only firing; AssertionError with the report where there is none, or more than one."""
+        if len(self.firings) != 1:
+            raise AssertionError(str(self))
+        return self.firings[0]
+
+    @cached_property
+    def explanations(self) -> tuple[Explanation, ...]:
+        """What is there and what is missing at the end, for each of the first keys that came."""
+        return explained(
+            self.condition, self.events, key=self.key, start=self.start, since=self.since, until=self.until
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.condition} {_times(len(self.firings))}"]
+        lines += map(_line, self.firings)
+        lines += map(str, self.explanations)
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        labels = sorted({label for each in self.explanations for label in each.missing})
+        missing = f", {' and '.join(labels[:3])} missing" if labels and not self.firings else ""
+        return f"<{_times(len(self.firings))}{missing}>"
+
+
+def fires(
+    condition: Condition,
+    events: Iterable[Given],
+    *,
+    key: Key | None = None,
+    start: Moment | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
+) -> Tried:
+    """Whether these events meet the condition, or let it expire. Arguments and errors: as `rehearse` has.
+
+    In a test: `tried = fires(...)`, then `assert tried, str(tried)`, so that a failure shows the report.
+    """
+    given = tuple(events)
+    firings = rehearse(condition, given, key=key, start=start, since=since, until=until)
+    return Tried(condition, given, key, start, since, until, tuple(firings))
+
+
+def explained(
+    condition: Condition,
+    events: Sequence[Given],
+    *,
+    key: Key | None,
+    start: Moment | None,
+    since: Moment | None,
+    until: Moment | None,
+) -> tuple[Explanation, ...]:
+    """The state at the end, explained: of the key given, else of the first keys that came."""
+    if not events and until is None and start is None:
+        return ()
+    keys: Sequence[str | None] = [None]
+    if key is None and condition.keyed:
+        keys = keys_of(condition, events)[:_MAX_KEYS] or [None]
+    return tuple(
+        explain_rehearsal(condition, events, key=key, open_key=each, start=start, since=since, until=until)
+        for each in keys
+    )
+
+
+def keys_of(condition: Condition, events: Iterable[Given]) -> list[str]:
+    """The keys that the matchers read from these events, in order of appearance."""
+    found: dict[str, None] = {}
+    for given in events:
+        event = given if isinstance(given, Event) else given[0]
+        for matcher in condition.matchers:
+            if matcher.by is not None and matcher.accepts(event):
+                key = matcher.key_of(event)
+                if key is not None:
+                    found[key] = None
+    return list(found)
+
+
+def _times(number: int) -> str:
+    return {0: "did not fire", 1: "fired once"}.get(number, f"fired {number} times")
+
+
+def _line(firing: Rehearsed) -> str:
+    key = "" if firing.key is None else f", key {firing.key!r}"
+    parts = ", ".join(
+        f"{part.label} by {part.match.event.id!r} from {part.match.event.source}"
+        for part in firing.taking_part
+    )
+    missing = f"; missing: {', '.join(firing.missing)}" if firing.missing else ""
+    at = firing.fired_at.isoformat(timespec="seconds")
+    return f"- {firing.outcome} at {at}{key}: {parts or 'no event'}{missing}"

@@ -1,0 +1,38 @@
+"""The record of a rehearsed firing, as an engine writes it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from ..conditions import Condition, Rehearsed
+from ..engine.protocol.decided import action_of
+from ..engine.protocol.registry import Registered
+from ..engine.records import VERSION, ActionRecord, Kind, Registration, decode_json
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def action_of_rehearsed(
+    subscription: str,
+    condition: Condition,
+    key: str | None,
+    since: datetime,
+    firing: Rehearsed,
+    at: datetime,
+    kind: Kind = "one-shot",
+) -> ActionRecord:
+    """at: when it counts as decided."""
+    registration = Registration.of(subscription, condition, key, as_ms(since), kind=kind)
+    registered = Registered(registration, condition, 0, as_ms(since))
+    _, value = action_of(registered, firing.key or "", firing, as_ms(at), False, VERSION)
+    return decode_json(ActionRecord, value, "The firing")
+
+
+def as_ms(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def as_datetime(ms: int) -> datetime:
+    return _EPOCH + ms * _MILLISECOND

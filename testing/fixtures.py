@@ -1,0 +1,47 @@
+"""Fixtures for pytest: `pytest_plugins = ["interlock.testing.fixtures"]` in the topmost conftest.py.
+
+`interlock_dags`: the DAGs of the folder that the setting `interlock_dags_folder` names (default: dags).
+`interlock_wait`: `wait_of`, which takes the DAG's id in place of the DAG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .dags import dags_in
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+    from .wait import WaitingTask
+
+_SETTING = "interlock_dags_folder"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini(_SETTING, "folder with the DAG files, from pytest's root folder on", default="dags")
+
+
+@pytest.fixture(scope="session")
+def interlock_dags(pytestconfig: pytest.Config) -> dict[str, DAG]:
+    """{dag_id: DAG} of the DAGs folder, read once for the session; an import error fails the test."""
+    folder = pytestconfig.rootpath / pytestconfig.getini(_SETTING)
+    if not folder.is_dir():
+        pytest.fail(f"{folder} is no folder: set {_SETTING} in pytest's configuration", pytrace=False)
+    return dags_in(folder)
+
+
+@pytest.fixture
+def interlock_wait(interlock_dags: dict[str, DAG]) -> Callable[..., WaitingTask]:
+    """`interlock_wait("dag_id", "task_id", logical_date=...)`: arguments and errors as `wait_of`."""
+    from .wait import wait_of
+
+    def wait(dag_id: str, task_id: str, **arguments: Any) -> WaitingTask:
+        if dag_id not in interlock_dags:
+            pytest.fail(f"No DAG {dag_id!r}; there are {', '.join(sorted(interlock_dags))}", pytrace=False)
+        return wait_of(interlock_dags[dag_id], task_id, **arguments)
+
+    return wait

@@ -1,0 +1,89 @@
+"""The context of a task in a DAG run that nobody started: what its templates see."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.api.datamodels._generated import DagRun, TIRunContext
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class _TaskInstance(RuntimeTaskInstance):
+    """Takes what upstream tasks returned from `_upstream`, not from Airflow's API."""
+
+    _upstream: Mapping[str, Any]
+
+    def xcom_pull(self, task_ids: Any = None, *_: Any, **__: Any) -> Any:
+        if isinstance(task_ids, (list, tuple)):
+            return [self._returned(task_id) for task_id in task_ids]
+        return self._returned(task_ids)
+
+    def _returned(self, task_id: Any) -> Any:
+        if task_id not in self._upstream:
+            raise AssertionError(
+                f"The task takes what {task_id!r} returned, which the test does not say: give "
+                f"upstream={{{task_id!r}: ...}}."
+            )
+        return self._upstream[task_id]
+
+
+class _State(dict[str, Any]):
+    """A task state store of a first try."""
+
+    def set(self, key: str, value: Any, **_: Any) -> None:
+        self[key] = value
+
+
+def context_of(
+    task: Any,
+    *,
+    run_after: datetime,
+    logical_date: datetime | None = None,
+    run_id: str = "testing",
+    conf: Mapping[str, Any] | None = None,
+    partition_key: str | None = None,
+    upstream: Mapping[str, Any] | None = None,
+    map_index: int = -1,
+) -> Context:
+    """The template context of `task`, as Airflow makes it for a first try."""
+    run = DagRun.model_construct(
+        dag_id=task.dag_id,
+        run_id=run_id,
+        logical_date=logical_date,
+        data_interval_start=logical_date,
+        data_interval_end=None if logical_date is None else max(logical_date, run_after),
+        run_after=run_after,
+        start_date=run_after,
+        end_date=None,
+        clear_number=0,
+        run_type="manual" if logical_date is None else "scheduled",
+        state="running",
+        conf=dict(conf or {}),
+        consumed_asset_events=[],
+        partition_key=partition_key,
+        partition_date=None,
+        note=None,
+        team_name=None,
+    )
+    instance = _TaskInstance.model_construct(
+        id=uuid.UUID(int=0),
+        dag_id=task.dag_id,
+        task_id=task.task_id,
+        run_id=run_id,
+        try_number=1,
+        map_index=map_index,
+        max_tries=task.retries or 0,
+        start_date=datetime.now(UTC),
+        task=task,
+        _ti_context_from_server=TIRunContext.model_construct(dag_run=run, max_tries=task.retries or 0),
+        _upstream=upstream or {},
+    )
+    context: Context = instance.get_template_context()
+    context["task_state_store"] = _State()  # type: ignore[typeddict-item]  # Airflow's is behind its API
+    return context

@@ -1,0 +1,232 @@
+"""A DAG's wait without Kafka: what its templates make of a run, and how given events would end it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from airflow.sdk.bases.operator import ExecutorSafeguard
+from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+
+from ..conditions import Condition, Explanation, Seen, from_json, rehearse
+from ..conditions.explanation.explain import moment_of
+from ..conditions.fail_on import is_failure
+from ..events.event import Event
+from ..operators.wait import EventSensor
+from ..triggers.payload import Payload
+from .condition import Given, Moment, explained
+from .firing import action_of_rehearsed, as_datetime, as_ms
+from .run import context_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG, Context
+
+Outcome = Literal["met", "expired", "timeout", "fail_on"]
+
+_NOWHERE = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "testing.invalid:9092"}})
+
+
+@dataclass(frozen=True)
+class WaitResult:
+    """How a wait stands after the events of a test; `str()` is a report for people.
+
+    state: the task's, "deferred" while it waits. outcome: why it was resumed. at: when that was decided.
+    output: what the task returns. error: what it raises instead. explanations: what is there and what is
+    missing, where the condition was not met. told: the wait in a sentence.
+    """
+
+    state: Literal["success", "skipped", "failed", "deferred"]
+    told: str
+    outcome: Outcome | None = None
+    at: datetime | None = None
+    output: dict[str, Any] | None = None
+    error: Exception | None = None
+    explanations: tuple[Explanation, ...] = ()
+
+    def __str__(self) -> str:
+        ended = "" if self.at is None else f", {self.outcome} at {_text(self.at)}"
+        lines = [f"{self.told}: {self.state}{ended}"]
+        if self.error is not None:
+            lines.append(f"{type(self.error).__name__}: {self.error}")
+        for label, events in (self.output or {}).get("events", {}).items():
+            lines += (f"- {label} by {each.get('id')!r} from {each.get('source')}" for each in events)
+        return "\n".join([*lines, *map(str, self.explanations)])
+
+
+@dataclass(frozen=True, repr=False)
+class WaitingTask:
+    """A task that has deferred, in one DAG run.
+
+    key: in canonical form. since: events count from this record timestamp on. start: when the wait began.
+    timeout_at: when the task gives up. task: rendered, as it was when it deferred.
+    """
+
+    subscription: str
+    condition: Condition
+    key: str | None
+    since: datetime
+    start: datetime
+    timeout_at: datetime
+    task: EventSensor
+    context: Context
+
+    def __str__(self) -> str:
+        key = "" if self.key is None else f" with key {self.key!r}"
+        return f"{self.subscription} waits for {self.condition}{key}, events since {_text(self.since)}"
+
+    def given(self, events: Iterable[Given], *, until: Moment | None = None) -> WaitResult:
+        """How the wait stands when these events have come, and the time is `until`.
+
+        events: each is recorded at its `time`; (event, moment) says when it was recorded instead. until: by
+        default just after the start and the last event. Errors as `rehearse`.
+        """
+        events = tuple(events)
+        latest = max([as_ms(self.start), *map(_recorded_ms, events)]) + 1
+        until_ms = latest if until is None else moment_of("given(until=", until)
+        timeout_ms = as_ms(self.timeout_at)
+        arguments: dict[str, Any] = {
+            "key": self.key,
+            # The keys of a wait for any key are not known when it begins.
+            "start": None if self.condition.keyed and self.key is None else self.start,
+            "since": self.since,
+            "until": as_datetime(min(until_ms, timeout_ms)),
+        }
+        firings = rehearse(self.condition, events, **arguments)
+        explanations = () if firings else explained(self.condition, events, **arguments)
+        if firings:
+            first, at = firings[0], max(firings[0].fired_at, self.start)
+            failed = first.outcome == "met" and is_failure(part.label for part in first.taking_part)
+            action = action_of_rehearsed(self.subscription, self.condition, self.key, self.since, first, at)
+            payload = Payload.of_firing(action, ())
+            return self._resumed("fail_on" if failed else first.outcome, at, payload, ())
+        if until_ms >= timeout_ms:
+            return self._resumed("timeout", self.timeout_at, Payload(outcome="timeout"), explanations)
+        return WaitResult("deferred", str(self), explanations=explanations)
+
+    def _resumed(
+        self,
+        outcome: Outcome,
+        at: datetime,
+        payload: Payload,
+        explanations: tuple[Explanation, ...],
+    ) -> WaitResult:
+        """What the resumed task does: its own code, but for what it tells the bus."""
+        task = self.task.prepare_for_execution()
+        for told_to_or_by_the_bus in ("_acknowledge", "_tell_why"):
+            task.__dict__[told_to_or_by_the_bus] = lambda *_: None
+        told, output = str(self), None
+        try:
+            event = payload.to_json()
+            output = _run(
+                task, lambda: task.resume_execution("execute_complete", {"event": event}, self.context)
+            )
+        except AirflowSkipException as error:
+            return WaitResult("skipped", told, outcome, at, error=error, explanations=explanations)
+        except Exception as error:  # noqa: BLE001  # whatever the task raises is its result
+            return WaitResult("failed", told, outcome, at, error=error, explanations=explanations)
+        return WaitResult("success", told, outcome, at, output, explanations=explanations)
+
+
+def wait_of(
+    dag: DAG,
+    task_id: str,
+    *,
+    logical_date: Moment | None = None,
+    run_after: Moment | None = None,
+    start: Moment | None = None,
+    run_id: str = "testing",
+    conf: Mapping[str, Any] | None = None,
+    partition_key: str | None = None,
+    upstream: Mapping[str, Any] | None = None,
+    map_index: int = -1,
+) -> WaitingTask:
+    """The wait of a task, an EventSensor, in a DAG run; its own code renders it and defers.
+
+    logical_date: None for a run without one, as manual and asset-triggered runs are; then `run_after` is
+    needed, which otherwise is the logical date. start: when the wait begins, by default at run_after.
+    upstream: {task_id: what it returned}, for XComs that the templates read. map_index: of a mapped task.
+    Variables and connections that templates read are taken from the environment (AIRFLOW_VAR_...).
+
+    Raises what rendering or the task itself raises, and ValueError for a task that does not wait so.
+    """
+    if run_after is None and logical_date is None:
+        raise ValueError("wait_of() needs run_after= for a run without a logical date")
+    logical = None if logical_date is None else as_datetime(moment_of("wait_of(logical_date=", logical_date))
+    after = logical if run_after is None else as_datetime(moment_of("wait_of(run_after=", run_after))
+    assert after is not None  # noqa: S101  # one of the two is there
+    begins = after if start is None else as_datetime(moment_of("wait_of(start=", start))
+    original: Any = dag.get_task(task_id)
+    context = context_of(
+        original.prepare_for_execution(),
+        logical_date=logical,
+        run_after=after,
+        run_id=run_id,
+        conf=conf,
+        partition_key=partition_key,
+        upstream=upstream,
+        map_index=map_index,
+    )
+    context["task"].render_template_fields(context)
+    task: Any = context["task"]  # of a mapped task: the one of this map index
+    if not isinstance(task, EventSensor):
+        raise ValueError(f"{dag.dag_id}.{task_id} is a {type(task).__name__}: give an EventSensor")
+    try:
+        _run(task, lambda: task.execute(context))
+    except TaskDeferred as deferred:
+        waits_for = deferred.trigger.serialize()[1]
+    return WaitingTask(
+        subscription=waits_for["subscription"],
+        condition=from_json(waits_for["condition"]),
+        key=waits_for["key"],
+        since=as_datetime(waits_for["since_ms"]),
+        start=begins,
+        timeout_at=begins + timedelta(seconds=task.timeout),
+        task=task,
+        context=context,
+    )
+
+
+def _run(task: EventSensor, call: Callable[[], Any]) -> Any:
+    """A call of the task's code as Airflow's task runner makes it."""
+    with _connection(task.kafka_conn_id):
+        airflow = copy_context()
+        airflow.run(ExecutorSafeguard.tracker.set, task)
+        return airflow.run(call)
+
+
+@contextmanager
+def _connection(conn_id: str) -> Iterator[None]:
+    """A Kafka connection in the environment, which nobody uses; one that is there stays."""
+    name = f"AIRFLOW_CONN_{conn_id.upper()}"
+    missing = name not in os.environ
+    if missing:
+        os.environ[name] = _NOWHERE
+    try:
+        yield
+    finally:
+        if missing:
+            del os.environ[name]
+
+
+def _recorded_ms(given: Given) -> int:
+    """0 for what has no time, which `rehearse` tells."""
+    at: Moment | None
+    if isinstance(given, Event):
+        at = given.time
+    elif isinstance(given, Seen):
+        if given.timestamp_ms is not None:
+            return given.timestamp_ms
+        at = given.event.time
+    else:
+        at = given[1]
+    return 0 if at is None else moment_of("given(events=", at)
+
+
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")

@@ -1,0 +1,61 @@
+"""What Airflow shows of a wait: its rendered fields, and its task in the serialised DAG."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
+from airflow.serialization.serialized_objects import DagSerialization
+from interlock import ConditionError, event
+from interlock.operators import EventSensor
+from interlock.testing import wait_of
+
+BRACES = event("a", by="data.day", where="data.x == '{{ ds }}'")
+FAILED = event("b", by="data.day")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def dag() -> DAG:
+    with DAG("d", schedule=None, start_date=START) as dag:
+        EventSensor(task_id="wait", condition=BRACES, fail_on=FAILED, key="{{ ds }}", since=START)
+        EventSensor.partial(task_id="mapped", condition=FAILED).expand(key=["{{ ds }}", "x"])
+    return dag
+
+
+def shown(dag: DAG, task_id: str, **run: Any) -> dict[str, Any]:
+    return _serialize_rendered_fields(wait_of(dag, task_id, logical_date="2026-11-20T00:00:00Z", **run).task)
+
+
+def test_the_rendered_fields_tell_the_condition_as_text_and_render_the_key_alone(dag: DAG) -> None:
+    assert shown(dag, "wait") == {
+        "condition": str(BRACES),
+        "fail_on": str(FAILED),
+        "key": "2026-11-20",
+        "since": "2026-01-01 00:00:00+00:00",
+    }
+    mapped = shown(dag, "mapped", map_index=0)
+    assert (mapped["condition"], mapped["key"]) == (str(FAILED), "2026-11-20")
+
+
+def test_a_changed_condition_changes_the_serialised_dag(dag: DAG) -> None:
+    tasks = DagSerialization.to_dict(dag)["dag"]["tasks"]
+    told = {task["__var"]["task_id"]: task["__var"] for task in tasks}
+    assert told["wait"]["condition"] == str(BRACES)
+    assert told["mapped"]["partial_kwargs"]["condition"] == str(FAILED)
+
+
+def test_no_line_about_conditions_that_have_no_truth_is_in_the_tasks_log(
+    dag: DAG, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        shown(dag, "wait")
+    assert "Unable to check if the value" not in capfd.readouterr().out + caplog.text
+
+
+def test_a_key_that_goes_with_no_matcher_is_an_error_that_names_the_task() -> None:
+    with pytest.raises(ConditionError, match="EventSensor 'wait': a key is given, but no matcher reads one"):
+        EventSensor(task_id="wait", condition=event("a"), key="{{ ds }}")

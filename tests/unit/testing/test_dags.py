@@ -1,0 +1,72 @@
+"""DAG files as Airflow reads them: a mistake in a condition is an import error with its sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from interlock.testing import dags_in
+
+HEAD = """
+from airflow.sdk import DAG
+from interlock import absent, at_least, event
+from interlock.operators import EventSensor
+
+a, b, keyed = event("a"), event("b"), event("k", by="data.day")
+with DAG("it", schedule=None):
+    EventSensor(task_id="w", """
+# {name of the file: (what its author wrote, the algebra's sentence about it)}
+MISTAKES = {
+    "and": ("condition=a and b", "join conditions with & and |, not with `and`, `or` and `not`"),
+    "negation": ("condition=a & ~b", 'write (a & ~b).within("1h")'),
+    "duration": ('condition=(a & b).within("2 hours")', "'2 hours' is no duration: write it as"),
+    "number": ("condition=at_least(3, a, b)", "at_least(n) is 3: from 1 to 2, the number of different"),
+    "slip": ('condition=event("a", lable="x")', "event(lable=...): did you mean label=?"),
+    "topic": ('condition=event(topic="t")', "write event(source='t')"),
+    "data": ('condition=event("a", data="x")', "write where="),
+    "where": ('condition=event("a", where="data.x >")', "where"),
+    "text": ('condition="a"', "EventSensor 'w': condition must be made with interlock.event()"),
+    "key": ('condition=a, key="{{ ds }}"', "a key is given, but no matcher reads one: add by="),
+    "no_key": ("condition=keyed & a", "has no key to share with the matchers beside it: add by="),
+    "timers": ('condition=absent(a, "1h").within("2h")', "absent"),
+}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """{name of the file: its import error} as a real DagBag has them."""
+    folder = tmp_path_factory.mktemp("dags")
+    for name, (text, _) in MISTAKES.items():
+        (folder / f"{name}.py").write_text(f"{HEAD}{text})\n")
+    bag = DagBag(str(folder), load_op_links=False)
+    assert bag.dags == {}
+    return {Path(name).stem: text for name, text in bag.import_errors.items()}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_in_a_condition_is_an_import_error_with_the_algebras_sentence(
+    told: dict[str, str], name: str
+) -> None:
+    _, found, sentence = told[name].rpartition("\ninterlock.conditions.errors.ConditionError: ")
+    assert found
+    assert MISTAKES[name][1] in sentence
+
+
+def test_dags_with_all_that_they_import_from_beside_them_are_read(tmp_path: Path) -> None:
+    (tmp_path / "beside_the_dags.py").write_text("from interlock import event\n\na = event('a')\n")
+    (tmp_path / "it.py").write_text(
+        f"from beside_the_dags import a\n{HEAD}condition=a & b)\n".replace("a, b, keyed", "_, b, keyed")
+    )
+    [(dag_id, dag)] = dags_in(tmp_path).items()
+    assert (dag_id, list(dag.task_ids)) == ("it", ["w"])
+    assert list(dags_in(tmp_path / "it.py")) == ["it"]
+
+
+def test_dag_files_that_cannot_be_imported_fail_with_each_error(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(f"{HEAD}condition=a and b)\n")
+    (tmp_path / "worse.py").write_text("import airflow\nfrom nowhere import dag\n")
+    with pytest.raises(
+        AssertionError, match=r"bad\.py: .*ConditionError: .*\n.*worse\.py: ModuleNotFoundError"
+    ):
+        dags_in(tmp_path)

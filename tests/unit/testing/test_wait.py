@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG, task
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
+from interlock import ConditionError, Event, event
+from interlock.operators import EmitEventOperator, EventSensor
+from interlock.testing import WaitingTask, wait_of
+
+pair = event("orders", by="data.date", label="orders") & event("rates", by="data.date", label="rates")
+MIDNIGHT = "2026-11-20T00:00:00Z"
+
+
+def sent(kind: str, at: str, day: str = "2026-11-20") -> Event:
+    return Event.of(kind, "/s", id=f"{kind}-{at}", time=f"{at}:00Z", data={"date": day})
+
+
+def wait(condition: Any = pair, run: dict[str, Any] | None = None, **arguments: Any) -> WaitingTask:
+    with DAG("report", schedule=None) as dag:
+        EventSensor(task_id="ready", condition=condition, **{"key": "{{ ds }}", **arguments})
+    return wait_of(dag, "ready", **({"logical_date": MIDNIGHT} if run is None else run))
+
+
+def test_the_key_is_rendered_for_the_logical_date_and_since_is_what_the_sensor_makes_of_it() -> None:
+    waiting = wait(key="{{ ds_nodash }}")
+    assert waiting.key == "2026-11-20"
+    assert waiting.since == datetime(2026, 11, 19, tzinfo=UTC)
+    assert waiting.subscription == "airflow/report/testing/ready"
+    assert 'waits for event(type="orders"' in str(waiting)
+
+
+def test_both_halves_end_the_task_with_what_it_returns_in_airflow() -> None:
+    result = wait().given([sent("orders", "2026-11-20T06:00"), sent("rates", "2026-11-19T06:00")])
+    assert (result.state, result.outcome) == ("success", "met"), str(result)
+    assert result.at == datetime(2026, 11, 20, 6, tzinfo=UTC)
+    assert result.output is not None
+    assert result.output["events"]["rates"][0]["data"] == {"date": "2026-11-20"}
+    assert result.output["missing"] == []
+    assert "success, met at 2026-11-20T06:00:00+00:00\n- orders by 'orders-" in str(result)
+
+
+def test_what_was_there_before_the_wait_resumes_it_when_it_begins() -> None:
+    early = [sent("orders", "2026-11-19T06:00"), sent("rates", "2026-11-19T06:00")]
+    assert wait().given(early).at == datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def test_one_half_leaves_it_deferred_and_the_report_tells_what_is_missing_and_what_nearly_matched() -> None:
+    result = wait().given(
+        [sent("orders", "2026-11-20T06:00"), sent("rates", "2026-11-20T07:00", "2026-11-21")]
+    )
+    assert (result.state, result.outcome, result.output) == ("deferred", None, None)
+    assert "not met: rates missing, key 2026-11-20" in str(result)
+    assert "key 2026-11-21 here, 2026-11-20 wanted" in str(result)
+
+
+def test_events_before_since_do_not_count() -> None:
+    early = [sent("orders", "2026-11-18T06:00"), sent("rates", "2026-11-20T06:00")]
+    assert wait().given(early).state == "deferred"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "state", "error"),
+    [({}, "failed", AirflowSensorTimeout), ({"soft_fail": True}, "skipped", AirflowSkipException)],
+)
+def test_a_time_that_is_over_ends_the_task_as_its_arguments_say(
+    arguments: dict[str, Any], state: str, error: type[Exception]
+) -> None:
+    waiting = wait(timeout=timedelta(hours=2), **arguments)
+    late = [sent("orders", "2026-11-20T01:00"), sent("rates", "2026-11-20T03:00")]
+    result = waiting.given(late, until="2026-11-20T04:00:00Z")
+    assert (result.state, result.outcome) == (state, "timeout"), str(result)
+    assert isinstance(result.error, error)
+    assert result.at == datetime(2026, 11, 20, 2, tzinfo=UTC)
+    assert waiting.given(late[:1], until="2026-11-20T01:59:00Z").state == "deferred"
+
+
+@pytest.mark.parametrize(
+    ("on_expired", "state", "error"),
+    [
+        ("fail", "failed", AirflowFailException),
+        ("skip", "skipped", AirflowSkipException),
+        ("succeed", "success", None),
+    ],
+)
+def test_a_condition_that_expires_ends_the_task_as_on_expired_says(
+    on_expired: str, state: str, error: type[Exception] | None
+) -> None:
+    waiting = wait(pair.expires(after="1h"), on_expired=on_expired)
+    result = waiting.given([sent("orders", "2026-11-20T00:30")], until="2026-11-20T02:00:00Z")
+    assert (result.state, result.outcome) == (state, "expired"), str(result)
+    assert result.at == datetime(2026, 11, 20, 1, tzinfo=UTC)
+    if error is None:
+        assert result.output is not None
+        assert result.output["missing"] == ["rates"]
+    else:
+        assert isinstance(result.error, error)
+        assert "missing: rates" in str(result.error)
+
+
+def test_a_wait_for_any_key_is_resumed_by_the_first_that_is_complete() -> None:
+    waiting = wait(key=None)
+    assert (waiting.key, waiting.since) == (None, datetime(2026, 11, 20, tzinfo=UTC))
+    result = waiting.given(
+        [
+            sent("orders", "2026-11-20T06:00"),
+            sent("orders", "2026-11-20T06:01", "2026-11-21"),
+            sent("rates", "2026-11-20T06:02", "2026-11-21"),
+        ]
+    )
+    assert result.output is not None
+    assert result.output["key"] == "2026-11-21"
+
+
+def test_a_run_without_a_logical_date_has_no_ds_as_in_airflow() -> None:
+    run = {"run_after": "2026-11-20T09:00:00Z", "conf": {"day": "20261120"}}
+    with pytest.raises(Exception, match="'ds' is undefined"):
+        wait(run=run)
+    waiting = wait(key="{{ dag_run.conf['day'] }}", run=run)
+    assert (waiting.key, waiting.since) == ("2026-11-20", datetime(2026, 11, 19, 9, tzinfo=UTC))
+    with pytest.raises(ValueError, match="needs run_after="):
+        wait(key="d", run={})
+
+
+def test_what_upstream_tasks_returned_is_given_and_what_is_not_given_is_named() -> None:
+    with DAG("report", schedule=None) as dag:
+
+        @task
+        def day() -> str:
+            return "unused"
+
+        EventSensor(task_id="ready", condition=pair, key=day())
+    assert wait_of(dag, "ready", logical_date=MIDNIGHT, upstream={"day": "20261120"}).key == "2026-11-20"
+    with pytest.raises(AssertionError, match=r"upstream=\{'day': \.\.\.\}"):
+        wait_of(dag, "ready", logical_date=MIDNIGHT)
+
+
+def test_a_mapped_task_is_rendered_for_its_map_index() -> None:
+    with DAG("report", schedule=None) as dag:
+        EventSensor.partial(task_id="ready", condition=pair).expand(key=["{{ ds }}", "20261231"])
+    waits = [wait_of(dag, "ready", logical_date=MIDNIGHT, map_index=n) for n in (0, 1)]
+    assert [each.key for each in waits] == ["2026-11-20", "2026-12-31"]
+    assert waits[1].subscription == "airflow/report/testing/ready/1"
+
+
+def test_rendering_leaves_the_dags_task_as_it_was_and_the_environment_too() -> None:
+    with DAG("report", schedule=None) as dag:
+        EventSensor(task_id="ready", condition=pair, key="{{ ds }}")
+    before = dict(os.environ)
+    for day in ("20", "21"):
+        assert wait_of(dag, "ready", logical_date=f"2026-11-{day}T00:00:00Z").key == f"2026-11-{day}"
+    assert dag.get_task("ready").key == "{{ ds }}"
+    assert dict(os.environ) == before
+
+
+def test_an_error_of_the_task_itself_is_the_tests() -> None:
+    with DAG("report", schedule=None, render_template_as_native_obj=True) as dag:
+        EventSensor(task_id="ready", condition=pair, key="{{ none }}")
+    with pytest.raises(ConditionError, match="rendered to None"):
+        wait_of(dag, "ready", logical_date=MIDNIGHT)
+
+
+def test_a_task_of_another_kind_is_refused() -> None:
+    with DAG("report", schedule=None) as dag:
+        EmitEventOperator(task_id="announce", type="x")
+    with pytest.raises(ValueError, match=r"report\.announce is a EmitEventOperator"):
+        wait_of(dag, "announce", logical_date=MIDNIGHT)
+
+
+def test_fail_on_ends_the_task_as_failed_if_it_is_met_first() -> None:
+    waiting = wait(fail_on=event("rates.failed", by="data.date"))
+    failed = sent("rates.failed", "2026-11-20T05:00")
+    both = [sent("orders", "2026-11-20T06:00"), sent("rates", "2026-11-20T07:00")]
+    result = waiting.given([failed, *both])
+    assert (result.state, result.outcome) == ("failed", "fail_on"), str(result)
+    assert isinstance(result.error, AirflowFailException)
+    assert "rates.failed" in str(result)
+    other_day = sent("rates.failed", "2026-11-20T05:00", "2026-11-21")
+    assert waiting.given([other_day, *both]).state == "success"
+    assert (
+        wait(fail_on=event("rates.failed", by="data.date"), soft_fail=True).given([failed]).state == "skipped"
+    )
