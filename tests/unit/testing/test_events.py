@@ -26,8 +26,8 @@ def test_the_end_of_a_run_is_what_a_matcher_for_it_takes() -> None:
 
 
 def test_the_same_end_twice_is_one_event_and_one_after_a_clear_is_another() -> None:
-    first, again = dag_run_end("ingest", at=AT), dag_run_end("ingest", at="2026-11-20T07:00:00Z")
-    cleared = dag_run_end("ingest", at="2026-11-20T08:00:00Z", clear_number=1)
+    first, again = dag_run_end("ingest", at=AT), dag_run_end("ingest", at="2026-11-20T06:05:00Z")
+    cleared = dag_run_end("ingest", at="2026-11-20T06:10:00Z", clear_number=1)
     assert len(fires(dag_run("ingest"), [first, again]).firings) == 1
     assert len(fires(dag_run("ingest"), [first, cleared]).firings) == 2
 

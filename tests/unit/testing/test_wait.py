@@ -146,7 +146,10 @@ def test_a_mapped_task_is_rendered_for_its_map_index() -> None:
     assert waits[1].subscription == "airflow/report/testing/ready/1"
 
 
-def test_rendering_leaves_the_dags_task_as_it_was_and_the_environment_too() -> None:
+def test_rendering_leaves_the_dags_task_as_it_was_and_the_environment_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_KAFKA_DEFAULT", raising=False)
     with DAG("report", schedule=None) as dag:
         EventSensor(task_id="ready", condition=pair, key="{{ ds }}")
     before = dict(os.environ)
