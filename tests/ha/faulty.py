@@ -30,7 +30,7 @@ SOURCE = "/ha"
 SILENT = 5  # waits of which only one half ever comes
 # A wait that was deferred just before its event is kept for min_heartbeat_interval + 2 s (ADR 6).
 SETTLED_S = 10.0
-DEFERRED_S, SETTLE_S = 420.0, 240.0
+DEFERRED_S, SETTLE_S = 600.0, 240.0
 
 
 def half(kind: str, wait: int) -> Event:
