@@ -105,6 +105,22 @@ test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.12 /path/to/pytho
 	  $(MAKE) VENV=".build/python$$version" PYTHON="$$python" test-unit; \
 	done
 
+# The oldest Airflow that is supported, in an environment of its own: with the packages of constraints.txt as far
+# as it allows.
+AIRFLOW_OLDEST ?= 3.3.0
+.PHONY: test-airflow-oldest test-airflow
+test-airflow-oldest: java ## What meets Airflow, tested on the oldest one that is supported (AIRFLOW_OLDEST=3.3.0)
+	@$(MAKE) VENV=".build/airflow-$(AIRFLOW_OLDEST)" test-airflow
+
+test-airflow: $(VENV)/.airflow-$(AIRFLOW_OLDEST)
+	@$(PY) -c 'from importlib.metadata import version; print("== Airflow", version("apache-airflow-core"))'
+	$(PYTEST) tests/integration/triggers tests/integration/plugin tests/unit/operators tests/unit/triggers \
+	  tests/unit/plugin tests/unit/testing tests/unit/dags_examples tests/unit/docs
+
+$(VENV)/.airflow-$(AIRFLOW_OLDEST): $(VENV)/.interlock
+	@$(UV) pip install --quiet --python $(PY) "apache-airflow==$(AIRFLOW_OLDEST)"
+	@touch $@
+
 # Rounds of cases that no run has seen; a failing one says how to have its cases again.
 FUZZ_SECONDS ?= 300
 FUZZ_EXAMPLES ?= 10000

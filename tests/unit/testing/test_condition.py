@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 from interlock import ConditionError, Event, event
 from interlock.testing import fires, record
@@ -76,3 +80,11 @@ def test_a_plain_record_is_the_event_that_an_engine_reads_it_as() -> None:
     taken = tried.firing.taking_part[0].match.event
     assert (taken.id, taken.subject, taken.type) == ("0/7", "k", "org.apache.kafka.record")
     assert record("t", b"\x00\xff", at=at).datacontenttype == "application/octet-stream"
+
+
+def test_the_report_of_the_page_is_what_its_example_tells() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
+    names: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], names)
+    [told] = re.findall(r"```\n(not met.*?)```", page, re.DOTALL)
+    assert told in str(fires(names["ready"], [names["order"], names["other"]]))
