@@ -20,7 +20,7 @@ from .installation import BUS, DEPLOYMENT, Installation, Say
 from .judge import Differences, Wait, actions, appended, judge_waits
 from .measure import Figures, measure
 
-MEASURED_S, REST_S = 60.0, 20.0
+MEASURED_S, REST_S = 30.0, 15.0
 FIRED = 50  # in each state of the pool
 SETTLE_S = 300.0
 
@@ -167,5 +167,6 @@ class Idle:
         }
         sent = appended(record for records in log.kind("event") for record in records)
         told = actions(record for records in log.kind("action") for record in records)
+        told = {name: found for name, found in told.items() if f"/{run_id}/" in name}
         self.differences = judge_waits(waits, sent, told, tasks, outputs)
         self.differences.missing += site.follower.lost
