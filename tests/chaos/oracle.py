@@ -49,7 +49,7 @@ class Follower(threading.Thread):
         self.ends: dict[tuple[str, int], int] = {}  # where it found the end
         self._listed: set[str] = set()
         self._over = threading.Event()
-        self._admin = AdminClient({"bootstrap.servers": servers})
+        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 2})
         self._consumer = Consumer(
             {
                 "bootstrap.servers": servers,
@@ -60,6 +60,7 @@ class Follower(threading.Thread):
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 50,
                 "reconnect.backoff.max.ms": 500,
+                "log_level": 2,  # that a broker is away is the run's own doing
             }
         )
         self._known: set[tuple[str, int]] = set()
