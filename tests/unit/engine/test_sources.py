@@ -1,0 +1,100 @@
+"""The last events of a bus: which they are, their order, and how much of them is held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from interlock.engine import sources as module
+from interlock.engine.bus import Record, Topic, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import TopicsError
+from interlock.engine.protocol.registry import Registry
+from interlock.engine.records import BusRecord
+from interlock.engine.sources import last_events
+from interlock.events import Event
+from interlock.events.kafka import encode
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+
+
+class Log:
+    """What the topics hold: by partition, (timestamp, size of the data) of each record from offset 0 on."""
+
+    def __init__(self, **topics: list[list[tuple[int, int]]]) -> None:
+        self.topics = {name.replace("_", "-"): partitions for name, partitions in topics.items()}
+        self.asked: dict[TopicPartition, int] = {}
+
+    def topics_of(self, names: Any) -> dict[str, Topic | None]:
+        return {n: Topic("i", len(self.topics[n])) if n in self.topics else None for n in names}
+
+    def ends(self, partitions: Any) -> dict[TopicPartition, int]:
+        return {tp: len(self.topics[tp.topic][tp.partition]) for tp in partitions}
+
+    def read(
+        self, _config: BusConfig, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> Iterator[Record]:
+        self.asked = starts
+        for tp, start in starts.items():
+            for offset in range(start, ends[tp]):
+                stamp, size = self.topics[tp.topic][tp.partition][offset]
+                if tp.topic == "b-event":
+                    key, value, headers = encode(Event.of("t", "/s", id=str(stamp), data=b"x" * size))
+                else:
+                    key, value, headers = b"k", b"x" * size, None
+                yield Record(tp, offset, stamp, key, value, headers)
+
+
+def last(monkeypatch: pytest.MonkeyPatch, log: Log, count: int, listed: tuple[str, ...] = ()) -> Any:
+    class Admin:
+        def __init__(self, *_: Any) -> None: ...
+
+        def topics(self, names: Any) -> Any:
+            return log.topics_of(names)
+
+        def start_offsets(self, partitions: Any) -> Any:
+            return dict.fromkeys(partitions, 0)
+
+        def end_offsets(self, partitions: Any) -> Any:
+            return log.ends(partitions)
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(module, "Admin", Admin)
+    monkeypatch.setattr(module, "read_between", log.read)
+    registry = Registry()
+    registry.bus = BusRecord(partitions=1, format=2, topics=listed)
+    return last_events(CONFIG, registry, count)
+
+
+def test_each_partition_gives_its_share_and_the_latest_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(b_event=[[(n, 1) for n in (10, 20, 30)], [(15, 1), (25, 1)]])
+    events, unreadable = last(monkeypatch, log, 4)
+    assert ([seen.timestamp_ms for seen in events], unreadable) == ([30, 25, 20, 15], 0)
+    assert set(log.asked.values()) == {1, 0}
+
+
+def test_plain_records_of_listed_topics_are_events_and_of_the_event_topic_they_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log(b_event=[[(10, 1)]], raw=[[(20, 1)]])
+    events, _ = last(monkeypatch, log, 10, ("raw", "gone"))
+    assert [(seen.topic, seen.event.type) for seen in events] == [
+        ("raw", "org.apache.kafka.record"),
+        ("b-event", "t"),
+    ]
+
+
+def test_no_more_than_the_bytes_allowed_are_held_and_the_last_read_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 5000)
+    log = Log(b_event=[[(n, 1000) for n in range(10)]])
+    events, _ = last(monkeypatch, log, 100)
+    assert [seen.timestamp_ms for seen in events] == [9, 8, 7]
+
+
+def test_a_bus_without_any_topic_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TopicsError, match="topics create --bus b"):
+        last(monkeypatch, Log(), 10)
