@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 import msgspec
 from airflow.sdk import DAG, BaseHook, BaseOperator
@@ -111,8 +111,17 @@ def dispatch_dag(
 class DispatchOperator(BaseOperator):
     """The one task of a dispatcher; arguments as of `dispatch_dag`."""
 
-    # Nothing is rendered before a firing is there.
-    template_fields: Sequence[str] = ()
+    # Airflow shows them as they are written: nothing is rendered before a firing is there.
+    template_fields: Sequence[str] = (
+        "condition",
+        "trigger_dag_id",
+        "conf",
+        "logical_date",
+        "note",
+        "partition_key",
+        "since",
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json"}
     ui_color = "#d7e3f4"
 
     def __init__(
@@ -170,6 +179,9 @@ class DispatchOperator(BaseOperator):
         self.at_limit: AtLimit = at_limit
         self.kafka_conn_id = kafka_conn_id
         self.bus = bus
+
+    def _do_render_template_fields(self, *_: Any, **__: Any) -> None:
+        pass
 
     def execute(self, context: Context) -> NoReturn:  # noqa: ARG002
         now = datetime.now(UTC)

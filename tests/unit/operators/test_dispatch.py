@@ -138,7 +138,6 @@ def test_the_dispatcher_is_one_continuous_dag_whose_failures_are_tried_again() -
     assert type(dag.timetable).__name__ == "ContinuousTimetable"
     [one] = dag.tasks
     assert one.retries == 1000
-    assert one.template_fields == ()
 
 
 def test_a_file_that_only_dispatches_is_parsed_in_safe_mode() -> None:

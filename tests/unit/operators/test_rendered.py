@@ -10,8 +10,9 @@ from airflow.sdk import DAG
 from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 from airflow.serialization.serialized_objects import DagSerialization
 from interlock import ConditionError, event
-from interlock.operators import EventSensor
+from interlock.operators import EventSensor, dispatch_dag
 from interlock.testing import wait_of
+from interlock.testing.run import context_of
 
 BRACES = event("a", by="data.day", where="data.x == '{{ ds }}'")
 FAILED = event("b", by="data.day")
@@ -39,6 +40,25 @@ def test_the_rendered_fields_tell_the_condition_as_text_and_render_the_key_alone
     }
     mapped = shown(dag, "mapped", map_index=0)
     assert (mapped["condition"], mapped["key"]) == (str(FAILED), "2026-11-20")
+
+
+def test_a_dispatcher_shows_its_templates_as_they_are_written() -> None:
+    conf = {"day": "{{ firing.key }}"}
+    dag = dispatch_dag("d", condition=FAILED, trigger_dag_id="t", conf=conf, note="{{ firing.fired_at }}")
+    context = context_of(dag.get_task("dispatch").prepare_for_execution(), run_after=START)
+    context["task"].render_template_fields(context)
+    shown = _serialize_rendered_fields(context["task"])
+    assert shown == {
+        "condition": str(FAILED),
+        "trigger_dag_id": "t",
+        "conf": conf,
+        "logical_date": None,
+        "note": "{{ firing.fired_at }}",
+        "partition_key": None,
+        "since": None,
+    }
+    [task] = DagSerialization.to_dict(dag)["dag"]["tasks"]
+    assert task["__var"]["condition"] == str(FAILED)
 
 
 def test_a_changed_condition_changes_the_serialised_dag(dag: DAG) -> None:
