@@ -11,6 +11,10 @@ log = logging.getLogger(__name__)
 
 def _listeners() -> list[object]:
     """Nothing unless asked for: some features of Airflow are off wherever any listener is registered."""
+    from airflow.sdk.configuration import conf
+
+    if not conf.get("interlock", "listener", fallback="").strip():
+        return []  # before anything is imported: this runs in each process of each task
     from ..events.errors import InterlockError
     from ..triggers.settings import listener_settings
 
@@ -20,11 +24,9 @@ def _listeners() -> list[object]:
         # Raised here it would be a traceback in every task's log.
         log.error("Interlock's listener is not registered: %s", e)
         return []
-    if not settings.kinds:
-        return []
     from .listener import EndListener
 
-    return [EndListener(settings)]
+    return [EndListener(settings)] if settings.kinds else []
 
 
 class InterlockPlugin(AirflowPlugin):

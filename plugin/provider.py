@@ -96,7 +96,7 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "listener_timeout": {
                         "description": (
-                            "Seconds that a task's process, or a component that stops, waits at most for the "
+                            "Seconds that a task's process, or a scheduler that stops, waits at most for the "
                             "broker to acknowledge what the listener tells. At most 15."
                         ),
                         "version_added": "0.1.0",

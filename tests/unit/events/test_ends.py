@@ -10,7 +10,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from interlock import Event
+from interlock import Condition, Event, dag_run, task_instance
+from interlock.conditions import rehearse
 from interlock.events import schemas
 from interlock.events.ends import DagRun, DagRunEnd, TaskInstanceEnd
 from interlock.events.schemas import data_schema, urn
@@ -135,6 +136,25 @@ def test_a_clear_of_another_task_of_the_run_does_not_change_a_tasks_event() -> N
     assert replace(TASK_END, run=replace(RUN, clear_number=9)).event() == TASK_END.event()
 
 
+def fired(ends: list[Event], condition: Condition) -> list[list[str]]:
+    """The ids of the events of each firing, as a dispatch has them; the first is all that a wait has."""
+    found = rehearse(condition, [(event, NIGHT + timedelta(seconds=n)) for n, event in enumerate(ends)])
+    return [[part.match.event.id for part in firing.taking_part] for firing in found]
+
+
+def test_an_end_that_is_told_again_fires_once_and_one_after_a_clear_once_more() -> None:
+    condition = dag_run("daily")
+    cleared = replace(RUN_END, run=replace(RUN, clear_number=3))
+    ends = [RUN_END.event(), RUN_END.event(), cleared.event(), cleared.event(), RUN_END.event()]
+    assert fired(ends, condition) == [[RUN_END.id], [cleared.id]]
+
+
+def test_a_retry_of_a_task_fires_once_and_a_clear_once_more() -> None:
+    condition = task_instance("daily", "load.rows", state="failed")
+    tries = [replace(TASK_END, try_number=n, max_tries=m) for n, m in ((1, 1), (2, 1), (3, 3))]
+    assert fired([end.event() for end in tries], condition) == [[tries[0].id], [tries[2].id]]
+
+
 def test_ids_stay_as_they_were_published() -> None:
     """A listener of one version and a reconcile of another must agree."""
     assert RUN_END.id == "fe7a878a4941084800fae765847091bb"
@@ -148,6 +168,8 @@ def test_the_data_are_what_their_schema_says(event: Event) -> None:
     jsonschema.validate(event.payload, schema, jsonschema.Draft202012Validator)
     if "dataschema" in event.attributes:
         assert event.attributes["dataschema"] == schema["$id"]
+        assert isinstance(event.payload, dict)
+        assert set(schema["required"]) == set(schema["properties"]) == set(event.payload)
 
 
 @pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.type)

@@ -1,0 +1,104 @@
+"""`airflow interlock reconcile`: which ends it asks for, and what it prints."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from airflow.cli.cli_parser import get_parser
+from interlock.engine.config import BusConfig
+from interlock.events.ends import DagRun, TaskInstanceEnd
+from interlock.plugin import reconcile as work
+from interlock.plugin.commands import reconcile as command
+from interlock.plugin.reconcile import Reconciled
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+RUN = DagRun(deployment="airflow", dag_id="daily", run_id="r", run_type="manual", run_after=NOON)
+END = TaskInstanceEnd(
+    run=RUN, task_id="load", map_index=2, try_number=1, max_tries=0, state="failed", started_at=NOON,
+    ended_at=NOON,
+)  # fmt: skip
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the command asks for; it is told of one end that was missing."""
+    calls: list[dict[str, Any]] = []
+
+    def fake(config: Any, session: Any, since: Any, until: Any, wanted: Any, *, dry_run: bool) -> Reconciled:
+        calls.append({"since": since, "until": until, "wanted": wanted, "dry_run": dry_run})
+        return Reconciled(3, (END.event(),))
+
+    monkeypatch.setattr(work, "reconcile", fake)
+    monkeypatch.setattr(command, "bus_of", lambda args: BusConfig(client={"bootstrap.servers": "x:1"}))
+    return calls
+
+
+def run(*arguments: str) -> None:
+    args = get_parser().parse_args(["interlock", "reconcile", *arguments])
+    args.func(args)
+
+
+def test_it_prints_what_was_missing_and_says_what_was_compared(
+    asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("--output", "json", "--since", "2026-11-20T00:00:00Z", "--until", "2026-11-21T00:00:00Z")
+    out, err = capsys.readouterr()
+    assert json.loads(out) == [
+        {
+            "type": "interlock.airflow.task_instance.failed",
+            "source": "/airflow/daily/load",
+            "run_id": "r",
+            "map_index": "2",
+            "time": "2026-11-20T12:00:00Z",
+            "id": END.id,
+        }
+    ]
+    assert "3 ends from 2026-11-20T00:00:00Z to 2026-11-21T00:00:00Z: 1 emitted." in err
+    run("--dry-run")
+    assert "1 would be emitted." in capsys.readouterr().err
+    assert [call["dry_run"] for call in asked] == [False, True]
+
+
+def test_times_are_moments_or_how_long_ago(asked: list[dict[str, Any]]) -> None:
+    before = datetime.now(UTC)
+    run()
+    run("--since", "2026-11-20T06:00:00+01:00", "--until", "now")
+    default, given = asked
+    assert timedelta(0) <= default["since"] - (before - timedelta(days=1)) <= timedelta(minutes=5)
+    assert default["until"] - default["since"] >= timedelta(hours=23, minutes=59)
+    assert given["since"] == datetime(2026, 11, 20, 5, tzinfo=UTC)
+    assert given["until"] >= default["until"]
+
+
+def test_the_listeners_settings_choose_unless_told_otherwise(
+    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    assert asked[-1]["wanted"].kinds == {"dag_run", "task_instance"}
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER", "dag_run")
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER_TAGS", "gold")
+    run()
+    assert asked[-1]["wanted"].kinds == {"dag_run"}
+    assert asked[-1]["wanted"].tags == {"gold"}
+    run("--kinds", "task_instance", "--dags", "a*,!ab", "--tags", "")
+    wanted = asked[-1]["wanted"]
+    assert (wanted.kinds, wanted.tags) == ({"task_instance"}, frozenset())
+    assert wanted.dags == (("a*", False), ("ab", True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--since", "yesterday"), "--since: 'yesterday' is no duration"),
+        (("--kinds", "runs"), "--kinds = 'runs': give dag_run or task_instance"),
+    ],
+)
+def test_what_cannot_be_read_ends_the_command_with_a_sentence(
+    asked: list[dict[str, Any]], arguments: tuple[str, ...], told: str
+) -> None:
+    with pytest.raises(SystemExit, match=told):
+        run(*arguments)
+    assert asked == []
