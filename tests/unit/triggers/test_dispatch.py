@@ -51,6 +51,7 @@ class Stage:
         self.in_flight: list[int] = [0]
         self.opened: list[Any] = []
         self.closed = 0
+        self.looked = threading.Event()
         self.on_open: Callable[[Callable[[Any], None]], None] = lambda _: None
         self.on_full: Callable[[], None] = lambda: None
 
@@ -66,7 +67,9 @@ class Stage:
         assert stream == "stream"
         self.forgotten.update(gone)
         source = TopicPartition("b-action", 0)
-        return [Place("", source, n, 0) for n in self.offsets if (0, n) not in without][:most]
+        places = [Place("", source, n, 0) for n in self.offsets if (0, n) not in without][:most]
+        self.looked.set()
+        return places
 
     def close(self, stream: str) -> None:
         self.closed += 1
@@ -186,6 +189,7 @@ def test_what_is_wrong_with_the_bus_is_logged_and_waited_out(
     def come(deliver: Callable[[Any], None]) -> None:
         deliver(Notice("The broker is away."))
         deliver(Notice(None))
+        assert stage.looked.wait(30)  # with a firing there, nothing would be waited for
         stage.offsets = [1]
         deliver(NEWS)
 
