@@ -31,7 +31,7 @@ _LOCAL: Final = ("localhost", "127.", "[::1]")
 def diagnose(config: BusConfig, host: Host, roles: Collection[Role] = ROLES) -> Iterator[Finding]:
     """The findings, one after the other. Raises nothing for what is wrong with the bus."""
     yield from versions(host.airflow)
-    yield from teams(config, host)
+    yield from teams(config.connection, host)
     yield connection(config)
     try:
         cluster = probe.cluster(config)
@@ -119,25 +119,21 @@ def clock(ahead_ms: int, error_ms: int) -> Finding:
     return Finding("clock", "wrong" if apart > CLOCK_WRONG_MS else "note", told)
 
 
-def teams(config: BusConfig, host: Host) -> Iterator[Finding]:
+def teams(connection: str, host: Host) -> Iterator[Finding]:
     """Airflow's teams and triggerer queues, where they are in use."""
-    if host.multi_team and host.team is not None:
+    if host.team is not None:
         yield Finding(
             "teams",
             "wrong",
-            f"Connection {config.connection!r} belongs to team {host.team!r}, and triggerers read only "
-            "connections without a team: waits on it fail. Make one without a team; by the brokers' ACLs, "
-            "each team can have a bus of its own.",
+            f"Connection {connection!r} belongs to team {host.team!r}, and triggerers read only connections "
+            "without a team: waits on it fail. Make one without a team; by the brokers' ACLs, each team can "
+            "have a bus of its own.",
         )
     elif host.multi_team:
-        yield Finding(
-            "teams", "ok", f"Connection {config.connection!r} belongs to no team: triggers read it."
-        )
+        yield Finding("teams", "ok", f"Connection {connection!r} belongs to no team: triggers read it.")
     if host.queues:
         yield Finding(
-            "teams",
-            "ok",
-            "Triggerer queues are on: each queue whose tasks wait needs a triggerer.",
+            "teams", "ok", "Triggerer queues are on: each queue whose tasks wait needs a triggerer."
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .console import bus_arguments, bus_of, printable, say, show
+from .console import bus_arguments, bus_of, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -53,19 +53,22 @@ def _findings(args: Namespace) -> list[Finding]:
     from airflow.exceptions import AirflowNotFoundException
 
     from ...engine.access import ROLES
-    from ...engine.doctor import diagnose
+    from ...engine.doctor import diagnose, teams
     from ...engine.findings import Finding
     from ...events.errors import InterlockError
 
+    host = _host(args.conn_id)
     try:
         config = bus_of(args)
     except AirflowNotFoundException:
+        # One of a team is not found either, without the team.
         make = f"airflow connections add {args.conn_id} --conn-type kafka"
         text = f"Connection {args.conn_id!r} is not there: {make} --conn-extra ..."
-        return [Finding("connection", "wrong", text)]
+        of_team = [found for found in teams(args.conn_id, host) if found.level == "wrong"]
+        return of_team or [Finding("connection", "wrong", text)]
     except InterlockError as error:
-        return [Finding("connection", "wrong", printable(str(error)))]
-    return list(diagnose(config, _host(args.conn_id), args.role or ROLES))
+        return [Finding("connection", "wrong", str(error))]
+    return list(diagnose(config, host, args.role or ROLES))
 
 
 def _host(conn_id: str) -> Host:
@@ -74,20 +77,24 @@ def _host(conn_id: str) -> Host:
 
     from ...engine.findings import Host
 
-    multi_team = conf.getboolean("core", "multi_team", fallback=False)
     return Host(
         airflow=version,
-        multi_team=multi_team,
-        team=_team_of(conn_id) if multi_team else None,
+        multi_team=conf.getboolean("core", "multi_team", fallback=False),
+        team=_team_of(conn_id),
         queues=conf.getboolean("triggerer", "queues_enabled", fallback=False),
         unknown_runs=_unknown_runs(),
     )
 
 
 def _team_of(conn_id: str) -> str | None:
+    """The team of a connection in Airflow's database; None without a team, or a database to ask."""
     from airflow.models.connection import Connection
+    from sqlalchemy.exc import SQLAlchemyError
 
-    team: str | None = Connection.get_team_name(conn_id)
+    try:
+        team: str | None = Connection.get_team_name(conn_id)
+    except SQLAlchemyError:
+        return None
     return team
 
 

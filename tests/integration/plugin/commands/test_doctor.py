@@ -1,0 +1,102 @@
+"""`airflow interlock doctor` on a bus that is well, and on ones that are not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from interlock import event
+from interlock.engine.kafka.topics import write_registry
+from interlock.engine.records import LeaseRecord, Registration, RegistrationKey, encode_json
+
+
+@pytest.fixture
+def airflow_database() -> None:
+    """Airflow's tables, without any run."""
+    from airflow import settings
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
+
+    import_all_models()
+    settings.initialize()
+    Base.metadata.create_all(settings.engine)
+
+
+def findings(ran: Any) -> dict[str, list[tuple[str, str]]]:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for row in json.loads(ran.out):
+        found.setdefault(row["check"], []).append((row["state"], row["found"]))
+    return found
+
+
+def test_of_a_bus_that_is_well_the_doctor_finds_nothing_wrong(interlock: Any, bench: Any) -> None:
+    with bench.engine():
+        ran = interlock("doctor")
+    assert ran.code == 0, ran.out
+    found = findings(ran)
+    assert {state for told in found.values() for state, _ in told} == {"ok"}
+    assert found.keys() == {
+        "settings",
+        "connection",
+        "broker",
+        "topics",
+        "access",
+        "clock",
+        "bus",
+        "deployment",
+    }
+    assert "speaks as Kafka 4.1 or later" in found["broker"][0][1]
+    # What was written for the clock is passed over by every reader.
+    assert interlock("health").code == 0
+
+
+@pytest.mark.usefixtures("airflow_database")
+def test_what_is_wrong_is_told_with_what_to_do_and_ends_with_1(interlock: Any, bench: Any) -> None:
+    name = bench.config.topic("state")
+    setting = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[setting])
+    for future in bench.admin.incremental_alter_configs([resource]).values():
+        future.result()
+    registration = Registration.of("airflow/elsewhere/run/w", event("t"), None, 0)
+    write_registry(
+        bench.config, RegistrationKey(registration.incarnation, "n").encode(), encode_json(registration)
+    )
+    lease = LeaseRecord(deployment="airflow", incarnations=[registration.incarnation], host="other-host")
+    write_registry(bench.config, b"lease/airflow-p/0", encode_json(lease))
+    ran = interlock("doctor", "--role", "wait")
+    assert ran.code == 1
+    wrong = {
+        (check, text) for check, told in findings(ran).items() for state, text in told if state == "wrong"
+    }
+    assert {check for check, _ in wrong} == {"topics", "bus", "deployment"}
+    texts = " ".join(text for _, text in wrong)
+    assert f"{name!r} has cleanup.policy=delete" in texts
+    assert "No engine is a member" in texts
+    assert "'other-host' waits for 'airflow/elsewhere/run/w', a run that this Airflow does not have" in texts
+
+
+@pytest.mark.usefixtures("airflow_database")
+def test_a_connection_that_is_not_there_or_a_teams_is_told_with_what_to_do(
+    interlock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.models.connection import Connection
+    from airflow.models.team import Team
+    from airflow.utils.session import create_session
+
+    monkeypatch.delenv("AIRFLOW_CONN_KAFKA_CLI")
+    absent = interlock("doctor")
+    assert (absent.code, findings(absent)["connection"][0][0]) == (1, "wrong")
+    assert "airflow connections add kafka_cli" in absent.out
+    with create_session() as session:
+        session.add(Team(name="blue"))
+        session.flush()
+        session.add(Connection(conn_id="kafka_cli", conn_type="kafka", team_name="blue"))
+    of_team = interlock("doctor")
+    assert of_team.code == 1
+    [(_, told)] = findings(of_team)["teams"]
+    assert told.startswith("Connection 'kafka_cli' belongs to team 'blue'")
+    with create_session() as session:
+        session.query(Connection).filter_by(conn_id="kafka_cli").delete()
+        session.query(Team).delete()

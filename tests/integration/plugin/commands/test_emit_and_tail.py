@@ -1,0 +1,61 @@
+"""`airflow interlock emit` and `tail` on a bus."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import Any
+
+
+def test_what_is_emitted_lies_where_it_is_said_to_and_tail_shows_it_by_its_matcher(
+    interlock: Any, bench: Any
+) -> None:
+    first, second = (
+        interlock(
+            "emit", "com.shop.done", "--source", "/shop", "--id", day, "--key", "eu", "--data", data
+        ).rows()[0]
+        for day, data in (
+            ("a", '{"date": "20261120", "rows": 7}'),
+            ("b", '{"date": "2026-11-20", "rows": 0}'),
+        )
+    )
+    assert (first["source"], first["id"], first["topic"]) == ("/shop", "a", bench.config.topic("event"))
+    assert first["partition"] == second["partition"]
+    matcher = 'event("com.shop.done", where="data.rows > 0", by="data.date")'
+    shown = interlock("tail", matcher, "--since", "1h", "--limit", 1, "--data")
+    whole = json.loads(shown.out)
+    assert (whole["offset"], whole["key"], whole["event"]["data"]["rows"]) == (
+        int(first["offset"]),
+        "2026-11-20",
+        7,
+    )
+    table = interlock("tail", "--since", "1h", "--limit", 2, output="table").out.splitlines()
+    assert [line.split()[2:5] for line in table] == [["com.shop.done", "/shop", each] for each in ("a", "b")]
+
+
+def test_an_event_that_is_not_valid_is_refused_by_name_and_not_written(interlock: Any, bench: Any) -> None:
+    refused = interlock("emit", "com.shop.done", "--time", "at noon")
+    assert (refused.code, "time" in refused.err) == (1, True)
+    assert bench.records("event") == []
+
+
+def test_tail_ends_cleanly_at_a_signal_and_leaves_nothing_behind(bench: Any) -> None:
+    connection = {"conn_type": "kafka", "extra": dict(bench.config.client)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "airflow", "interlock", "tail", "--since", "1h", "--output", "json"]
+        + ["--bus", bench.config.name],
+        env={**os.environ, "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps(connection)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as tail:
+        try:
+            bench.emit("x", id="seen")
+            assert tail.stdout is not None
+            assert json.loads(tail.stdout.readline())["event"]["id"] == "seen"
+            tail.send_signal(signal.SIGINT)
+            assert (tail.stdout.read(), tail.wait(20)) == ("", 0)
+        finally:
+            tail.kill()

@@ -1,0 +1,89 @@
+"""`airflow interlock subscriptions` and `explain` on a bus where an engine runs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from interlock import event
+
+ORDERS = event("orders", by="data.day", label="orders")
+RATES = event("rates", by="data.day", where="data.rows > 0", label="rates")
+
+
+def test_a_half_met_wait_is_listed_shown_and_explained_until_it_fires(
+    interlock: Any, bench: Any, eventually: Any
+) -> None:
+    with bench.engine(), bench.waiting() as waiting:
+        wait = waiting("airflow/d/r/ready", ORDERS & RATES, "2026-11-20")
+        bench.emit("orders", id="o", data={"day": "20261120"})
+        bench.emit("rates", id="r", data={"day": "2026-11-20", "rows": 0})
+
+        def half_met() -> Any:
+            rows = interlock("subscriptions", "list", "--pending").rows()
+            return rows and rows[0]["pending"] == "missing rates" and rows[0]
+
+        row = eventually("the orders are taken in", half_met)
+        assert (row["subscription"], row["kind"], row["key"]) == (
+            "airflow/d/r/ready",
+            "one-shot",
+            "2026-11-20",
+        )
+        eventually(
+            "its process names it", lambda: interlock("subscriptions", "list").rows()[0]["waited_for_by"]
+        )
+        shown = json.loads(interlock("subscriptions", "show", "ready").out)
+        assert shown["open_keys"] == [{"key": "2026-11-20", "events": 1, "missing": ["rates"]}]
+        assert shown["holders"][0]["deployment"] == "airflow"
+        told = json.loads(interlock("explain", "ready").out)
+        assert (told["fired"], told["explanation"]["missing"]) == (False, ["rates"])
+        [near] = told["explanation"]["near_misses"]
+        assert near["misses"][0]["event"]["id"] == "r"
+        text = interlock("explain", "ready", output="table").out
+        assert "[x] orders: o of /test" in text
+        assert 'Where("data.rows > 0") refused it' in text
+        refused = interlock("subscriptions", "cancel", "ready", "--yes")
+        assert (refused.code, "would register it again" in refused.err) == (1, True)
+        bench.emit("rates", id="r2", data={"day": "2026-11-20", "rows": 1})
+        wait.firing()
+        told = json.loads(interlock("explain", "ready").out)
+        assert told["fired"]
+        assert any("its task has not taken it yet" in note for note in told["notes"])
+
+
+def test_the_open_keys_of_a_durable_subscription_are_told_and_one_is_explained(
+    interlock: Any, bench: Any, eventually: Any
+) -> None:
+    bench.subscribe("settle", ORDERS & RATES)
+    with bench.engine():
+        for day in ("2026-11-19", "2026-11-20"):
+            bench.emit("orders", id=day, data={"day": day})
+        found = eventually(
+            "both are open",
+            lambda: (told := json.loads(interlock("explain", "settle").out))["open_keys"] == 2 and told,
+        )
+        assert {each["key"] for each in found["keys"]} == {"2026-11-19", "2026-11-20"}
+        assert found["explanation"] is None
+        one = json.loads(interlock("explain", "settle", "--key", "20261119").out)
+        assert (one["explanation"]["key"], one["explanation"]["missing"]) == ("2026-11-19", ["rates"])
+        other = json.loads(interlock("explain", "settle", "--key", "2026-11-21").out)
+        assert other["explanation"]["missing"] == ["orders", "rates"]
+        assert interlock("subscriptions", "cancel", "settle", answer="n").code == 1
+        assert interlock("subscriptions", "cancel", "settle", answer="y").rows()[0]["state"] == "cancelled"
+        assert interlock("subscriptions", "list").rows() == []
+        eventually(
+            "what was pending is dropped",
+            lambda: all(
+                {r.key: r.value for r in bench.records("state")}[record.key] is None
+                for record in bench.records("state")
+                if b"/" in record.key
+            ),
+        )
+
+
+def test_what_is_not_registered_is_told_and_without_an_engine_that_is_why(interlock: Any, bench: Any) -> None:
+    missing = interlock("explain", "nothing")
+    assert (missing.code, "was never registered" in missing.err) == (1, True)
+    bench.subscribe("d", event("a"))
+    told = json.loads(interlock("explain", "d").out)
+    assert any("No engine works on the bus" in note for note in told["notes"])
