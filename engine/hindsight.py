@@ -26,7 +26,7 @@ def hindsight(config: BusConfig, condition: Condition, key: str | None, since_ms
     explained = explain_rehearsal(
         waited,
         events,
-        key=key,
+        key=key if waited.keyed else None,  # fail_on may be what reads it
         start=moment_text(since_ms) if waited.plan.watches_from_the_start else None,
         since=moment_text(since_ms),
         until=moment_text(until_ms),

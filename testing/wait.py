@@ -63,12 +63,15 @@ class WaitResult:
 class WaitingTask:
     """A task that has deferred, in one DAG run.
 
-    key: in canonical form. since: events count from this record timestamp on. start: when the wait began.
+    condition, fail_on: as the author wrote them; whole: both as one, as it is registered. key: in canonical
+    form. since: events count from this record timestamp on. start: when the wait began.
     timeout_at: when the task gives up. task: rendered, as it was when it deferred.
     """
 
     subscription: str
     condition: Condition
+    fail_on: Condition | None
+    whole: Condition
     key: str | None
     since: datetime
     start: datetime
@@ -78,7 +81,10 @@ class WaitingTask:
 
     def __str__(self) -> str:
         key = "" if self.key is None else f" with key {self.key!r}"
-        return f"{self.subscription} waits for {self.condition}{key}, events since {_text(self.since)}"
+        failing = "" if self.fail_on is None else f", fails on {self.fail_on}"
+        return (
+            f"{self.subscription} waits for {self.condition}{failing}{key}, events since {_text(self.since)}"
+        )
 
     def given(self, events: Iterable[Given], *, until: Moment | None = None) -> WaitResult:
         """How the wait stands when these events have come, and the time is `until`.
@@ -93,16 +99,19 @@ class WaitingTask:
         arguments: dict[str, Any] = {
             "key": self.key,
             # The keys of a wait for any key are not known when it begins.
-            "start": None if self.condition.keyed and self.key is None else self.start,
+            "start": None if self.whole.keyed and self.key is None else self.start,
             "since": self.since,
             "until": as_datetime(min(until_ms, timeout_ms)),
         }
-        firings = rehearse(self.condition, events, **arguments)
-        explanations = () if firings else explained(self.condition, events, **arguments)
+        firings = rehearse(self.whole, events, **arguments)
+        explanations: tuple[Explanation, ...] = ()
+        if not firings:
+            own = arguments if self.condition.keyed else {**arguments, "key": None}
+            explanations = explained(self.condition, events, **own)
         if firings:
             first, at = firings[0], max(firings[0].fired_at, self.start)
             failed = first.outcome == "met" and is_failure(part.label for part in first.taking_part)
-            action = action_of_rehearsed(self.subscription, self.condition, self.key, self.since, first, at)
+            action = action_of_rehearsed(self.subscription, self.whole, self.key, self.since, first, at)
             payload = Payload.of_firing(action, ())
             return self._resumed("fail_on" if failed else first.outcome, at, payload, ())
         if until_ms >= timeout_ms:
@@ -182,7 +191,9 @@ def wait_of(
         waits_for = deferred.trigger.serialize()[1]
     return WaitingTask(
         subscription=waits_for["subscription"],
-        condition=from_json(waits_for["condition"]),
+        condition=task.condition,
+        fail_on=task.fail_on,
+        whole=from_json(waits_for["condition"]),
         key=waits_for["key"],
         since=as_datetime(waits_for["since_ms"]),
         start=begins,

@@ -181,8 +181,17 @@ def test_fail_on_ends_the_task_as_failed_if_it_is_met_first() -> None:
     assert (result.state, result.outcome) == ("failed", "fail_on"), str(result)
     assert isinstance(result.error, AirflowFailException)
     assert "rates.failed" in str(result)
+    report = str(waiting.given(both[:1]))
+    assert ', fails on event(type="rates.failed", by="data.date") with key' in report
+    assert "not met: rates missing" in report
     other_day = sent("rates.failed", "2026-11-20T05:00", "2026-11-21")
     assert waiting.given([other_day, *both]).state == "success"
     assert (
         wait(fail_on=event("rates.failed", by="data.date"), soft_fail=True).given([failed]).state == "skipped"
     )
+
+
+def test_a_key_that_fail_on_alone_reads_is_no_matter_to_the_report() -> None:
+    waiting = wait(event("go"), fail_on=event("rates.failed", by="data.date"))
+    assert "not met: go missing, at" in str(waiting.given([]))
+    assert waiting.given([sent("rates.failed", "2026-11-20T05:00")]).outcome == "fail_on"
