@@ -1,6 +1,6 @@
 """Cleans up after each failed run of `rates_ingest`, whoever or whatever failed it.
 
-The failure is told by Airflow itself: switch the listener on with `[interlock] listener`.
+The failure is told by Airflow itself: switch the listener on with `[interlock] listener = dag_run`.
 """
 
 from __future__ import annotations
