@@ -49,8 +49,10 @@ class EndListener:
 
     @hookimpl
     def on_task_instance_failed(self, task_instance: Any) -> None:
-        # Called for each try; one that is retried has not ended.
-        if word_of(task_instance.state) != "up_for_retry":
+        # Called for each try: one that is retried has not ended. Nor is a state true that Airflow refused to
+        # take, as of a task that was marked or cleared meanwhile.
+        refused = getattr(task_instance, "_terminal_state_send_failed", False)
+        if word_of(task_instance.state) != "up_for_retry" and not refused:
             self._task_ended(task_instance, "failed")
 
     @hookimpl

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -42,6 +43,7 @@ class Outbox:
         self._problem: str | None = None
         self._dropped = 0
         self._given_up = False
+        self._pid = os.getpid()
 
     def put(self, event: Event) -> None:
         with self._changed:
@@ -58,6 +60,8 @@ class Outbox:
 
     def flush(self) -> bool:
         """Wait until all is acknowledged; False after the timeout, which is warned of once."""
+        if os.getpid() != self._pid:
+            return True  # at the end of a fork, which has this object, but not its thread
         deadline = time.monotonic() + self._timeout_s
         with self._changed:
             while self._events and not self._given_up:

@@ -92,6 +92,14 @@ def test_a_try_that_is_retried_is_no_end(ti: Any) -> None:
     assert told.events == []
 
 
+def test_a_failure_that_airflow_refused_to_take_is_not_told() -> None:
+    """The task was marked or cleared while it ran: what became of it, others tell."""
+    listener, told = listening()
+    listener.on_task_instance_failed(in_task("failed", _terminal_state_send_failed=True))
+    listener.on_task_instance_failed(in_task("failed", _terminal_state_send_failed=False))
+    assert len(told.events) == 1
+
+
 def test_worker_scheduler_and_api_server_tell_one_end_by_one_event() -> None:
     listener, told = listening()
     listener.on_task_instance_success(in_task())

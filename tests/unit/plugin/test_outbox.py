@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -140,3 +141,14 @@ def test_a_full_queue_drops_what_comes_and_says_how_many(
     eventually(
         "it is told", lambda: any("2 events found the queue full" in r.message for r in caplog.records)
     )
+
+
+def test_the_end_of_a_fork_does_not_wait_for_the_outbox_it_was_born_with(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.free.clear()
+    outbox = Outbox(broker.open, 0.05)
+    outbox.put(event("a"))
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert outbox.flush()
+    assert warnings(caplog) == []
