@@ -76,9 +76,13 @@ def broker_version(config: BusConfig) -> str | None:
     with suppress(KafkaException):
         client.list_topics(timeout=TIMEOUT_S)
         client.poll(0)
-    if not heard.highest:
+    return _version(heard.highest)
+
+
+def _version(highest: Mapping[str, int]) -> str | None:
+    if not highest:
         return None
-    return next((kafka for api, least, kafka in _SINCE if heard.highest.get(api, -1) >= least), "")
+    return next((kafka for api, least, kafka in _SINCE if highest.get(api, -1) >= least), "")
 
 
 def allowed(config: BusConfig, names: Collection[str]) -> dict[str, set[str] | str]:
