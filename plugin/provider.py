@@ -29,7 +29,8 @@ def get_provider_info() -> dict[str, Any]:
                     "deployment": {
                         "description": (
                             "Name of this Airflow installation, part of the names of waits and of event "
-                            "sources. Set it where several installations share a bus."
+                            "sources. Set it where several installations share a bus; `airflow interlock "
+                            "doctor` says where two use one name."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.cli.cli_parser import get_parser
 from interlock import event
-from interlock.plugin.commands import emit, tail
+from interlock.plugin.commands import emit, get_cli_commands, tail
 from interlock.plugin.provider import get_provider_info
 from interlock.triggers.settings import Settings
 
@@ -108,3 +109,16 @@ def test_the_defaults_that_are_declared_are_those_that_hold() -> None:
     assert declared["deployment"]["default"] == default.deployment
     assert float(declared["lookback_hours"]["default"]) * 3600 == default.lookback.total_seconds()
     assert all(option["description"] and option["version_added"] for option in declared.values())
+
+
+def test_each_command_and_each_setting_has_its_place_in_the_docs() -> None:
+    docs = Path(__file__).parents[4] / "docs"
+    commands, operating = (docs / "commands.md").read_text(), (docs / "operating.md").read_text()
+    [group] = get_cli_commands()
+    for command in group.subcommands:
+        assert f"`{command.name}" in commands, command.name
+        for each in getattr(command, "subcommands", ()):
+            assert f"`{each.name}`" in commands or f"`{command.name} {each.name}" in commands, each.name
+    assert [
+        o for o in get_provider_info()["config"]["interlock"]["options"] if f"`{o}`" not in operating
+    ] == []
