@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, overload
 from urllib.parse import quote
 
 from ..events import taxonomy
@@ -33,15 +33,38 @@ MAX_DATES: Final = 1000
 State: TypeAlias = str | Sequence[str]
 By: TypeAlias = str | Sequence[str]
 Day: TypeAlias = str | date
+Offset: TypeAlias = timedelta | str
+Dates: TypeAlias = Mapping[Day, Day | Sequence[Day]]
 
 
+@overload
+def dag_run(
+    dag_id: str,
+    *,
+    state: State = ...,
+    by: By | None = ...,
+    offset: Offset | None = ...,
+    dates: None = ...,
+    deployment: str | None = ...,
+    label: str | None = ...,
+) -> Matcher: ...
+@overload
+def dag_run(
+    dag_id: str,
+    *,
+    state: State = ...,
+    by: By | None = ...,
+    dates: Dates,
+    deployment: str | None = ...,
+    label: str | None = ...,
+) -> Condition: ...
 def dag_run(
     dag_id: str,
     *,
     state: State = "success",
     by: By | None = None,
-    offset: timedelta | str | None = None,
-    dates: Mapping[Day, Day | Sequence[Day]] | None = None,
+    offset: Offset | None = None,
+    dates: Dates | None = None,
     deployment: str | None = None,
     label: str | None = None,
 ) -> Condition:
@@ -71,14 +94,37 @@ def dag_run(
     )
 
 
+@overload
+def task_instance(
+    dag_id: str,
+    task_id: str,
+    *,
+    state: State = ...,
+    by: By | None = ...,
+    offset: Offset | None = ...,
+    dates: None = ...,
+    deployment: str | None = ...,
+    label: str | None = ...,
+) -> Matcher: ...
+@overload
+def task_instance(
+    dag_id: str,
+    task_id: str,
+    *,
+    state: State = ...,
+    by: By | None = ...,
+    dates: Dates,
+    deployment: str | None = ...,
+    label: str | None = ...,
+) -> Condition: ...
 def task_instance(
     dag_id: str,
     task_id: str,
     *,
     state: State = "success",
     by: By | None = None,
-    offset: timedelta | str | None = None,
-    dates: Mapping[Day, Day | Sequence[Day]] | None = None,
+    offset: Offset | None = None,
+    dates: Dates | None = None,
     deployment: str | None = None,
     label: str | None = None,
 ) -> Condition:
@@ -102,7 +148,7 @@ def spark_application(
     *,
     state: State = "succeeded",
     by: By | None = None,
-    offset: timedelta | str | None = None,
+    offset: Offset | None = None,
     application: str | None = None,
     label: str | None = None,
 ) -> Matcher:
@@ -133,8 +179,8 @@ class _Dated:
         who: str,
         dag_id: object,
         by: By | None,
-        offset: timedelta | str | None,
-        dates: Mapping[Day, Day | Sequence[Day]] | None,
+        offset: Offset | None,
+        dates: Dates | None,
     ) -> None:
         self._who = f"{who}({shown(dag_id)})"
         self._dates = None
@@ -165,9 +211,7 @@ class _Dated:
         ]
         return matchers[0] if len(matchers) == 1 else AnyOf(*matchers)
 
-    def _by_distance(
-        self, dates: Mapping[Day, Day | Sequence[Day]]
-    ) -> list[tuple[timedelta, tuple[str, ...]]]:
+    def _by_distance(self, dates: Dates) -> list[tuple[timedelta, tuple[str, ...]]]:
         """Days of the runs waited for, grouped by how far before the key they lie: few groups, as a rule."""
         if not isinstance(dates, Mapping) or not dates:
             raise ConditionError(f"{self._who}: dates is a mapping of a day to the day waited for, not empty")
