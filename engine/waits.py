@@ -23,7 +23,7 @@ from .kafka.reader import KafkaReader
 from .kafka.topics import check
 from .log import log
 from .notices import Notice, NoticeBoard
-from .protocol.registry import Registry
+from .protocol.registry import Registered, Registry
 from .records import ActionRecord, Registration, decode_json
 from .registering import Registering
 
@@ -182,9 +182,20 @@ class Waits:
         if isinstance(item, End):
             followed.unread.discard(item.source)
         if item.source.topic == self._config.topic("subscription"):
-            followed.registry.apply(item)
+            self._open_again(followed.registry.apply(item).removed)
         elif isinstance(item, Record):
             self._follow_action(item)
+
+    def _open_again(self, removed: list[Registered]) -> None:
+        """What is waited for here was removed, as by the triggerer from which a wait has moved: once more.
+
+        Not where another incarnation took its place: the task was cleared or its DAG edited, and this wait
+        is about to be closed.
+        """
+        for registered in removed:
+            if self._followed.registry.successor(registered.incarnation) is None:
+                with self._lock:
+                    self._opened.extend(self._waits.get(registered.incarnation, ()))
 
     def _follow_action(self, record: Record) -> None:
         self.dispatching.follow(record)

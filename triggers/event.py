@@ -133,7 +133,7 @@ class EventTrigger(BaseTrigger):
         """The task was marked, cleared or deleted by a user: nobody waits any more.
 
         Airflow also asks for this when it has given the trigger to another triggerer meanwhile; the wait
-        there registers again within a minute, and finds its events again.
+        there registers again at once, and finds its events again.
         """
         if self._open is not None:
             runtime, wait = self._open

@@ -270,12 +270,15 @@ def test_a_withdrawn_wait_takes_its_own_registration_back_and_no_later_one(stage
     later = Registration.of("w", event("x"), None, 0, generation=1)
     wait, _ = stage.open(W)
 
-    def withdraws() -> list[Any]:
+    def opens() -> list[Any]:
         stage.waits.open(later, lambda _: None)
-        stage.waits.withdraw(wait)
         return [stage.registered()]
 
-    stage.run(ENDS, withdraws, [])
+    def withdraws() -> list[Any]:
+        stage.waits.withdraw(wait)
+        return [stage.registered(1)]
+
+    stage.run(ENDS, opens, withdraws, [])
     own = stage.produced[0][0]
     assert [(key, value) for key, value in stage.leases if not key.startswith(b"lease/")] == [(own, None)]
 
@@ -290,6 +293,23 @@ def test_a_wait_that_is_opened_again_is_not_withdrawn(stage: Stage) -> None:
 
     stage.run(ENDS, again, [])
     assert [key for key, _ in stage.leases if not key.startswith(b"lease/")] == []
+
+
+def test_a_registration_that_is_removed_under_an_open_wait_is_made_again(stage: Stage) -> None:
+    """As when a triggerer that had lost its waits to another one hears of it late, and withdraws them."""
+    stage.open(W)
+    stage.run(
+        ENDS, lambda: [stage.registered()], lambda: [stage.registered()._replace(offset=1, value=None)], []
+    )
+    assert len(stage.produced) == 2
+
+
+def test_a_registration_that_another_incarnation_replaced_is_not_made_again(stage: Stage) -> None:
+    later = Registration.of("w", event("x"), None, 0, generation=1)
+    stage.open(W)
+    replacing = Record(REGISTRY, 1, 0, f"{later.incarnation}:n".encode(), encode_json(later), None)
+    stage.run(ENDS, lambda: [stage.registered()], [replacing], [])
+    assert len(stage.produced) == 1
 
 
 def test_hundreds_of_waits_are_registered_in_one_pass(stage: Stage) -> None:
