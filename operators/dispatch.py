@@ -243,6 +243,8 @@ class DispatchOperator(BaseOperator):
             )
         if len(held) > MOST_HELD:
             raise AirflowException(f"{len(held)} {_NO_RUN} Until then nothing goes on.")
+        if datetime.now(UTC) >= datetime.fromisoformat(renew_at):  # however much is still to be done
+            return self._end(held, created)
         return self._defer(
             since=datetime.fromisoformat(since),
             renew_at=datetime.fromisoformat(renew_at),

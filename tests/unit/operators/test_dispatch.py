@@ -351,3 +351,14 @@ def test_conditions_with_and_without_keys_are_dispatched(log: Log) -> None:
     for condition in (event("x"), at_least(2, event("x"), event("y"), event("z")), DAILY.expires(after="1h")):
         kwargs, _ = deferral(task(condition).execute, {})
         assert kwargs["durable"]["condition"] == condition.to_json()
+
+
+def test_a_run_of_the_dispatcher_ends_when_it_is_time_also_where_firings_never_end(
+    supervisor: Any, log: Log
+) -> None:
+    operator = task()
+    log.fire(firing("a"))
+    _, kept = deferral(operator.execute, {})
+    kept["renew_at"] = datetime.now(UTC).isoformat()
+    assert operator.resume({}, event={"outcome": "fired", "places": log.open()}, **kept) == 1
+    assert log.acknowledged == ["a"]
