@@ -43,8 +43,9 @@ def _all(config: BusConfig, listed: Sequence[str]) -> Iterator[Acl]:
     # A firing has the place of an event whose data are large, and the task reads them there.
     for name in (event, *listed):
         yield Acl("wait", "topic", name, "literal", ("Read", "Describe"))
-    for kind in ("action", "subscription"):
-        yield Acl("wait", "topic", config.topic(kind), "literal", ("Write", "Describe"))
+    yield Acl("wait", "topic", config.topic("action"), "literal", ("Write", "Describe"))
+    # Read: which topics the bus lists, where an event is fetched, or told of a wait that is over.
+    yield Acl("wait", "topic", config.topic("subscription"), "literal", ("Read", "Write", "Describe"))
     yield Acl("wait", "group", config.group, "literal", ("Describe",))
     reads: tuple[Operation, ...] = ("Read", "Describe", "DescribeConfigs")
     for kind in KINDS:
