@@ -121,3 +121,33 @@ def test_a_cluster_that_does_not_answer_ends_the_visit_with_its_reason(
     monkeypatch.setattr(doctor.probe, "cluster", silent)
     found = list(doctor.diagnose(config(), Host("3.3.2")))
     assert found[-1] == Finding("connection", "wrong", "Cannot reach it: no answer.")
+
+
+@pytest.mark.parametrize(
+    ("roles", "looked_at"),
+    [
+        (["emit"], {"access"}),
+        (["wait"], {"access", "clock"}),
+        (["engine"], {"topics", "access", "clock", "bus", "deployment"}),
+    ],
+)
+def test_for_a_role_nothing_is_looked_at_that_it_may_not_see(
+    monkeypatch: pytest.MonkeyPatch, roles: list[Any], looked_at: set[str]
+) -> None:
+    cluster = doctor.probe.Cluster(1, {"b-subscription": 1})
+    monkeypatch.setattr(doctor.probe, "cluster", lambda _config: cluster)
+    monkeypatch.setattr(doctor.probe, "broker_version", lambda _config: "4.1")
+
+    def unreachable(*_: Any) -> Any:
+        raise UnreachableError("It was asked.")
+
+    for name in ("_topics", "_access", "_bus"):
+        monkeypatch.setattr(doctor, name, unreachable)
+    monkeypatch.setattr(doctor.probe, "clock_difference_ms", unreachable)
+    monkeypatch.setattr(doctor.Subscriptions, "read", unreachable)
+    asked = [
+        found.check
+        for found in doctor.diagnose(config(), Host("3.3.2"), roles)
+        if found.text == "It was asked."
+    ]
+    assert (set(asked), len(asked)) == (looked_at, len(looked_at))

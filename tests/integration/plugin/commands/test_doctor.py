@@ -65,7 +65,7 @@ def test_what_is_wrong_is_told_with_what_to_do_and_ends_with_1(interlock: Any, b
     )
     lease = LeaseRecord(deployment="airflow", incarnations=[registration.incarnation], host="other-host")
     write_registry(bench.config, b"lease/airflow-p/0", encode_json(lease))
-    ran = interlock("doctor", "--role", "wait")
+    ran = interlock("doctor", "--role", "engine")
     assert ran.code == 1
     wrong = {
         (check, text) for check, told in findings(ran).items() for state, text in told if state == "wrong"
