@@ -32,7 +32,7 @@ ACKNOWLEDGE_EVERY: Final = 50
 MOST_HELD: Final = 1000  # firings that cannot be mapped; their places travel in the trigger
 # A target that is missing must not end the run: @continuous would start the next one at once.
 RETRIES: Final = 1000
-RETRY_DELAY: Final = timedelta(minutes=1)
+RETRY_DELAY: Final = timedelta(seconds=10)  # a broker that restarts is back by then
 MAX_RETRY_DELAY: Final = timedelta(minutes=5)
 START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous wants one that is over
 _OURS: Final = ("schedule", "catchup", "max_active_runs")
