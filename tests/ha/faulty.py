@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from interlock.events import EmitError, Emitter, Event
@@ -232,25 +234,33 @@ class Run:
                 getattr(wrong, kind).extend(lines)
         wrong.missing += site.follower.lost
         self.differences = wrong
-        latencies = {
-            number: milliseconds(task["scheduled_when"])
-            - max(sent[each].at_ms for each in waits[number].events)
-            for task in tasks
-            if (number := task["map_index"]) in ours_met(waits, sent) and task["scheduled_when"]
+        done_ms = {
+            number: max(sent[each].at_ms for each in wait.events)
+            for number, wait in waits.items()
+            if wait.events <= sent.keys()
         }
-        begun = {number: max(sent[each].at_ms for each in waits[number].events) for number in latencies}
-        calm = [
-            took
-            for number, took in latencies.items()
-            if away_from(begun[number], self._faults, self._away_s * 1000)
-        ]
-        among = [
-            took
-            for number, took in latencies.items()
-            if not away_from(begun[number], self._faults, self._away_s * 1000)
-        ]
+        left_ms = {
+            number: milliseconds(task["scheduled_when"]) - done_ms[number]
+            for task in tasks
+            if (number := task["map_index"]) in done_ms and task["scheduled_when"]
+        }
+        decided_ms = {
+            number: action.fired[0].timestamp_ms - done_ms[number]
+            for number in done_ms
+            for action in ours.get(waits[number].subscription, {}).values()
+            if action.fired
+        }
+        away = {number for number, at in done_ms.items() if away_from(at, self._faults, self._away_s * 1000)}
+        calm = [took for number, took in left_ms.items() if number in away]
         floors = self._floors(site, floor, moments)
-        ratio = round(spread_p50(calm) / spread_p50(floors), 3) if calm and floors else None
+        details = {"faults": self._faults, "done": done_ms, "decided": decided_ms, "left": left_ms}
+        details["floors"] = list(zip([m.timestamp() * 1000 for m in moments], floors, strict=True))
+        (self._folder / "latencies.json").write_text(json.dumps(details))
+        floors_away = [
+            took
+            for moment, took in zip(moments, floors, strict=True)
+            if took is not None and away_from(moment.timestamp() * 1000, self._faults, self._away_s * 1000)
+        ]
         return {
             "seed": self._seed,
             "waits": self._waits,
@@ -260,27 +270,26 @@ class Run:
             "faults": dict(self._happened),
             **wrong.counts(),
             "left_deferred_ms": spread(calm),
-            "floor_ms": spread(floors),
-            "ratio_p50": ratio,
-            "left_deferred_near_faults_ms": spread(among),
+            "floor_ms": spread(floors_away),
+            "ratio_p50": _ratio(calm, floors_away),
+            "decided_ms": spread([took for number, took in decided_ms.items() if number in away]),
+            "left_deferred_near_faults_ms": spread(
+                [took for number, took in left_ms.items() if number not in away]
+            ),
             "unacknowledged": sum(not action.acked for found in ours.values() for action in found.values()),
         }
 
-    def _floors(self, site: Installation, run_id: str, moments: list[datetime]) -> list[float]:
-        """How late the stock triggers' tasks left `deferred`, of those away from faults."""
-        found = []
+    def _floors(self, site: Installation, run_id: str, moments: list[datetime]) -> list[float | None]:
+        """How late each stock trigger's task left `deferred`, in ms; None: it did not."""
+        found: list[float | None] = [None] * len(moments)
         for task in site.tasks("ha_floor", run_id, "floor"):
-            at = moments[task["map_index"]].timestamp() * 1000
+            number = task["map_index"]
             if task["state"] == "deferred":
-                self._say(f"floor {task['map_index']} is still deferred")
-            elif away_from(at, self._faults, self._away_s * 1000):
-                found.append(milliseconds(task["scheduled_when"]) - at)
+                self._say(f"floor {number} is still deferred")
+            else:
+                found[number] = milliseconds(task["scheduled_when"]) - moments[number].timestamp() * 1000
         return found
 
 
-def ours_met(waits: dict[int, Wait], sent: dict[str, Any]) -> set[int]:
-    return {number for number, wait in waits.items() if wait.events <= sent.keys()}
-
-
-def spread_p50(values: list[float]) -> float:
-    return float(spread(values)["p50"] or 1)
+def _ratio(values: list[float], floors: list[float]) -> float | None:
+    return round(median(values) / median(floors), 3) if values and floors else None
