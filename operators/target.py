@@ -57,7 +57,9 @@ class Target:
             raise TargetRefuses(
                 f"Airflow says that {run_id!r} of {self.dag_id!r} exists, and does not show it."
             )
-        beyond = self._taken.get(logical_date, 0)
+        beyond = self._taken.get(logical_date)
+        if beyond is None:  # asked first: a collision is an error in the API server's log
+            beyond = self._next_free(logical_date, 1) if self._count(logical_dates=[logical_date]) else 0
         while beyond < MOST_OF_A_DATE:
             if self._send(run_id, conf, logical_date + beyond * MICROSECOND, note, partition_key):
                 self._taken[logical_date] = beyond + 1

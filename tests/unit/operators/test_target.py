@@ -47,6 +47,19 @@ def test_a_logical_date_that_is_taken_gives_the_next_free_microsecond(supervisor
     assert dates(supervisor) == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_date_that_is_taken_between_question_and_run_is_no_error(
+    supervisor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(Target("t"), "other", DAY)
+    target = Target("t")
+    count = target._count
+    monkeypatch.setattr(
+        target, "_count", lambda **which: 0 if which.get("logical_dates") == [DAY] else count(**which)
+    )
+    assert create(target, "r", DAY)
+    assert dates(supervisor) == [0, 1]
+
+
 def test_dates_that_runs_of_another_origin_have_are_passed_over(supervisor: Any) -> None:
     for n in (1, 3):
         create(Target("t"), f"other{n}", DAY + n * timedelta(microseconds=1))
