@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.ha.plan import AWAY_S, KINDS, Order, Second, plan
 
 PLAN = plan(200, 300, 100.0, seed=7)
@@ -36,3 +38,9 @@ def test_the_floor_is_measured_as_often_as_the_waits_away_from_faults() -> None:
 def test_a_seed_is_a_plan() -> None:
     assert plan(200, 300, 100.0, seed=7) == PLAN
     assert plan(200, 300, 100.0, seed=8) != PLAN
+
+
+def test_what_is_measured_meets_each_part_of_a_second_equally_often() -> None:
+    parts = Counter(int(at_s % 1 * 10) for at_s in PLAN.floors)
+    assert parts.keys() == set(range(10))
+    assert max(parts.values()) - min(parts.values()) <= 4
