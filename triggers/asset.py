@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from ..conditions import Condition, ConditionError, from_json
+from ..engine.errors import EngineError
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit
 from .firings import Firings
 from .form import asset_payload
@@ -24,6 +25,7 @@ MOST: Final = 100  # firings that are read at once
 MOST_UNSTORED: Final = 500  # beyond it no more are handed over: a subscriber's queue takes 1,024
 FULL_S: Final = 0.5
 LOOK_S: Final = 30.0
+AGAIN_S: Final = 5.0
 FOLLOWED_S: Final = 60.0  # by then an acknowledgement was read by whoever follows the action topic
 
 
@@ -159,7 +161,14 @@ class _Producer(SharedStreamProducer):
         if self._config is None:
             return  # not opened: nothing was handed over
         stored = [item.broker_payload for item in batch if item.outcome.is_clean]
-        await asyncio.to_thread(acknowledge_all, self._config, [self._handed[place] for place in stored])
+        actions = [self._handed[place] for place in stored]
+        while True:
+            try:
+                await asyncio.to_thread(acknowledge_all, self._config, actions)
+                break
+            except EngineError as e:  # raised, it would end the stream and hand all over again
+                self._trigger.log.warning("%d firings are not acknowledged yet: %s", len(stored), e)
+                await asyncio.sleep(AGAIN_S)
         now = time.monotonic()
         self._done.update(dict.fromkeys(stored, now))
         for item in batch:

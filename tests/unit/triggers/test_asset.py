@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import structlog
 from airflow.sdk import Asset, AssetWatcher
 from airflow.triggers.base import BaseEventTrigger
-from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome
+from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamManager
 from interlock import event
 from interlock.conditions import ConditionError
+from interlock.engine.errors import UnreachableError
 from interlock.engine.records import ActionRecord, Firing
 from interlock.triggers import asset as module
 from interlock.triggers.asset import ConditionTrigger
@@ -63,6 +65,7 @@ class Topic:
         self.ids = ["a", "b", "c"]
         self.acknowledged: list[str] = []
         self.closed = False
+        self.away = 0  # for so many calls
         topic = self
 
         class Firings:
@@ -95,6 +98,9 @@ class Topic:
         ]  # fmt: skip
 
     def acknowledge(self, config: str, actions: list[ActionRecord]) -> None:
+        if self.away:
+            self.away -= 1
+            raise UnreachableError("the broker is away")
         self.acknowledged += [action.firing.id for action in actions]
 
 
@@ -166,6 +172,50 @@ def test_firings_wait_while_too_many_are_not_stored(topic: Topic, monkeypatch: p
         assert [name for name, _ in await third] == ["c"]
 
     asyncio.run(story())
+
+
+def test_a_broker_that_is_away_is_waited_for_and_hands_nothing_over_again(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AGAIN_S", 0.0)
+    topic.away = 2
+
+    async def story() -> None:
+        made = producer()
+        [(_, first)] = await some(made.open_stream(), 1)
+        await made.advance([AdvanceItem(first, STORED)])
+
+    asyncio.run(story())
+    assert (topic.acknowledged, topic.away) == (["a"], 0)
+
+
+def test_airflows_stream_acknowledges_each_firing_once_its_asset_event_is_stored(
+    topic: Topic,
+) -> None:
+    """With the manager that the triggerer has, told as the triggerer tells it."""
+    trigger = ConditionTrigger("n", CONDITION)
+    key = trigger.shared_stream_key()
+
+    async def story() -> None:
+        manager = SharedStreamManager(log=structlog.get_logger())
+        events = trigger.filter_shared_stream(manager.subscribe(trigger_id=1, trigger=trigger, key=key))
+        seqs = []
+        for name in ("a", "b", "c"):
+            assert (await anext(events)).payload["firing_id"] == name
+            seqs.append(manager.bind_pending_event(trigger_id=1, key=key))
+        more = asyncio.create_task(anext(events))  # as the triggerer, which asks at once for the next one
+        manager.confirm_persisted(seqs[:2])
+        async with asyncio.timeout(30):
+            while topic.acknowledged != ["a", "b"]:  # noqa: ASYNC110  # a thread's list
+                await asyncio.sleep(0)
+            manager.confirm_persisted(seqs[2:])
+            while topic.acknowledged != ["a", "b", "c"]:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        more.cancel()
+        await manager.stop_all()
+
+    asyncio.run(story())
+    assert topic.closed
 
 
 def test_each_firing_becomes_one_asset_event() -> None:
