@@ -246,7 +246,7 @@ class DispatchOperator(BaseOperator):
         if datetime.now(UTC) >= datetime.fromisoformat(renew_at):  # however much is still to be done
             return self._end(held, created)
         return self._defer(
-            since=datetime.fromisoformat(since),
+            since=self.since or datetime.fromisoformat(since),
             renew_at=datetime.fromisoformat(renew_at),
             held=held,
             gone=gone,

@@ -170,6 +170,8 @@ def test_a_since_that_is_given_goes_with_the_trigger_else_the_first_moment_of_th
     first, kept = deferral(operator.execute, {})
     again, _ = deferral(operator.resume, {}, event={"places": [[0, 99]]}, **{**kept, "held": []})
     assert again["durable"] == first["durable"]
+    edited, _ = deferral(task(since=since).resume, {}, event={"places": [[0, 99]]}, **kept)
+    assert (edited["durable"]["since_ms"], edited["durable"]["since_given"]) == (1793491200000, True)
     assert again["renew_at"] == first["renew_at"]
 
 
