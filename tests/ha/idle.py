@@ -20,7 +20,7 @@ from .installation import BUS, DEPLOYMENT, Installation, Say
 from .judge import Differences, Wait, actions, appended, judge_waits
 from .measure import Figures, measure
 
-MEASURED_S, REST_S = 30.0, 15.0
+MEASURED_S, REST_S = 20.0, 15.0
 FIRED = 50  # in each state of the pool
 SETTLE_S = 300.0
 
@@ -71,8 +71,9 @@ class Idle:
         }
 
     def _measured(self, site: Installation, what: str) -> Figures:
-        time.sleep(REST_S)
         [pid] = site.airflow.triggerer_pids()
+        for _ in range(2):
+            self._say(f"{what}, settling: {measure(pid, REST_S)}")
         figures = measure(pid, MEASURED_S)
         self._say(f"{what}: {figures}")
         return figures

@@ -46,7 +46,7 @@ class Client(AirflowRest):
             "PATCH",
             f"/api/v2/pools/{quote(name)}",
             params={"update_mask": "slots"},
-            json={"pool": name, "slots": slots},
+            json={"pool": name, "slots": slots, "include_deferred": False},
         )
 
     def _all(self, path: str, name: str, **query: str) -> list[dict[str, Any]]:
