@@ -170,10 +170,11 @@ def process(brokers: Brokers) -> Iterator[None]:
 
     with Patch.context() as patch:
         patch.setattr(runtime, "_runtimes", {})
+        patch.setattr(runtime, "has_engine", lambda config: False)
         patch.setattr(runtime.atexit, "register", lambda call: None)
         for name, real, ours in (
             ("KafkaBus", KafkaBus, brokers.bus),
-            ("KafkaReader", KafkaReader, lambda config, errors: _Reader(brokers)),
+            ("KafkaReader", KafkaReader, lambda config, errors, **_: _Reader(brokers)),
             ("check", topics.check, brokers.check),
             ("connect", clients.connect, connect),
         ):
