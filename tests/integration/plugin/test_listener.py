@@ -7,7 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,8 @@ DAGS = """
     from airflow.providers.standard.operators.empty import EmptyOperator
     from airflow.sdk import DAG, task
     from airflow.sdk.exceptions import AirflowSkipException
-    from interlock.operators import emit
+    from interlock import dag_run
+    from interlock.operators import EventSensor, emit
 
     with DAG("ends", schedule=None):
 
@@ -65,6 +66,10 @@ DAGS = """
 
     with DAG("idle", schedule=None):  # stays paused
         plain()
+
+    with DAG("after", schedule=None):
+        day_before = dag_run("plain", offset=timedelta(days=1), label="plain")
+        EventSensor(task_id="wait", condition=day_before, key="{{ ts }}")
     """
 
 
@@ -120,9 +125,8 @@ def site(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -
                 ("interlock", "listener_dags"): "!hidden,!interlock_*",
                 ("interlock", "listener_timeout"): "2",
             },
-            triggerers=0,
         ) as airflow:
-            airflow.api.wait_for_dags("ends", "plain", "hidden", "idle", "interlock_reconcile")
+            airflow.api.wait_for_dags("ends", "plain", "hidden", "idle", "after", "interlock_reconcile")
             yield Site(airflow, broker, bus)
 
 
@@ -186,6 +190,20 @@ def test_a_run_that_is_marked_by_hand_is_told_though_none_of_it_ran(
         [record] = [r for r in site.records(run_id) if _short(r) == wanted]
         assert record.json()["logical_date"] is None
         assert record.header("ce_ds") is None
+
+
+def test_a_dag_waits_for_the_run_of_another_of_the_day_before(site: Site) -> None:
+    """As ExternalTaskSensor with execution_delta, without a poke."""
+    api, day = site.airflow.api, datetime(2026, 11, 10, tzinfo=UTC)
+    api.unpause("after")
+    waiting = api.trigger("after", logical_date=day)
+    api.wait_for_task("after", waiting, "wait", "deferred")
+    site.run("plain", logical_date=day)
+    wanted = site.run("plain", logical_date=day - timedelta(days=1))
+    assert api.wait_for_run("after", waiting) == "success"
+    output = api.xcom("after", waiting, "wait")
+    assert output["key"] == "2026-11-10T00:00:00Z"
+    assert [each["data"]["run_id"] for each in output["events"]["plain"]] == [wanted]
 
 
 def test_what_an_outage_and_a_killed_scheduler_swallowed_is_reconciled_with_the_same_ids(
