@@ -72,6 +72,9 @@ class AirflowRest:
     def unpause(self, dag_id: str) -> None:
         self._send("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": False})
 
+    def pause(self, dag_id: str) -> None:
+        self._send("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": True})
+
     def trigger(
         self,
         dag_id: str,
@@ -88,6 +91,26 @@ class AirflowRest:
         }
         self._send("POST", f"/api/v2/dags/{quote(dag_id)}/dagRuns", body)
         return str(body["dag_run_id"])
+
+    def delete(self, dag_id: str) -> None:
+        """Deletes what the database has of a DAG, its runs included."""
+        self._request("DELETE", f"/api/v2/dags/{quote(dag_id)}")
+
+    def clear(self, dag_id: str, run_id: str, task_id: str, *, downstream: bool = False) -> None:
+        """Clears a task of a run, as the UI does, whatever its state."""
+        body = {
+            "dry_run": False,
+            "only_failed": False,
+            "dag_run_id": run_id,
+            "task_ids": [task_id],
+            "include_downstream": downstream,
+        }
+        self._send("POST", f"/api/v2/dags/{quote(dag_id)}/clearTaskInstances", body)
+
+    def mark(self, dag_id: str, run_id: str, task_id: str, state: str) -> None:
+        """Marks a task "success" or "failed"."""
+        path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}"
+        self._send("PATCH", path, {"new_state": state})
 
     def runs(self, dag_id: str) -> list[dict[str, Any]]:
         return list(self._get(f"/api/v2/dags/{quote(dag_id)}/dagRuns", limit="100")["dag_runs"])
@@ -170,7 +193,7 @@ class AirflowRest:
                 time.sleep(0.3 * (attempt + 1))
         if answer.is_error:
             raise RestError(f"{method} {path}: {answer.status_code} {answer.text[:1000]}")
-        return dict(answer.json())
+        return dict(answer.json()) if answer.content else {}
 
     def _new_token(self) -> str:
         answer = self._http.post("/auth/token", json={"username": self._user, "password": self._password})

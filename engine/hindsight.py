@@ -20,6 +20,7 @@ def hindsight(config: BusConfig, condition: Condition, key: str | None, since_ms
 
     key: where matchers read one. EngineError when they cannot be read.
     """
+    since_ms = max(1, since_ms)
     Admin(config, ClientErrors()).close()  # a cluster that does not answer says so sooner than the reader
     events, _ = last_events(config, read_registry(config), EVENTS)
     waited = condition.of if isinstance(condition, Expires) else condition  # whose own time is up

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from interlock.plugin.broker import LocalBroker
 
 from demo.airflow import LocalAirflow, free_port
 
+HERE = Path(__file__).parent
 DAGS = {
     "waits.py": """
         from __future__ import annotations
@@ -39,6 +42,51 @@ DAGS = {
             EmitEventOperator(task_id="good", type="emitted", data={"run": "{{ run_id }}"})
             EmitEventOperator(task_id="bad", type="emitted", extensions={"Not-A-Name": "x"})
             EmitEventOperator(task_id="down", type="emitted", kafka_conn_id="kafka_down", delivery_timeout=2)
+        """,
+    "rows.py": """
+        from __future__ import annotations
+
+        from datetime import timedelta
+
+        from airflow.sdk import DAG
+        from interlock import event
+        from interlock.operators import EmitEventOperator, EventSensor
+
+        row = event("row", by="data.row")
+        # a scheduler that lags behind fails tasks that are resumed soon (ADR 6)
+        again = {"retries": 3, "retry_delay": timedelta(seconds=1)}
+
+        for dag_id in ("cleared", "marked", "paused", "deleted", "tested"):
+            with DAG(dag_id, schedule=None, default_args=again):
+                EventSensor(task_id="wait", condition=row, key=dag_id)
+
+        with DAG("failing", schedule=None, default_args=again):
+            failed = event("row.failed", by="data.row")
+            EventSensor(task_id="wait", condition=row, fail_on=failed, key="failing")
+
+        with DAG("emitting", schedule=None, default_args=again):
+            emit = EmitEventOperator(task_id="emit", type="row", data={"row": "{{ run_id }}"})
+            emit >> EventSensor(task_id="wait", condition=row, key="{{ run_id }}")
+
+        with DAG("execution_timeout", schedule=None, default_args=again):
+            EventSensor(
+                task_id="wait", condition=row, key="execution_timeout", execution_timeout=timedelta(seconds=8)
+            )
+
+        with DAG("mapped", schedule=None, default_args=again):
+            EventSensor.partial(task_id="wait", condition=row).expand(key=[f"mapped-{n}" for n in range(8)])
+        """,
+    "edited.py": """
+        from __future__ import annotations
+
+        from datetime import timedelta
+
+        from airflow.sdk import DAG
+        from interlock import event
+        from interlock.operators import EventSensor
+
+        with DAG("edited", schedule=None, default_args={"retries": 3, "retry_delay": timedelta(seconds=1)}):
+            EventSensor(task_id="wait", condition=event("row", by="data.row"), key="edited")
         """,
     "broken_condition.py": """
         from __future__ import annotations
@@ -90,6 +138,8 @@ def site(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Itera
     dags.mkdir()
     for name, text in DAGS.items():
         (dags / name).write_text(textwrap.dedent(text))
+    for path in (*(HERE / "dags").glob("*.py"), HERE.parents[2] / "dags_examples" / "settle_on_trades.py"):
+        shutil.copy(path, dags)
     port_down = free_port()
 
     def kafka(servers: str) -> dict[str, Any]:

@@ -56,7 +56,9 @@ def actions_of(bus: BusConfig, run_id: str) -> list[dict[str, Any]]:
     return [form for form in forms if form and run_id in form["subscription"]]
 
 
-def test_a_wait_survives_its_triggerer_and_the_removal_of_its_first_half(site: Any, eventually: Any) -> None:
+def test_killed_triggerers_leave_a_wait_that_survives_them_without_its_first_half(
+    site: Any, eventually: Any
+) -> None:
     """Half an hour of a real pipeline in a minute: nothing but the state topic can complete the condition."""
     run_id = site.deferred("pair", logical_date=midnight(DAY))
     _, partition, offset = emit(site.bus, "first.half", data={"day": DAY}, id="one")
@@ -138,7 +140,9 @@ def test_a_wait_whose_time_is_over_fails_and_leaves_no_registration(site: Any, e
     site.api.unpause("short")
     run_id = site.api.trigger("short")
     assert site.api.wait_for_run("short", run_id) == "failed"
-    assert "was not met within 3 s" in site.log("short", run_id)
+    log = site.log("short", run_id)
+    assert "was not met within 3 s" in log
+    assert "not met: never.sent missing" in log
 
     def removed() -> bool:
         by_key = {r.key: r.value for r in records(site.bus, "subscription")}

@@ -1,0 +1,264 @@
+"""What happens to a wait: the rows of docs/waiting.md that need a real Airflow, played side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from interlock import Event
+from interlock.events import Emitter
+
+from demo.rest import instant
+from demo.topics import read_all
+
+EXECUTION_TIMEOUT = timedelta(seconds=8)  # as the DAG has it
+
+
+class Row:
+    """What a row's play has at hand: a client of its own, and events with the row's name as key."""
+
+    def __init__(self, site: Any, emitter: Emitter, eventually: Callable[..., Any]) -> None:
+        self.site, self.eventually = site, eventually
+        self.api = site.airflow.new_client()
+        self._emitter = emitter
+
+    def emit(self, name: str, event_type: str = "row", **arguments: Any) -> None:
+        self._emitter.emit(Event.of(event_type, "/test", data={"row": name}, **arguments))
+
+    def deferred(self, dag_id: str, task_id: str = "wait") -> str:
+        self.api.unpause(dag_id)
+        run_id: str = self.api.trigger(dag_id)
+        self.reaches(dag_id, run_id, "deferred")
+        return run_id
+
+    def reaches(self, dag_id: str, run_id: str, state: str) -> None:
+        self.api.wait_for_task(dag_id, run_id, "wait", state, timeout_s=120)
+
+    def output(self, dag_id: str, run_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.api.xcom(dag_id, run_id, "wait")
+        return found
+
+    def log(self, dag_id: str, run_id: str) -> str:
+        """Of the last try: Airflow may have needed more than one to get so far."""
+        number = self.api.task(dag_id, run_id, "wait")["try_number"]
+        return "\n".join(str(line) for line in self.api.log(dag_id, run_id, "wait", number))
+
+    def registered(self, run_id: str) -> int:
+        """How many registrations of the run are in force."""
+        records = read_all(self.site.bus.bootstrap_servers, self.site.bus.topic("subscription"))
+        by_key = {record.key: record.value for record in records}
+        return sum(1 for value in by_key.values() if value and f"/{run_id}/".encode() in value)
+
+    def until_registered(self, run_id: str, count: int = 1) -> None:
+        self.eventually(
+            f"{count} registrations of {run_id}", lambda: self.registered(run_id) == count, deadline_s=120
+        )
+
+
+def clear_after_firing(row: Row) -> dict[str, Any]:
+    run_id = row.deferred("cleared")
+    row.emit("cleared", id="first")
+    row.reaches("cleared", run_id, "success")
+    before = row.output("cleared", run_id)
+    row.emit("cleared", id="second")
+    row.api.clear("cleared", run_id, "wait")
+    row.reaches("cleared", run_id, "deferred")
+    row.reaches("cleared", run_id, "success")
+    return {"before": before, "after": row.output("cleared", run_id)}
+
+
+def clear_after_failing(row: Row) -> dict[str, Any]:
+    row.emit("failing", "row.failed", id="before the wait")
+    row.api.unpause("failing")
+    run_id = row.api.trigger("failing")
+    row.reaches("failing", run_id, "failed")
+    log = row.log("failing", run_id)
+    row.api.clear("failing", run_id, "wait")
+    row.reaches("failing", run_id, "deferred")
+    row.until_registered(run_id)
+    row.emit("failing", id="mended")
+    assert row.api.wait_for_run("failing", run_id) == "success"
+    return {"log": log, "output": row.output("failing", run_id)}
+
+
+def clear_of_the_upstream(row: Row) -> dict[str, Any]:
+    row.api.unpause("emitting")
+    run_id = row.api.trigger("emitting")
+    assert row.api.wait_for_run("emitting", run_id) == "success"
+    before = row.output("emitting", run_id)
+    row.api.clear("emitting", run_id, "emit", downstream=True)
+    row.reaches("emitting", run_id, "deferred")
+    assert row.api.wait_for_run("emitting", run_id) == "success"
+    events = [
+        record.header("ce_id")
+        for record in read_all(row.site.bus.bootstrap_servers, row.site.bus.topic("event"))
+        if run_id.encode() in (record.value or b"")
+    ]
+    return {"before": before, "after": row.output("emitting", run_id), "events": events}
+
+
+def marked(row: Row) -> dict[str, Any]:
+    runs = {state: row.deferred("marked") for state in ("success", "failed")}
+    for run_id in runs.values():
+        row.until_registered(run_id)
+    for state, run_id in runs.items():
+        row.api.mark("marked", run_id, "wait", state)
+    for run_id in runs.values():
+        row.until_registered(run_id, 0)
+    row.api.clear("marked", runs["failed"], "wait")
+    row.until_registered(runs["failed"])
+    row.emit("marked")
+    return {state: row.api.wait_for_run("marked", run_id) for state, run_id in runs.items()}
+
+
+def execution_timeout(row: Row) -> dict[str, Any]:
+    run_id = row.deferred("execution_timeout")
+    over = instant(row.api.task("execution_timeout", run_id, "wait")["start_date"]) + EXECUTION_TIMEOUT
+    row.eventually("it is deferred for longer than its execution_timeout", lambda: datetime.now(UTC) > over)
+    row.emit("execution_timeout")
+    return {"state": row.api.wait_for_run("execution_timeout", run_id)}
+
+
+def edited(row: Row) -> dict[str, Any]:
+    run_id = row.deferred("edited")
+    row.until_registered(run_id)
+    path = row.site.airflow.dags_folder / "edited.py"
+    path.write_text(path.read_text().replace('event("row", by="data.row")', 'event("other", by="data.row")'))
+    row.emit("edited", "other")
+    row.emit("edited", "row")
+    state = row.api.wait_for_run("edited", run_id)
+    return {"state": state, "output": row.output("edited", run_id)}
+
+
+def paused(row: Row) -> dict[str, Any]:
+    run_id = row.deferred("paused")
+    row.api.pause("paused")
+    row.emit("paused")
+    row.reaches("paused", run_id, "scheduled")
+    while_paused = row.api.task("paused", run_id, "wait")["state"]
+    row.api.unpause("paused")
+    return {"while paused": while_paused, "then": row.api.wait_for_run("paused", run_id)}
+
+
+def deleted(row: Row) -> dict[str, Any]:
+    run_id = row.deferred("deleted")
+    row.until_registered(run_id)
+    row.api.pause("deleted")
+    row.api.delete("deleted")
+    row.until_registered(run_id, 0)
+    return {}
+
+
+def mapped(row: Row) -> dict[str, Any]:
+    row.api.unpause("mapped")
+    run_id = row.api.trigger("mapped")
+    row.until_registered(run_id, 8)
+    for n in range(8):
+        row.emit(f"mapped-{n}", id=str(n))
+    state = row.api.wait_for_run("mapped", run_id)
+    return {"state": state, "tasks": row.api.tasks("mapped", run_id)}
+
+
+def dag_test(row: Row) -> dict[str, Any]:
+    row.emit("tested")
+    before = row.eventually("an engine runs", lambda: members(row), deadline_s=120)
+    done = row.site.airflow.cli("dags", "test", "tested", timeout_s=150)
+    return {"before": before, "after": members(row), "said": done.stdout, "code": done.returncode}
+
+
+def members(row: Row) -> frozenset[str]:
+    from interlock.engine.kafka.admin import Admin
+    from interlock.engine.kafka.clients import ClientErrors
+
+    admin = Admin(row.site.bus, ClientErrors())
+    try:
+        return admin.members()
+    finally:
+        admin.close()
+
+
+PLAYS = (
+    clear_after_firing,
+    clear_after_failing,
+    clear_of_the_upstream,
+    marked,
+    execution_timeout,
+    edited,
+    paused,
+    deleted,
+    mapped,
+    dag_test,
+)
+
+
+@pytest.fixture(scope="module")
+def rows(site: Any, eventually: Callable[..., Any]) -> Iterator[dict[Any, Future[dict[str, Any]]]]:
+    """The plays, all begun: a test asks for its own."""
+    with Emitter(site.bus.client, site.bus.topic("event")) as emitter:
+        made = {play: Row(site, emitter, eventually) for play in PLAYS}
+        with ThreadPoolExecutor(len(made)) as pool:
+            yield {play: pool.submit(play, row) for play, row in made.items()}
+        for row in made.values():
+            row.api.close()
+
+
+def test_clear_after_firing_finds_the_same_firing_again(rows: Any) -> None:
+    played = rows[clear_after_firing].result()
+    assert played["after"] == played["before"]
+    assert [e["id"] for e in played["before"]["events"]["row"]] == ["first"]
+
+
+def test_clear_after_firing_of_fail_on_waits_anew_and_counts_no_failure_of_before(rows: Any) -> None:
+    played = rows[clear_after_failing].result()
+    assert "fail_on was met, by row.failed from /test, id before the wait" in played["log"]
+    assert [e["id"] for e in played["output"]["events"]["row"]] == ["mended"]
+
+
+def test_clear_of_the_upstream_emits_a_new_event_and_leaves_the_wait_its_firing(rows: Any) -> None:
+    played = rows[clear_of_the_upstream].result()
+    assert played["after"] == played["before"]
+    first, second = played["events"]
+    assert first != second
+    assert [e["id"] for e in played["before"]["events"]["row"]] == [first]
+
+
+def test_marked_success_or_failed_waits_take_their_registration_back(rows: Any) -> None:
+    """And one that is cleared then waits anew."""
+    assert rows[marked].result() == {"success": "success", "failed": "success"}
+
+
+def test_execution_timeout_does_not_count_while_a_wait_is_deferred(rows: Any) -> None:
+    assert rows[execution_timeout].result() == {"state": "success"}
+
+
+def test_dag_edited_while_waiting_leaves_the_wait_its_condition(rows: Any) -> None:
+    played = rows[edited].result()
+    assert played["state"] == "success"
+    assert [e["type"] for e in played["output"]["events"]["row"]] == ["row"]
+
+
+def test_dag_paused_waits_take_their_firing_and_their_task_stays_scheduled(rows: Any) -> None:
+    assert rows[paused].result()["while paused"] == "scheduled"
+
+
+def test_dag_unpaused_goes_on_with_the_firing(rows: Any) -> None:
+    assert rows[paused].result()["then"] == "success"
+
+
+def test_dag_deleted_while_waiting_leaves_no_registration(rows: Any) -> None:
+    rows[deleted].result()
+
+
+def test_mapped_task_instances_wait_each_for_its_key(rows: Any) -> None:
+    played = rows[mapped].result()
+    assert (played["state"], len(played["tasks"])) == ("success", 8)
+
+
+def test_dag_test_waits_beside_the_others_and_leaves_the_group_as_it_was(rows: Any) -> None:
+    played = rows[dag_test].result()
+    assert played["code"] == 0, played["said"][-3000:]
+    assert "Firing " in played["said"]
+    assert played["after"] == played["before"]
