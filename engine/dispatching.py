@@ -1,7 +1,7 @@
 """The durable subscriptions whose firings this process hands on: registering them, and telling of firings.
 
-Whoever hands firings on takes their places, reads them (`open_firings.read`), and acknowledges them; until then
-they are given again.
+Whoever hands firings on takes their places, reads them (`open_firings.read`), and acknowledges them; until
+then they are given again.
 """
 
 from __future__ import annotations
