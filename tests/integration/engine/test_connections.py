@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import logging
 import re
+import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +31,7 @@ from interlock.events.errors import EmitError
 from .certificates import Authority
 from .conftest import Bench
 from .listeners import Listeners, listeners
+from .tokens import LIFETIME_S
 
 CANARY = "canary-"  # begins every secret of this module
 PASSWORD, WRONG = f"{CANARY}password", f"{CANARY}wrong"
@@ -95,6 +99,30 @@ def test_a_bus_is_made_and_checked_and_a_wait_fires_through_the_listener(
     with bench.stack, bench.engine(), bench.waiting() as open_wait:
         wait = open_wait("w", event("x"))
         bench.emit("x")
+        assert wait.firing().action.subscription == "w"
+
+
+def test_tokens_that_a_signer_makes_for_msk_let_engine_waits_and_emitter_in(
+    site: Listeners, unique_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, eventually: Any
+) -> None:
+    def sign(_region: str) -> tuple[str, int]:
+        return site.tokens.token("worker"), (int(time.time()) + LIFETIME_S) * 1000
+
+    signer = SimpleNamespace(MSKAuthTokenProvider=SimpleNamespace(generate_auth_token=sign))
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", signer)
+    named = f"b-1.demo.abcde1.c2.kafka.us-east-1.amazonaws.com:9098,{site.at('OAUTH')}"
+    properties = {
+        "bootstrap.servers": named,  # nobody is called by the first of them here
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(site.authority.file),
+        "sasl.mechanism": "OAUTHBEARER",
+    }
+    config = BusConfig(name=unique_name("bus"), client=properties)
+    create(config, partitions=1)
+    bench = Bench(config, 1, eventually)
+    with bench.stack, bench.engine(), bench.waiting() as open_wait:
+        wait = open_wait("w", event("x"))
+        emit_with(properties, config.topic("event"))
         assert wait.firing().action.subscription == "w"
 
 
@@ -313,6 +341,6 @@ def test_no_secret_is_in_any_log_notice_error_or_repr(
     assert all(words in heard for words in ("SASL", "Authentication failed", "invalid_client", "SSL"))
 
 
-def emit_with(properties: dict[str, str]) -> None:
-    with Emitter(properties, "nowhere") as emitter:
-        emitter.emit(Event.of("x", "/test"), timeout_s=1)
+def emit_with(properties: dict[str, str], topic: str = "nowhere") -> None:
+    with Emitter(properties, topic) as emitter:
+        emitter.emit(Event.of("x", "/test"), timeout_s=1 if topic == "nowhere" else 30)
