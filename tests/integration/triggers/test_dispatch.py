@@ -1,0 +1,113 @@
+"""Dispatch in a real Airflow: a run for each firing, whatever is paused or killed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from interlock import Event
+from interlock.events import Emitter
+
+from demo.rest import instant
+from demo.topics import read_all
+
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def dispatching(site: Any, eventually: Any) -> Any:
+    """The site with its two dispatchers at work, one of them the example."""
+    dispatchers = ("settle_on_trades", "close_on_event")
+    for dag_id in dispatchers:
+        site.api.unpause(dag_id)
+    for dag_id in dispatchers:
+        [run] = eventually(f"{dag_id} runs", lambda d=dag_id: site.api.runs(d))
+        site.api.wait_for_task(dag_id, run["dag_run_id"], "dispatch", "deferred", timeout_s=90)
+    return site
+
+
+def emit(site: Any, *events: Event) -> None:
+    with Emitter(site.bus.client, site.bus.topic("event")) as emitter:
+        for event in events:
+            emitter.emit(event)
+
+
+def actions(site: Any, subscription: str) -> dict[str, str]:
+    """The state of each firing of a subscription, as the log ends."""
+    forms = [r.json() for r in read_all(site.bus.bootstrap_servers, site.bus.topic("action"))]
+    return {f["firing"]["id"]: f["state"] for f in forms if f and f["subscription"] == subscription}
+
+
+def registered(site: Any, subscription: str) -> bool:
+    records = read_all(site.bus.bootstrap_servers, site.bus.topic("subscription"))
+    return any((r.json() or {}).get("subscription") == subscription for r in records if r.value)
+
+
+def runs(site: Any, dag_id: str) -> dict[str, dict[str, Any]]:
+    found = site.api.runs(dag_id)
+    assert len({run["dag_run_id"] for run in found}) == len(found)
+    return {run["dag_run_id"]: run for run in found}
+
+
+def test_each_firing_gets_one_run_through_a_paused_target_and_a_killed_triggerer(
+    dispatching: Any, eventually: Any
+) -> None:
+    site, trades, closes = dispatching, "airflow/dispatch/settle_on_trades", "airflow/dispatch/close_on_event"
+    eventually("both are registered", lambda: registered(site, trades) and registered(site, closes))
+    days = [{"day": "2026-11-20", "fails": n == 0} for n in range(5)]
+    emit(
+        site,
+        *(
+            Event.of("com.example.trade.confirmed", "/test", subject=market, data={"trade": n})
+            for market in ("nyse", "tse")
+            for n in range(12)
+        ),
+        *(Event.of("closed", "/test", subject="lse", id=f"c{n}", data=day) for n, day in enumerate(days)),
+    )
+    # Both targets are paused: the one takes its three runs, the other all twelve.
+    eventually("as many as may be are created", lambda: len(runs(site, "close")) == 3)
+    site.airflow.kill_triggerer()
+    site.airflow.start_triggerer()
+    site.api.unpause("close")
+    site.api.unpause("settle")
+    eventually(
+        "each has its run", lambda: len(runs(site, "close")) == 5 and len(runs(site, "settle")) == 12, 150
+    )
+
+    def over(dag_id: str) -> bool:
+        return all(run["state"] in ("success", "failed") for run in runs(site, dag_id).values())
+
+    eventually("all ended", lambda: over("close") and over("settle"), 90)
+    for dag_id, subscription, count in (("close", closes, 5), ("settle", trades, 12)):
+        eventually("all are acknowledged", lambda s=subscription: set(actions(site, s).values()) == {"acked"})
+        ids = {f"dispatch__{firing}" for firing in actions(site, subscription)}
+        assert set(runs(site, dag_id)) == ids
+        assert len(ids) == count
+    closed = sorted(runs(site, "close").values(), key=lambda run: instant(run["logical_date"]))
+    dates = [instant(run["logical_date"]) for run in closed]
+    assert dates == [DAY + n * timedelta(microseconds=1) for n in range(5)]
+    assert [run["conf"]["events"]["closed"][0]["id"] for run in closed] == [f"c{n}" for n in range(5)]
+    # The first of the key failed, and those after it ran.
+    assert [run["state"] for run in closed] == ["failed", *["success"] * 4]
+    assert {run["note"] for run in closed} == {"lse"}
+    settled = runs(site, "settle").values()
+    assert sorted(int(run["conf"]["trade"]) for run in settled) == list(range(12))
+    assert {run["conf"]["markets"] for run in settled} == {"nyse,tse"}
+
+
+def test_what_fires_while_the_dispatcher_is_paused_gets_its_run_when_it_is_not(
+    dispatching: Any, eventually: Any
+) -> None:
+    site, subscription = dispatching, "airflow/dispatch/close_on_event"
+    site.api.pause("close_on_event")
+    before = set(runs(site, "close"))
+    emit(site, Event.of("closed", "/test", subject="nyse", id="late", data={"day": "2026-11-21"}))
+    firings = eventually(
+        "it fired", lambda: {f for f, s in actions(site, subscription).items() if s == "fired"}
+    )
+    site.api.unpause("close_on_event")
+    eventually(
+        "it has its run", lambda: set(runs(site, "close")) - before == {f"dispatch__{f}" for f in firings}
+    )
+    eventually("it is acknowledged", lambda: set(actions(site, subscription).values()) == {"acked"})
