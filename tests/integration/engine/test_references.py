@@ -1,0 +1,53 @@
+"""Reading what a `dataref` stands for, and hindsight on a wait that is over, from a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from interlock import Event
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import FetchError
+from interlock.engine.kafka.topics import create
+from interlock.engine.references import referred_event
+from interlock.events import Emitter
+from interlock.plugin.broker import LocalBroker
+
+
+@pytest.fixture(scope="module")
+def bus(broker: LocalBroker, unique_name: Callable[[str], str]) -> BusConfig:
+    config = BusConfig(name=unique_name("b"), client={"bootstrap.servers": broker.bootstrap_servers})
+    create(config, partitions=2)
+    return config
+
+
+def emitted(bus: BusConfig, *events: Event) -> list[str]:
+    with Emitter(bus.client, bus.topic("event")) as emitter:
+        return ["kafka:{}/{}/{}".format(*emitter.emit(each)) for each in events]
+
+
+def test_the_event_at_a_reference_is_given_whole(bus: BusConfig) -> None:
+    large = Event.of("x", "/s", id="1", data={"text": "x" * 200_000})
+    small = Event.of("x", "/s", id="2", data={"rows": 3})
+    references = emitted(bus, large, small)
+    assert [referred_event(bus, reference) for reference in references] == [large, small]
+
+
+def test_what_cannot_be_given_is_told(bus: BusConfig, unique_name: Callable[[str], str]) -> None:
+    [there] = emitted(bus, Event.of("x", "/s", id="3"))
+    topic, partition, offset = there.removeprefix("kafka:").split("/")
+    for reference, message in (
+        ("https://elsewhere", "no reference to a record"),
+        (f"kafka:{bus.topic('action')}/0/0", "does not read topic"),
+        (f"kafka:{topic}/7/0", "no such partition"),
+        (f"kafka:{topic}/{partition}/{int(offset) + 1}", "no record yet"),
+    ):
+        with pytest.raises(FetchError, match=message):
+            referred_event(bus, reference)
+    admin = AdminClient(dict(bus.client))
+    cut = TopicPartition(topic, int(partition), int(offset) + 1)
+    admin.delete_records([cut])[TopicPartition(topic, int(partition))].result()
+    with pytest.raises(FetchError, match="retention has removed it"):
+        referred_event(bus, there)
