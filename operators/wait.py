@@ -17,6 +17,7 @@ from ..engine.acknowledge import acknowledge, remove_registration
 from ..engine.errors import EngineError
 from ..engine.records import ActionRecord, Firing
 from ..triggers.event import EventTrigger
+from ..triggers.form import firing_form
 from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
 from .identity import generation, task_identity
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 OnExpired: TypeAlias = Literal["fail", "skip", "succeed"]
 
-OUTPUT_VERSION: Final = 1
 STATE_KEY: Final = "interlock.wait"  # in Airflow's task state store (ADR 17)
 STATE_KEPT: Final = timedelta(days=30)  # beside the timeout
 
@@ -193,16 +193,7 @@ class EventSensor(BaseSensorOperator):
             text = "fail_on was met, by " + "; ".join(text for _, text in _told(firing.events)) + "."
             self.log.error("%s Clear the task to wait anew; then these count no more.", text)
             raise AirflowFailException(text)
-        output = {
-            "version": OUTPUT_VERSION,
-            "firing_id": firing.id,
-            "outcome": firing.outcome,
-            "key": firing.key,
-            "fired_at": firing.fired_at,
-            "events": firing.events,
-            "missing": firing.missing,
-        }
-        return {**output, "left_out": firing.left_out} if firing.left_out else output
+        return firing_form(firing)
 
     def _since(self, context: Context) -> datetime:
         if self.since is not None:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseHook
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from ..conditions import from_json
@@ -16,7 +15,7 @@ from ..conditions.fail_on import failure_matchers, is_failure
 from ..engine.config import BusConfig
 from ..engine.errors import ConfigError
 from .payload import Payload
-from .settings import bus_config
+from .settings import read_bus_config
 from .stats import airflow_stats
 
 if TYPE_CHECKING:
@@ -200,14 +199,7 @@ class EventTrigger(BaseTrigger):
                     self.log.warning("%s The wait goes on with the connection as it was.", e)
 
     async def _bus_config(self) -> BusConfig:
-        try:
-            connection = await BaseHook.aget_connection(self.kafka_conn_id)
-        except Exception as e:
-            raise ConfigError(
-                f"Connection {self.kafka_conn_id!r} cannot be read: {e}. Create it (type kafka), or name "
-                "another one with kafka_conn_id."
-            ) from e
-        return bus_config(connection, bus=self.bus, deployment=self.deployment)
+        return await read_bus_config(self.kafka_conn_id, self.bus, self.deployment)
 
 
 def _seconds_until(moment: str | None) -> float | None:

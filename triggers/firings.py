@@ -7,11 +7,9 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseHook
-
 from ..engine.config import BusConfig
 from ..engine.errors import ConfigError
-from .settings import bus_config
+from .settings import read_bus_config
 from .stats import airflow_stats
 
 if TYPE_CHECKING:
@@ -21,18 +19,6 @@ if TYPE_CHECKING:
 
 READ_AGAIN_S: Final = 15.0
 LOOK_S: Final = 30.0  # so often is looked for firings that nobody told of
-
-
-async def read_bus_config(conn_id: str, bus: str, deployment: str) -> BusConfig:
-    """The bus behind an Airflow connection, from the triggerer; ConfigError says what is wrong with it."""
-    try:
-        connection = await BaseHook.aget_connection(conn_id)
-    except Exception as e:
-        raise ConfigError(
-            f"Connection {conn_id!r} cannot be read: {e}. Create it (type kafka), or name another one with "
-            "kafka_conn_id."
-        ) from e
-    return bus_config(connection, bus=bus, deployment=deployment)
 
 
 class Firings:

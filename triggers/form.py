@@ -1,4 +1,4 @@
-"""A firing as a run's conf and an asset event hold it, and what Airflow's database takes."""
+"""A firing as tasks return it and as confs and asset events hold it, and what Airflow's database takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..engine.firing import fit
 from ..engine.records import Firing
 from .payload import MAX_BYTES
 
-FORM_VERSION: Final = 1  # as of what EventSensor returns
+FORM_VERSION: Final = 1
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 

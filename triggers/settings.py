@@ -160,3 +160,17 @@ def _trusted_callbacks() -> frozenset[str]:
 
     allowed = conf.get("apache_kafka", "callback_allowlist", fallback="") or ""
     return frozenset(name.strip() for name in allowed.split(",") if name.strip())
+
+
+async def read_bus_config(conn_id: str, bus: str, deployment: str) -> BusConfig:
+    """The bus behind an Airflow connection, from the triggerer; ConfigError says what is wrong with it."""
+    from airflow.sdk import BaseHook
+
+    try:
+        connection = await BaseHook.aget_connection(conn_id)
+    except Exception as e:
+        raise ConfigError(
+            f"Connection {conn_id!r} cannot be read: {e}. Create it (type kafka), or name another one with "
+            "kafka_conn_id."
+        ) from e
+    return bus_config(connection, bus=bus, deployment=deployment)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from airflow.sdk import Connection
+from airflow.sdk import BaseHook, Connection
 from interlock.conditions import Condition
 from interlock.engine import acknowledge, part, runtime  # noqa: F401  # all that makes clients
 from interlock.engine.bus import End, Record, TopicPartition
@@ -183,7 +183,7 @@ def process(brokers: Brokers) -> Iterator[None]:
                     patch.setattr(module, name, ours)
         patch.setattr(part, "MOST_WAIT_S", 0.01)
         patch.setattr(part, "WELL_AFTER_S", -1.0)
-        patch.setattr(trigger_module.BaseHook, "aget_connection", connection)
+        patch.setattr(BaseHook, "aget_connection", connection)
         patch.setattr(trigger_module, "airflow_stats", lambda: None)
         try:
             yield

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import Connection
+from airflow.sdk import BaseHook, Connection
 from interlock import event
 from interlock.engine.actions import Place
 from interlock.engine.bus import TopicPartition
@@ -19,7 +19,6 @@ from interlock.engine.dispatching import NEWS
 from interlock.engine.errors import ConfigError
 from interlock.engine.notices import Notice, NoticeBoard
 from interlock.triggers import dispatch as module
-from interlock.triggers import firings as firings_module
 from interlock.triggers.dispatch import DispatchTrigger
 
 DURABLE = {
@@ -92,7 +91,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
         return Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
 
     monkeypatch.setattr("interlock.engine.runtime.Runtime.of", lambda *_: made)
-    monkeypatch.setattr(firings_module.BaseHook, "aget_connection", connection)
+    monkeypatch.setattr(BaseHook, "aget_connection", connection)
     monkeypatch.setattr(module, "runs_in_flight", made.runs_in_flight)
     monkeypatch.setattr(module, "ROOM_S", 0.001)
     return made
@@ -206,6 +205,6 @@ def test_a_connection_that_is_missing_fails_the_task_and_is_named(
     async def connection(_: str) -> Connection:
         raise KeyError("not there")
 
-    monkeypatch.setattr(firings_module.BaseHook, "aget_connection", connection)
+    monkeypatch.setattr(BaseHook, "aget_connection", connection)
     with pytest.raises(ConfigError, match="kafka_default"):
         outcome(a_trigger())

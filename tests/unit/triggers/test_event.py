@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
-from airflow.sdk import Connection
+from airflow.sdk import BaseHook, Connection
 from interlock import event
 from interlock.conditions.fail_on import with_fail_on
 from interlock.engine.errors import ConfigError
@@ -121,7 +121,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     monkeypatch.setattr("interlock.engine.runtime.Runtime", FakeRuntime)
     made.runtime = FakeRuntime
-    monkeypatch.setattr(module.BaseHook, "aget_connection", connection)
+    monkeypatch.setattr(BaseHook, "aget_connection", connection)
     yield made
     for thread in made.threads:
         thread.join(10)
@@ -274,7 +274,7 @@ def test_a_connection_that_is_not_there_is_named(waits: FakeWaits, monkeypatch: 
     async def missing(conn_id: str) -> Connection:
         raise LookupError("it is not defined")
 
-    monkeypatch.setattr(module.BaseHook, "aget_connection", missing)
+    monkeypatch.setattr(BaseHook, "aget_connection", missing)
     with pytest.raises(ConfigError, match="'kafka_default' cannot be read: it is not defined"):
         events_of(a_trigger())
     assert waits.opened == []
