@@ -44,10 +44,11 @@ def one_transaction_for_outputs_and_offsets(patch: Patch) -> None:
         membership: object,
     ) -> int | None:
         first = next(iter(offsets))
+        appended: int | None = None
         if outputs:
             current = self.cluster.group.offsets.get(first, Committed(0, ""))
-            original(self, outputs, {first: current}, membership)
-        appended: int | None = original(self, [], offsets, membership)
+            appended = original(self, outputs, {first: current}, membership)
+        original(self, [], offsets, membership)
         return appended
 
     wrap(patch, SimulatedBus, "commit", apart)

@@ -180,7 +180,7 @@ def test_a_match_judged_before_the_registry_was_read_is_found(monkeypatch: Patch
             original(self, position)
 
     wrap(monkeypatch, Following, "catch_up", whole_only)
-    assert_found(2000, "I3", "I6", "I10", "timers")
+    assert_found(8000, "I3", "I6", "I10", "timers")
 
 
 def test_timers_that_are_opened_twice_are_found(monkeypatch: Patch) -> None:
