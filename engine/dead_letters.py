@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import re
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -18,15 +17,14 @@ from ..events.errors import EventError
 from ..events.kafka import decode
 from .bus import Headers, Record, TopicPartition
 from .config import BusConfig
-from .errors import EngineError, UnreachableError
+from .errors import EngineError
 from .kafka.admin import Admin
 from .kafka.clients import ClientErrors
-from .kafka.reader import KafkaReader
+from .kafka.reader import KafkaReader, drain
 from .kafka.topics import read_registry
 from .protocol.outputs import ATTEMPTS
 
 MARK: Final = "interlock_redriven"
-STALL_S: Final = 30.0
 _PLACE = re.compile(
     r"(?:(?P<topic>[A-Za-z0-9._-]+)\[(?P<number>\d{1,9})\]|(?P<short>\d{1,9}))@(?P<offset>\d{1,18})"
 )
@@ -235,21 +233,7 @@ class DeadLetters:
         """From these offsets to the ends there are now."""
         lows, ends = self._admin.start_offsets(starts), self._admin.end_offsets(starts)
         positions = {tp: max(at, lows[tp]) for tp, at in starts.items() if max(at, lows[tp]) < ends[tp]}
-        self._reader.read(positions)
-        left = set(positions)
-        deadline = time.monotonic() + STALL_S
-        while left:
-            items = self._reader.take(1000, 0.5)
-            if items:
-                deadline = time.monotonic() + STALL_S
-            elif time.monotonic() > deadline:
-                raise UnreachableError(f"Topic {self._topic!r} cannot be read to its end.")
-            for item in items:
-                if isinstance(item, Record) and item.offset < ends[item.source]:
-                    yield item
-                # An end may lie below the one asked for: an open transaction, which is no dead letter yet.
-                if not isinstance(item, Record) or item.offset >= ends[item.source] - 1:
-                    left.discard(item.source)
+        yield from drain(self._reader, positions, ends)
 
     def _partitions(self) -> list[TopicPartition]:
         topic = self._admin.topics([self._topic])[self._topic]

@@ -6,8 +6,8 @@ A firing is open from when it is written to the action topic until it is acknowl
 from __future__ import annotations
 
 import heapq
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
 from typing import Final
 
 import msgspec
@@ -15,16 +15,14 @@ import msgspec
 from .actions import Place, fetch
 from .bus import Record, TopicPartition
 from .config import BusConfig
-from .errors import RecordError, UnreachableError
+from .errors import RecordError
 from .kafka.clients import ClientErrors
-from .kafka.reader import KafkaReader
+from .kafka.reader import KafkaReader, drain
 from .log import log
 from .records import ActionRecord, decode_json
 
 MOST_HELD: Final = 10_000  # places in memory of one subscription; 250 bytes each
 FEW: Final = 2_000  # with so many left, those beyond are read from the topic again
-TAKE: Final = 2000
-TAKE_TIMEOUT_S: Final = 0.5
 STALL_S: Final = 10.0
 
 
@@ -117,21 +115,5 @@ def read_from(
     config: BusConfig, errors: ClientErrors, starts: Mapping[TopicPartition, int]
 ) -> Iterator[Record]:
     """What there is from these offsets on, to the ends; UnreachableError when nothing comes for STALL_S."""
-    reader = KafkaReader(config, errors)
-    left = set(starts)
-    try:
-        reader.read(starts)
-        deadline = time.monotonic() + STALL_S
-        while left:
-            items = reader.take(TAKE, TAKE_TIMEOUT_S)
-            if items:
-                deadline = time.monotonic() + STALL_S
-            elif time.monotonic() > deadline:
-                raise UnreachableError(f"The firings in {sorted(map(str, left))} could not be read.")
-            for item in items:
-                if isinstance(item, Record):
-                    yield item
-                else:
-                    left.discard(item.source)
-    finally:
-        reader.close()
+    with closing(KafkaReader(config, errors)) as reader:
+        yield from drain(reader, starts, stall_s=STALL_S)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -13,16 +12,15 @@ from ..events.errors import EventError
 from ..events.event import Event
 from ..events.kafka import decode
 from ..events.plain import event_of_record, is_plain
-from .bus import End, Record, TopicPartition
+from .bus import Record, TopicPartition
 from .config import BusConfig
-from .errors import TopicsError, UnreachableError
+from .errors import TopicsError
 from .kafka.admin import Admin
 from .kafka.clients import ClientErrors
-from .kafka.reader import KafkaReader
+from .kafka.reader import KafkaReader, drain
 from .protocol.registry import Registry
 
 MAX_BYTES: Final = 64 * 1024 * 1024  # of records held at once; beyond it those read first are let go
-STALL_S: Final = 30.0
 _TAKE: Final = 500
 
 
@@ -110,28 +108,9 @@ def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> li
 def read_between(
     config: BusConfig, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> Iterator[Record]:
-    """The committed records of partitions from `starts` up to `ends`.
-
-    UnreachableError when nothing comes for STALL_S.
-    """
-    left = {tp: offset for tp, offset in starts.items() if offset < ends[tp]}
-    if not left:
-        return
+    """The committed records of partitions from `starts` up to `ends`; UnreachableError as of `drain`."""
     with closing(KafkaReader(config, ClientErrors())) as reader:
-        reader.read(left)
-        deadline = time.monotonic() + STALL_S
-        while left:
-            items = reader.take(_TAKE, 0.5)
-            if items:
-                deadline = time.monotonic() + STALL_S
-            elif time.monotonic() > deadline:
-                raise UnreachableError(f"{', '.join(map(str, left))} cannot be read to the end.")
-            for item in items:
-                if isinstance(item, Record) and item.offset < ends[item.source]:
-                    yield item
-                # An end may lie below the one asked for: an open transaction holds the rest back.
-                if isinstance(item, End) or item.offset >= ends[item.source] - 1:
-                    left.pop(item.source, None)
+        yield from drain(reader, starts, ends)
 
 
 def _size(record: Record) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, cast
 
-from ..bus import End, Record, TopicPartition
+from ..bus import End, Reader, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import UnreachableError
 from .clients import ClientErrors, connect
@@ -24,6 +25,8 @@ FETCH_WAIT_MS = 50
 # fetch waits for more, but no longer than this. Idle, it costs 1 % of a core for 10 ms.
 GATHER_MS = 10
 GATHER_BYTES = 100_000
+STALL_S = 30.0
+_DRAINED = 1000  # records at a time
 _place = lru_cache(10_000)(TopicPartition)  # of each record: a look-up takes a third of making it anew
 
 
@@ -145,3 +148,33 @@ class KafkaReader:
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def drain(
+    reader: Reader,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int] | None = None,
+    stall_s: float = STALL_S,
+) -> Iterator[Record]:
+    """The committed records of partitions from `starts` up to `ends`, or up to where each of them ends now.
+
+    Closes nothing. UnreachableError when nothing comes for `stall_s`.
+    """
+    left = {tp: at for tp, at in starts.items() if ends is None or at < ends[tp]}
+    if not left:
+        return
+    reader.read(left)
+    deadline = time.monotonic() + stall_s
+    while left:
+        items = reader.take(_DRAINED, 0.5)
+        if items:
+            deadline = time.monotonic() + stall_s
+        elif time.monotonic() > deadline:
+            raise UnreachableError(f"{', '.join(map(str, sorted(left)))} cannot be read to the end.")
+        for item in items:
+            end = None if ends is None else ends[item.source]
+            if isinstance(item, Record) and (end is None or item.offset < end):
+                yield item
+            # An end may lie below the one asked for: an open transaction holds the rest back.
+            if isinstance(item, End) or (end is not None and item.offset >= end - 1):
+                left.pop(item.source, None)
