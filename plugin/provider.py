@@ -105,6 +105,17 @@ def get_provider_info() -> dict[str, Any]:
                         "example": None,
                         "default": "5",
                     },
+                    "resume_margin": {
+                        "description": (
+                            "Seconds over [workers] min_heartbeat_interval between a deferral and the "
+                            "resumption of its task, for the scheduler to take note of the deferral. "
+                            "Raise it where Airflow fails resumed tasks with `state mismatch`. At most 300."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": None,
+                        "default": "5",
+                    },
                 },
             }
         },

@@ -73,6 +73,7 @@ class ListenerSettings:
         return not self.tags or not self.tags.isdisjoint(tags())
 
 
+MAX_RESUME_MARGIN_S = 300.0
 KINDS = ("dag_run", "task_instance")
 MAX_LISTENER_TIMEOUT_S = 15.0  # Airflow kills a process 20 s after its task has ended
 
@@ -125,11 +126,20 @@ def resume_floor() -> timedelta:
     """How long after a deferral its task must not be resumed (ADR 6).
 
     Airflow notices the end of the deferring process up to `[workers] min_heartbeat_interval` late, and fails
-    a task that is running again by then: apache/airflow#72716, #71580.
+    a task that is running again by then: apache/airflow#72716, #71580. ConfigError: the margin does not fit.
     """
     from airflow.sdk.configuration import conf
 
-    return timedelta(seconds=conf.getint("workers", "min_heartbeat_interval", fallback=5) + 2)
+    text = conf.get(SECTION, "resume_margin", fallback="5")
+    try:
+        margin_s = float(text)
+        if not 0 <= margin_s <= MAX_RESUME_MARGIN_S:
+            raise ValueError
+    except ValueError:
+        raise ConfigError(
+            f"[interlock] resume_margin = {text!r}: give seconds, 0 to {MAX_RESUME_MARGIN_S:g}."
+        ) from None
+    return timedelta(seconds=conf.getint("workers", "min_heartbeat_interval", fallback=5) + margin_s)
 
 
 def bus_config(connection: Connection, bus: str | None = None, deployment: str | None = None) -> BusConfig:

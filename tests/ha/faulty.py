@@ -30,7 +30,7 @@ from .plan import AWAY_S, Order, Plan, Second, plan
 
 SOURCE = "/ha"
 SILENT = 5  # waits of which only one half ever comes
-# A wait that was deferred just before its event is kept for min_heartbeat_interval + 2 s (ADR 6).
+# A wait that was deferred just before its event is kept for min_heartbeat_interval + 5 s (ADR 6).
 SETTLED_S = 10.0
 DEFERRED_S, SETTLE_S = 600.0, 240.0
 

@@ -153,7 +153,13 @@ def site(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Itera
             "kafka_default": kafka(broker.bootstrap_servers),
             "kafka_down": kafka(f"127.0.0.1:{port_down}"),
         },
-        # a killed triggerer's waits move sooner than after Airflow's default of 30 s
-        settings={("triggerer", "triggerer_health_check_threshold"): "6"},
+        settings={
+            # a killed triggerer's waits move sooner than after Airflow's default of 30 s
+            ("triggerer", "triggerer_health_check_threshold"): "6",
+            (
+                "interlock",
+                "resume_margin",
+            ): "8",  # many DAGs at once on a busy machine
+        },
     ) as airflow:
         yield Site(airflow, broker, port_down)

@@ -13,6 +13,7 @@ from interlock.triggers.settings import (
     Settings,
     bus_config,
     listener_settings,
+    resume_floor,
     settings,
 )
 
@@ -40,6 +41,22 @@ def test_a_look_back_that_is_no_time_is_named(monkeypatch: pytest.MonkeyPatch, t
     set_section(monkeypatch, lookback_hours=text)
     with pytest.raises(ConfigError, match=rf"lookback_hours = '{text}'"):
         settings()
+
+
+def test_a_task_is_resumed_a_heartbeat_and_the_margin_after_its_deferral(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert resume_floor() == timedelta(seconds=10)
+    monkeypatch.setenv("AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL", "1")
+    set_section(monkeypatch, resume_margin="0.5")
+    assert resume_floor() == timedelta(seconds=1.5)
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "301", "nan"])
+def test_a_margin_that_is_no_time_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    set_section(monkeypatch, resume_margin=text)
+    with pytest.raises(ConfigError, match=rf"resume_margin = '{text}'"):
+        resume_floor()
 
 
 def test_client_properties_are_allowed_by_the_section_alone(monkeypatch: pytest.MonkeyPatch) -> None:
