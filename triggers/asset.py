@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from ..conditions import Condition, ConditionError, from_json
-from ..engine.errors import EngineError
+from ..engine.errors import ConfigError, EngineError
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit
 from .firings import Firings
 from .form import asset_payload
@@ -25,7 +26,8 @@ MOST: Final = 100  # firings that are read at once
 MOST_UNSTORED: Final = 500  # beyond it no more are handed over: a subscriber's queue takes 1,024
 FULL_S: Final = 0.5
 LOOK_S: Final = 30.0
-AGAIN_S: Final = 5.0
+AGAIN_S: Final = 5.0  # before what went wrong is tried again, and twice as long each further time
+MOST_AGAIN_S: Final = 60.0
 FOLLOWED_S: Final = 60.0  # by then an acknowledgement was read by whoever follows the action topic
 
 
@@ -109,17 +111,44 @@ class ConditionTrigger(BaseEventTrigger):
         raise NotImplementedError("A ConditionTrigger runs as the trigger of an AssetWatcher only.")
 
 
+class _Trouble:
+    """Something that is tried again: told once per change, after longer and longer pauses."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._text = ""
+        self._pause_s = 0.0
+
+    def told(self, text: str) -> float:
+        """Say it, unless that is what was said last; the seconds until the next try."""
+        if text != self._text:
+            self._text = text
+            self._log.warning("%s It is tried again.", text)
+        self._pause_s = min(max(AGAIN_S, 2 * self._pause_s), MOST_AGAIN_S)
+        return self._pause_s
+
+    def over(self, text: str) -> None:
+        if self._text:
+            self._log.info("%s", text)
+        self._text, self._pause_s = "", 0.0
+
+
 class _Producer(SharedStreamProducer):
-    """The firings of one subscription; each is acknowledged when Airflow says that it is stored."""
+    """The firings of one subscription; each is acknowledged when Airflow says that it is stored.
+
+    Neither the stream nor an acknowledgement ends because Kafka cannot be reached or the connection is no
+    good: Airflow would start the stream anew, and what is not acknowledged would be handed over again.
+    """
 
     def __init__(self, trigger: ConditionTrigger) -> None:
         self._trigger = trigger
         self._firings: Firings | None = None
-        self._config: BusConfig | None = None
         self._handed: dict[tuple[int, int], ActionRecord] = {}  # over, and not acknowledged yet
-        self._done: dict[
-            tuple[int, int], float
-        ] = {}  # acknowledged, perhaps not followed yet; the oldest first
+        # Acknowledged, perhaps not followed yet; the oldest first.
+        self._done: dict[tuple[int, int], float] = {}
+        self._reading, self._storing, self._acknowledging = (_Trouble(trigger.log) for _ in range(3))
+        self._not_before = 0.0  # nothing is handed over until then
+        self._ended = asyncio.Event()
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
         from ..engine.dispatching import Durable
@@ -138,37 +167,58 @@ class _Producer(SharedStreamProducer):
         self._firings = firings = Firings(
             durable, trigger.kafka_conn_id, trigger.bus, trigger.deployment, trigger.log
         )
-        self._config = config = await firings.open()
-        while True:
-            if len(self._handed) >= MOST_UNSTORED:
-                await asyncio.sleep(FULL_S)
-                continue
-            places = firings.take(MOST, self._left_out())
-            if not places:
-                await firings.news(LOOK_S)
-                continue
-            for place, action, payload in await asyncio.to_thread(_payloads, config, read, places):
-                if payload is None:
-                    self._done[place] = time.monotonic()
+        try:
+            await self._open(firings)
+            while True:
+                while (left := self._not_before - time.monotonic()) > 0:
+                    await firings.news(left)
+                if len(self._handed) >= MOST_UNSTORED:
+                    await firings.news(FULL_S)
                     continue
-                self._handed[place] = action
-                yield payload, place
+                places = firings.take(MOST, self._left_out())
+                if not places:
+                    await firings.news(LOOK_S)
+                    continue
+                try:
+                    found = await asyncio.to_thread(_payloads, firings.config, read, places)
+                except EngineError as e:
+                    self._wait(self._reading.told(f"Firings cannot be read: {e}"))
+                    continue
+                self._reading.over("Firings are read again.")
+                for place, action, payload in found:
+                    if payload is None:
+                        self._done[place] = time.monotonic()
+                        continue
+                    self._handed[place] = action
+                    yield payload, place
+        finally:
+            self._ended.set()
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Acknowledge what was stored; what failed is handed over again."""
+        """Acknowledge what was stored; what was not is handed over again, after a pause."""
         from ..engine.acknowledge import acknowledge_all
 
-        if self._config is None:
+        if self._firings is None:
             return  # not opened: nothing was handed over
         stored = [item.broker_payload for item in batch if item.outcome.is_clean]
         actions = [self._handed[place] for place in stored]
         while True:
             try:
-                await asyncio.to_thread(acknowledge_all, self._config, actions)
+                await asyncio.to_thread(acknowledge_all, self._firings.config, actions)
                 break
-            except EngineError as e:  # raised, it would end the stream and hand all over again
-                self._trigger.log.warning("%d firings are not acknowledged yet: %s", len(stored), e)
-                await asyncio.sleep(AGAIN_S)
+            except EngineError as e:
+                pause_s = self._acknowledging.told(f"Firings cannot be acknowledged: {e}")
+            if self._ended.is_set():
+                # Whoever ended the stream waits for this. The next stream hands them over once more.
+                self._trigger.log.warning("%d firings stay unacknowledged.", len(stored))
+                return
+            with suppress(TimeoutError, asyncio.TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), pause_s)
+        self._acknowledging.over("Firings are acknowledged again.")
+        if len(stored) == len(batch):
+            self._storing.over("Asset events are stored again.")
+        else:
+            self._wait(self._storing.told("Airflow has not stored the asset events of some firings."))
         now = time.monotonic()
         self._done.update(dict.fromkeys(stored, now))
         for item in batch:
@@ -177,6 +227,19 @@ class _Producer(SharedStreamProducer):
     async def aclose(self) -> None:
         if self._firings is not None:
             self._firings.close()
+
+    async def _open(self, firings: Firings) -> None:
+        trouble = _Trouble(self._trigger.log)
+        while True:
+            try:
+                await firings.open()
+                break
+            except ConfigError as e:
+                await asyncio.sleep(trouble.told(str(e)))
+        trouble.over("The connection can be used.")
+
+    def _wait(self, pause_s: float) -> None:
+        self._not_before = max(self._not_before, time.monotonic() + pause_s)
 
     def _left_out(self) -> set[tuple[int, int]]:
         old = time.monotonic() - FOLLOWED_S

@@ -51,6 +51,13 @@ class Firings:
         runtime.board.listen(self, deliver)
         return config
 
+    @property
+    def config(self) -> BusConfig:
+        """As the connection reads now: it may have been mended since `open`, which goes first."""
+        if self._runtime is None:
+            raise RuntimeError("These firings were not opened.")
+        return self._runtime.config
+
     def take(
         self, most: int, without: Collection[tuple[int, int]] = (), gone: Collection[tuple[int, int]] = ()
     ) -> list[tuple[int, int]]:

@@ -14,7 +14,7 @@ from airflow.triggers.base import BaseEventTrigger
 from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamManager
 from interlock import event
 from interlock.conditions import ConditionError
-from interlock.engine.errors import UnreachableError
+from interlock.engine.errors import ConfigError, UnreachableError
 from interlock.engine.records import ActionRecord, Firing
 from interlock.triggers import asset as module
 from interlock.triggers.asset import ConditionTrigger
@@ -65,15 +65,24 @@ class Topic:
         self.ids = ["a", "b", "c"]
         self.acknowledged: list[str] = []
         self.closed = False
-        self.away = 0  # for so many calls
+        self.away = 0  # for so many acknowledgements
+        self.unread = 0  # for so many readings
+        self.no_connection = 0  # for so many openings
+        self.configs: list[str] = []  # that reading and acknowledging were done with
         topic = self
 
         class Firings:
             def __init__(self, durable: Any, *_: Any) -> None:
                 assert durable.subscription == "airflow/asset/n"
 
-            async def open(self) -> str:
-                return "config"
+            async def open(self) -> None:
+                if topic.no_connection:
+                    topic.no_connection -= 1
+                    raise ConfigError("Connection 'c' cannot be read.")
+
+            @property
+            def config(self) -> str:
+                return f"config {len(topic.configs)}"
 
             def take(self, most: int, without: Any) -> list[tuple[int, int]]:
                 return [(0, n) for n in range(len(topic.ids)) if (0, n) not in without][:most]
@@ -89,6 +98,10 @@ class Topic:
         monkeypatch.setattr("interlock.engine.acknowledge.acknowledge_all", self.acknowledge)
 
     def read(self, config: str, places: list[tuple[int, int]]) -> list[ActionRecord | None]:
+        self.configs.append(config)
+        if self.unread:
+            self.unread -= 1
+            raise UnreachableError("The broker is away.")
         return [
             None if not (name := self.ids[n]) else ActionRecord(
                 subscription="s", kind="durable", incarnation="i", state="fired",
@@ -98,6 +111,7 @@ class Topic:
         ]  # fmt: skip
 
     def acknowledge(self, config: str, actions: list[ActionRecord]) -> None:
+        self.configs.append(config)
         if self.away:
             self.away -= 1
             raise UnreachableError("the broker is away")
@@ -107,6 +121,27 @@ class Topic:
 @pytest.fixture
 def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
     return Topic(monkeypatch)
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a trigger's log says."""
+    said: list[str] = []
+
+    class Log:
+        def say(self, text: str, *arguments: Any) -> None:
+            said.append(text % arguments)
+
+        info = warning = say
+
+    monkeypatch.setattr(ConditionTrigger, "log", Log())
+    return said
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pause before what went wrong is tried again."""
+    monkeypatch.setattr(module, "AGAIN_S", 0.0)
 
 
 def producer() -> Any:
@@ -133,6 +168,7 @@ def test_a_firing_is_acknowledged_when_its_asset_event_is_stored_and_not_before(
     assert topic.closed
 
 
+@pytest.mark.usefixtures("at_once")
 def test_a_firing_whose_asset_event_was_not_stored_is_handed_over_again(topic: Topic) -> None:
     async def story() -> None:
         made = producer()
@@ -144,6 +180,34 @@ def test_a_firing_whose_asset_event_was_not_stored_is_handed_over_again(topic: T
 
     asyncio.run(story())
     assert topic.acknowledged == ["a"]
+
+
+def test_what_was_not_stored_is_not_handed_over_again_at_once(topic: Topic) -> None:
+    nobody = AdvanceOutcome(acked=0, failed=0)  # as it is when nobody is subscribed any more
+
+    async def story() -> None:
+        made = producer()
+        stream = made.open_stream()
+        handed = await some(stream, 3)
+        await made.advance([AdvanceItem(place, nobody) for _, place in handed])
+        again = asyncio.create_task(some(stream, 1))
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert not again.done()
+        again.cancel()
+
+    asyncio.run(story())
+
+
+def test_pauses_get_longer_up_to_a_minute_and_each_change_is_told_once(log: list[str]) -> None:
+    trouble = module._Trouble(ConditionTrigger("n", CONDITION).log)
+    assert [trouble.told("One.") for _ in range(3)] == [5.0, 10.0, 20.0]
+    assert [trouble.told("Other.") for _ in range(3)] == [40.0, 60.0, 60.0]
+    trouble.over("Well.")
+    trouble.over("Well.")
+    assert trouble.told("Other.") == 5.0
+    told = ["One. It is tried again.", "Other. It is tried again.", "Well.", "Other. It is tried again."]
+    assert log == told
 
 
 def test_what_is_not_there_any_more_is_passed_over(topic: Topic) -> None:
@@ -174,19 +238,68 @@ def test_firings_wait_while_too_many_are_not_stored(topic: Topic, monkeypatch: p
     asyncio.run(story())
 
 
-def test_a_broker_that_is_away_is_waited_for_and_hands_nothing_over_again(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "AGAIN_S", 0.0)
+@pytest.mark.usefixtures("at_once")
+def test_a_broker_that_is_away_is_waited_for_and_hands_nothing_over_again(topic: Topic) -> None:
     topic.away = 2
 
     async def story() -> None:
         made = producer()
-        [(_, first)] = await some(made.open_stream(), 1)
+        stream = made.open_stream()
+        [(_, first)] = await some(stream, 1)
         await made.advance([AdvanceItem(first, STORED)])
 
     asyncio.run(story())
     assert (topic.acknowledged, topic.away) == (["a"], 0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_firings_that_cannot_be_read_do_not_end_the_stream(topic: Topic, log: list[str]) -> None:
+    topic.unread = 3
+
+    async def story() -> list[str]:
+        return [name for name, _ in await some(producer().open_stream(), 3)]
+
+    assert asyncio.run(story()) == ["a", "b", "c"]
+    assert log == [
+        "Firings cannot be read: The broker is away. It is tried again.",
+        "Firings are read again.",
+    ]
+    # Each time with the connection as it was by then, which may have been mended.
+    assert topic.configs == ["config 0", "config 1", "config 2", "config 3"]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_connection_that_is_no_good_does_not_end_the_stream(topic: Topic, log: list[str]) -> None:
+    topic.no_connection = 2
+
+    async def story() -> list[str]:
+        return [name for name, _ in await some(producer().open_stream(), 1)]
+
+    assert asyncio.run(story()) == ["a"]
+    assert log == ["Connection 'c' cannot be read. It is tried again.", "The connection can be used."]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_stream_that_ends_while_the_broker_is_away_does_not_wait_for_it(topic: Topic) -> None:
+    topic.away = 10_000
+    trigger = ConditionTrigger("n", CONDITION)
+    key = trigger.shared_stream_key()
+
+    async def story() -> None:
+        manager = SharedStreamManager(log=structlog.get_logger())
+        events = trigger.filter_shared_stream(manager.subscribe(trigger_id=1, trigger=trigger, key=key))
+        await anext(events)
+        seq = manager.bind_pending_event(trigger_id=1, key=key)
+        more = asyncio.create_task(anext(events))
+        manager.confirm_persisted([seq])
+        async with asyncio.timeout(30):
+            while topic.away == 10_000:  # noqa: ASYNC110  # a thread's count
+                await asyncio.sleep(0)
+            more.cancel()
+            await manager.stop_all()
+
+    asyncio.run(story())
+    assert (topic.acknowledged, topic.closed) == ([], True)
 
 
 def test_airflows_stream_acknowledges_each_firing_once_its_asset_event_is_stored(
