@@ -1,4 +1,4 @@
-"""The process-wide runtime: one engine and one set of waits per bus, each in a thread of its own.
+"""The process-wide runtime: one engine and one set of waits per bus and connection, each in its own thread.
 
 Started by the first trigger that runs in a process. Never at import: Airflow forks, and a Kafka client
 does not survive a fork, so runtimes are kept by process id.
@@ -166,7 +166,7 @@ def run_engine(
     """
     ids = set() if not_closed is None else not_closed
     account = account or Account()
-    check(config)
+    check(config, dead_letters=False)
     checked = time.monotonic()
     bus = KafkaBus(config)
     try:

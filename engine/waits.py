@@ -140,7 +140,7 @@ class Waits:
         """
         self._config = config or self._config
         self._errors = errors = ClientErrors()
-        counts = check(self._config)
+        counts = check(self._config, dead_letters=False)
         followed = _Followed()
         partitions = [TopicPartition(self._config.topic("subscription"), 0)]
         action = self._config.topic("action")

@@ -224,10 +224,11 @@ def topic_ids(config: BusConfig) -> dict[str, str]:
     return {kind: topic.id for kind in KINDS if (topic := found[config.topic(kind)]) is not None and topic.id}
 
 
-def check(config: BusConfig) -> dict[str, int]:
+def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
     """The partition count of each topic, when all are there and made as the protocols need.
 
-    Raises TopicsError naming each topic that is missing or differs, and what to do; UnreachableError
+    dead_letters: False leaves their topic out, as engines and waits do: what needs it waits, and nothing
+    else. Raises TopicsError naming each topic that is missing or differs, and what to do; UnreachableError
     when the cluster does not answer.
     """
     from confluent_kafka import KafkaException
@@ -238,7 +239,7 @@ def check(config: BusConfig) -> dict[str, int]:
     except KafkaException as e:
         raise UnreachableError(f"{config.describe()} does not answer: {e.args[0].str()}.") from e
     found = {name: len(t.partitions) for name, t in metadata.topics.items() if t.error is None}
-    wanted = specs(config)
+    wanted = specs(config) if dead_letters else _working(config)
     missing = [s.name for s in wanted if s.name not in found]
     if missing:
         raise TopicsError(
@@ -266,10 +267,14 @@ def check_settings(config: BusConfig) -> None:
     The dead-letter topic may be away or altered: what needs it waits. UnreachableError when a topic's
     settings cannot be read.
     """
-    wanted = tuple(s for s in specs(config) if s.name != config.topic("dead-letter"))
-    problems = _differing_settings(_admin(config), wanted)
+    problems = _differing_settings(_admin(config), _working(config))
     if problems:
         raise TopicsError((*problems, _MEND))
+
+
+def _working(config: BusConfig) -> tuple[TopicSpec, ...]:
+    """The topics that nothing goes on without."""
+    return tuple(s for s in specs(config) if s.name != config.topic("dead-letter"))
 
 
 def _differing_settings(admin: AdminClient, wanted: tuple[TopicSpec, ...]) -> list[str]:

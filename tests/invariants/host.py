@@ -58,7 +58,7 @@ class Brokers:
             self.refused += 1
             raise ClientErrors().unreachable(config or self.config, "no broker answers")
 
-    def check(self, config: BusConfig) -> dict[str, int]:
+    def check(self, config: BusConfig, **_: object) -> dict[str, int]:
         self.ask("check", config)
         return {config.topic(kind): 1 for kind in ("event", "trigger", "state", "action", "subscription")}
 

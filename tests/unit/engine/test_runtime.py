@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 from interlock.engine import runtime as module
+from interlock.engine import waits
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
+from interlock.engine.notices import NoticeBoard
 from interlock.engine.runtime import ENGINE, Runtime, run_engine
 from interlock.engine.telling import Account
+from interlock.engine.waits import Waits
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 OTHER = BusConfig(name="b", client={"bootstrap.servers": "two:2"})
@@ -105,7 +108,7 @@ class _Teller:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster()
-    monkeypatch.setattr(module, "check", lambda config: None)
+    monkeypatch.setattr(module, "check", lambda config, **_: None)
     monkeypatch.setattr(module, "KafkaBus", cluster.bus)
     monkeypatch.setattr(module, "Engine", _Engine)
     monkeypatch.setattr(module, "Teller", _Teller)
@@ -174,6 +177,24 @@ def test_an_engine_that_failed_and_was_closed_is_not_fenced(cluster: Cluster, ru
     assert over.wait(30)
     part.join(30)
     assert cluster.log == ["id-1 begins", "id-1 closes", "id-2 begins", "id-2 closes"]
+
+
+def test_engines_and_waits_begin_without_the_dead_letter_topic(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What needs it waits for it, and nothing else."""
+
+    def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
+        if dead_letters:
+            raise TopicsError(("Topic 'b-dead-letter' is missing.",))
+        raise UnreachableError("it goes on")
+
+    for using in (module, waits):
+        monkeypatch.setattr(using, "check", check)
+    with pytest.raises(UnreachableError, match="it goes on"):
+        run_engine(CONFIG, threading.Event())
+    with pytest.raises(UnreachableError, match="it goes on"):
+        Waits(CONFIG, NoticeBoard()).run(threading.Event())
 
 
 def test_the_settings_of_the_topics_are_looked_at_again_now_and_then(

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import ConfigResource
 from interlock.engine.actions import KEPT_MS
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka import clients
-from interlock.engine.kafka.topics import TopicSpec, create, specs, write_registry
+from interlock.engine.kafka import topics as module
+from interlock.engine.kafka.topics import (
+    TopicSpec,
+    check,
+    check_settings,
+    create,
+    specs,
+    write_registry,
+)
 from interlock.engine.sizes import MAX_VALUE_BYTES
 
 from .clients import FakeProducer, failure
@@ -91,3 +102,60 @@ def test_a_cluster_that_takes_no_record_of_the_registry_is_told_in_its_words(
     monkeypatch.setattr(clients, "connect", connect)
     with pytest.raises(UnreachableError, match="not take the bus's records: not supported by any broker"):
         write_registry(CONFIG, b"bus", None)
+
+
+class FakeAdmin:
+    """A cluster with the topics of a bus, less some, and with a setting or two of them altered."""
+
+    def __init__(self, missing: str = "", altered: tuple[str, str, str] = ("", "", "")) -> None:
+        self.topics = {name: spec for name, spec in BY_NAME.items() if name != missing}
+        self.altered = altered
+
+    def list_topics(self, timeout: float) -> Any:
+        topics = {
+            name: SimpleNamespace(partitions=[None] * spec.partitions, error=None)
+            for name, spec in self.topics.items()
+        }
+        return SimpleNamespace(topics=topics)
+
+    def describe_configs(self, resources: list[ConfigResource], **_: object) -> dict[ConfigResource, Any]:
+        return {resource: self._settings(resource.name) for resource in resources}
+
+    def _settings(self, name: str) -> Future[dict[str, Any]]:
+        topic, key, value = self.altered
+        settings = {**self.topics[name].settings, **({key: value} if name == topic else {})}
+        answer: Future[dict[str, Any]] = Future()
+        answer.set_result({key: SimpleNamespace(value=value) for key, value in settings.items()})
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("admin", "problem"),
+    [
+        (FakeAdmin(missing="b-dead-letter"), "Topic 'b-dead-letter' is missing"),
+        (FakeAdmin(altered=("b-dead-letter", "cleanup.policy", "compact")), "has cleanup.policy=compact"),
+    ],
+)
+def test_a_dead_letter_topic_that_is_away_or_altered_is_told_and_keeps_no_engine_from_beginning(
+    admin: FakeAdmin, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_admin", lambda _config: admin)
+    assert check(CONFIG, dead_letters=False) == {
+        name: spec.partitions for name, spec in BY_NAME.items() if name != "b-dead-letter"
+    }
+    check_settings(CONFIG)
+    with pytest.raises(TopicsError, match=problem):
+        check(CONFIG)
+
+
+@pytest.mark.parametrize("dead_letters", [True, False])
+def test_any_other_topic_that_is_away_or_altered_is_told_to_all(
+    dead_letters: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_admin", lambda _config: FakeAdmin(missing="b-state"))
+    with pytest.raises(TopicsError, match="Topic 'b-state' is missing"):
+        check(CONFIG, dead_letters=dead_letters)
+    altered = FakeAdmin(altered=("b-trigger", "retention.ms", "1"))
+    monkeypatch.setattr(module, "_admin", lambda _config: altered)
+    with pytest.raises(TopicsError, match=r"'b-trigger' has retention\.ms=1"):
+        check(CONFIG, dead_letters=dead_letters)
