@@ -30,6 +30,8 @@ _COMPACT = {
 _AT_LEAST = frozenset({"max.message.bytes"})  # more does no harm
 _MEND = "Mend the topics' settings, or make a bus of another name."
 TIMEOUT_S = 15.0
+MAX_PARTITIONS = 1000
+MAX_REPLICAS = 1000
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,9 @@ class TopicSpec:
 
 
 def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[TopicSpec, ...]:
-    """The topics of the bus, in the order they are made."""
+    """The topics of the bus, in the order they are made; TopicsError for a number that no bus has."""
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise TopicsError((f"A bus has 1 to {MAX_PARTITIONS} partitions, not {partitions}.",))
     internal = {"max.message.bytes": str(MAX_INTERNAL_BYTES)}
 
     def spec(kind: str, count: int, required: dict[str, str], **other: str) -> TopicSpec:
@@ -98,10 +102,11 @@ def create(
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
-    if not 1 <= partitions <= 1000:
-        raise TopicsError((f"A bus has 1 to 1000 partitions, not {partitions}.",))
-    admin = _admin(config)
     wanted = specs(config, partitions)
+    if replication_factor != -1 and not 1 <= replication_factor <= MAX_REPLICAS:
+        told = f"1 to {MAX_REPLICAS} replicas, or -1 for the broker's default"
+        raise TopicsError((f"A partition has {told}, not {replication_factor}.",))
+    admin = _admin(config)
     futures = admin.create_topics(
         [
             NewTopic(s.name, s.partitions, replication_factor=replication_factor, config=dict(s.settings))

@@ -91,7 +91,7 @@ def create(args: Namespace) -> None:
             return
         created, _ = topics.create(
             config,
-            partitions=args.partitions or DEFAULT_PARTITIONS,
+            partitions=DEFAULT_PARTITIONS if args.partitions is None else args.partitions,
             replication_factor=args.replication_factor,
         )
         counts = topics.check(config)
@@ -119,7 +119,7 @@ def _show_plan(args: Namespace, config: BusConfig) -> None:
     from ...engine.config import DEFAULT_PARTITIONS
     from ...engine.kafka.topics import specs
 
-    specified = specs(config, args.partitions or DEFAULT_PARTITIONS)
+    specified = specs(config, DEFAULT_PARTITIONS if args.partitions is None else args.partitions)
     acls = [acl._asdict() for acl in needed(config)]
     if args.output in ("json", "yaml"):
         topics = [

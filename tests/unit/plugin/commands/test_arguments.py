@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,31 @@ def test_a_dry_run_prints_topics_and_acls_as_one_object_and_asks_nobody(
     assert {topic["topic"]: topic["partitions"] for topic in whole["topics"]}["b-trigger"] == 3
     assert {acl["role"] for acl in whole["acls"]} == {"emit", "wait", "engine"}
     assert "canary" not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--partitions", "0"), "A bus has 1 to 1000 partitions, not 0."),
+        (("--partitions", "-1"), "A bus has 1 to 1000 partitions, not -1."),
+        (("--partitions", "0", "--dry-run"), "A bus has 1 to 1000 partitions, not 0."),
+        (("--replication-factor", "0"), "A partition has 1 to 1000 replicas, or -1 for"),
+        (("--replication-factor", "-2"), "A partition has 1 to 1000 replicas, or -1 for"),
+    ],
+)
+def test_numbers_that_no_topic_has_are_refused_before_anybody_is_asked(
+    words: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "192.0.2.1:1"}}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
+
+    def asked(config: object) -> None:
+        raise AssertionError("the cluster was asked")
+
+    monkeypatch.setattr("interlock.engine.kafka.topics._admin", asked)
+    args = get_parser().parse_args(["interlock", "topics", "create", *words])
+    with pytest.raises(SystemExit, match=re.escape(told)):
+        args.func(args)
 
 
 def test_the_defaults_that_are_declared_are_those_that_hold() -> None:
