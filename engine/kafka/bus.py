@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 # next heartbeat of each member.
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 500
-# A thread that hangs longer loses its partitions: as a member it would hold up every rebalance. No pass of
-# the loop takes that long, and the watchdog replaces it a little later.
+# A thread that hangs longer loses its partitions: as a member it would hold up every rebalance. Passes of the
+# loop are bounded (`protocol/loop.py` MOST_S), and the watchdog replaces it a little later.
 MAX_POLL_INTERVAL_MS = 45_000
 # How soon added partitions are found, and a topic that was made a moment before it was subscribed to.
 TOPICS_REFRESH_MS = 5_000

@@ -24,7 +24,7 @@ from .clock import BrokerClock
 from .cut import Cuts
 from .following import Following
 from .gaps import Gaps
-from .outputs import Outputs
+from .outputs import LIVE_SHARE, Outputs
 from .ownership import Ownership
 from .problems import Problems
 from .registry import Change, Registered, Registry
@@ -38,10 +38,13 @@ from .upkeep import Upkeep
 
 # Of one pass, and only where so many wait: a transaction costs the same, about 50 ms, for 2,000 and 10,000.
 MOST_RECORDS: Final = 10_000
+# Live events and scans each stop after this much of a pass, whatever their filters cost: the next poll must
+# come long before the group takes this member for dead.
+MOST_S: Final = 1.0
 POLL_S: Final = 0.1
 # Positions that moved without output are committed within this: a crash repeats no more than that.
 LAZY_S: Final = 0.2
-IDLE_S: Final = 1.0
+REGISTRY_S: Final = 1.0
 MOST_ABORTS: Final = 5  # a rebalance aborts one or two; what aborts more is told, and tried again later
 TTL_MS: Final = 30 * 24 * 3600 * 1000
 
@@ -85,20 +88,27 @@ class Engine:
                 ttl_ms,
             )
             gaps = Gaps(self.registry, self.stats, monotonic)
-            self._scanning = Scanning(bus, self.registry, self.stats, gaps)
+            self._scanning = Scanning(bus, self.registry, self.stats, gaps, monotonic)
             clients.callback(self._scanning.close)
             clients.callback(self.ownership.close)
             self._setting_aside = SettingAside(bus, config, self.ownership, monotonic)
             self.cuts = Cuts(bus, config, self.registry, self.clock, self.stats, monotonic)
             self.problems = Problems(config, self.registry, self.ownership, gaps, self.cuts, monotonic)
             self._upkeep = Upkeep(
-                bus, config, self.registry, self.ownership, self._burial, self.clock, monotonic
+                bus,
+                config,
+                self.registry,
+                self.ownership,
+                self._burial,
+                self.clock,
+                monotonic,
+                open_again=self._open_again,
             )
             self._rest = Backlog()  # taken, and not yet worked on: beyond what a transaction holds
             self._aborts = 0  # in a row
             # Of the transaction, in metadata: another one than any of an engine of this id before.
             self._number = int(clock() * 1000)
-            self._last_commit = monotonic()
+            self._last_commit = self._last_registry_commit = monotonic()
             self._counted = self.stats.counted()  # with the last commit
             self._subscribed: tuple[str, ...] = ()
             self._following.read_whole()
@@ -160,8 +170,7 @@ class Engine:
         self._upkeep.run()
         if self._setting_aside.may_try_again():
             self._open_again()
-        if taken == 0 and not self._scanning.busy:
-            self._upkeep.look_for_dead()
+        self._upkeep.look_for_dead(busy=taken > 0 or self._scanning.busy)
         return taken
 
     def close(self) -> None:
@@ -213,6 +222,7 @@ class Engine:
         """Match and step what is there, as far as a transaction holds it."""
         sources, triggers, rest = self.ownership.sources, self.ownership.triggers, self._rest
         now_ms = self.clock.now_ms()
+        until = self._monotonic() + MOST_S
         consumed = filtered = 0
         for item in rest:
             tp = item.source
@@ -228,7 +238,7 @@ class Engine:
                     filtered += 1
             elif (trigger := triggers.get(tp)) is not None:
                 self._step(trigger, item, outputs, now_ms)
-            if outputs.full:
+            if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
                 break
         if not self.ownership.opening:  # else what this pass did is taken back
             self.stats.consumed += consumed
@@ -308,12 +318,16 @@ class Engine:
         urgent = bool(outputs.records or touched) or any(trigger.writes for trigger in triggers)
         if not urgent and waited < (0 if self.cuts.wants_commits else LAZY_S):
             return False
-        # A registry position alone is committed on idle partitions within a second.
-        idle = waited >= IDLE_S
+        # A registry position alone is committed within a second on partitions that are idle, whether or not
+        # others are busy: the timers of a registration wait for it.
+        registry_due = self._monotonic() - self._last_registry_commit >= REGISTRY_S
         changed = [
             task
             for task in self.ownership.tasks()
-            if task.changed or task.tp in touched or task.tp in self.ownership.fresh or (idle and task.behind)
+            if task.changed
+            or task.tp in touched
+            or task.tp in self.ownership.fresh
+            or (registry_due and task.behind)
         ]
         if not changed:
             if not urgent:
@@ -357,6 +371,8 @@ class Engine:
         for task in self.ownership.tasks():
             if task.tp in outputs.offsets:
                 task.committed()
+        if not any(task.behind for task in self.ownership.tasks()):
+            self._last_registry_commit = self._last_commit
         self.ownership.fresh -= outputs.offsets.keys()
         self._counted = self.stats.counted()
 

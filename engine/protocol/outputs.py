@@ -14,6 +14,9 @@ ATTEMPTS: Final = "interlock_attempts"
 # Of one transaction: at most half a second of work, so that a crash repeats little and no reader waits long.
 MAX_PASS_BYTES: Final = 6 * 1024 * 1024
 MAX_PASS_RECORDS: Final = 20_000
+# Up to which part of that live events and scans go on: the rest is for timers, which else wait for both.
+LIVE_SHARE: Final = 0.75
+SCAN_SHARE: Final = 0.9
 _PREFIX_BYTES = 64 * 1024
 _HEADER_BYTES = 1024
 _MOST_HEADERS = 100
@@ -41,7 +44,14 @@ class Outputs:
     @property
     def full(self) -> bool:
         """Whether the rest of a batch is for the next pass."""
-        return self._bytes >= MAX_PASS_BYTES or len(self.records) + self._expected >= MAX_PASS_RECORDS
+        return self.beyond(1.0)
+
+    def beyond(self, share: float) -> bool:
+        """Whether as much is gathered as this share of what a pass may."""
+        return (
+            self._bytes >= share * MAX_PASS_BYTES
+            or len(self.records) + self._expected >= share * MAX_PASS_RECORDS
+        )
 
     def expect(self, records: int, size: int) -> None:
         """So much more (bytes) will be written with the commit: states, which may change again until then."""

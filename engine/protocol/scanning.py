@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ..bus import Bus, End, Record, TopicPartition
 from .gaps import Gaps, beyond_retention
-from .outputs import Outputs
+from .outputs import SCAN_SHARE, Outputs
 from .registry import Registered, Registry
 from .scans import ScanIndex
 from .source_task import SourceTask
@@ -16,14 +16,17 @@ from .stats import Stats
 
 MOST_BESIDE_LIVE: Final = 2500  # records of a slice: live events wait for a quarter of a batch at most
 MOST_ALONE: Final = 5000
+MOST_S: Final = 1.0  # of a slice, whatever its filters cost
 WAIT_S: Final = 0.01
 
 
 class Scanning:
     """One reader for the scans of all partitions of an engine, a slice in each pass."""
 
-    def __init__(self, bus: Bus, registry: Registry, stats: Stats, gaps: Gaps) -> None:
-        self._bus, self._gaps = bus, gaps
+    def __init__(
+        self, bus: Bus, registry: Registry, stats: Stats, gaps: Gaps, monotonic: Callable[[], float]
+    ) -> None:
+        self._bus, self._gaps, self._monotonic = bus, gaps, monotonic
         self._reader = bus.reader()
         self._index = ScanIndex(registry)
         self._stats = stats
@@ -80,17 +83,18 @@ class Scanning:
             self._next = wanted
             self._rest.clear()
             self._reader.read(wanted)
-        if not self._rest and not outputs.full:
+        if not self._rest and not outputs.beyond(SCAN_SHARE):
             most = MOST_ALONE if alone else MOST_BESIDE_LIVE
             for item in self._reader.take(most, WAIT_S if alone else 0):
                 self._rest.setdefault(item.source, deque()).append(item)
             self._look_for_gaps(sources)
         touched = set()
         over = False
+        until = self._monotonic() + MOST_S
         for tp in list(self._rest):
             source = sources[tp]
             before = len(outputs.records)
-            self._match(source, self._rest.pop(tp), outputs)
+            self._match(source, self._rest.pop(tp), outputs, until)
             met = source.scans.finish(source.position)
             if met or len(outputs.records) != before:
                 touched.add(tp)
@@ -124,8 +128,8 @@ class Scanning:
                 if at < end:
                     self._gaps.missing(source, at, end, item)
 
-    def _match(self, source: SourceTask, items: deque[Record | End], outputs: Outputs) -> None:
-        while items and not outputs.full:
+    def _match(self, source: SourceTask, items: deque[Record | End], outputs: Outputs, until: float) -> None:
+        while items and not outputs.beyond(SCAN_SHARE) and self._monotonic() < until:
             item = items.popleft()
             if isinstance(item, End):
                 source.scanned_to_end(item.offset)

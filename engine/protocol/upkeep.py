@@ -22,7 +22,11 @@ PURGE_S: Final = 60.0
 TOPICS_S: Final = 30.0
 ORPHANS_S: Final = 60.0
 ORPHAN_MS: Final = 24 * 3600 * 1000  # a pool may be down for a night; a wait that comes back registers again
+# A pool that was away for longer comes back with all its leases too old: those that wait have more than their
+# own interval (`registering.LEASE_S`) to say so, counted from the start of the engine.
+SETTLED_S: Final = 360.0
 HELD_BACK_LOOK_S: Final = 0.5
+BUSY_LOOK_S: Final = 2.0
 
 
 class Upkeep:
@@ -37,11 +41,16 @@ class Upkeep:
         burial: Burial,
         clock: BrokerClock,
         monotonic: Callable[[], float],
+        *,
+        open_again: Callable[[], None],
     ) -> None:
+        """open_again: takes back what is under way, and opens all partitions anew."""
         self._bus, self._config, self._registry = bus, config, registry
+        self._open_again = open_again
         self._ownership, self._burial, self._clock, self._monotonic = ownership, burial, clock, monotonic
         now = monotonic()
-        self._purged = self._asked = self._swept = self._looked = now
+        self._purged = self._asked = self._looked = now
+        self._swept = now + SETTLED_S - ORPHANS_S
         self._stood: dict[TopicPartition, int] = {}
 
     def run(self) -> None:
@@ -84,7 +93,7 @@ class Upkeep:
         for task in tasks:
             topic = found.get(task.tp.topic)
             if topic is None or (task.topic_id and topic.id != task.topic_id):
-                self._ownership.reopen()  # taking it over says why it stops
+                self._open_again()  # taking it over says why it stops
                 return
 
     def sweep(self, outputs: Outputs) -> None:
@@ -121,10 +130,13 @@ class Upkeep:
         place = partition_of("one-shot", subscription, "", self._ownership.partitions)
         return TopicPartition(self._config.topic("trigger"), place) in self._ownership.triggers
 
-    def look_for_dead(self) -> None:
-        """Called when there is nothing to read: records beyond what can be read are held back by someone."""
+    def look_for_dead(self, *, busy: bool) -> None:
+        """Records beyond what can be read on a partition that stands still are held back by someone.
+
+        While others are busy a partition may stand still for its backlog too: that costs a question in vain.
+        """
         now = self._monotonic()
-        if now - self._looked < HELD_BACK_LOOK_S:
+        if now - self._looked < (BUSY_LOOK_S if busy else HELD_BACK_LOOK_S):
             return
         self._looked = now
         tasks = self._ownership.tasks()

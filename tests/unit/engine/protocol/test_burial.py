@@ -52,6 +52,23 @@ def test_an_engine_that_died_before_it_committed_anything_is_known_as_a_member_o
     assert buried(pool) == ["bury dead"]
 
 
+def test_a_dead_engine_is_ended_while_another_partition_is_busy() -> None:
+    pool = Pool(events=2)
+    pool.register(ONE)
+    pool.boot()
+    pool.boot("dead")
+    pool.run(10)
+    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
+    assert transaction is not None
+    pool.cluster.write(transaction, TRIGGER, b"k", b"v", None)
+    pool.kill("dead")
+    for _ in range(80):
+        pool.emit("y", partition=0)
+        pool.emit("y", partition=1)
+        pool.run(1, pass_ms=100)
+    assert buried(pool) == ["bury dead"]
+
+
 def test_a_dead_engine_that_holds_back_the_state_is_ended_as_well() -> None:
     pool = Pool()
     pool.register(ONE)

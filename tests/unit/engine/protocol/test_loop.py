@@ -9,7 +9,8 @@ import pytest
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError, UnknownVersion
-from interlock.engine.protocol import loop, outputs
+from interlock.engine.protocol import loop, outputs, upkeep
+from interlock.engine.protocol.source_task import SourceTask
 from interlock.engine.records import BusRecord, MatchRecord, Registration, place_key
 
 from tests.unit.engine.protocol import pool as pools
@@ -309,6 +310,61 @@ def test_a_registration_applied_on_idle_partitions_is_committed_within_a_second(
     assert pool.committed(EVENT) == before
     pool.run(30)
     assert pool.metadata(EVENT).R == pool.metadata(TRIGGER).R == pool.log(REGISTRY).end
+
+
+def test_it_is_committed_on_idle_partitions_as_soon_while_others_are_busy() -> None:
+    """Timers of the registration wait for it."""
+    pool = Pool(events=2)
+    pool.register(Registration.of("busy", event("x"), None, 0, kind="durable"))
+    pool.boot()
+    pool.run()
+    pool.register(PAIR)
+    for _ in range(40):
+        pool.emit("x", partition=1)
+        pool.run(1)
+    assert pool.metadata(EVENT).R == pool.metadata(TRIGGER).R == pool.log(REGISTRY).end
+
+
+def test_a_pass_ends_early_where_filters_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the group takes the engine for dead, and the next owner is as slow."""
+    pool = Pool()
+    pool.register(Registration.of("many", event("x"), None, 0, kind="durable"))
+    engine = pool.boot()
+    pool.run()
+    match = SourceTask.match
+
+    def slow(*args: Any) -> bool:
+        pool.cluster.now_ms += 300
+        return match(*args)
+
+    monkeypatch.setattr(SourceTask, "match", slow)
+    for _ in range(20):
+        pool.emit("x")
+    assert engine.run_pass() == 4
+    pool.run(40)
+    assert len(pool.fired()) == 20
+
+
+def test_a_topic_that_was_made_anew_repeats_nothing_of_a_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "MOST_S", 0.0)  # a record a pass
+    pool = Pool(topics=("orders",))
+    pool.write(TopicPartition("orders", 0), b"k", b"1")
+    pool.register(Registration.of("many", event("x"), None, 0, kind="durable"))
+    engine = pool.boot()
+    pool.run()
+    for _ in range(10):
+        pool.emit("x")
+    pool.run(3)
+    assert 0 < len(pool.records(TRIGGER)) < 10
+    # The engine finds it before the group does, whose rebalance would drop the backlog.
+    monkeypatch.setattr(pool.cluster, "partitions_changed", lambda: False)
+    pool.cluster.delete("orders")
+    pool.cluster.create("orders", 1)
+    pool.write(TopicPartition("orders", 0), b"k", b"1")  # so that the position is one of the new topic, too
+    pool.cluster.now_ms += int(upkeep.TOPICS_S * 1000)
+    pool.run(60)
+    assert TopicPartition("orders", 0) in engine.ownership.stopped
+    assert len(pool.records(TRIGGER)) == len(pool.fired()) == 10
 
 
 def test_a_registry_that_cannot_be_read_to_its_end_is_an_error_that_says_where_it_stands(

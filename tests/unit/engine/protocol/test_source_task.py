@@ -83,7 +83,7 @@ class World:
         bus: Any = SimpleNamespace(
             reader=lambda: self.reader, start_offsets=lambda asked: dict.fromkeys(asked, 0)
         )
-        return Scanning(bus, self.registry, Stats(), Gaps(self.registry, Stats(), lambda: 0.0))
+        return Scanning(bus, self.registry, Stats(), Gaps(self.registry, Stats(), lambda: 0.0), lambda: 0.0)
 
     def append(self, event_type: str, timestamp_ms: int, gap: int = 0, value: bytes | None = None) -> Record:
         """The next record; `gap` offsets before it hold markers or aborted records."""
