@@ -18,6 +18,7 @@ from ..triggers.dispatch import DispatchTrigger
 from ..triggers.form import firing_form, json_text
 from ..triggers.payload import MAX_BYTES
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
+from ..triggers.stats import count_acknowledged, task_stats
 from .target import RunRefused, Target, passes_partition_keys
 
 if TYPE_CHECKING:
@@ -233,10 +234,10 @@ class DispatchOperator(BaseOperator):
                 created += new
                 done.append(msgspec.structs.replace(action, firing=firing))
                 if len(done) >= ACKNOWLEDGE_EVERY:
-                    acknowledge_all(config, done)
+                    _acknowledge(config, done)
                     done = []
         finally:
-            acknowledge_all(config, done)
+            _acknowledge(config, done)
         if gone:
             self.log.warning(
                 "%d firings are not there any more: acknowledged meanwhile, or older than 30 days.", len(gone)
@@ -315,6 +316,12 @@ class DispatchOperator(BaseOperator):
 
     def _config(self) -> BusConfig:
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
+
+
+def _acknowledge(config: BusConfig, actions: list[ActionRecord]) -> None:
+    """An EngineError while the broker is away: the next try finds the runs, and acknowledges then."""
+    acknowledge_all(config, actions)
+    count_acknowledged(task_stats(), config, len(actions))
 
 
 def _moment(given: object) -> datetime:

@@ -18,6 +18,7 @@ from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit
 from .firings import Firings
 from .form import asset_payload
 from .settings import DEFAULT_CONNECTION, settings
+from .stats import airflow_stats, count_acknowledged
 
 if TYPE_CHECKING:
     from ..engine.config import BusConfig
@@ -204,7 +205,9 @@ class _Producer(SharedStreamProducer):
         actions = [self._handed[place] for place in stored]
         while True:
             try:
-                await asyncio.to_thread(acknowledge_all, self._firings.config, actions)
+                config = self._firings.config
+                await asyncio.to_thread(acknowledge_all, config, actions)
+                count_acknowledged(airflow_stats(), config, len(actions))
                 break
             except EngineError as e:
                 pause_s = self._acknowledging.told(f"Firings cannot be acknowledged: {e}")

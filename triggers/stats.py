@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from ..engine.config import BusConfig
     from ..engine.metrics import Sink
 
 
@@ -34,6 +35,19 @@ def initialised_stats() -> Sink | None:
         export_legacy_names=conf.getboolean("metrics", "legacy_names_on", fallback=False),
     )
     return airflow_stats()
+
+
+def task_stats() -> Sink:
+    """The metrics of a task's process, which Airflow sets up apart from core's."""
+    from airflow.sdk.observability import stats
+
+    return cast("Sink", stats)
+
+
+def count_acknowledged(sink: Sink | None, config: BusConfig, count: int) -> None:
+    """Tell that so many firings were acknowledged, by whatever route."""
+    if sink is not None and count:
+        sink.incr("interlock.acknowledged", count, tags={"bus": config.name, "deployment": config.deployment})
 
 
 class _Stats:

@@ -10,6 +10,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from airflow.sdk.observability import stats
 from airflow.utils.file import might_contain_dag
 from interlock import absent, at_least, event
 from interlock.conditions import ConditionError
@@ -190,6 +191,25 @@ def test_each_firing_gets_a_run_in_order_and_is_acknowledged(supervisor: Any, lo
         "version": 1, "firing_id": "f7", "outcome": "met", "key": "2026-11-20", "fired_at": "at",
         "events": {"x": [{"specversion": "1.0", "id": "f7", "data": {"market": "lse"}}]}, "missing": [],
     }  # fmt: skip
+
+
+def test_firings_are_counted_when_they_are_acknowledged_and_not_before(
+    supervisor: Any, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[Any] = []
+    monkeypatch.setattr(stats, "incr", lambda name, count, *, tags: counted.append((name, count, tags)))
+    log.fire(*(firing(f"f{n}") for n in range(60)))
+    log.away = True
+    operator = task()
+    kept = deferral(operator.execute, {})[1]
+    with pytest.raises(UnreachableError):
+        operator.resume({}, event={"outcome": "fired", "places": log.open()}, **kept)
+    assert counted == []
+    log.away = False
+    resumed(operator, log.open(), kept)
+    tags = {"bus": "interlock", "deployment": "airflow"}
+    assert counted == [("interlock.acknowledged", n, tags) for n in (50, 10)]
+    assert len(log.acknowledged) == 60
 
 
 def test_conf_note_and_logical_date_come_from_the_event(supervisor: Any, log: Log) -> None:

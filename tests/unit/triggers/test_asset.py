@@ -64,6 +64,7 @@ class Topic:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ids = ["a", "b", "c"]
         self.acknowledged: list[str] = []
+        self.counted: list[int] = []
         self.closed = False
         self.away = 0  # for so many acknowledgements
         self.unread = 0  # for so many readings
@@ -96,6 +97,7 @@ class Topic:
         monkeypatch.setattr(module, "Firings", Firings)
         monkeypatch.setattr("interlock.engine.open_firings.read", self.read)
         monkeypatch.setattr("interlock.engine.acknowledge.acknowledge_all", self.acknowledge)
+        monkeypatch.setattr(module, "count_acknowledged", lambda _, __, count: self.counted.append(count))
 
     def read(self, config: str, places: list[tuple[int, int]]) -> list[ActionRecord | None]:
         self.configs.append(config)
@@ -162,6 +164,7 @@ def test_a_firing_is_acknowledged_when_its_asset_event_is_stored_and_not_before(
         assert topic.acknowledged == []
         await made.advance([AdvanceItem(place, STORED) for _, place in handed[:2]])
         assert topic.acknowledged == ["a", "b"]
+        assert topic.counted == [2]
         await made.aclose()
 
     asyncio.run(story())
@@ -249,7 +252,7 @@ def test_a_broker_that_is_away_is_waited_for_and_hands_nothing_over_again(topic:
         await made.advance([AdvanceItem(first, STORED)])
 
     asyncio.run(story())
-    assert (topic.acknowledged, topic.away) == (["a"], 0)
+    assert (topic.acknowledged, topic.away, topic.counted) == (["a"], 0, [1])
 
 
 @pytest.mark.usefixtures("at_once")

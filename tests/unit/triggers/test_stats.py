@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from airflow.observability import stats
-from interlock.triggers.stats import airflow_stats
+from interlock.engine.config import BusConfig
+from interlock.triggers.stats import airflow_stats, count_acknowledged
 
 
 class Backend:
@@ -52,3 +53,13 @@ def test_what_the_triggerer_has_set_up_takes_the_metrics_and_gauges_name_their_h
     kind, name, value, gauge_tags = backend.taken[1]
     assert (kind, name, value) == ("gauge", "interlock.open_keys", 3)
     assert gauge_tags["hostname"]
+
+
+def test_acknowledged_firings_are_counted_by_bus_and_none_where_there_is_nobody_to_tell(
+    backend: Backend,
+) -> None:
+    config = BusConfig("b", "d", {"bootstrap.servers": "x:1"})
+    for count in (3, 0):
+        count_acknowledged(airflow_stats(), config, count)
+    count_acknowledged(None, config, 1)
+    assert backend.taken == [("incr", "interlock.acknowledged", 3, {"bus": "b", "deployment": "d"})]
