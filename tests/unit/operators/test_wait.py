@@ -272,9 +272,9 @@ def test_an_acknowledged_firing_is_counted_by_the_metrics_of_the_worker(
     acknowledged: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[Any] = []
-    monkeypatch.setattr(stats, "incr", lambda name, *, tags: counted.append((name, tags)))
+    monkeypatch.setattr(stats, "incr", lambda name, count=1, *, tags: counted.append((name, count, tags)))
     sensor().execute_complete(context(), payload())
-    assert counted == [("interlock.acknowledged", {"bus": "interlock", "deployment": "airflow"})]
+    assert counted == [("interlock.acknowledged", 1, {"bus": "interlock", "deployment": "airflow"})]
 
 
 @pytest.mark.parametrize(
