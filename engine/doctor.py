@@ -15,7 +15,7 @@ from .errors import EngineError, TopicsError
 from .findings import Finding, Host
 from .health import examine
 from .kafka import probe
-from .kafka.topics import check
+from .kafka.topics import bus_record, check
 from .neighbours import deployments
 from .subscriptions import Subscriptions
 
@@ -165,6 +165,15 @@ def _topics(config: BusConfig, cluster: probe.Cluster) -> Iterator[Finding]:
     except TopicsError as error:
         for problem in error.problems:
             yield Finding("topics", "wrong", problem)
+    if config.topic("subscription") in cluster.replicas:
+        for name in _listed(config):
+            if name not in cluster.replicas:
+                yield Finding(
+                    "topics",
+                    "wrong",
+                    f"Topic {name!r}, which the bus lists, is not there, or not to be seen: make it again, "
+                    f"allow Describe on it, or say: {config.command(f'topics remove {name}')}",
+                )
     own = {config.topic(kind) for kind in KINDS}
     single = sorted(name for name in own if cluster.replicas.get(name) == 1)
     if single and cluster.brokers > 1:
@@ -186,8 +195,19 @@ def _topics(config: BusConfig, cluster: probe.Cluster) -> Iterator[Finding]:
 
 
 def _access(config: BusConfig, roles: Collection[Role]) -> Iterator[Finding]:
-    acls = [acl for acl in needed(config, roles=roles) if acl.resource == "topic"]
-    yield from access(acls, probe.allowed(config, {acl.name for acl in acls}))
+    registry = config.topic("subscription")
+    acls = _of_topics(needed(config, roles=roles))
+    allowed = probe.allowed(config, {acl.name for acl in acls})
+    if any(acl.name == registry for acl in acls):  # emitters need nothing of it, or of what is listed
+        if {"Read", "All"} & set(allowed[registry]):
+            acls = _of_topics(needed(config, _listed(config), roles))
+            if others := {acl.name for acl in acls} - allowed.keys():
+                allowed |= probe.allowed(config, others)
+        else:
+            yield Finding(
+                "access", "note", f"Without Read on {registry!r} nothing is known of listed topics."
+            )
+    yield from access(acls, allowed)
     if "engine" not in roles:
         return
     refused = probe.transaction_refused(config)
@@ -200,6 +220,16 @@ def _access(config: BusConfig, roles: Collection[Role]) -> Iterator[Finding]:
             f"engine: no transaction begins: {refused}. Allow Write on transactional ids with the prefix "
             f"'{config.group}-' and Read on group {config.group!r} to the user of this connection.",
         )
+
+
+def _of_topics(acls: Iterable[Acl]) -> list[Acl]:
+    return [acl for acl in acls if acl.resource == "topic"]
+
+
+def _listed(config: BusConfig) -> tuple[str, ...]:
+    """The topics that the bus reads beside its own."""
+    bus = bus_record(config)
+    return () if bus is None else bus.topics
 
 
 def _bus(config: BusConfig, told: Collection[str]) -> Iterator[Finding]:

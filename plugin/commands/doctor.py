@@ -58,6 +58,7 @@ def _findings(args: Namespace) -> list[Finding]:
     from ...events.errors import InterlockError
 
     host = _host(args.conn_id)
+    unusable = _settings()
     try:
         config = bus_of(args)
     except AirflowNotFoundException:
@@ -65,10 +66,28 @@ def _findings(args: Namespace) -> list[Finding]:
         make = f"airflow connections add {args.conn_id} --conn-type kafka"
         text = f"Connection {args.conn_id!r} is not there: {make} --conn-extra ..."
         of_team = [found for found in teams(args.conn_id, host) if found.level == "wrong"]
-        return of_team or [Finding("connection", "wrong", text)]
-    except InterlockError as error:
-        return [Finding("connection", "wrong", str(error))]
-    return list(diagnose(config, host, args.role or ROLES))
+        return unusable + (of_team or [Finding("connection", "wrong", text)])
+    except InterlockError as error:  # of a setting, perhaps
+        told = {finding.text for finding in unusable}
+        return unusable + [Finding("connection", "wrong", str(error))] * (str(error) not in told)
+    return [*unusable, *diagnose(config, host, args.role or ROLES)]
+
+
+def _settings() -> list[Finding]:
+    """What cannot be used of section [interlock], and of what else is read with it."""
+    from airflow.sdk.exceptions import AirflowConfigException
+
+    from ...engine.errors import ConfigError
+    from ...engine.findings import Finding
+    from ...triggers.settings import listener_settings, resume_floor, settings
+
+    found = []
+    for read in (settings, listener_settings, resume_floor):
+        try:
+            read()
+        except (ConfigError, AirflowConfigException) as error:
+            found.append(Finding("settings", "wrong", str(error)))
+    return found
 
 
 def _host(conn_id: str) -> Host:

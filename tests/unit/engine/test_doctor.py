@@ -10,6 +10,7 @@ from interlock.engine.access import needed
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
 from interlock.engine.findings import Finding, Host
+from interlock.engine.records import BusRecord
 
 SECRET = "canary"
 
@@ -151,3 +152,57 @@ def test_for_a_role_nothing_is_looked_at_that_it_may_not_see(
         if found.text == "It was asked."
     ]
     assert (set(asked), len(asked)) == (looked_at, len(looked_at))
+
+
+class Granted:
+    """A cluster that tells what is allowed, and a bus that lists topics."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **allowed: set[str] | str) -> None:
+        self.asked: list[set[str]] = []
+        self.registry_was_read = False
+        self._allowed = {name.replace("_", "-"): may for name, may in allowed.items()}
+        monkeypatch.setattr(doctor.probe, "allowed", self._tell)
+        monkeypatch.setattr(doctor, "bus_record", self._record)
+
+    def _tell(self, _config: BusConfig, names: set[str]) -> dict[str, set[str] | str]:
+        self.asked.append(set(names))
+        return {name: self._allowed.get(name, {"All"}) for name in names}
+
+    def _record(self, _config: BusConfig) -> BusRecord:
+        self.registry_was_read = True
+        return BusRecord(partitions=1, topics=("raw", "orders"))
+
+
+def test_rights_on_the_topics_that_a_bus_lists_are_looked_at_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    granted = Granted(monkeypatch, raw={"Describe"}, orders="Unknown topic")
+    texts = [found.text for found in doctor._access(config(), ["wait"])]
+    assert texts == [
+        "wait: allow Read on topic 'raw' to the user of this connection.",
+        "wait: topic 'orders' cannot be described: Unknown topic.",
+    ]
+    assert granted.asked[1] == {"raw", "orders"}
+
+
+def test_who_emits_needs_no_right_on_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    granted = Granted(monkeypatch, raw=set(), orders=set())
+    assert [found.level for found in doctor._access(config(), ["emit"])] == ["ok"]
+    assert not granted.registry_was_read
+
+
+@pytest.mark.parametrize("may", [{"Describe", "Write"}, "Topic authorization failed"])
+def test_a_registry_that_must_not_be_read_is_not_tried(
+    may: set[str] | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    granted = Granted(monkeypatch, b_subscription=may)
+    levels = [found.level for found in doctor._access(config(), ["wait"])]
+    assert (levels, granted.registry_was_read) == (["note", "wrong"], False)
+
+
+def test_a_topic_that_is_listed_and_not_there_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    Granted(monkeypatch)
+    monkeypatch.setattr(doctor, "check", lambda _config: {"b-event": 1})
+    cluster = doctor.probe.Cluster(1, {"b-subscription": 1, "orders": 1})
+    [ok, wrong] = doctor._topics(config(), cluster)
+    assert (ok.level, wrong.level) == ("ok", "wrong")
+    assert wrong.text.startswith("Topic 'raw', which the bus lists, is not there")
+    assert "topics remove raw" in wrong.text
