@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Producer
 
 MOST_NAMED: Final = 5000  # of one record: 180 kB, and the client refuses 1 MB
-LEASE_S = 300.0  # beside a day, after which a registration that no lease names is removed
+LEASE_S = 300.0  # beside a day, after which a registration that no lease names is removed; see also upkeep
 FLUSH_S = 1.0
 _NEVER = -LEASE_S
 
@@ -36,7 +36,8 @@ class Registering:
         self._topic = config.topic("subscription")
         self._process = process
         self._leases = 0  # records of this process that stand
-        self._leased_at = _NEVER
+        self._leased_at = _NEVER  # when all waits of this process were named
+        self._named: set[str] = set()  # then and since
         self._producer: Producer = connect(
             Producer,
             config,
@@ -101,13 +102,18 @@ class Registering:
     # -- leases
 
     def lease(self, incarnations: Iterable[str], record_format: int) -> None:
-        """Say now and then what is waited for here; else it would be taken for forgotten after a day."""
+        """Say what is waited for here; else it would be taken for forgotten after a day.
+
+        New ones in the next call, in a record of their own; all of them anew every LEASE_S. A wait that comes
+        back after its pool was away for longer than a day has no other sign of life.
+        """
         now = time.monotonic()
-        if now - self._leased_at < LEASE_S:
-            return
-        named = sorted(incarnations)
+        anew = now - self._leased_at >= LEASE_S
+        waited = set(incarnations)
+        named = sorted(waited if anew else waited - self._named)
         parts = [named[at : at + MOST_NAMED] for at in range(0, len(named), MOST_NAMED)]
-        for number, part in enumerate(parts):
+        first = 0 if anew else self._leases
+        for number, part in enumerate(parts, first):
             lease = LeaseRecord(
                 v=record_format,
                 deployment=self._config.deployment,
@@ -117,8 +123,9 @@ class Registering:
             if not self._produce(self._lease_key(number), encode_json(lease)):
                 return
             self._leases = max(self._leases, number + 1)
-        if self._end_leases(len(parts)):
-            self._leased_at = now
+            self._named.update(part)
+        if anew and self._end_leases(len(parts)):
+            self._leased_at, self._named = now, waited
 
     def close(self) -> None:
         """End the leases; what is on its way has FLUSH_S to arrive."""
