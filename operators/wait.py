@@ -5,30 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
 from airflow.sdk import BaseHook, BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 
-from ..conditions import Condition, ConditionError, canonical_key, from_json
+from ..conditions import Condition, canonical_key
 from ..conditions.fail_on import is_failure, with_fail_on
 from ..engine.acknowledge import acknowledge, remove_registration
-from ..engine.errors import EngineError
 from ..engine.records import ActionRecord, Firing
 from ..triggers.event import EventTrigger
 from ..triggers.form import firing_form
 from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
+from ..triggers.stats import count_acknowledged, task_stats
+from .arguments import NO_KEY, CheckedPartial, OnExpired, check, check_rendered_key
 from .identity import generation, task_identity
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
     from ..engine.config import BusConfig
 
-
-OnExpired: TypeAlias = Literal["fail", "skip", "succeed"]
 
 STATE_KEY: Final = "interlock.wait"  # in Airflow's task state store (ADR 17)
 STATE_KEPT: Final = timedelta(days=30)  # beside the timeout
@@ -70,7 +70,7 @@ class EventSensor(BaseSensorOperator):
         *,
         condition: Condition,
         fail_on: Condition | None = None,
-        key: Any = None,
+        key: Any = NO_KEY,
         since: datetime | None = None,
         kafka_conn_id: str = DEFAULT_CONNECTION,
         bus: str | None = None,
@@ -79,53 +79,36 @@ class EventSensor(BaseSensorOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        who = f"EventSensor {self.task_id!r}"
-        if not isinstance(condition, Condition):
-            raise ConditionError(
-                f"{who}: condition must be made with interlock.event() and its like, or "
-                "with Condition.parse() from a text, or Condition.from_json() from JSON; got "
-                f"{type(condition).__name__}."
-            )
-        if fail_on is not None and not isinstance(fail_on, Condition):
-            raise ConditionError(f"{who}: fail_on must be a condition too; got {type(fail_on).__name__}.")
-        whole = with_fail_on(condition, fail_on)
-        # A condition travels to the engine as JSON: what would not come back equal is an error here.
-        if from_json(whole.to_json()) != whole:
-            raise ConditionError(
-                f"{who}: the condition does not survive being written as JSON. "
-                "Build it with the names of interlock.conditions only."
-            )
-        if isinstance(key, (str, list, tuple)) and not key:
-            raise ConditionError(f"{who}: key is empty; give one, or leave it out.")
-        try:
-            whole.check_key(key is not None)
-        except ConditionError as e:
-            raise ConditionError(f"{who}: {e}") from None
-        if isinstance(key, (str, list, tuple)):  # anything else is rendered first, such as an XComArg
-            _check_key_parts(who, whole, key)
-        if on_expired not in get_args(OnExpired):
-            choices = ", ".join(map(repr, get_args(OnExpired)))
-            raise ValueError(f"{who}: on_expired is {on_expired!r}; give one of {choices}.")
-        if not deferrable:
-            raise ValueError(
-                f"{who}: deferrable=False is not supported; it waits in the triggerer "
-                "and holds no worker slot."
-            )
-        if since is not None and not isinstance(since, datetime):
-            raise ValueError(
-                f"{who}: since is a value of type {type(since).__name__}; give an aware "
-                "datetime. It is not templated."
-            )
-        if since is not None and since.tzinfo is None:
-            raise ValueError(f"{who}: since={since} has no time zone; give one.")
+        check(
+            self._who,
+            condition=condition,
+            fail_on=fail_on,
+            key=key,
+            since=since,
+            on_expired=on_expired,
+            deferrable=deferrable,
+        )
         self.condition = condition
         self.fail_on = fail_on
-        self.key = key
-        self._key_given = key is not None
+        self.key = None if key is NO_KEY else key
+        self._key_written = key  # `key` is rendered in place
         self.since = since
         self.kafka_conn_id = kafka_conn_id
         self.bus = bus
         self.on_expired = on_expired
+
+    @classmethod
+    def partial(cls, **arguments: Any) -> OperatorPartial:
+        """As any operator's; `expand` refuses what the constructor would refuse when the task runs."""
+        made: OperatorPartial = super().partial(**arguments)
+        if cls.__init__ is not EventSensor.__init__:
+            return made  # it may take other arguments
+        made._expand_called = True  # else it warns that it was dropped
+        return CheckedPartial(operator_class=cls, kwargs=made.kwargs, params=made.params)
+
+    @property
+    def _who(self) -> str:
+        return f"EventSensor {self.task_id!r}"
 
     def _do_render_template_fields(
         self, parent: Any, template_fields: Iterable[str], *arguments: Any, **more: Any
@@ -135,14 +118,9 @@ class EventSensor(BaseSensorOperator):
 
     def execute(self, context: Context) -> NoReturn:
         config = self._config()
-        if self._key_given and _none_in(self.key):
-            raise ConditionError(
-                f"EventSensor {self.task_id!r}: the key was rendered to None; without one, events of any key "
-                "would count."
-            )
         whole = with_fail_on(self.condition, self.fail_on)
-        if self.key is not None:
-            _check_key_parts(f"EventSensor {self.task_id!r}", whole, self.key)
+        if self._key_written is not NO_KEY:
+            check_rendered_key(self._who, whole, self._key_written, self.key)
         key = self._canonical_key()
         since = self._since(context)
         subscription = task_identity(context, config.deployment)
@@ -226,18 +204,18 @@ class EventSensor(BaseSensorOperator):
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
 
     def _acknowledge(self, action: ActionRecord, registration_keys: tuple[str, ...]) -> None:
-        """The firing is this task's by now: a broker that is away must not take it back."""
-        from airflow.sdk.observability import stats
-
+        """The firing is this task's by now: whatever goes wrong here must not take it back."""
         try:
             config = self._config()
             acknowledge(config, action, registration_keys)
-        except EngineError as e:
+            count_acknowledged(task_stats(), config, 1)
+        except Exception as e:  # noqa: BLE001
             self.log.warning(
-                "The firing %s is not acknowledged, which delays nothing: %s", action.firing.id, e
+                "The firing %s could not be acknowledged, which changes nothing for this task: it stays as "
+                "it is until retention removes it. %s",
+                action.firing.id,
+                _named(e),
             )
-            return
-        stats.incr("interlock.acknowledged", tags={"bus": config.name, "deployment": config.deployment})
 
     def _expired(self, firing: Firing, context: Context) -> None:
         """The condition's time was up: raise what `on_expired` says."""
@@ -257,24 +235,29 @@ class EventSensor(BaseSensorOperator):
         self._tell_why(context)
         try:
             remove_registration(self._config(), registration_keys)
-        except EngineError as e:
-            self.log.warning("The registration stays, and may still fire unheard: %s", e)
+        except Exception as e:  # noqa: BLE001  # the time is over, whatever happens here
+            self.log.warning("The registration stays, and may still fire unheard. %s", _named(e))
         raise AirflowSensorTimeout(f"{self.condition} was not met within {self.timeout:.0f} s.")
 
     def _tell_why(self, context: Context, until_ms: int | None = None) -> None:
         """Log what was missing and what nearly matched. Whatever that meets changes nothing else."""
         from ..engine.hindsight import hindsight
 
-        if self._key_given is False and self.condition.keyed:
+        if self._key_written is NO_KEY and self.condition.keyed:
             return  # each key has a state of its own
-        since_ms = int(self._since(context).timestamp() * 1000)
         until_ms = until_ms or int(time.time() * 1000)
         try:
+            since_ms = int(self._since(context).timestamp() * 1000)
             told = hindsight(self._config(), self.condition, self._canonical_key(), since_ms, until_ms)
         except Exception as e:  # noqa: BLE001
             self.log.warning("What nearly matched cannot be told: %s", e)
         else:
             self.log.info("%s", told)
+
+
+def _named(error: Exception) -> str:
+    """Airflow's errors often hold no more than the name of what is not there."""
+    return f"{type(error).__name__}: {error}"
 
 
 def _told(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
@@ -294,16 +277,3 @@ def _without_fail_on(firing: Firing) -> Firing:
         events={label: events for label, events in firing.events.items() if not is_failure([label])},
         missing=[label for label in firing.missing if not is_failure([label])],
     )
-
-
-def _check_key_parts(who: str, condition: Condition, key: object) -> None:
-    given = len(key) if isinstance(key, (list, tuple)) else 1
-    if given != condition.key_parts:
-        raise ConditionError(
-            f"{who}: key has {given} value(s), and the matchers read {condition.key_parts}: give a list with"
-            " one for each path in by=, in their order."
-        )
-
-
-def _none_in(key: object) -> bool:
-    return key is None or (isinstance(key, (list, tuple)) and None in key)

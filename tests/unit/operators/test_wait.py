@@ -11,6 +11,7 @@ import pytest
 from airflow.sdk import DAG, Connection
 from airflow.sdk.exceptions import (
     AirflowFailException,
+    AirflowNotFoundException,
     AirflowSensorTimeout,
     AirflowSkipException,
     TaskDeferred,
@@ -93,8 +94,8 @@ def deferred(task: EventSensor, given: Any = None) -> dict[str, Any]:
     ids=str,
 )
 def test_a_condition_with_timers_is_waited_for_as_any_other(condition: Condition) -> None:
-    key = "d" if condition.keyed else None
-    assert deferred(sensor(condition, key=key))["condition"] == condition.to_json()
+    key = {"key": "d"} if condition.keyed else {}
+    assert deferred(sensor(condition, **key))["condition"] == condition.to_json()
 
 
 def test_a_key_may_be_what_another_task_gives_or_any_value_that_has_a_canonical_form() -> None:
@@ -124,7 +125,7 @@ def test_a_composite_key_is_a_list_with_a_value_for_each_path() -> None:
             sensor(condition, key=key)
     task = sensor(condition, key=["{{ ds }}", "eur"])
     task.key = ["2026-11-20", None]
-    with pytest.raises(ConditionError, match="rendered to None"):
+    with pytest.raises(ConditionError, match=r"rendered to \['2026-11-20', None\]"):
         task.execute(context())
 
 
@@ -160,15 +161,32 @@ def test_a_since_without_time_zone_is_refused() -> None:
         sensor(since=datetime(2026, 11, 20))  # noqa: DTZ001
 
 
-@pytest.mark.parametrize("rendered", [None, ""])
+@pytest.mark.parametrize("rendered", [None, "", "None"])
 @pytest.mark.parametrize("condition", [PAIR, MIXED])
-def test_a_key_that_is_rendered_to_nothing_fails_its_task_and_lets_no_other_key_count(
+def test_a_key_whose_template_is_rendered_to_nothing_fails_its_task_and_names_the_template(
     condition: Any, rendered: Any
 ) -> None:
     task = sensor(condition, key="{{ params.day }}")
     task.key = rendered
-    with pytest.raises(ConditionError):
+    with pytest.raises(ConditionError, match=r"the key '\{\{ params.day \}\}' was rendered to"):
         task.execute(context())
+
+
+def test_a_part_of_a_key_whose_template_is_rendered_to_nothing_fails_its_task() -> None:
+    task = sensor(event("x", by=("data.day", "subject")), key=["{{ params.day }}", "eur"])
+    task.key = ["None", "eur"]
+    with pytest.raises(ConditionError, match=r"rendered to \['None', 'eur'\]: this run has nothing there"):
+        task.execute(context())
+
+
+def test_none_is_a_key_like_others_where_it_was_written_as_text() -> None:
+    assert deferred(sensor(PAIR, key="None"))["key"] == "None"
+
+
+@pytest.mark.parametrize(("condition", "key"), [(PAIR, None), (SOLO, None), (PAIR, ["a", None])])
+def test_a_key_of_none_that_was_given_is_refused_and_not_taken_for_any_key(condition: Any, key: Any) -> None:
+    with pytest.raises(ConditionError, match=r"'wait': key is .*None is no key"):
+        sensor(condition, key=key)
 
 
 # -- deferring
@@ -200,7 +218,8 @@ def test_it_defers_to_a_trigger_with_all_it_needs_and_no_secret() -> None:
 def test_the_default_since(
     logical_date: datetime | None, run_after: datetime, key: str | None, expected: datetime
 ) -> None:
-    kwargs = deferred(sensor(PAIR, key=key), context(logical_date, run_after))
+    given = {} if key is None else {"key": key}
+    kwargs = deferred(sensor(PAIR, **given), context(logical_date, run_after))
     assert kwargs["since_ms"] == int(expected.timestamp() * 1000)
 
 
@@ -321,14 +340,66 @@ def test_an_event_reduced_to_its_reference_is_returned_as_well(acknowledged: lis
     assert result["events"] == {"x": [{"dataref": "kafka:t/0/1"}]}
 
 
-def test_a_broker_that_is_away_does_not_take_the_firing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+ANY_ERROR = pytest.mark.parametrize(
+    "error",
+    [
+        UnreachableError("the broker is away"),
+        AirflowNotFoundException("the conn_id 'kafka_default' isn't defined"),
+        AirflowFailException("of a secrets backend"),
+        RuntimeError("of the client"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+
+
+def raiser(error: Exception) -> Any:
+    def raises(*_: object) -> None:
+        raise error
+
+    return raises
+
+
+@pytest.fixture
+def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    said: list[str] = []
+    log = SimpleNamespace(
+        info=lambda *_: None,
+        error=lambda *_: None,
+        warning=lambda text, *args: said.append(text % args),
+    )
+    monkeypatch.setattr(EventSensor, "log", log)
+    return said
+
+
+@ANY_ERROR
+@pytest.mark.parametrize("where", ["connection", "acknowledgement"])
+def test_whatever_goes_wrong_with_the_acknowledgement_the_task_keeps_its_firing(
+    monkeypatch: pytest.MonkeyPatch, warnings: list[str], error: Exception, where: str
+) -> None:
     monkeypatch.setattr(stats, "incr", lambda *_, **__: pytest.fail("it is not acknowledged"))
+    if where == "connection":
+        monkeypatch.setattr(module.BaseHook, "get_connection", raiser(error))
+    else:
+        monkeypatch.setattr(module, "acknowledge", raiser(error))
+    task = sensor(soft_fail=True)
+    assert task.resume_execution("execute_complete", {"event": payload()}, context())["firing_id"] == "f"
+    [warning] = warnings
+    assert "firing f could not be acknowledged" in warning
+    assert str(error) in warning
+    assert "until retention removes it" in warning
 
-    def away(*_: object) -> None:
-        raise UnreachableError("the broker is away")
 
-    monkeypatch.setattr(module, "acknowledge", away)
-    assert sensor().execute_complete(context(), payload())["firing_id"] == "f"
+@ANY_ERROR
+def test_whatever_goes_wrong_when_the_time_is_over_the_task_has_timed_out(
+    monkeypatch: pytest.MonkeyPatch, warnings: list[str], error: Exception
+) -> None:
+    monkeypatch.setattr(module.BaseHook, "get_connection", raiser(error))
+    over = Payload(outcome="timeout", registration_keys=("i:n",)).to_json()
+    with pytest.raises(AirflowSensorTimeout):
+        sensor().resume_execution("execute_complete", {"event": over}, context())
+    assert any(
+        f"The registration stays, and may still fire unheard. {type(error).__name__}" in w for w in warnings
+    )
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,9 @@ def test_a_condition_that_expires_ends_the_task_as_on_expired_says(
 
 
 def test_a_wait_for_any_key_is_resumed_by_the_first_that_is_complete() -> None:
-    waiting = wait(key=None)
+    with DAG("report", schedule=None) as dag:
+        EventSensor(task_id="ready", condition=pair)
+    waiting = wait_of(dag, "ready", logical_date=MIDNIGHT)
     assert (waiting.key, waiting.since) == (None, datetime(2026, 11, 20, tzinfo=UTC))
     result = waiting.given(
         [
