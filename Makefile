@@ -158,9 +158,12 @@ chaos-plants: java $(VENV)/.interlock ## Runs of chaos with a fault in the engin
 	@$(PY) -m tests.chaos.planted $(if $(ONLY),--only "$(ONLY)")
 
 # Airflow's own processes, on PostgreSQL and a real broker. HA="--only idle": what 1,000 waits cost a triggerer.
-.PHONY: ha
+.PHONY: ha burst
 ha: java $(VENV)/.interlock ## Two triggerers on PostgreSQL under load and faults, judged (15 min; SEED=n HA="--only idle")
 	@$(PY) -m tests.ha $(if $(SEED),--seed $(SEED)) $(HA)
+
+burst: java $(VENV)/.interlock ## 1,000 waits met at one moment beside 1,000 stock triggers, and what they cost (15 min)
+	@$(PY) -m tests.ha --only burst $(BURST)
 
 .PHONY: bench-engine
 bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=200000 SUBSCRIPTIONS=100000 KEYS=1000000 ONLY=throughput,latency)

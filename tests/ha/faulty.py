@@ -14,14 +14,17 @@ from typing import Any
 
 from interlock.events import EmitError, Emitter, Event
 
+from .faults import Faults
 from .installation import DEPLOYMENT, Installation, Say
 from .judge import (
     Differences,
     Wait,
     actions,
+    against_aim,
     appended,
     away_from,
     judge_dispatch,
+    judge_registrations,
     judge_waits,
     milliseconds,
     spread,
@@ -98,8 +101,6 @@ class Run:
         self._folder, self._say = folder, say
         self._waits, self._orders, self._seed, self._away_s = waits, orders, seed, away_s
         self._plan = plan(waits, orders, calm_s, seed, away_s)
-        self._faults: list[tuple[float, float]] = []  # begin and end, ms since the epoch
-        self._happened: Counter[str] = Counter()
         self.differences = Differences()
 
     def execute(self) -> dict[str, Any]:
@@ -132,7 +133,11 @@ class Run:
         begins = datetime.now(UTC) + timedelta(seconds=SETTLED_S + 15)
         moments = [begins + timedelta(seconds=at) for at in self._plan.floors]
         floor = site.hold(
-            "ha_floor", "floor", "ha_floor.Floor", lambda _: [{"moment": m.isoformat()} for m in moments]
+            "ha_floor",
+            "floor",
+            "ha_floor.Floor",
+            len(moments),
+            lambda _, number: {"moment": moments[number].isoformat()},
         )
         load = Load(site.emitter, self._plan)
         wait_s = (begins - datetime.now(UTC)).total_seconds()
@@ -142,44 +147,14 @@ class Run:
         load.began = time.monotonic()
         load.start()
         self._say("the load begins")
-        self._torment(site, load)
+        faults = Faults(site, self._say, self._plan, waiting, target=bool(self._orders))
+        faults.run(load.began)
         load.join()
         if load.failed:
             raise load.failed
         self._say("the load is over")
         self._settle(site, waiting)
-        return self._judge(site, waiting, floor, moments)
-
-    # -- faults
-
-    def _torment(self, site: Installation, load: Load) -> None:
-        """The faults of the plan, until its end."""
-        left = list(self._plan.faults)
-        while time.monotonic() - load.began < self._plan.ends_s:
-            if left and left[0].at_s <= time.monotonic() - load.began:
-                fault = left.pop(0)
-                begin = time.time() * 1000
-                self._do(site, fault.kind)
-                if fault.kind in ("kill a triggerer", "restart the broker"):
-                    self._faults.append((begin, time.time() * 1000))
-                self._happened[fault.kind] += 1
-                self._say(f"{fault.kind}: done at {time.monotonic() - load.began:.0f} s of the load")
-            site.airflow.processes.check()
-            time.sleep(0.1)
-
-    def _do(self, site: Installation, kind: str) -> None:
-        if kind == "kill a triggerer":
-            site.airflow.kill_triggerer()
-        elif kind == "start a triggerer":
-            site.airflow.start_triggerer()
-        elif kind == "restart the broker":
-            site.broker.restart()
-        elif not self._orders:
-            return
-        elif kind == "pause the target":
-            site.api.pause("ha_target")
-        else:
-            site.api.unpause("ha_target")
+        return self._judge(site, waiting, floor, moments, faults)
 
     # -- the verdict
 
@@ -206,7 +181,9 @@ class Run:
             time.sleep(5)
         time.sleep(15)  # for what should not come
 
-    def _judge(self, site: Installation, waiting: str, floor: str, moments: list[datetime]) -> dict[str, Any]:
+    def _judge(
+        self, site: Installation, waiting: str, floor: str, moments: list[datetime], faults: Faults
+    ) -> dict[str, Any]:
         log = site.follower.snapshot()
         sent = appended(record for records in log.kind("event") for record in records)
         told = actions(record for records in log.kind("action") for record in records)
@@ -229,10 +206,11 @@ class Run:
             if len(dispatched) > 1:
                 wrong.unexpected.append(f"dispatch: several subscriptions, {sorted(dispatched)}")
             name = next(iter(dispatched), "ha_dispatch")
-            also = judge_dispatch(name, orders, sent, dispatched, runs)
-            for kind, lines in vars(also).items():
-                getattr(wrong, kind).extend(lines)
+            wrong.add(judge_dispatch(name, orders, sent, dispatched, runs))
+        wrong.add(judge_registrations(waits, log, ours))
         wrong.missing += site.follower.lost
+        if faults.happened["continue the triggerer"] and not faults.moved:
+            wrong.missing.append("no wait moved from the triggerer that was stopped: the fault met nothing")
         self.differences = wrong
         done_ms = {
             number: max(sent[each].at_ms for each in wait.events)
@@ -250,16 +228,16 @@ class Run:
             for action in ours.get(waits[number].subscription, {}).values()
             if action.fired
         }
-        away = {number for number, at in done_ms.items() if away_from(at, self._faults, self._away_s * 1000)}
+        away = {number for number, at in done_ms.items() if away_from(at, faults.times, self._away_s * 1000)}
         calm = [took for number, took in left_ms.items() if number in away]
         floors = self._floors(site, floor, moments)
-        details = {"faults": self._faults, "done": done_ms, "decided": decided_ms, "left": left_ms}
+        details = {"faults": faults.times, "done": done_ms, "decided": decided_ms, "left": left_ms}
         details["floors"] = list(zip([m.timestamp() * 1000 for m in moments], floors, strict=True))
         (self._folder / "latencies.json").write_text(json.dumps(details))
         floors_away = [
             took
             for moment, took in zip(moments, floors, strict=True)
-            if took is not None and away_from(moment.timestamp() * 1000, self._faults, self._away_s * 1000)
+            if took is not None and away_from(moment.timestamp() * 1000, faults.times, self._away_s * 1000)
         ]
         return {
             "seed": self._seed,
@@ -267,11 +245,12 @@ class Run:
             "silent_waits": SILENT,
             "firings_dispatched": self._orders,
             "events": sum(len(records) for records in log.kind("event")),
-            "faults": dict(self._happened),
+            "faults": dict(faults.happened),
+            "moved_from_the_stopped": faults.moved,
             **wrong.counts(),
             "left_deferred_ms": spread(calm),
             "floor_ms": spread(floors_away),
-            "ratio_p50": _ratio(calm, floors_away),
+            **against_aim("ratio_p50", _ratio(calm, floors_away)),
             "decided_ms": spread([took for number, took in decided_ms.items() if number in away]),
             "left_deferred_near_faults_ms": spread(
                 [took for number, took in left_ms.items() if number not in away]

@@ -1,8 +1,9 @@
-"""Puts mapped task instances into the state `deferred` without a worker: run in Airflow's environment.
+"""Defers mapped tasks without a worker, and reads what they go on with: run in Airflow's environment.
 
-Reads one JSON object from stdin: dag_id, run_id, task_id, classpath, and `kwargs`, a list by map index. Their
-pool has no slots, so that they stand `scheduled`. It is Airflow's own way to defer a task from the scheduler,
-row by row; a worker would need a second for each.
+`held.py defer|resumed` reads one JSON object from stdin: dag_id, run_id, task_id, and to defer classpath and
+`kwargs`, a list by map index. It prints one line of JSON. The tasks' pool has no slots, so that they stand
+`scheduled` before and after. It is Airflow's own way to defer a task from the scheduler, row by row; a worker
+would need a second for each.
 """
 
 from __future__ import annotations
@@ -10,7 +11,23 @@ from __future__ import annotations
 import json
 import sys
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlalchemy import Select
+
+
+def instances(form: dict[str, Any]) -> Select[Any]:
+    """Those that stand `scheduled`."""
+    from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy import select
+
+    return select(TaskInstance).where(
+        TaskInstance.dag_id == form["dag_id"],
+        TaskInstance.run_id == form["run_id"],
+        TaskInstance.task_id == form["task_id"],
+        TaskInstance.state == "scheduled",
+    )
 
 
 def defer(form: dict[str, Any]) -> int:
@@ -18,15 +35,8 @@ def defer(form: dict[str, Any]) -> int:
     from airflow.models.taskinstance import TaskInstance
     from airflow.triggers.base import StartTriggerArgs
     from airflow.utils.session import create_session
-    from sqlalchemy import select
 
-    wanted = select(TaskInstance).where(
-        TaskInstance.dag_id == form["dag_id"],
-        TaskInstance.run_id == form["run_id"],
-        TaskInstance.task_id == form["task_id"],
-        TaskInstance.map_index.in_(range(len(form["kwargs"]))),
-        TaskInstance.state == "scheduled",
-    )
+    wanted = instances(form).where(TaskInstance.map_index.in_(range(len(form["kwargs"]))))
     done = 0
     with create_session() as session:
         for instance in session.scalars(wanted).all():
@@ -44,5 +54,20 @@ def defer(form: dict[str, Any]) -> int:
     return done
 
 
+def resumed(form: dict[str, Any]) -> list[dict[str, Any]]:
+    """map_index, next_method, and the event that a trigger gave (null for a trigger that failed)."""
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        return [
+            {
+                "map_index": instance.map_index,
+                "next_method": instance.next_method,
+                "event": (instance.next_kwargs or {}).get("event"),
+            }
+            for instance in session.scalars(instances(form)).all()
+        ]
+
+
 if __name__ == "__main__":
-    print(json.dumps({"deferred": defer(json.load(sys.stdin))}))
+    print(json.dumps({"defer": defer, "resumed": resumed}[sys.argv[1]](json.load(sys.stdin))))

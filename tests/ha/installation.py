@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
 from interlock.events import Emitter
 from interlock.plugin.broker import LocalBroker
 
@@ -24,6 +26,7 @@ from .rest import PAGE, Client
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUS, DEPLOYMENT = "ha", "ha"
+STOP_S = 120.0  # for a triggerer that was told to end
 Say = Callable[[str], None]
 
 
@@ -32,6 +35,7 @@ class PostgresAirflow(LocalAirflow):
 
     def __init__(self, *arguments: Any, url: str, **options: Any) -> None:
         self._url = url
+        self._hanging: list[psutil.Process] = []
         super().__init__(*arguments, **options)
 
     def _database(self, patience_s: int) -> str:
@@ -43,9 +47,28 @@ class PostgresAirflow(LocalAirflow):
 
     def stop_triggerer(self) -> None:
         """SIGTERM to the youngest triggerer, as when a pool shrinks; returns when it has ended."""
-        process = self.processes._running.pop(self._triggerers.pop())
+        name = self._triggerers.pop()
+        process = self.processes._running.pop(name)
         process.terminate()
-        process.wait(120)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            raise ServiceError(f"{name} has not ended {STOP_S:.0f} s after SIGTERM") from None
+
+    def hang_triggerer(self) -> None:
+        """SIGSTOP to the youngest triggerer and its descendants, as when a machine hangs."""
+        leader = psutil.Process(self.triggerer_pids()[-1])
+        leader.suspend()  # first: then it starts no other one
+        self._hanging = [leader, *leader.children(recursive=True)]
+        for process in self._hanging[1:]:
+            process.suspend()
+
+    def continue_triggerer(self) -> None:
+        """SIGCONT to what hangs."""
+        for process in self._hanging:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
+        self._hanging = []
 
 
 class Installation:
@@ -124,15 +147,19 @@ class Installation:
         return value
 
     def hold(
-        self, dag_id: str, task_id: str, classpath: str, kwargs: Callable[[str], Sequence[Mapping[str, Any]]]
+        self,
+        dag_id: str,
+        task_id: str,
+        classpath: str,
+        count: int,
+        kwargs: Callable[[str, int], Mapping[str, Any]],
     ) -> str:
-        """Starts a run and defers its mapped task without workers; gives the run's id.
+        """Starts a run and defers the first instances of its mapped task without workers; gives the run's id.
 
-        kwargs: of the triggers, by map index, for a run id.
+        kwargs: of the trigger, for a run id and a map index; asked when the triggers are about to be made.
         """
         self.api.unpause(dag_id)
         run_id = self.api.trigger(dag_id)
-        wanted = list(kwargs(run_id))
 
         def expanded() -> bool:
             ready = {
@@ -140,18 +167,24 @@ class Installation:
                 for task in self.tasks(dag_id, run_id, task_id)
                 if task["state"] == "scheduled"
             }
-            return ready >= set(range(len(wanted)))
+            return ready >= set(range(count))
 
         self.until(f"{dag_id} is expanded", expanded, 120)
-        form = {
-            "dag_id": dag_id,
-            "run_id": run_id,
-            "task_id": task_id,
-            "classpath": classpath,
-            "kwargs": wanted,
-        }
+        wanted = [kwargs(run_id, number) for number in range(count)]
+        held = {"dag_id": dag_id, "run_id": run_id, "task_id": task_id}
+        done = self._held("defer", {**held, "classpath": classpath, "kwargs": wanted})
+        if done != count:
+            raise ServiceError(f"of {count} tasks of {dag_id} {done} were deferred")
+        return run_id
+
+    def resumed(self, dag_id: str, run_id: str, task_id: str) -> dict[int, dict[str, Any]]:
+        """What the tasks that left `deferred` are to go on with, by map index: next_method, and event."""
+        found = self._held("resumed", {"dag_id": dag_id, "run_id": run_id, "task_id": task_id})
+        return {each.pop("map_index"): each for each in found}
+
+    def _held(self, order: str, form: Mapping[str, Any]) -> Any:
         done = subprocess.run(
-            [sys.executable, "-P", str(HERE / "held.py")],
+            [sys.executable, "-P", str(HERE / "held.py"), order],
             input=json.dumps(form),
             env=self.airflow.processes.environment,
             cwd=self.airflow.home,
@@ -159,11 +192,14 @@ class Installation:
             text=True,
             timeout=120,
         )
-        if done.returncode or json.loads(done.stdout.splitlines()[-1])["deferred"] != len(wanted):
-            raise ServiceError(f"{dag_id} was not deferred:\n{done.stdout[-500:]}{done.stderr[-2000:]}")
-        return run_id
+        if done.returncode:
+            raise ServiceError(f"held.py {order}:\n{done.stdout[-500:]}{done.stderr[-2000:]}")
+        return json.loads(done.stdout.splitlines()[-1])
 
-    def claimed(self, dag_id: str, run_id: str, task_id: str) -> int:
-        """How many of the deferred instances a triggerer has taken."""
-        tasks = self.tasks(dag_id, run_id, task_id)
-        return sum(bool(task["trigger"] and task["trigger"]["triggerer_id"]) for task in tasks)
+    def places(self, dag_id: str, run_id: str, task_id: str) -> dict[int, int]:
+        """The id of the triggerer's job that has each deferred instance; not those that none has taken."""
+        return {
+            task["map_index"]: task["trigger"]["triggerer_id"]
+            for task in self.tasks(dag_id, run_id, task_id)
+            if task["trigger"] and task["trigger"]["triggerer_id"]
+        }

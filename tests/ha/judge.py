@@ -1,9 +1,10 @@
 """What must be there after a run, compared with what the REST API and the topics tell. Imports no engine.
 
 Waits: each wait whose two halves were appended has one firing, of these two events, decided after the later
-one was appended; its task took it once, in its first try, and ended in success with it as its output.
-A wait that has one half only is still deferred. Dispatch: each event, whatever often it was sent, has one
-firing and one run of the target, which ended in success.
+one was appended; its task took it once, in its first try, and ended in success with it as its output (or
+stands `scheduled` with it, where no worker may run it). A wait that has one half only is still deferred.
+Nobody removes a registration before its firing: that would drop what is half met. Dispatch: each event,
+whatever often it was sent, has one firing and one run of the target, which ended in success.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Any
 
 from interlock.events.event import Event
 
-from tests.chaos.log import Rec, read_action, read_event
+from tests.chaos.log import Log, Rec, read_action, read_event, read_match, read_registrations
 
 CLOCK_MS = 5  # the broker stamps an append a little after or before others look at the clock
+AIM, FAR = 1.2, 3.0  # of a ratio to Airflow's floor; from FAR on it is no matter of a busy machine
 
 
 @dataclass
@@ -32,6 +34,10 @@ class Differences:
 
     def counts(self) -> dict[str, int]:
         return {name: len(getattr(self, name)) for name in ("missing", "duplicated", "unexpected")}
+
+    def add(self, other: Differences) -> None:
+        for name, lines in vars(other).items():
+            getattr(self, name).extend(lines)
 
     def lines(self) -> list[str]:
         return [f"{name}: {line}" for name, lines in vars(self).items() for line in lines]
@@ -98,8 +104,13 @@ def judge_waits(
     told: Mapping[str, Mapping[str, Action]],
     tasks: Iterable[Mapping[str, Any]],
     outputs: Mapping[int, Any],
+    done: str = "success",
 ) -> Differences:
-    """tasks: instances as the REST API shows them. outputs: what succeeded tasks returned, by map index."""
+    """tasks: instances as the REST API shows them. outputs: what succeeded tasks returned, by map index.
+
+    done: the state of a task that has its firing; "scheduled" for those that no worker may run: then outputs
+    are what they were resumed with.
+    """
     wrong = Differences()
     seen: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for task in tasks:
@@ -109,7 +120,7 @@ def judge_waits(
     known = {wait.subscription for wait in waits.values()}
     wrong.unexpected += [f"{name}: a firing of no wait" for name in sorted(told.keys() - known)]
     for number, wait in waits.items():
-        _judge_wait(wrong, number, wait, sent, told.get(wait.subscription, {}), seen[number], outputs)
+        _judge_wait(wrong, number, wait, sent, told.get(wait.subscription, {}), seen[number], outputs, done)
     return wrong
 
 
@@ -121,6 +132,7 @@ def _judge_wait(
     firings: Mapping[str, Action],
     tasks: Sequence[Mapping[str, Any]],
     outputs: Mapping[int, Any],
+    done: str,
 ) -> None:
     who = f"wait {number}"
     if len(tasks) != 1:
@@ -151,15 +163,45 @@ def _judge_wait(
         last = max(sent[each].at_ms for each in wait.events)
         if any(record.timestamp_ms < last - CLOCK_MS for record in action.fired):
             wrong.unexpected.append(f"{who}: {firing_id} was fired before its last event")
-    if state != "success":
-        name = (
-            wrong.missing
-            if state in (None, "deferred", "scheduled", "queued", "running")
-            else wrong.unexpected
-        )
+    if state != done:
+        unfinished = state in (None, "deferred", "scheduled", "queued", "running")
+        name = wrong.missing if unfinished else wrong.unexpected
         name.append(f"{who}: fired, and the task is {state}")
     elif (outputs.get(number) or {}).get("firing_id") not in firings:
-        wrong.unexpected.append(f"{who}: returned {outputs.get(number)!r}")
+        wrong.unexpected.append(f"{who}: has {outputs.get(number)!r}, which is no firing of its own")
+
+
+def judge_registrations(
+    waits: Mapping[int, Wait], log: Log, told: Mapping[str, Mapping[str, Action]]
+) -> Differences:
+    """Whether each wait stayed registered until its firing was decided, and for good without one."""
+    wrong = Differences()
+    removed_ms = {record.offset: record.timestamp_ms for rs in log.kind("subscription") for record in rs}
+    ended: dict[str, list[int]] = defaultdict(list)
+    known = set()
+    for life in read_registrations(log).lives.values():
+        known.add(life.subscription)
+        if life.ended is not None:
+            ended[life.subscription].append(removed_ms[life.ended])
+    for number, wait in waits.items():
+        if wait.subscription not in known:
+            wrong.missing.append(f"wait {number}: was never registered")
+        firings = told.get(wait.subscription, {}).values()
+        fired_ms = min((r.timestamp_ms for a in firings for r in a.fired), default=math.inf)
+        early = sum(at < fired_ms - CLOCK_MS for at in ended[wait.subscription])
+        if early:
+            wrong.unexpected.append(
+                f"wait {number}: its registration was removed {early} times while it waited"
+            )
+    return wrong
+
+
+def half_met(waits: Mapping[int, Wait], log: Log) -> int:
+    """How many of the waits have met one event at least, as the trigger topic tells."""
+    wanted = {wait.subscription for wait in waits.values()}
+    ours = {x.incarnation for x in read_registrations(log).lives.values() if x.subscription in wanted}
+    met = {t.incarnation for rs in log.kind("trigger") for r in rs for t in read_match(r).targets}
+    return len(ours & met)
 
 
 def judge_dispatch(
@@ -231,6 +273,15 @@ def spread(values: Sequence[float]) -> dict[str, float | int | None]:
         return round(ordered[max(0, math.ceil(share * len(ordered)) - 1)]) if ordered else None
 
     return {"count": len(ordered), "p50": rank(0.5), "p99": rank(0.99), "max": rank(1.0)}
+
+
+def against_aim(name: str, ratio: float | None) -> dict[str, Any]:
+    """The ratio, its aim, and how they compare: met, missed, far off, or not measured."""
+    if ratio is None:
+        verdict = "not measured"
+    else:
+        verdict = "met" if ratio <= AIM else "missed" if ratio < FAR else "far off"
+    return {name: ratio, f"{name}_aim": AIM, f"{name}_verdict": verdict}
 
 
 def away_from(at_ms: float, faults: Iterable[tuple[float, float]], away_ms: float) -> bool:

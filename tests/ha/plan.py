@@ -8,13 +8,10 @@ from dataclasses import dataclass
 AWAY_S = 60.0  # from a fault, for what is measured
 # In shares of that: how far faults are apart, and when a triggerer is started for one that was killed.
 APART, RESTART_AFTER = 0.75, 0.33
-KINDS = (
-    "kill a triggerer",
-    "start a triggerer",
-    "restart the broker",
-    "pause the target",
-    "unpause the target",
-)
+# Seconds: longer than Airflow's triggerer_health_check_threshold of 30 s and the looks of the others.
+HANG_S, AFTER_HANG_S = 45.0, 20.0
+DISTURBING = ("kill a triggerer", "restart the broker", "stop a triggerer", "continue the triggerer")
+KINDS = (*DISTURBING, "start a triggerer", "pause the target", "unpause the target")
 GOLDEN = 0.6180339887498949
 # Shares of the waits: before the faults, among them, after them.
 SHARES = (0.4, 0.2, 0.4)
@@ -39,7 +36,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to the installation; `kind` is a member of KINDS."""
+    """What is done to the installation; `kind` is a member of KINDS. To stop is SIGSTOP, to kill SIGKILL."""
 
     at_s: float
     kind: str
@@ -58,11 +55,13 @@ class Plan:
 def plan(waits: int, orders: int, calm_s: float, seed: int, away_s: float = AWAY_S) -> Plan:
     """calm_s: how long each of the two measured windows is, `away_s` before and after the faults."""
     r = random.Random(seed)
-    first = calm_s + away_s
-    kill, broker, again = (first + n * APART * away_s for n in range(3))
+    hang = calm_s + away_s
+    kill, broker, again = (hang + HANG_S + AFTER_HANG_S + n * APART * away_s for n in range(3))
     after = again + away_s + 2
     ends = after + calm_s
     faults = [
+        Fault(hang, "stop a triggerer"),
+        Fault(hang + HANG_S, "continue the triggerer"),
         Fault(kill - away_s / 6, "pause the target"),
         Fault(kill, "kill a triggerer"),
         Fault(kill + RESTART_AFTER * away_s, "start a triggerer"),
@@ -73,7 +72,7 @@ def plan(waits: int, orders: int, calm_s: float, seed: int, away_s: float = AWAY
     ]
     calm, among = round(waits * SHARES[0]), round(waits * SHARES[1])
     times = _spread(r, calm, 0, calm_s)
-    times += [r.uniform(kill - away_s / 12, again + away_s / 2) for _ in range(among)]
+    times += [r.uniform(hang, again + away_s / 2) for _ in range(among)]
     times += _spread(r, waits - calm - among, after, calm_s)
     numbers = r.sample(range(waits), waits)
     events: list[Second | Order] = [Second(at, wait) for at, wait in zip(times, numbers, strict=True)]
@@ -83,7 +82,7 @@ def plan(waits: int, orders: int, calm_s: float, seed: int, away_s: float = AWAY
     measured = _spread(r, calm, 0, calm_s) + _spread(r, waits - calm - among, after, calm_s)
     return Plan(
         events=tuple(sorted([*events, *ordered, *repeated], key=lambda each: each.at_s)),
-        faults=tuple(faults),
+        faults=tuple(sorted(faults, key=lambda each: each.at_s)),
         floors=tuple(sorted(measured)),
         ends_s=max(ends, *(each.at_s for each in repeated), 0.0) if repeated else ends,
     )

@@ -1,4 +1,4 @@
-"""What `make ha` asks of the REST API beyond the demo's client: mapped tasks, many runs, pauses, pools."""
+"""What these runs ask of the REST API beyond the demo's client: mapped tasks, many runs, pools."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ class Client(AirflowRest):
     def of(cls, airflow: LocalAirflow) -> Client:
         return cls(airflow.login.url, airflow.login.user, airflow.login.password)
 
-    def pause(self, dag_id: str) -> None:
-        self._send("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": True})
-
     def mapped(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
         """All instances of a mapped task, by map index."""
         path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/listMapped"
         return self._all(path, "task_instances", order_by="map_index")
+
+    def count(self, dag_id: str, run_id: str, task_id: str, state: str) -> int:
+        """How many instances of a mapped task are in this state; costs Airflow little."""
+        path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/listMapped"
+        return int(self._get(path, state=state, limit="1")["total_entries"])
 
     def all_runs(self, dag_id: str) -> list[dict[str, Any]]:
         return self._all(f"/api/v2/dags/{quote(dag_id)}/dagRuns", "dag_runs", order_by="id")

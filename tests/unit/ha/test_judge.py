@@ -8,17 +8,24 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pytest
+from interlock.conditions import event as matcher
 
-from tests.chaos.log import Rec
+from tests.chaos.log import Log, Rec
 from tests.chaos.processes import ROOT
 from tests.ha.judge import (
+    AIM,
+    FAR,
     Differences,
     Wait,
     actions,
+    against_aim,
     appended,
     away_from,
+    half_met,
     judge_dispatch,
+    judge_registrations,
     judge_waits,
     spread,
 )
@@ -218,3 +225,99 @@ def test_a_dispatched_firing_of_other_events_is_unexpected() -> None:
 def test_an_order_that_was_never_appended_is_missing() -> None:
     wrong = judge_dispatch(NAME, frozenset({"order"}), {}, {}, [])
     assert wrong.counts()["missing"] == 1
+
+
+def held_back(record: Record) -> dict[str, int]:
+    return judge_waits(
+        {0: WAIT},
+        appended(record.events),
+        actions(record.actions),
+        record.tasks,
+        record.outputs,
+        done="scheduled",
+    ).counts()
+
+
+def test_a_task_that_no_worker_may_run_stands_scheduled_with_its_firing(record: Record) -> None:
+    record.actions.pop()
+    record.tasks[0]["state"] = "scheduled"
+    assert held_back(record) == {"missing": 0, "duplicated": 0, "unexpected": 0}
+    record.outputs[0] = {"next_method": "__fail__", "event": None}
+    assert held_back(record)["unexpected"] == 1
+    record.tasks[0]["state"] = "deferred"
+    assert held_back(record)["missing"] == 1
+    record.tasks[0]["state"] = "failed"
+    assert held_back(record)["unexpected"] == 1
+
+
+def registry(*entries: tuple[str, int, str | None]) -> Log:
+    """A registry of (incarnation, time, subscription), None for a removal; each in a record of its own."""
+    log = Log("ha")
+    for offset, (incarnation, at_ms, subscription) in enumerate(entries):
+        form = {
+            "v": 2,
+            "subscription": subscription,
+            "kind": "one-shot",
+            "incarnation": incarnation,
+            "condition": matcher("ha.first").to_json(),
+            "key": "k",
+            "since_ms": 0,
+        }
+        value = json.dumps(form).encode() if subscription else None
+        log.add(Rec("ha-subscription", 0, offset, at_ms, f"{incarnation}:n".encode(), value))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("entries", "wrong"),
+    [
+        ([("i", 500, NAME), ("i", 3000, None)], {}),  # acknowledged after its firing of 2010
+        ([("i", 500, NAME)], {}),
+        ([], {"missing": 1}),
+        ([("i", 500, NAME), ("i", 1500, None), ("i", 1600, NAME)], {"unexpected": 1}),
+        ([("i", 500, NAME), ("j", 1500, NAME)], {"unexpected": 1}),
+        ([("i", 500, "other"), ("i", 1500, None), ("j", 500, NAME)], {}),
+    ],
+)
+def test_a_registration_stays_until_its_firing(
+    record: Record, entries: list[tuple[str, int, str | None]], wrong: dict[str, int]
+) -> None:
+    none = {"missing": 0, "duplicated": 0, "unexpected": 0}
+    judged = judge_registrations({0: WAIT}, registry(*entries), actions(record.actions))
+    assert judged.counts() == none | wrong
+
+
+def test_a_registration_of_a_wait_that_never_fired_stays_for_good() -> None:
+    log = registry(("i", 500, NAME), ("i", 99_000, None))
+    assert judge_registrations({0: WAIT}, log, {}).counts()["unexpected"] == 1
+
+
+def test_waits_are_half_met_when_the_trigger_topic_names_them() -> None:
+    log = registry(("i", 500, NAME), ("j", 500, "other"))
+    assert half_met({0: WAIT}, log) == 0
+    for incarnation in ("j", "i", "i"):
+        attributes = {"specversion": "1.0", "id": "first", "source": "/ha", "type": "ha.first"}
+        match = [2, "ha-event", 0, 0, 1000, [attributes, b"{}"], [[0, incarnation, [0], "k"]], "topic id"]
+        log.add(Rec("ha-trigger", 0, 0, 1010, None, msgspec.msgpack.encode(match)))
+    assert half_met({0: WAIT}, log) == 1
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"),
+    [
+        (None, "not measured"),
+        (0.9, "met"),
+        (AIM, "met"),
+        (1.201, "missed"),
+        (FAR, "far off"),
+    ],
+)
+def test_a_ratio_is_told_with_its_aim_and_how_they_compare(ratio: float | None, verdict: str) -> None:
+    told = against_aim("ratio_p50", ratio)
+    assert told == {"ratio_p50": ratio, "ratio_p50_aim": 1.2, "ratio_p50_verdict": verdict}
+
+
+def test_differences_are_added_each_to_its_kind() -> None:
+    wrong = Differences(missing=["a"])
+    wrong.add(Differences(missing=["b"], unexpected=["c"]))
+    assert wrong.lines() == ["missing: a", "missing: b", "unexpected: c"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.ha.plan import AWAY_S, KINDS, Order, Second, plan
+import pytest
+
+from tests.ha.plan import AWAY_S, DISTURBING, HANG_S, KINDS, Order, Second, plan
 
 PLAN = plan(200, 300, 100.0, seed=7)
 
@@ -17,15 +19,32 @@ def test_each_wait_is_met_once_and_one_order_in_ten_comes_again() -> None:
     assert sum(each.again for each in orders) == 30
 
 
-def test_the_faults_are_two_kills_a_restart_of_the_broker_and_a_pause() -> None:
+def test_the_faults_are_a_stop_two_kills_a_restart_of_the_broker_and_a_pause() -> None:
     kinds = [fault.kind for fault in PLAN.faults]
     assert set(kinds) == set(KINDS)
     assert kinds.count("kill a triggerer") == kinds.count("start a triggerer") == 2
     assert [fault.at_s for fault in PLAN.faults] == sorted(fault.at_s for fault in PLAN.faults)
 
 
+@pytest.mark.parametrize("away_s", [12.0, AWAY_S])
+def test_a_triggerer_stands_longer_than_airflows_threshold_and_nothing_is_killed_meanwhile(
+    away_s: float,
+) -> None:
+    faults = plan(200, 300, 100.0, 7, away_s).faults
+    assert [fault.kind for fault in faults if fault.kind in DISTURBING][:2] == [
+        "stop a triggerer",
+        "continue the triggerer",
+    ]
+    assert faults[1].at_s - faults[0].at_s == HANG_S > 30
+
+
+def test_some_waits_are_met_while_a_triggerer_stands() -> None:
+    begin, end = (fault.at_s for fault in PLAN.faults[:2])
+    assert sum(begin < each.at_s < end for each in PLAN.events if isinstance(each, Second)) >= 5
+
+
 def test_the_floor_is_measured_as_often_as_the_waits_away_from_faults() -> None:
-    faults = [fault.at_s for fault in PLAN.faults if fault.kind in KINDS[:1] + KINDS[2:3]]
+    faults = [fault.at_s for fault in PLAN.faults if fault.kind in DISTURBING]
 
     def away(at_s: float) -> bool:
         return all(abs(at_s - fault) >= AWAY_S for fault in faults)

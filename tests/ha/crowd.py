@@ -1,0 +1,143 @@
+"""As many deferred tasks on one triggerer as it may have: stock triggers or waits, and what they cost it.
+
+Their pool has no slots: what leaves `deferred` stands `scheduled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from interlock.conditions import event
+
+from .faulty import half
+from .installation import BUS, DEPLOYMENT, Installation, Say
+from .judge import Wait
+from .measure import Figures, measure
+
+MEASURED_S, REST_S = 20.0, 15.0
+CLAIM_S = 180.0
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The instances of one mapped task in one run."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+
+
+class Crowd:
+    """`size` tasks in an installation with one triggerer, whose DAGs are made for as many."""
+
+    def __init__(self, site: Installation, say: Say, size: int) -> None:
+        self._site, self._say, self._size = site, say, size
+        self.figures: dict[str, Figures] = {}
+
+    def measure_all(self, moment: Callable[[], datetime], stock_is_there: Callable[[Tasks], None]) -> Tasks:
+        """Measures the triggerer with nothing, stock triggers, one wait and all waits; gives the waits.
+
+        moment: when the stock triggers yield; asked when they are about to be made. stock_is_there: called
+        when they were measured; they are gone after that. The one wait and all waits have a triggerer each
+        that was started for them.
+        """
+        self._measure("nothing")
+        stock = self._stock(moment)
+        self._measure("stock triggers")
+        stock_is_there(stock)
+        self._site.api.end_run(stock.dag_id, stock.run_id)
+        self._fresh_triggerer()
+        one = self._waits(1)
+        self._measure("one wait")
+        self._site.api.end_run(one.dag_id, one.run_id)
+        self._fresh_triggerer()
+        waits = self._waits(self._size)
+        self._measure("waits")
+        return waits
+
+    def form(self) -> dict[str, Any]:
+        """What was measured, for the object to print.
+
+        kib_per_trigger: of waits beside the first one, and of stock triggers beside none.
+        """
+        uss = {name: each.uss_kib for name, each in self.figures.items()}
+        more, stock = uss["waits"] - uss["one wait"], uss["stock triggers"] - uss["nothing"]
+        return {
+            "figures": {name: each.form() for name, each in self.figures.items()},
+            "kib_per_trigger": {
+                "wait": round(more / max(1, self._size - 1), 1),
+                "stock": round(stock / self._size, 1),
+            },
+        }
+
+    def expected(self, waits: Tasks) -> dict[int, Wait]:
+        """By map index, for the judge."""
+        return {
+            number: Wait(
+                _subscription(waits.run_id, number),
+                frozenset({half("first", number).id, half("second", number).id}),
+            )
+            for number in range(self._size)
+        }
+
+    def _stock(self, moment: Callable[[], datetime]) -> Tasks:
+        at: list[str] = []  # one for all
+
+        def kwargs(_: str, number: int) -> dict[str, Any]:
+            if not at:
+                at.append(moment().isoformat())
+            return {"moment": at[0]}
+
+        run_id = self._site.hold("ha_floor", "floor", "ha_floor.Floor", self._size, kwargs)
+        return self._taken(Tasks("ha_floor", run_id, "floor"), self._size)
+
+    def _waits(self, count: int) -> Tasks:
+        run_id = self._site.hold(
+            "ha_held", "wait", "interlock.triggers.event.EventTrigger", count, _trigger_kwargs
+        )
+        return self._taken(Tasks("ha_held", run_id, "wait"), count)
+
+    def _taken(self, tasks: Tasks, count: int) -> Tasks:
+        self._site.until(
+            f"{count} triggers of {tasks.dag_id} are taken by a triggerer",
+            lambda: len(self._site.places(tasks.dag_id, tasks.run_id, tasks.task_id)) >= count,
+            CLAIM_S,
+            every_s=3,
+        )
+        return tasks
+
+    def _measure(self, what: str) -> None:
+        [pid] = self._site.airflow.triggerer_pids()
+        for _ in range(2):
+            self._say(f"{what}, settling: {measure(pid, REST_S)}")
+        self.figures[what] = measure(pid, MEASURED_S)
+        self._say(f"{what}: {self.figures[what]}")
+
+    def _fresh_triggerer(self) -> None:
+        self._site.airflow.stop_triggerer()
+        self._site.airflow.start_triggerer()
+
+
+def _trigger_kwargs(run_id: str, number: int) -> dict[str, Any]:
+    """What EventSensor gives to its trigger."""
+    first = event("ha.first", by="data.key", label="first")
+    second = event("ha.second", by="data.key", label="second")
+    now = datetime.now(UTC)
+    return {
+        "subscription": _subscription(run_id, number),
+        "condition": (first & second).to_json(),
+        "key": f"k{number:04}",
+        "since_ms": int((now - timedelta(hours=24)).timestamp() * 1000),
+        "kafka_conn_id": "kafka_default",
+        "bus": BUS,
+        "deployment": DEPLOYMENT,
+        "timeout_at": (now + timedelta(hours=2)).isoformat(),
+        "resume_not_before": now.isoformat(),
+    }
+
+
+def _subscription(run_id: str, number: int) -> str:
+    return f"{DEPLOYMENT}/ha_held/{run_id}/wait/{number}"
