@@ -127,6 +127,11 @@ class Dispatching:
 
     # -- in the waits' thread
 
+    def held(self) -> list[str]:
+        """The incarnations whose firings are handed on here: leases name them, for whoever asks where."""
+        with self._lock:
+            return [stream.incarnation for stream in self._all() if stream.state == "served"]
+
     def begin(self) -> None:
         """The topics are read from their starts."""
         with self._lock:

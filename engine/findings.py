@@ -22,7 +22,8 @@ class Finding(NamedTuple):
 class Host:
     """What only Airflow can tell. airflow: its version. team: that the connection belongs to.
 
-    unknown_runs: of these runs, those that its database does not have; None: it cannot be asked.
+    unknown_runs, unknown_dags: of these, those that its database does not have; None: it cannot be asked.
+    triggerer_hosts: where its triggerers ran in the last minutes; None: it is not known.
     """
 
     airflow: str
@@ -31,3 +32,5 @@ class Host:
     team: str | None = None
     queues: bool = False
     unknown_runs: Callable[[Collection[Run]], Collection[Run]] | None = None
+    unknown_dags: Callable[[Collection[str]], Collection[str]] | None = None
+    triggerer_hosts: Collection[str] | None = None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from .findings import Finding, Host, Run
 from .registering import LEASE_S
 from .subscriptions import Holder, Subscriptions
 
 MOST_TOLD: Final = 3
-MAX_RUNS: Final = 1000
+MAX_ASKED: Final = 1000
 # A process names what it waits for every LEASE_S; a little later it may just have stopped.
 _LEASE_IS_FRESH_MS: Final = int(1.2 * LEASE_S * 1000)
 
@@ -37,32 +37,73 @@ def deployments(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
         yield Finding("deployment", "ok", f"This Airflow's name is {own!r}{beside}.")
 
 
+class _Held(NamedTuple):
+    """A subscription of this Airflow's name, and a process that said lately that it waits for it."""
+
+    subscription: str
+    holder: Holder
+
+    def __str__(self) -> str:
+        where = f" on host {self.holder.host!r}" if self.holder.host else ""
+        return f"Process {self.holder.process!r}{where} waits for {self.subscription!r}"
+
+
 def _shared(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
+    """What is held under this Airflow's name, and not by this Airflow."""
     own = subscriptions.config.deployment
-    held: dict[Run, tuple[str, Holder]] = {}
-    for registered in subscriptions.all():
-        name = registered.registration.subscription
-        parts = name.split("/")
-        if not registered.one_shot or len(parts) < 4 or len(held) >= MAX_RUNS:
-            continue
-        for holder in subscriptions.held_by(registered):
-            if holder.deployment == own and holder.said_ms > subscriptions.now_ms - _LEASE_IS_FRESH_MS:
-                held[parts[1], parts[2]] = (name, holder)
-    if not held:
-        return
-    if host.unknown_runs is None:
+    runs: dict[Run, _Held] = {}
+    dags: dict[str, _Held] = {}  # of dispatchers
+    hosts: dict[str, _Held] = {}
+    for one_shot, held in _held(subscriptions):
+        _, *names = held.subscription.split("/")
+        if one_shot and len(names) >= 3 and len(runs) < MAX_ASKED:
+            runs[names[0], names[1]] = held
+        elif not one_shot and names[:1] == ["dispatch"] and len(names) == 2 and len(dags) < MAX_ASKED:
+            dags[names[1]] = held
+        if held.holder.host and len(hosts) < MAX_ASKED:
+            hosts[held.holder.host] = held
+    if (runs and host.unknown_runs is None) or (dags and host.unknown_dags is None):
         yield Finding("deployment", "note", "Airflow's database cannot be asked whose waits these are.")
         return
-    unknown = sorted(host.unknown_runs(held))
-    for run in unknown[:MOST_TOLD]:
-        name, holder = held[run]
-        where = f" on host {holder.host!r}" if holder.host else ""
+    unknown = [runs[run] for run in sorted(host.unknown_runs(runs))] if runs and host.unknown_runs else []
+    if dags and host.unknown_dags:
+        unknown += [dags[dag_id] for dag_id in sorted(host.unknown_dags(dags))]
+    mend = "Give each a name of its own, [interlock] deployment."
+    for held in unknown[:MOST_TOLD]:
+        what = "a run" if held.subscription.count("/") > 2 else "a DAG"
         yield Finding(
             "deployment",
             "wrong",
-            f"Process {holder.process!r}{where} waits for {name!r}, a run that this Airflow does not have: "
-            f"another one uses the name {own!r}, and takes its waits for the same. Give each a name of its "
-            "own, [interlock] deployment.",
+            f"{held}, {what} that this Airflow does not have: another one uses the name {own!r}, and each "
+            f"takes what is the other's for its own. {mend}",
         )
     if len(unknown) > MOST_TOLD:
-        yield Finding("deployment", "wrong", f"{len(unknown) - MOST_TOLD} more runs are of another Airflow.")
+        more = f"{len(unknown) - MOST_TOLD} more runs and DAGs are of another Airflow."
+        yield Finding("deployment", "wrong", more)
+    if unknown or host.triggerer_hosts is None:
+        return
+    known = set(map(_short, host.triggerer_hosts))
+    elsewhere = [held for name, held in sorted(hosts.items()) if _short(name) not in known]
+    for held in elsewhere[:MOST_TOLD]:
+        yield Finding(
+            "deployment",
+            "note",
+            f"{held}, and no triggerer of this Airflow ran there lately. Unless somebody runs dag.test() "
+            f"there, another Airflow uses the name {own!r}, and each gets a part of the firings. {mend}",
+        )
+    if len(elsewhere) > MOST_TOLD:
+        yield Finding("deployment", "note", f"So it is on {len(elsewhere) - MOST_TOLD} more hosts.")
+
+
+def _held(subscriptions: Subscriptions) -> Iterator[tuple[bool, _Held]]:
+    """Whether it is one-shot, and who holds it."""
+    own, since_ms = subscriptions.config.deployment, subscriptions.now_ms - _LEASE_IS_FRESH_MS
+    for registered in subscriptions.all():
+        for holder in subscriptions.held_by(registered):
+            if holder.deployment == own and holder.said_ms > since_ms:
+                yield registered.one_shot, _Held(registered.registration.subscription, holder)
+
+
+def _short(host: str) -> str:
+    """Airflow writes the qualified name of a host, and leases the other one."""
+    return host.partition(".")[0].lower()

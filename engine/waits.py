@@ -281,6 +281,7 @@ class Waits:
     def _lease(self, registering: Registering) -> None:
         with self._lock:
             incarnations = list(self._waits)
+        incarnations += self.dispatching.held()
         registering.lease(incarnations, self._followed.registry.format)
 
     def _not_registered(self, wait: Wait, reason: str) -> None:

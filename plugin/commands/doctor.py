@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 from .console import bus_arguments, bus_of, say, show
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import ActionCommand
 
     from ...engine.findings import Finding, Host, Run
+
+RAN_LATELY: Final = timedelta(minutes=10)  # longer than a lease stands in the doctor's eyes
 
 
 def command() -> ActionCommand:
@@ -102,6 +105,8 @@ def _host(conn_id: str) -> Host:
         team=_team_of(conn_id),
         queues=conf.getboolean("triggerer", "queues_enabled", fallback=False),
         unknown_runs=_unknown_runs(),
+        unknown_dags=_unknown_dags(),
+        triggerer_hosts=_triggerer_hosts(),
     )
 
 
@@ -135,3 +140,51 @@ def _unknown_runs() -> Callable[[Collection[Run]], Collection[Run]] | None:
     except SQLAlchemyError:
         return None
     return ask
+
+
+def _unknown_dags() -> Callable[[Collection[str]], Collection[str]] | None:
+    """As `_unknown_runs`."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+    from sqlalchemy.exc import SQLAlchemyError
+
+    def ask(dags: Collection[str]) -> Collection[str]:
+        with create_session() as session:
+            known = set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(dags))))
+        return set(dags) - known
+
+    try:
+        ask([""])
+    except SQLAlchemyError:
+        return None
+    return ask
+
+
+def _triggerer_hosts() -> Collection[str] | None:
+    """Where triggerers gave a sign of life lately; None where the database does not tell names of hosts."""
+    from airflow.jobs.job import Job
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+    from sqlalchemy.exc import SQLAlchemyError
+
+    asked = select(Job.hostname).where(
+        Job.job_type == "TriggererJob", Job.latest_heartbeat > datetime.now(UTC) - RAN_LATELY
+    )
+    try:
+        with create_session() as session:
+            hosts = {name or "" for name in session.scalars(asked)}
+    except SQLAlchemyError:
+        return None
+    return None if any(not _is_name(host) for host in hosts) else hosts
+
+
+def _is_name(host: str) -> bool:
+    """Not an address, as [core] hostname_callable may give, nor what all machines are called."""
+    from ipaddress import ip_address
+
+    try:
+        ip_address(host)
+    except ValueError:
+        return host.partition(".")[0].lower() not in ("", "localhost")
+    return False

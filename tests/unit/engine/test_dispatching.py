@@ -85,10 +85,12 @@ def test_what_is_not_registered_is_registered_once_and_told_when_it_is_there(sta
     [sent] = stage.sent
     assert (sent.kind, sent.since_ms, sent.max_keys) == ("durable", 100, 10)
     assert heard == []
+    assert stage.dispatching.held() == []
     stage.registered(sent)
     stage.serve()
     stage.serve()
     assert heard == [NEWS]
+    assert stage.dispatching.held() == [sent.incarnation]
 
 
 def test_a_registration_that_does_not_appear_is_sent_again(

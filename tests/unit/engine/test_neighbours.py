@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import pytest
 from interlock import event
 from interlock.engine.config import BusConfig
 from interlock.engine.findings import Host, Run
 from interlock.engine.neighbours import deployments
 from interlock.engine.protocol.registry import Registered, Registry
-from interlock.engine.records import Registration
+from interlock.engine.records import Kind, Registration
 from interlock.engine.subscriptions import Holder, Subscriptions
 
 NOW_MS = 10_000_000_000
@@ -18,14 +19,18 @@ SOLO = event("t")
 
 
 class There(Subscriptions):
-    """Subscriptions as given: name -> when a process of which deployment said that it waits for it."""
+    """Subscriptions as given: name -> when a process of which deployment said that it waits for it.
+
+    Those of dispatchers and watchers are durable.
+    """
 
     def __init__(self, own: str, **held: tuple[str, int]) -> None:
         config = BusConfig(name="b", deployment=own, client={"bootstrap.servers": "one:1"})
         super().__init__(config, Registry(), now_ms=NOW_MS)
         self._all = []
         for place, (name, (deployment, ago_ms)) in enumerate(held.items()):
-            registration = Registration.of(name.replace("__", "/"), SOLO, None, 0)
+            kind: Kind = "durable" if {"dispatch", "asset"} & set(name.split("__")) else "one-shot"
+            registration = Registration.of(name.replace("__", "/"), SOLO, None, 0, kind=kind)
             self._all.append(Registered(registration, SOLO, place, 0))
             holder = Holder("p", deployment, "host-7", NOW_MS - ago_ms)
             self.holders[registration.incarnation] = [holder]
@@ -34,11 +39,16 @@ class There(Subscriptions):
         return self._all
 
 
-def has(*runs: Run) -> Host:
+def has(*runs: Run, dags: Collection[str] = (), hosts: Collection[str] | None = None) -> Host:
+    """An Airflow with these runs and dispatchers, whose triggerers run on these hosts."""
+
     def unknown(asked: Collection[Run]) -> Collection[Run]:
         return set(asked) - set(runs)
 
-    return Host("3.3.2", unknown_runs=unknown)
+    def unknown_dags(asked: Collection[str]) -> Collection[str]:
+        return set(asked) - set(dags)
+
+    return Host("3.3.2", unknown_runs=unknown, unknown_dags=unknown_dags, triggerer_hosts=hosts)
 
 
 def levels(subscriptions: Subscriptions, host: Host) -> list[str]:
@@ -74,4 +84,32 @@ def test_many_runs_of_another_airflow_are_told_by_a_few() -> None:
     there = There("airflow", **{f"airflow__d__r{n}__t": ("airflow", 0) for n in range(9)})
     found = list(deployments(there, has()))
     assert [each.level for each in found] == ["wrong"] * 4 + ["ok"]
-    assert found[3].text == "6 more runs are of another Airflow."
+    assert found[3].text == "6 more runs and DAGs are of another Airflow."
+
+
+def test_a_dispatcher_of_this_name_whose_dag_is_unknown_here_is_another_airflows() -> None:
+    there = There("airflow", airflow__dispatch__a=("airflow", 0), airflow__dispatch__b=("airflow", 0))
+    wrong, ok = deployments(there, has(dags=["a"]))
+    assert (wrong.level, ok.level) == ("wrong", "ok")
+    assert "on host 'host-7' waits for 'airflow/dispatch/b', a DAG that this Airflow does not" in wrong.text
+
+
+@pytest.mark.parametrize("name", ["airflow__dispatch__a", "airflow__asset__a", "airflow__d__r__t"])
+def test_what_both_have_is_noted_where_it_is_held_on_a_host_without_a_triggerer_of_this_one(
+    name: str,
+) -> None:
+    def found(*hosts: str, ago_ms: int = 0) -> list[str]:
+        there = There("airflow", **{name: ("airflow", ago_ms)})
+        return levels(there, has(("d", "r"), dags=["a"], hosts=hosts))
+
+    assert found("host-6.example.com") == ["note", "ok"]
+    assert found() == ["note", "ok"]
+    assert found("HOST-7.example.com", "host-6") == ["ok"]
+    assert found("host-6", ago_ms=7 * MINUTE_MS) == ["ok"]
+
+
+def test_a_host_is_noted_once_and_not_where_the_name_is_known_to_be_shared() -> None:
+    there = There("airflow", **{f"airflow__dispatch__d{n}": ("airflow", 0) for n in range(9)})
+    note, _ = deployments(there, has(dags=[f"d{n}" for n in range(9)], hosts=["host-6"]))
+    assert "no triggerer of this Airflow ran there lately" in note.text
+    assert "note" not in levels(there, has(hosts=["host-6"]))

@@ -109,10 +109,13 @@ def test_a_wait_is_taken_for_held_until_its_process_must_have_named_it(written: 
     assert subscriptions.refusal(subscriptions.find("due")) == ""
 
 
-def test_a_durable_subscription_is_held_by_nobody(written: Written) -> None:
-    written.register("d", 0, kind="durable")
+def test_a_durable_subscription_may_be_cancelled_whoever_holds_it(written: Written) -> None:
+    durable = written.register("d", 0, kind="durable")
+    written.lease("p", durable, ago_ms=60_000)
     subscriptions = Subscriptions.read(CONFIG)
-    assert subscriptions.refusal(subscriptions.find("d")) == ""
+    registered = subscriptions.find("d")
+    assert [holder.process for holder in subscriptions.held_by(registered)] == ["p"]
+    assert subscriptions.refusal(registered) == ""
 
 
 def test_a_bus_without_a_bus_record_is_told_with_the_command(written: Written) -> None:

@@ -14,6 +14,7 @@ from interlock import event
 from interlock.engine.actions import KEPT_MS, Actions
 from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.config import BusConfig
+from interlock.engine.dispatching import Durable
 from interlock.engine.errors import EngineError
 from interlock.engine.notices import Notice, NoticeBoard
 from interlock.engine.records import (
@@ -23,6 +24,7 @@ from interlock.engine.records import (
     Firing,
     LeaseRecord,
     Registration,
+    RegistrationKey,
     decode_json,
     encode_json,
 )
@@ -134,7 +136,7 @@ class Stage:
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage()
-    monkeypatch.setattr("interlock.engine.waits.check", lambda _: {"b-action": 1})
+    monkeypatch.setattr("interlock.engine.waits.check", lambda *_, **__: {"b-action": 1})
     monkeypatch.setattr("interlock.engine.waits.KafkaReader", lambda *_, **__: made)
     monkeypatch.setattr("confluent_kafka.Producer", lambda _: made)
     monkeypatch.setattr("time.monotonic", lambda: made.now)
@@ -194,6 +196,25 @@ def test_what_is_waited_for_is_leased_now_and_then_and_the_lease_ends_with_the_p
         for _, value in stage.leases
     ]
     assert named == [{W.incarnation, V.incarnation}, {V.incarnation}, None]
+
+
+def test_durable_subscriptions_whose_firings_are_handed_on_here_are_leased_too(stage: Stage) -> None:
+    durable = Durable(
+        subscription="s", condition=event("x", by="subject").to_json(), since_ms=0, since_given=False,
+        max_keys=10, at_limit="dead-letter",
+    )  # fmt: skip
+    registration = durable.registration()
+    key = RegistrationKey(registration.incarnation, "n").encode()
+    stage.waits.dispatching.open(durable, [].append)
+
+    def later() -> list[Any]:
+        stage.now += LEASE_S + 1
+        return []
+
+    stage.run([bus_record(2), Record(REGISTRY, 1, 0, key, encode_json(registration), None), *ENDS], later)
+    [(_, value), _] = stage.leases
+    assert value is not None
+    assert decode_json(LeaseRecord, value, "x").incarnations == [registration.incarnation]
 
 
 def test_a_process_without_waits_leases_nothing(stage: Stage) -> None:
