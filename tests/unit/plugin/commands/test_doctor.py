@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.cli.cli_parser import get_parser
 from interlock.engine import doctor
+from interlock.plugin.commands import doctor as command
+from sqlalchemy import create_engine, insert
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import StaticPool
 
 CONNECTION = {"conn_type": "kafka", "extra": {"bootstrap.servers": "192.0.2.1:1"}}
 
@@ -46,3 +53,64 @@ def test_without_a_connection_the_settings_are_looked_at_all_the_same(
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "http"}))
     found = findings(capsys)
     assert [check for check, _ in found] == ["settings", "connection"]
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    """Airflow's tables of DAGs and jobs, in memory."""
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
+
+    import_all_models()
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    with Session(engine) as made:
+
+        @contextmanager
+        def create_session() -> Iterator[Session]:
+            yield made
+
+        monkeypatch.setattr("airflow.utils.session.create_session", create_session)
+        assert command._unknown_dags() is None  # there are no tables yet
+        assert command._triggerer_hosts() is None
+        made.rollback()
+        Base.metadata.create_all(engine, [Base.metadata.tables[name] for name in ("dag", "job")])
+        yield made
+    engine.dispose()
+
+
+def test_airflows_database_tells_which_dags_it_does_not_have(database: Session) -> None:
+    from airflow.models.dag import DagModel
+
+    needed = ("max_active_tasks", "max_consecutive_failed_dag_runs", "has_task_concurrency_limits")
+    numbers = dict.fromkeys(needed, 0)
+    database.execute(insert(DagModel.__table__).values({"dag_id": "a", "bundle_name": "b", **numbers}))
+    ask = command._unknown_dags()
+    assert ask is not None
+    assert ask(["a", "b"]) == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [
+        ("one.example.com", {"one.example.com", "two"}),
+        ("192.0.2.7", None),
+        ("localhost", None),
+        (None, None),
+    ],
+)
+def test_airflows_database_tells_where_its_triggerers_run_if_they_have_names(
+    host: str | None, told: set[str] | None, database: Session
+) -> None:
+    from airflow.jobs.job import Job
+
+    now = datetime.now(UTC)
+
+    def job(job_type: str, hostname: str | None, ago: timedelta = timedelta(0)) -> None:
+        columns = {"job_type": job_type, "hostname": hostname, "latest_heartbeat": now - ago}
+        database.execute(insert(Job.__table__).values(columns))
+
+    job("TriggererJob", "two")
+    job("TriggererJob", host)
+    job("TriggererJob", "10.0.0.1", command.RAN_LATELY + timedelta(minutes=1))
+    job("SchedulerJob", "10.0.0.2")
+    assert command._triggerer_hosts() == told
