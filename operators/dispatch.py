@@ -15,11 +15,12 @@ from ..engine.acknowledge import acknowledge_all
 from ..engine.firing import fit
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, Firing
 from ..triggers.dispatch import DispatchTrigger
-from ..triggers.form import firing_form, json_text
 from ..triggers.payload import MAX_BYTES
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
-from .target import RunRefused, Target, passes_partition_keys
+from .mapping import run_of
+from .passing import Open, Pass
+from .target import Target, passes_partition_keys
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from ..engine.config import BusConfig
 
 TASK_ID: Final = "dispatch"
-MOST_CONF_BYTES: Final = 64 * 1024
-MOST_NOTE: Final = 1000  # characters, by Airflow's table
 ACKNOWLEDGE_EVERY: Final = 50
 MOST_HELD: Final = 1000  # firings that cannot be mapped; their places travel in the trigger
 # A target that is missing must not end the run: @continuous would start the next one at once.
@@ -39,8 +38,8 @@ START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous wants one that is
 _OURS: Final = ("schedule", "catchup", "max_active_runs")
 
 _NO_RUN: Final = (
-    "firings have no run yet, since none can be made of them: the lines above say why. Mend the arguments of "
-    "dispatch_dag; they are tried again."
+    "firings have no run yet: the lines above say which and why. Mend what they name, such as the arguments "
+    "of dispatch_dag; they are tried again."
 )
 
 Places = Sequence[Sequence[int]]
@@ -193,10 +192,17 @@ class DispatchOperator(BaseOperator):
             self._subscription(self._config()),
             self._config().describe(),
         )
-        self._defer(since=self.since or now, renew_at=now + self.renew_after, held=[], gone=[], created=0)
+        self._defer(since=self.since or now, renew_at=now + self.renew_after)
 
     def resume(
-        self, context: Context, event: dict[str, Any], since: str, renew_at: str, held: Places, created: int
+        self,
+        context: Context,
+        event: dict[str, Any],
+        since: str,
+        renew_at: str,
+        held: Places,
+        created: int,
+        blocked: Sequence[str] = (),
     ) -> int:
         """Create the runs of what fired; then defer again, or end when it is time. Gives their number."""
         from ..engine.open_firings import read
@@ -206,44 +212,42 @@ class DispatchOperator(BaseOperator):
             return self._end(held, created)
         config = self._config()
         target = Target(self.trigger_dag_id)
-        room = self.max_runs_in_flight - target.in_flight()
-        done: list[ActionRecord] = []
-        held, gone = [list(place) for place in held], []
-        try:
-            for place, action in zip(places, read(config, places), strict=True):
-                if room <= 0:
-                    break
-                if action is None or action.state != "fired":
-                    gone.append(list(place))
-                    continue
+        there: list[Open] = []
+        gone: list[list[int]] = []
+        for place, action in zip(places, read(config, places), strict=True):
+            if action is None or action.state != "fired":
+                gone.append(list(place))
+            else:
                 firing = fit(action.firing, MAX_BYTES)
-                try:
-                    new = target.create(**self._run(firing, context))
-                except RunRefused as e:
-                    self.log.error("Firing %s gets no run for now: %s", firing.id, e)
-                    held.append(list(place))
-                    continue
-                self.log.info(
-                    "Run dispatch__%s of %r: %s, key %s.",
-                    firing.id,
-                    self.trigger_dag_id,
-                    "created" if new else "was there",
-                    firing.key,
-                )
-                room -= new
-                created += new
-                done.append(msgspec.structs.replace(action, firing=firing))
+                there.append(Open(place, msgspec.structs.replace(action, firing=firing)))
+        if gone:
+            self.log.warning(
+                "%d firings are not there any more: acknowledged meanwhile, or older than 30 days.", len(gone)
+            )
+
+        def create(action: ActionRecord) -> bool:
+            firing = action.firing
+            new = target.create(**self._run(firing, context))
+            told = "created" if new else "was there"
+            self.log.info(
+                "Run dispatch__%s of %r: %s, key %s.", firing.id, self.trigger_dag_id, told, firing.key
+            )
+            return new
+
+        this = Pass(create, self.max_runs_in_flight - target.in_flight(), blocked, self.log)
+        done: list[ActionRecord] = []
+        try:
+            for action in this.over(there):
+                done.append(action)
                 if len(done) >= ACKNOWLEDGE_EVERY:
                     _acknowledge(config, done)
                     done = []
         finally:
             _acknowledge(config, done)
-        if gone:
-            self.log.warning(
-                "%d firings are not there any more: acknowledged meanwhile, or older than 30 days.", len(gone)
-            )
+        held = [*map(list, held), *map(list, this.held)]
+        created += this.created
         if len(held) > MOST_HELD:
-            raise AirflowException(f"{len(held)} {_NO_RUN} Until then nothing goes on.")
+            raise AirflowException(f"{len(held)} {_NO_RUN} There are too many to go on without them.")
         if datetime.now(UTC) >= datetime.fromisoformat(renew_at):  # however much is still to be done
             return self._end(held, created)
         return self._defer(
@@ -252,10 +256,18 @@ class DispatchOperator(BaseOperator):
             held=held,
             gone=gone,
             created=created,
+            blocked=sorted(this.blocked),
         )
 
     def _defer(
-        self, *, since: datetime, renew_at: datetime, held: Places, gone: Places, created: int
+        self,
+        *,
+        since: datetime,
+        renew_at: datetime,
+        held: Places = (),
+        gone: Places = (),
+        created: int = 0,
+        blocked: Sequence[str] = (),
     ) -> NoReturn:
         config = self._config()
         trigger = DispatchTrigger(
@@ -280,8 +292,9 @@ class DispatchOperator(BaseOperator):
         kept = {
             "since": since.isoformat(),
             "renew_at": renew_at.isoformat(),
-            "held": held,
+            "held": list(held),
             "created": created,
+            "blocked": list(blocked),
         }
         self.defer(trigger=trigger, method_name="resume", kwargs=kept)
 
@@ -292,24 +305,15 @@ class DispatchOperator(BaseOperator):
 
     def _run(self, firing: Firing, context: Context) -> dict[str, Any]:
         """The arguments of the firing's run; RunRefused where there are none."""
-        form = firing_form(firing)
-        seen: Any = {**context, "firing": form}
-        try:
-            conf = form if self.conf is None else self.render_template(dict(self.conf), seen)
-            given = self.render_template([self.logical_date, self.note, self.partition_key], seen)
-            size = len(json_text(conf))
-        except Exception as e:  # a template may raise anything
-            raise RunRefused(f"a template failed: {type(e).__name__}: {e}") from e
-        if size > MOST_CONF_BYTES:
-            raise RunRefused(f"its conf has {size} bytes, and {MOST_CONF_BYTES} are allowed")
-        date, note, partition_key = given
-        return {
-            "run_id": f"dispatch__{firing.id}",
-            "conf": conf,
-            "logical_date": None if date is None else _moment(date),
-            "note": None if note is None else str(note)[:MOST_NOTE],
-            "partition_key": None if partition_key is None else str(partition_key),
-        }
+        return run_of(
+            firing,
+            context,
+            self.render_template,
+            conf=self.conf,
+            logical_date=self.logical_date,
+            note=self.note,
+            partition_key=self.partition_key,
+        )
 
     def _subscription(self, config: BusConfig) -> str:
         return f"{config.deployment}/dispatch/{self.dag_id}"
@@ -322,12 +326,3 @@ def _acknowledge(config: BusConfig, actions: list[ActionRecord]) -> None:
     """An EngineError while the broker is away: the next try finds the runs, and acknowledges then."""
     acknowledge_all(config, actions)
     count_acknowledged(task_stats(), config, len(actions))
-
-
-def _moment(given: object) -> datetime:
-    """A time from what a template gave; UTC where it has no zone."""
-    try:
-        moment = given if isinstance(given, datetime) else datetime.fromisoformat(str(given))
-    except ValueError:
-        raise RunRefused(f"logical_date is {str(given)[:100]!r}, which is no ISO 8601 date") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

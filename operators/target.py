@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from airflow.sdk.exceptions import AirflowException
-
-if TYPE_CHECKING:
-    from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, ErrorType
 
 IN_FLIGHT: Final = ("queued", "running")
 MOST_OF_A_DATE: Final = 10_000
@@ -16,10 +13,17 @@ WINDOW: Final = 100  # logical dates that are asked for at once; they travel in 
 MICROSECOND: Final = timedelta(microseconds=1)
 # What Airflow answers, with status 400, where it is this run that cannot be, and another might.
 _OF_THE_RUN: Final = frozenset({"value_error", "not_partitioned", "invalid_partition_key"})
+# And where it is no run of this DAG.
+_OF_THE_TARGET: Final = frozenset({"not_found", "import_errors", "denied_run_type"})
+_NOT_ALLOWED: Final = frozenset({401, 403, 404})
 
 
 class TargetRefuses(AirflowException):
-    """The target takes no runs now: it is missing, has import errors, or the API server fails."""
+    """The target takes no runs now: it is missing, or has import errors."""
+
+
+class TargetFails(TargetRefuses):
+    """Airflow failed, and does not say whether with this run or with all: an error 500, no answer."""
 
 
 class RunRefused(ValueError):
@@ -45,16 +49,31 @@ class Target:
         note: str | None,
         partition_key: str | None,
     ) -> bool:
-        """Create this run; False if it was there. RunRefused, or TargetRefuses.
+        """Create this run; False if it was there. RunRefused, TargetRefuses or TargetFails.
 
         A logical date that another run has gives the next free microsecond.
         """
+        try:
+            return self._create(run_id, conf, logical_date, note, partition_key)
+        except AirflowRuntimeError as e:
+            raise self._refusal(e) from e
+        except OverflowError:
+            raise RunRefused(f"there is no logical date after {logical_date} that is free") from None
+
+    def _create(
+        self,
+        run_id: str,
+        conf: dict[str, Any],
+        logical_date: datetime | None,
+        note: str | None,
+        partition_key: str | None,
+    ) -> bool:
         if logical_date is None:
             if self._send(run_id, conf, None, note, partition_key):
                 return True
             if self._exists(run_id):
                 return False
-            raise TargetRefuses(
+            raise TargetFails(
                 f"Airflow says that {run_id!r} of {self.dag_id!r} exists, and does not show it."
             )
         beyond = self._taken.get(logical_date)
@@ -78,7 +97,6 @@ class Target:
         partition_key: str | None,
     ) -> bool:
         """False where Airflow says that the run exists."""
-        from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
         from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
 
         message = TriggerDagRun(
@@ -89,14 +107,11 @@ class Target:
             note=note,
             partition_key=partition_key,
         )
-        try:
-            answer = _supervisor().send(message)
-        except AirflowRuntimeError as e:
-            raise self._refusal(e) from e
+        answer = _supervisor().send(message)
         if isinstance(answer, ErrorResponse):
             if answer.error == ErrorType.DAGRUN_ALREADY_EXISTS:
                 return False
-            raise self._refusal(AirflowRuntimeError(answer))
+            raise AirflowRuntimeError(answer)
         return True
 
     def _exists(self, run_id: str) -> bool:
@@ -119,16 +134,15 @@ class Target:
 
     def _refusal(self, error: AirflowRuntimeError) -> Exception:
         told: Any = error.error.detail or {}
-        reason: Any = told.get("detail") or {}
+        status, reason = told.get("status_code"), told.get("detail") or {}
         reason = reason.get("detail", reason) if isinstance(reason, dict) else reason
-        if isinstance(reason, dict):
-            of_the_run = told.get("status_code") == 422 or reason.get("reason") in _OF_THE_RUN
-            text = str(reason.get("message") or reason)
-        else:
-            of_the_run, text = told.get("status_code") == 422, str(reason or error)
-        if of_the_run:
-            return RunRefused(f"{self.dag_id!r} does not take it: {text[:500]}")
-        return TargetRefuses(f"No run of {self.dag_id!r} can be created, which is tried again: {text[:500]}")
+        named = reason.get("reason") if isinstance(reason, dict) else None
+        text = str((reason.get("message") if isinstance(reason, dict) else None) or reason or error)[:500]
+        if status == 422 or named in _OF_THE_RUN:
+            return RunRefused(f"{self.dag_id!r} does not take it: {text}")
+        sure = status in _NOT_ALLOWED or named in _OF_THE_TARGET
+        kind = TargetRefuses if sure else TargetFails
+        return kind(f"No run of {self.dag_id!r} can be created, which is tried again: {text}")
 
 
 def passes_partition_keys() -> bool:

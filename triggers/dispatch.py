@@ -21,7 +21,7 @@ class DispatchTrigger(BaseTrigger):
 
     durable: the arguments of `Durable`. trigger_dag_id, max_runs_in_flight: the target, and how many of its
     runs may be queued or running. held, gone: places (partition, offset) to leave out, because their firings
-    cannot be mapped, or are not there. resume_not_before, renew_at: ISO 8601; nothing is yielded before the
+    get no run for now, or are not there. resume_not_before, renew_at: ISO 8601; nothing is yielded before the
     one (ADR 6), and what there is at the other.
     """
 

@@ -6,14 +6,21 @@ from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
-from airflow.sdk.execution_time.comms import DRCount, ErrorResponse, GetDRCount, OKResponse, TriggerDagRun
+from airflow.sdk.execution_time.comms import (
+    DRCount,
+    ErrorResponse,
+    GetDRCount,
+    MaskSecret,
+    OKResponse,
+    TriggerDagRun,
+)
 
 
 class Supervisor:
     """Keeps the runs that were created. As Airflow's: ids and logical dates of a DAG are unique.
 
     refusals: what is raised for the next runs, in turn; `killed_after`: so many runs are created, and then
-    the task's process is gone.
+    the task's process is gone; `fails_with`: the ids of runs with which the API server fails each time.
     """
 
     def __init__(self) -> None:
@@ -21,9 +28,12 @@ class Supervisor:
         self.over: set[str] = set()
         self.refusals: list[Exception | None] = []
         self.killed_after: int | None = None
+        self.fails_with: set[str] = set()
         self.asked = 0
 
     def send(self, message: Any) -> Any:
+        if isinstance(message, MaskSecret):
+            return None
         self.asked += 1
         if isinstance(message, GetDRCount):
             return DRCount(count=sum(self._is_asked_for(run, message) for run in self.runs.values()))
@@ -32,6 +42,8 @@ class Supervisor:
             raise KeyboardInterrupt
         if self.refusals and (refusal := self.refusals.pop(0)) is not None:
             raise refusal
+        if message.run_id in self.fails_with:
+            raise self.refusal(500, "Internal Server Error")
         dates = {run.logical_date for run in self.runs.values()} - {None}
         if message.run_id in self.runs or message.logical_date in dates:
             return ErrorResponse(error=ErrorType.DAGRUN_ALREADY_EXISTS)

@@ -18,7 +18,7 @@ from interlock.engine.errors import UnreachableError
 from interlock.engine.records import ActionRecord, Firing
 from interlock.operators import dispatch as module
 from interlock.operators import dispatch_dag
-from interlock.operators.target import TargetRefuses
+from interlock.operators.target import TargetFails, TargetRefuses
 
 EXAMPLES = Path(__file__).parents[3] / "dags_examples"
 DAILY = event("x", by="data.day", label="x")
@@ -317,6 +317,10 @@ def test_what_is_not_there_any_more_is_left_out_and_told(
     [
         ({"logical_date": "{{ firing.key }}"}, firing("bad", "soon")),
         ({"logical_date": "{{ firing.key }}"}, firing("bad", None)),
+        ({"logical_date": "{{ firing.key }}"}, firing("bad", "0001-01-01T00:00:00+05:00")),
+        ({"logical_date": "{{ firing.key }}"}, firing("bad", "9999-12-31T23:00:00-05:00")),
+        ({"conf": {"n": 1}, "note": "{{ firing.key }}"}, firing("bad", "a\0b")),
+        ({"conf": {"n": 1}, "note": "{{ firing.key }}"}, firing("bad", "a\ud800b")),
         ({"conf": {"x": "{{ firing.events.x[0].data.market }}"}}, firing("bad", events={}, origins={})),
         ({"conf": {"x": "{{ firing.key * 90 }}"}}, firing("bad", "k" * 1000)),
         ({}, firing("bad", "a\0b")),
@@ -341,6 +345,109 @@ def test_a_run_that_airflow_refuses_waits_and_the_others_go_on(supervisor: Any, 
     kwargs, _ = resumed(task(), log.open())
     assert list(supervisor.runs) == ["dispatch__good"]
     assert kwargs["held"] == [[0, 0]]
+
+
+# -- firings with which Airflow fails
+
+
+def test_a_firing_with_which_airflow_always_fails_is_held_with_its_key_and_the_others_go_on(
+    supervisor: Any, log: Log
+) -> None:
+    log.fire(firing("bad", "a"), firing("a2", "a"), firing("b", "b"), firing("c", "c"))
+    supervisor.fails_with = {"dispatch__bad"}
+    operator = task()
+    kwargs, kept = resumed(operator, log.open())
+    assert (sorted(log.acknowledged), kwargs["held"]) == (["b", "c"], [[0, 0], [0, 1]])
+    log.fire(firing("a3", "a"), firing("d", "d"))  # a later pass of the same run
+    kwargs, kept = resumed(operator, [[0, 4], [0, 5]], kept)
+    assert (sorted(log.acknowledged), kwargs["held"]) == (["b", "c", "d"], [[0, 0], [0, 1], [0, 4]])
+    with pytest.raises(AirflowFailException, match="3 firings have no run yet"):
+        operator.resume({}, event={"outcome": "renew", "places": []}, **kept)
+    supervisor.fails_with = set()
+    resumed(operator, log.open())  # the next run
+    assert log.acknowledged[-3:] == ["bad", "a2", "a3"]
+
+
+def test_a_firing_without_a_key_holds_nobody_back(supervisor: Any, log: Log) -> None:
+    log.fire(firing("bad", None), firing("good", None), firing("better", None))
+    supervisor.fails_with = {"dispatch__bad"}
+    kwargs, _ = resumed(task(event("x")), log.open())
+    assert (sorted(log.acknowledged), kwargs["held"]) == (["better", "good"], [[0, 0]])
+
+
+def test_where_airflow_fails_with_all_it_is_the_target_and_few_are_tried(supervisor: Any, log: Log) -> None:
+    log.fire(*(firing(f"f{n}", f"k{n}") for n in range(100)))
+    supervisor.fails_with = {f"dispatch__f{n}" for n in range(100)}
+    with pytest.raises(TargetFails):
+        resumed(task(), log.open())
+    assert (supervisor.asked, log.acknowledged) == (5, [])  # once how many runs there are
+    supervisor.fails_with = set()
+    resumed(task(), log.open())
+    assert log.acknowledged == [f"f{n}" for n in range(100)]
+
+
+@pytest.mark.parametrize("others", [[], ["a2"]])
+def test_a_firing_without_another_key_to_compare_with_is_tried_again(
+    supervisor: Any, log: Log, others: list[str]
+) -> None:
+    log.fire(*(firing(name, "a") for name in ("bad", *others)))
+    supervisor.fails_with = {"dispatch__bad"}
+    with pytest.raises(TargetFails):
+        resumed(task(), log.open())
+    log.fire(firing("good", "b"))
+    resumed(task(), log.open())
+    assert log.acknowledged == ["good"]
+
+
+def test_no_number_of_bad_firings_in_front_stops_the_others_for_good(supervisor: Any, log: Log) -> None:
+    log.fire(
+        *(firing(f"bad{n}", f"bad{n}") for n in range(10)), *(firing(f"f{n}", f"k{n}") for n in range(10))
+    )
+    supervisor.fails_with = {f"dispatch__bad{n}" for n in range(10)}
+    for _ in range(1000):  # each try fails when it draws bad ones only
+        try:
+            kwargs, _ = resumed(task(), log.open())
+        except TargetFails:
+            continue
+        if len(kwargs["held"]) == 10:
+            break
+    assert sorted(log.acknowledged) == [f"f{n}" for n in range(10)]
+
+
+def test_a_failure_that_is_over_by_the_second_time_holds_nothing(supervisor: Any, log: Log) -> None:
+    log.fire(firing("a", "a"), firing("a2", "a"), firing("b", "b"))
+    supervisor.refusals = [supervisor.refusal(500, "Internal Server Error")]
+    kwargs, _ = resumed(task(), log.open())
+    assert (log.acknowledged, kwargs["held"]) == (["b", "a", "a2"], [])
+
+
+def test_a_run_that_was_there_does_not_show_that_airflow_creates_others(supervisor: Any, log: Log) -> None:
+    log.fire(firing("b", "b"))
+    resumed(task(), log.open())
+    log.acknowledged.clear()
+    log.fire(firing("bad", "a"))
+    supervisor.fails_with = {"dispatch__bad"}
+    with pytest.raises(TargetFails):
+        resumed(task(), [[0, 1], [0, 0]])
+    assert log.acknowledged == ["b"]
+
+
+def test_one_that_cannot_be_mapped_does_not_show_it_either_and_is_held(supervisor: Any, log: Log) -> None:
+    log.fire(firing("bad", "2026-11-20"), firing("soon", "soon"), firing("good", "2026-11-21"))
+    supervisor.fails_with = {"dispatch__bad"}
+    kwargs, _ = resumed(task(logical_date="{{ firing.key }}"), log.open())
+    assert log.acknowledged == ["good"]
+    assert sorted(kwargs["held"]) == [[0, 0], [0, 1]]
+
+
+def test_no_more_runs_than_there_is_room_for_show_whose_fault_it_is(supervisor: Any, log: Log) -> None:
+    log.fire(firing("bad", "a"), firing("b", "b"), firing("c", "c"))
+    supervisor.fails_with = {"dispatch__bad"}
+    kwargs, kept = resumed(task(max_runs_in_flight=1), log.open())
+    assert (len(supervisor.runs), kwargs["held"]) == (1, [])
+    supervisor.over |= set(supervisor.runs)
+    resumed(task(max_runs_in_flight=1), log.open(), kept)
+    assert sorted(log.acknowledged) == ["b", "c"]
 
 
 def test_what_is_mended_in_the_dag_file_takes_effect_in_the_next_run(supervisor: Any, log: Log) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from interlock.operators import target as module
-from interlock.operators.target import RunRefused, Target, TargetRefuses
+from interlock.operators.target import RunRefused, Target, TargetFails, TargetRefuses
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -94,23 +94,45 @@ def test_hundreds_of_one_date_cost_a_few_questions_and_have_a_limit(
         (400, "import_errors", TargetRefuses),
         (400, "denied_run_type", TargetRefuses),
         (404, "not_found", TargetRefuses),
-        (500, "Internal Server Error", TargetRefuses),
+        (403, "forbidden", TargetRefuses),
+        (400, "of a later Airflow", TargetFails),
+        (500, "Internal Server Error", TargetFails),
     ],
 )
 def test_what_is_wrong_with_one_run_is_told_from_what_is_wrong_with_the_target(
     supervisor: Any, status: int, reason: str, kind: type[Exception]
 ) -> None:
     supervisor.refusals = [supervisor.refusal(status, reason, "as Airflow says")]
-    with pytest.raises(kind, match="as Airflow says"):
+    with pytest.raises(kind, match="as Airflow says") as raised:
         create(Target("t"), "one")
+    assert raised.type is kind
 
 
-def test_an_answer_without_details_is_the_targets(supervisor: Any) -> None:
+def test_an_answer_without_details_does_not_say_whose_fault_it_is(supervisor: Any) -> None:
     error = supervisor.refusal(502, "x")
     error.error.detail = None
     supervisor.refusals = [error]
-    with pytest.raises(TargetRefuses):
+    with pytest.raises(TargetFails):
         create(Target("t"), "one")
+
+
+def test_a_question_that_fails_does_not_say_whose_fault_it_is(
+    supervisor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(**_: Any) -> int:
+        raise supervisor.refusal(500, "Internal Server Error")
+
+    target = Target("t")
+    monkeypatch.setattr(target, "_count", fails)
+    with pytest.raises(TargetFails):
+        create(target, "one", DAY)
+
+
+def test_the_last_moment_of_all_has_none_after_it_that_is_free(supervisor: Any) -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    assert create(Target("t"), "one", last)
+    with pytest.raises(RunRefused, match="no logical date after 9999-12-31"):
+        create(Target("t"), "two", last)
 
 
 def test_runs_in_flight_are_those_queued_or_running(supervisor: Any) -> None:
