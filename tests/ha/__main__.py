@@ -11,6 +11,7 @@ import argparse
 import json
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -48,6 +49,7 @@ def main() -> int:
     from .faulty import Run
     from .idle import Idle
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is stopped
     run: Run | Idle | Burst
     if args.only == "idle":
         run = Idle(folder, say, waits=args.waits or 1000, seed=args.seed)

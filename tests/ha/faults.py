@@ -27,9 +27,9 @@ class Faults:
         self._places: dict[int, int] = {}  # of the waits, when one was stopped
 
     def run(self, began: float) -> None:
-        """Returns at the end of the plan, which began at this `time.monotonic()`."""
+        """Returns when all is done and the plan is over, which began at this `time.monotonic()`."""
         left = list(self._plan.faults)
-        while time.monotonic() - began < self._plan.ends_s:
+        while left or time.monotonic() - began < self._plan.ends_s:
             if left and left[0].at_s <= time.monotonic() - began:
                 kind = left.pop(0).kind
                 begin = time.time() * 1000
