@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
 from ..conditions import Condition, from_json
 from ..events.event import Event
+from .bus import Headers
 from .errors import RecordError, UnknownVersion
 
 VERSION = 2
@@ -116,6 +117,15 @@ class RegistrationKey(msgspec.Struct, frozen=True):
         """None for a key of another form, such as the bus record's."""
         incarnation, found, nonce = key.decode("utf-8", "replace").partition(":")
         return cls(incarnation, nonce) if found else None
+
+
+# Of a null that removes no registration: its record was left over by an earlier removal or replacement.
+LEFTOVER: Final[Headers] = (("interlock_leftover", b""),)
+
+
+def is_leftover(headers: Headers | None) -> bool:
+    """Whether these are the headers of such a null."""
+    return any(name == LEFTOVER[0][0] for name, _ in headers or ())
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):

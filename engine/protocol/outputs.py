@@ -6,7 +6,7 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Final
 
-from ..bus import Committed, Output, Record, TopicPartition
+from ..bus import Committed, Headers, Output, Record, TopicPartition
 from ..config import KINDS, BusConfig
 from ..sizes import MAX_VALUE_BYTES
 
@@ -58,9 +58,16 @@ class Outputs:
         self._expected += records
         self._bytes += size
 
-    def write(self, kind: str, partition: int, key: bytes | None, value: bytes | None) -> None:
+    def write(
+        self,
+        kind: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None = None,
+    ) -> None:
         """A record of one of the bus's topics, named by its kind."""
-        self.records.append(Output(self._topics[kind], partition, key, value))
+        self.records.append(Output(self._topics[kind], partition, key, value, headers))
         if value is not None:
             self._bytes += len(value)
 

@@ -20,6 +20,7 @@ from ..records import (
     ResumeRecord,
     SourceRecord,
     decode_json,
+    is_leftover,
 )
 
 
@@ -58,8 +59,9 @@ class Registry:
     """Folds the subscription topic, record by record, in offset order.
 
     A known incarnation registered again changes its limits at most. Another incarnation of a subscription
-    replaces the one before. A removal (null) of any of an incarnation's keys removes it: a removal nulls
-    them all. A record that cannot be read is left out and logged; it stops nobody else.
+    replaces the one before. A removal (null) of any of an incarnation's keys removes it, and leaves its other
+    keys as leftovers, until each is nulled as such, which removes nothing (docs/engine.md "Leftovers"). A
+    record that cannot be read is left out and logged; it stops nobody else.
     """
 
     def __init__(self) -> None:
@@ -72,8 +74,10 @@ class Registry:
         self._by_incarnation: dict[str, Registered] = {}
         self._by_subscription: dict[str, Registered] = {}
         self._order: dict[int, Registered] = {}  # by first offset, in insertion = offset order
-        # Record keys not yet nulled, by subscription and incarnation, replaced incarnations included.
-        self._keys: dict[str, dict[str, set[bytes]]] = {}
+        # Record keys not yet nulled, with the offsets and timestamps of their records, by subscription and
+        # incarnation; leftovers included.
+        self._keys: dict[str, dict[str, dict[bytes, tuple[int, int]]]] = {}
+        self._leftovers: dict[bytes, tuple[str, int]] = {}  # with subscription, and since when
         self._subscription_of: dict[str, str] = {}
         self._named_ms: dict[str, int] = {}  # when a lease last named an incarnation
         self._leases: dict[bytes, int] = {}  # when each was last written, by record key
@@ -133,7 +137,10 @@ class Registry:
             return change
         if item.value is None:
             self._forget_key(key.incarnation, item.key or b"")
-            self._remove(key.incarnation, change)
+            if is_leftover(item.headers):
+                self._begin_later(key.incarnation, change)
+            else:
+                self._remove(key.incarnation, item.timestamp_ms, change)
             return change
         try:
             registration = decode_json(Registration, item.value, str(item))
@@ -146,20 +153,15 @@ class Registry:
             return change
         incarnation = registration.incarnation
         self._subscription_of[incarnation] = registration.subscription
-        keys = self._keys.setdefault(registration.subscription, {})
-        keys.setdefault(incarnation, set()).add(item.key or b"")
+        keys = self._keys.setdefault(registration.subscription, {}).setdefault(incarnation, {})
+        keys.setdefault(item.key or b"", (item.offset, item.timestamp_ms))
         if (known := self._by_incarnation.get(incarnation)) is not None:
             known.registration = registration  # its limits are no part of what it means
             return change
         earlier = self._by_subscription.get(registration.subscription)
         if earlier is not None:
-            self._remove(earlier.incarnation, change)
-        registered = Registered(registration, condition, item.offset, item.timestamp_ms)
-        self._by_incarnation[incarnation] = registered
-        self._by_subscription[registration.subscription] = registered
-        self._order[item.offset] = registered
-        self._named_ms[incarnation] = item.timestamp_ms
-        change.added.append(registered)
+            self._remove(earlier.incarnation, item.timestamp_ms, change)
+        self._add(Registered(registration, condition, item.offset, item.timestamp_ms), change)
         return change
 
     def resumption(self, tp: TopicPartition) -> ResumeRecord | None:
@@ -175,6 +177,10 @@ class Registry:
             for incarnation, registered in self._by_incarnation.items()
             if registered.one_shot and self._named_ms.get(incarnation, before_ms) < before_ms
         ]
+
+    def leftovers(self, before_ms: int) -> list[tuple[str, bytes]]:
+        """(subscription, record key) of what removals and replacements before then have left un-nulled."""
+        return [(subscription, key) for key, (subscription, at) in self._leftovers.items() if at < before_ms]
 
     def old_leases(self, before_ms: int) -> list[bytes]:
         """The keys of leases not written since then: their processes are gone without a word."""
@@ -227,22 +233,57 @@ class Registry:
         return self.bus != before
 
     def _forget_key(self, incarnation: str, key: bytes) -> None:
+        self._leftovers.pop(key, None)
         subscription = self._subscription_of.get(incarnation)
         if subscription is None:
             return
         incarnations = self._keys[subscription]
-        incarnations[incarnation].discard(key)
+        incarnations[incarnation].pop(key, None)
         if not incarnations[incarnation]:
             del incarnations[incarnation], self._subscription_of[incarnation]
             if not incarnations:
                 del self._keys[subscription]
 
-    def _remove(self, incarnation: str, change: Change) -> None:
-        registered = self._by_incarnation.pop(incarnation, None)
+    def _add(self, registered: Registered, change: Change) -> None:
+        incarnation = registered.incarnation
+        self._by_incarnation[incarnation] = registered
+        self._by_subscription[registered.registration.subscription] = registered
+        self._order[registered.offset] = registered
+        self._named_ms[incarnation] = max(registered.timestamp_ms, self._named_ms.get(incarnation, 0))
+        change.added.append(registered)
+
+    def _remove(self, incarnation: str, at_ms: int, change: Change) -> None:
+        registered = self._by_incarnation.get(incarnation)
         if registered is None:
             return
-        del self._order[registered.offset]
+        self._take_out(registered, change)
         self._named_ms.pop(incarnation, None)
+        subscription = registered.registration.subscription
+        for key in self._keys.get(subscription, {}).get(incarnation, ()):
+            self._leftovers.setdefault(key, (subscription, at_ms))
+
+    def _begin_later(self, incarnation: str, change: Change) -> None:
+        """A leftover was nulled, which may have been the first record of what is in force here.
+
+        That is so only where the log is read from its start, and the removal is compacted away that made it
+        a leftover: for everybody else the registration has the place of its next record.
+        """
+        registered = self._by_incarnation.get(incarnation)
+        if registered is None:
+            return
+        keys = self._keys.get(registered.registration.subscription, {}).get(incarnation, {})
+        first = min((at for key, at in keys.items() if key not in self._leftovers), default=None)
+        if first is not None and first[0] == registered.offset:
+            return
+        self._take_out(registered, change)
+        if first is None:
+            self._named_ms.pop(incarnation, None)
+            return
+        self._add(Registered(registered.registration, registered.condition, *first), change)
+        self._order = dict(sorted(self._order.items()))
+
+    def _take_out(self, registered: Registered, change: Change) -> None:
+        del self._by_incarnation[registered.incarnation], self._order[registered.offset]
         subscription = registered.registration.subscription
         if self._by_subscription.get(subscription) is registered:
             del self._by_subscription[subscription]

@@ -9,7 +9,7 @@ from ..bus import Bus, TopicPartition
 from ..config import KINDS, BusConfig
 from ..errors import TopicsError
 from ..log import log
-from ..records import CLOCK_KEY, CLOCK_VALUE, partition_of
+from ..records import CLOCK_KEY, CLOCK_VALUE, LEFTOVER, partition_of
 from .burial import Burial
 from .clock import BrokerClock
 from .cut import partitions_of, source_topics
@@ -26,6 +26,10 @@ ORPHAN_MS: Final = 24 * 3600 * 1000  # a pool may be down for a night; a wait th
 # more than the interval of their leases (`registering.LEASE_S`).
 SETTLED_S: Final = 360.0
 LEAP_MS: Final = 60_000  # between two passes: the engine, its machine or the brokers stood still
+# What is left over must be gone before the brokers compact what left it, after a day. Meanwhile who takes a
+# partition over still finds that a durable subscription was changed, not removed.
+LEFTOVER_MS: Final = 3600 * 1000
+LEFTOVER_FORMAT: Final = 2
 HELD_BACK_LOOK_S: Final = 0.5
 BUSY_LOOK_S: Final = 2.0
 
@@ -109,7 +113,7 @@ class Upkeep:
             first = next(iter(self._ownership.triggers), None)
             before_ms = self._clock.now_ms() - ORPHAN_MS
             if first is not None and (
-                self._registry.orphans(before_ms) or self._registry.old_leases(before_ms)
+                self._registry.orphans(before_ms) or self._registry.old_leases(before_ms) or self._leftovers()
             ):
                 outputs.write("state", first.partition, CLOCK_KEY, CLOCK_VALUE)
             return
@@ -128,6 +132,15 @@ class Upkeep:
         for key in self._registry.old_leases(before_ms):  # of processes that were killed
             if self._is_ours(key.decode("utf-8", "replace")) and not outputs.full:
                 outputs.write("subscription", 0, key, None)
+        for subscription, key in self._leftovers():
+            if self._is_ours(subscription) and not outputs.full:
+                outputs.write("subscription", 0, key, None, LEFTOVER)
+
+    def _leftovers(self) -> list[tuple[str, bytes]]:
+        """Those to null; none in format 1, whose engines would take it for the removal of a registration."""
+        if self._registry.format < LEFTOVER_FORMAT:
+            return []
+        return self._registry.leftovers(self._clock.now_ms() - LEFTOVER_MS)
 
     def _is_ours(self, subscription: str) -> bool:
         """Whether this engine owns the trigger partition of a one-shot subscription of that name."""

@@ -240,8 +240,11 @@ class Cluster:
         if log is not None:
             log.start = max(log.start, min(offset, log.end))
 
-    def compact(self, name: str, partition: int, below: int, *, min_lag_ms: int = 0) -> int:
-        """Clean the log below an offset: of each key the last record stays, a removal too. How many went."""
+    def compact(self, name: str, partition: int, below: int, *, min_lag_ms: int = 0, expired: int = 0) -> int:
+        """Clean the log below an offset: of each key the last record stays. How many went.
+
+        expired: removals below that offset go as well, which brokers keep for a day after a first cleaning.
+        """
         log = self.topics[name].logs[partition]
         below = min(below, log.stable_end, log.end - 1)
         last: dict[bytes | None, int] = {}
@@ -260,6 +263,10 @@ class Cluster:
                 log.removed.add(earlier)
                 gone += 1
             last[entry.key] = offset
+        for offset in last.values():
+            if offset < expired and log.entries[offset].value is None:
+                log.removed.add(offset)
+                gone += 1
         return gone
 
     # -- transactions

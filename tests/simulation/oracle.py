@@ -38,6 +38,7 @@ from interlock.engine.records import (
     StateRecord,
     decode_json,
     decode_msgpack,
+    is_leftover,
     parse_state_key,
     partition_of,
 )
@@ -187,6 +188,8 @@ class Oracle:
             if key is None or b"/" in (entry.key or b""):
                 continue
             if entry.value is None:
+                if is_leftover(entry.headers):
+                    continue
                 gone = in_force.pop(key.incarnation, None)
                 if gone is not None:
                     gone.gone_at = offset

@@ -120,6 +120,45 @@ def test_the_state_of_a_wait_that_is_removed_goes_with_it() -> None:
     assert dict(pool.records(STATE))[WAIT.incarnation.encode()] is None
 
 
+def test_what_a_removal_left_over_is_nulled_and_what_was_registered_since_stays_in_its_place() -> None:
+    pool = Pool()
+    pool.register(WAIT, "n1")
+    pool.register(WAIT, "n2")
+    engine = pool.boot()
+    pool.run()
+    pool.remove(WAIT, "n1")
+    pool.register(WAIT, "n3")
+    pool.emit("x")
+    pool.run(30)
+    at = engine.registry.get(WAIT.incarnation).offset
+    assert len(engine.registry.leftovers(2**62)) == 1
+    pool.run(upkeep.LEFTOVER_MS // STEP_MS + 20, pass_ms=STEP_MS)
+    assert engine.registry.leftovers(2**62) == []
+    assert [key for key, value in pool.records(REGISTRY) if value is None][1:] == [
+        f"{WAIT.incarnation}:n2".encode()
+    ]
+    assert engine.registry.get(WAIT.incarnation).offset == at
+    end = pool.log(REGISTRY).end
+    pool.cluster.compact(REGISTRY.topic, 0, end, expired=end)
+    pool.kill()
+    engine = pool.boot("two")
+    pool.emit("y")
+    pool.run()
+    assert engine.registry.get(WAIT.incarnation).offset == at
+    assert pool.fired() == [("wait", "met")]
+
+
+def test_nothing_is_nulled_as_a_leftover_while_engines_of_format_1_may_read_it() -> None:
+    pool = Pool(record_format=1)
+    pool.register(GONE, "n1")
+    pool.register(GONE, "n2")
+    engine = pool.boot()
+    pool.run()
+    pool.remove(GONE, "n1")
+    pool.run(2 * upkeep.LEFTOVER_MS // STEP_MS, pass_ms=STEP_MS)
+    assert len(engine.registry.leftovers(2**62)) == 1
+
+
 def test_only_the_owner_of_its_trigger_partition_removes_a_wait() -> None:
     pool = Pool(partitions=2)
     waits = [pool.register(Registration.of(f"w{n}", event("x"), None, 0)) for n in range(20)]
