@@ -17,6 +17,16 @@ from ..engine.records import ActionRecord, decode_json, encode_json
 MAX_BYTES = 48 * 1024
 
 
+class _Unshown(dict[str, Any]):
+    """Is stored whole, and shows only which firing it is: Airflow logs what a trigger yields."""
+
+    def __repr__(self) -> str:
+        if self["action"] is None:
+            return f"<{self['outcome']}>"
+        action = Payload.from_json(self).action_record()
+        return f"<firing {action.firing.id} of {action.subscription}: {action.firing.outcome}>"
+
+
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
     """`outcome` "timeout" comes without a firing."""
 
@@ -25,12 +35,12 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
     registration_keys: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The payload of a TriggerEvent."""
-        return {
-            "outcome": self.outcome,
-            "action": self.action,
-            "registration_keys": list(self.registration_keys),
-        }
+        """The payload of a TriggerEvent; its `repr` has no data of events."""
+        return _Unshown(
+            outcome=self.outcome,
+            action=self.action,
+            registration_keys=list(self.registration_keys),
+        )
 
     @classmethod
     def from_json(cls, payload: dict[str, Any]) -> Payload:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
+from airflow.sdk.serde import deserialize, serialize
+from airflow.triggers.base import TriggerEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import Event
@@ -52,6 +55,22 @@ def test_a_timeout_comes_without_a_firing() -> None:
     assert payload == Payload(outcome="timeout", registration_keys=("i:n",))
     with pytest.raises(RecordError, match="payload"):
         payload.action_record()
+
+
+def test_what_airflow_logs_of_it_names_the_firing_and_tells_no_data() -> None:
+    """Airflow logs the event of a trigger in the task's log, and a JSON log has its `repr`."""
+    record = action(an_event({"card": "secret"}))
+    logged = repr(TriggerEvent(Payload.of_firing(record, ("i:n",)).to_json()))
+    assert logged == "TriggerEvent<<firing f of s: met>>"
+    assert repr(TriggerEvent(Payload(outcome="timeout").to_json())) == "TriggerEvent<<timeout>>"
+
+
+def test_it_passes_airflows_own_serialisers_whole() -> None:
+    """From the triggerer's loop to its supervisor, and from there, or in `dag.test()`, to the task."""
+    form = Payload.of_firing(action(an_event("x")), ("i:n",)).to_json()
+    assert TriggerEvent(form).model_dump() == {"payload": dict(form)}
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(TriggerEvent(form).model_dump()["payload"])) == form
+    assert deserialize(json.loads(json.dumps(serialize(form)))) == form
 
 
 @pytest.mark.parametrize(
