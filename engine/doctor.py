@@ -128,7 +128,7 @@ def teams(connection: str, host: Host) -> Iterator[Finding]:
             "teams",
             "wrong",
             f"Connection {connection!r} belongs to team {host.team!r}, and triggerers read only connections "
-            "without a team: waits on it fail. Make one without a team; by the brokers' ACLs, each team can "
+            "without a team: waits on it do not begin. Make one without; by the brokers' ACLs, each team can "
             "have a bus of its own.",
         )
     elif host.multi_team:

@@ -14,6 +14,7 @@ from ..conditions import from_json
 from ..conditions.fail_on import failure_matchers, is_failure
 from ..engine.config import BusConfig
 from ..engine.errors import ConfigError
+from .connections import UnreadableError
 from .payload import Payload
 from .settings import read_bus_config
 from .stats import airflow_stats
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from ..engine.waits import Delivery, Wait
 
 READ_AGAIN_S = 15.0
+MOST_WAIT_S = 15.0  # between two readings of a connection that was not told
+STATE_S = 25.0  # for a task's state; Airflow gives `on_kill` 30 s
+# As Airflow's API tells them; a task that waits to be retried registers the same again.
+WAITED_FOR = frozenset({"deferred", "up_for_retry"})
 LOOK_S = 30.0  # for how long a trigger that starts too late looks whether its firing is there
 
 
@@ -89,9 +94,13 @@ class EventTrigger(BaseTrigger):
         # With all they import: not when a DAG file is parsed.
         from ..engine.waits import Delivery
 
-        runtime = await self._runtime()
-        condition = from_json(self.condition)
         loop = asyncio.get_running_loop()
+        config = await self._readable_bus_config()
+        if config is None:
+            yield await self._timeout(())
+            return
+        runtime = await self._runtime(config)
+        condition = from_json(self.condition)
         arrived: asyncio.Queue[Delivery | Notice] = asyncio.Queue()
 
         def deliver(item: Delivery | Notice) -> None:  # called in the waits' thread
@@ -105,9 +114,7 @@ class EventTrigger(BaseTrigger):
             while True:
                 item = await self._next(arrived, wait, look_until)
                 if item is None:
-                    await asyncio.sleep(_seconds_until(self.resume_not_before) or 0)
-                    keys = runtime.waits.registration_keys(wait)
-                    yield TriggerEvent(Payload(outcome="timeout", registration_keys=keys).to_json())
+                    yield await self._timeout(runtime.waits.registration_keys(wait))
                     return
                 if isinstance(item, Delivery):
                     await asyncio.sleep(_seconds_until(self.resume_not_before) or 0)
@@ -129,19 +136,82 @@ class EventTrigger(BaseTrigger):
             runtime.waits.close(wait)
 
     async def on_kill(self) -> None:
-        """The task was marked, cleared or deleted by a user: nobody waits any more.
+        """The task was marked, cleared or deleted by a user: nobody waits any more, so nothing is registered.
 
-        Airflow also asks for this when it has given the trigger to another triggerer meanwhile; the wait
-        there registers again at once, and finds its events again.
+        Airflow also calls this where the trigger is another triggerer's by now, as after this one stood still
+        for longer than `triggerer_health_check_threshold`. The wait goes on there with what it has: nothing
+        is removed. Nor is it where the task's state is not told; the lease ends a day later.
         """
-        if self._open is not None:
+        if self._open is not None and not await self._is_waited_for():
             runtime, wait = self._open
             runtime.waits.withdraw(wait)
 
-    async def _runtime(self) -> Runtime:
+    async def _is_waited_for(self) -> bool:
+        """Whether the task goes on waiting, in another triggerer or try; True where that is not known."""
+        task = self.task_instance
+        if task is None:  # in `dag.test()`
+            return False
+        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+        try:
+            async with asyncio.timeout(STATE_S):
+                states = await asyncio.to_thread(
+                    RuntimeTaskInstance.get_task_states,
+                    dag_id=task.dag_id,
+                    map_index=task.map_index,
+                    task_ids=[task.task_id],
+                    run_ids=[task.run_id],
+                )
+            mapped = task.map_index is not None and task.map_index >= 0
+            name = f"{task.task_id}_{task.map_index}" if mapped else task.task_id
+            state = states.get(task.run_id, {}).get(name)
+        except Exception as e:  # noqa: BLE001  # whatever it is, what was found so far must stay
+            self.log.warning("The task's state is not known, so its registration stays for a day: %r", e)
+            return True
+        if state not in WAITED_FOR:
+            return False
+        self.log.info("The task is still %s: its wait goes on elsewhere, and its registration stays.", state)
+        return True
+
+    async def _timeout(self, registration_keys: tuple[str, ...]) -> TriggerEvent:
+        await asyncio.sleep(_seconds_until(self.resume_not_before) or 0)
+        return TriggerEvent(Payload(outcome="timeout", registration_keys=registration_keys).to_json())
+
+    async def _readable_bus_config(self) -> BusConfig | None:
+        """The bus, as soon as its connection can be read; None when the time is over before.
+
+        The worker has read it a moment ago, so what is wrong will pass. ConfigError: it was read, and is no
+        good.
+        """
+        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+
+        said: str | None = None
+
+        def say(state: RetryCallState) -> None:
+            nonlocal said
+            text = str(state.outcome.exception()) if state.outcome else ""
+            if text != said:
+                said = text
+                self.log.warning("%s It is read again until the time is over.", text)
+
+        again = AsyncRetrying(
+            retry=retry_if_exception_type(UnreadableError),
+            wait=wait_random_exponential(max=MOST_WAIT_S),
+            before_sleep=say,
+        )
+        left = _seconds_until(self.timeout_at)
+        try:
+            async with asyncio.timeout(None if left is None else max(left, LOOK_S)):
+                config: BusConfig = await again(self._bus_config)
+        except TimeoutError:
+            return None
+        if said is not None:
+            self.log.info("Connection %r can be read now.", self.kafka_conn_id)
+        return config
+
+    async def _runtime(self, config: BusConfig) -> Runtime:
         from ..engine.runtime import Runtime, has_engine
 
-        config = await self._bus_config()
         if self.task_instance is not None:
             return Runtime.of(config, airflow_stats())
         # In `dag.test()`, a process that may stand at a breakpoint: with others about it takes no partition.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..engine.config import BusConfig
 from ..engine.errors import ConfigError
+from .connections import read_connection
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -173,14 +174,8 @@ def _trusted_callbacks() -> frozenset[str]:
 
 
 async def read_bus_config(conn_id: str, bus: str, deployment: str) -> BusConfig:
-    """The bus behind an Airflow connection, from the triggerer; ConfigError says what is wrong with it."""
-    from airflow.sdk import BaseHook
+    """The bus behind an Airflow connection, from the triggerer, as it reads now or read seconds ago.
 
-    try:
-        connection = await BaseHook.aget_connection(conn_id)
-    except Exception as e:
-        raise ConfigError(
-            f"Connection {conn_id!r} cannot be read: {e}. Create it (type kafka), or name another one with "
-            "kafka_conn_id."
-        ) from e
-    return bus_config(connection, bus=bus, deployment=deployment)
+    UnreadableError: it was not told, and may be the next time. Other ConfigErrors say what is wrong with it.
+    """
+    return bus_config(await read_connection(conn_id), bus=bus, deployment=deployment)

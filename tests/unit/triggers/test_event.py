@@ -12,12 +12,14 @@ from typing import Any, ClassVar
 
 import pytest
 from airflow.sdk import BaseHook, Connection
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from interlock import event
 from interlock.conditions.fail_on import with_fail_on
 from interlock.engine.errors import ConfigError
 from interlock.engine.notices import Notice
 from interlock.engine.records import ActionRecord, Firing, Registration
 from interlock.engine.waits import Delivery, Wait
+from interlock.triggers import connections
 from interlock.triggers import event as module
 from interlock.triggers.event import EventTrigger
 from interlock.triggers.payload import Payload
@@ -41,8 +43,12 @@ def a_trigger(**changes: Any) -> EventTrigger:
         "timeout_at": None,
     }
     trigger = EventTrigger(**{**kwargs, **changes})
-    trigger._task_instance = SimpleNamespace()  # as a triggerer sets it, and dag.test() does not
+    trigger._task_instance = task_instance()  # as a triggerer sets it, and dag.test() does not
     return trigger
+
+
+def task_instance(map_index: int = -1) -> Any:
+    return SimpleNamespace(dag_id="dag", run_id="run", task_id="wait", map_index=map_index)
 
 
 def delivery(wait: Wait) -> Delivery:
@@ -175,16 +181,8 @@ def test_it_yields_the_firing_once_however_often_it_is_delivered(waits: FakeWait
     assert payload["registration_keys"] == ["i:n"]
 
 
-def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(
-    waits: FakeWaits, caplog: pytest.LogCaptureFixture
-) -> None:
-    def troubles(wait: Wait) -> None:
-        wait.deliver(Notice("Cannot reach the bus."))
-        wait.deliver(Notice(None))
-        wait.deliver(delivery(wait))
-
-    waits.then = troubles
-    trigger = a_trigger()
+def said_by(trigger: EventTrigger) -> list[tuple[str, str]]:
+    """What it writes to its task's log from now on."""
     said: list[tuple[str, str]] = []
 
     class Log:
@@ -195,6 +193,20 @@ def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(
             said.append(("info", text % args))
 
     trigger._log = Log()
+    return said
+
+
+def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(
+    waits: FakeWaits, caplog: pytest.LogCaptureFixture
+) -> None:
+    def troubles(wait: Wait) -> None:
+        wait.deliver(Notice("Cannot reach the bus."))
+        wait.deliver(Notice(None))
+        wait.deliver(delivery(wait))
+
+    waits.then = troubles
+    trigger = a_trigger()
+    said = said_by(trigger)
     [payload] = events_of(trigger)
     assert payload["outcome"] == "fired"
     assert said == [("warning", "Cannot reach the bus. The wait goes on."), ("info", "The bus works again.")]
@@ -270,12 +282,61 @@ def test_a_run_that_is_cancelled_closes_its_wait(waits: FakeWaits) -> None:
     assert waits.closed == waits.opened
 
 
-def test_a_connection_that_is_not_there_is_named(waits: FakeWaits, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def missing(conn_id: str) -> Connection:
-        raise LookupError("it is not defined")
+class Connections:
+    """What `aget_connection` answers: each answer once, and the last for ever. An exception is raised."""
 
-    monkeypatch.setattr(BaseHook, "aget_connection", missing)
-    with pytest.raises(ConfigError, match="'kafka_default' cannot be read: it is not defined"):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Connection | Exception) -> None:
+        self.answers, self.asked = list(answers), 0
+        monkeypatch.setattr(BaseHook, "aget_connection", self.get)
+        monkeypatch.setattr(connections, "FRESH_S", 0.0)
+        monkeypatch.setattr(module, "MOST_WAIT_S", 0.01)
+
+    async def get(self, conn_id: str) -> Connection:
+        self.asked += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        await asyncio.sleep(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+GOOD = Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
+
+
+def test_a_connection_that_cannot_be_read_now_is_read_again_and_said_once_per_change(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away, gone = OSError("the backend is away"), LookupError("it is not defined")
+    Connections(monkeypatch, away, away, gone, gone, GOOD)
+    waits.then = lambda wait: wait.deliver(delivery(wait))
+    trigger = a_trigger()
+    said = said_by(trigger)
+    [payload] = events_of(trigger)
+    assert payload["outcome"] == "fired"
+    advice = "Create it (type kafka), or name another one with kafka_conn_id."
+    until = "It is read again until the time is over."
+    assert said == [
+        ("warning", f"Connection 'kafka_default' cannot be read: the backend is away. {advice} {until}"),
+        ("warning", f"Connection 'kafka_default' cannot be read: it is not defined. {advice} {until}"),
+        ("info", "Connection 'kafka_default' can be read now."),
+    ]
+
+
+def test_a_connection_that_is_never_read_lets_the_time_end_the_wait(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 0.2)
+    Connections(monkeypatch, LookupError("it is not defined"))
+    [payload] = events_of(a_trigger(timeout_at=in_seconds(0.1)))
+    assert payload == {"outcome": "timeout", "action": None, "registration_keys": []}
+    assert waits.opened == []
+
+
+def test_a_connection_that_reads_wrong_fails_the_wait_at_once(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Connections(monkeypatch, OSError("away"), Connection(conn_id="kafka_default", conn_type="http"))
+    with pytest.raises(ConfigError, match="is of type 'http'"):
         events_of(a_trigger())
     assert waits.opened == []
 
@@ -290,11 +351,28 @@ def test_a_delivery_after_the_end_of_its_loop_reaches_nobody_and_harms_only_itse
         wait.deliver(delivery(wait))  # which the waits' thread catches
 
 
-def test_a_wait_that_a_user_ended_takes_its_registration_back_and_one_that_moves_does_not(
-    waits: FakeWaits,
-) -> None:
-    async def cancelled(by_user: bool) -> None:
-        trigger = a_trigger()
+# -- cancelled
+
+
+class States:
+    """What Airflow tells of the task's state; `absent` where there is no such task instance any more."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, state: str | Exception | None, name: str) -> None:
+        self.state, self.name = state, name
+        self.asked: list[dict[str, Any]] = []
+        monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", self.get)
+
+    def get(self, **question: Any) -> dict[str, dict[str, str | None]]:
+        self.asked.append(question)
+        if isinstance(self.state, Exception):
+            raise self.state
+        return {} if self.state == "absent" else {"run": {self.name: self.state}}
+
+
+def cancelled(trigger: EventTrigger, waits: FakeWaits, *, on_kill: bool = True) -> None:
+    """The trigger waits, and Airflow cancels it; with `on_kill` as it does where the trigger is gone."""
+
+    async def life() -> None:
         opened = len(waits.opened)
         run = asyncio.ensure_future(anext(trigger.run()))
         while len(waits.opened) == opened:  # noqa: ASYNC110
@@ -302,14 +380,65 @@ def test_a_wait_that_a_user_ended_takes_its_registration_back_and_one_that_moves
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
-        if by_user:
+        if on_kill:
             await trigger.on_kill()
 
-    asyncio.run(asyncio.wait_for(cancelled(False), 20))
+    asyncio.run(asyncio.wait_for(life(), 20))
+
+
+@pytest.mark.parametrize("state", [None, "scheduled", "queued", "running", "success", "failed", "absent"])
+def test_a_wait_that_a_user_ended_takes_its_registration_back(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch, state: str | None
+) -> None:
+    States(monkeypatch, state, "wait")
+    cancelled(a_trigger(), waits)
+    assert waits.withdrawn == waits.opened
+
+
+@pytest.mark.parametrize("state", ["deferred", "up_for_retry"])
+@pytest.mark.parametrize(("map_index", "name"), [(-1, "wait"), (3, "wait_3")])
+def test_a_wait_that_another_triggerer_has_by_now_leaves_its_registration(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch, state: str, map_index: int, name: str
+) -> None:
+    states = States(monkeypatch, state, name)
+    trigger = a_trigger()
+    trigger._task_instance = task_instance(map_index)
+    cancelled(trigger, waits)
     assert waits.withdrawn == []
-    asyncio.run(asyncio.wait_for(cancelled(True), 20))
-    assert waits.withdrawn == waits.opened[1:]
-    asyncio.run(a_trigger().on_kill())  # killed before it ran: nothing to take back
+    assert states.asked == [
+        {"dag_id": "dag", "run_ids": ["run"], "task_ids": ["wait"], "map_index": map_index}
+    ]
+
+
+def test_a_wait_whose_tasks_state_cannot_be_asked_for_leaves_its_registration(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    States(monkeypatch, OSError("no answer"), "wait")
+    trigger = a_trigger()
+    said = said_by(trigger)
+    cancelled(trigger, waits)
+    assert waits.withdrawn == []
+    [(level, text)] = said
+    assert (level, "no answer" in text) == ("warning", True)
+
+
+def test_a_wait_whose_triggerer_stops_leaves_its_registration(waits: FakeWaits) -> None:
+    cancelled(a_trigger(), waits, on_kill=False)
+    assert waits.withdrawn == []
+
+
+def test_a_wait_that_is_killed_before_it_began_takes_nothing_back(waits: FakeWaits) -> None:
+    asyncio.run(a_trigger().on_kill())
+    assert waits.withdrawn == []
+
+
+def test_under_dag_test_no_state_is_asked_for(waits: FakeWaits, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.engine.runtime.has_engine", lambda _: True)
+    states = States(monkeypatch, "deferred", "wait")
+    trigger = a_trigger()
+    trigger._task_instance = None
+    cancelled(trigger, waits)
+    assert (waits.withdrawn, states.asked) == (waits.opened, [])
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])

@@ -1,0 +1,118 @@
+"""Connections that many triggers read at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+from airflow.sdk import BaseHook, Connection
+from interlock.triggers import connections
+from interlock.triggers.connections import FRESH_S, UnreadableError, read_connection
+
+
+class Backend:
+    """Answers when `open`; counts the questions. `found`: by connection id, an exception is raised."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.asked: list[str] = []
+        self.found: dict[str, Connection | Exception] = {
+            name: Connection(conn_id=name, conn_type="kafka") for name in ("c", "d")
+        }
+        monkeypatch.setattr(BaseHook, "aget_connection", self.get)
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+        monkeypatch.setattr(connections, "_reads", {})
+
+    async def get(self, conn_id: str) -> Connection:
+        self.asked.append(conn_id)
+        self.open = asyncio.Event()
+        await self.open.wait()
+        found = self.found[conn_id]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def answer(self, *reads: Awaitable[Any]) -> list[Any]:
+        """What the readers get, who have all begun before the backend answers."""
+        tasks = [asyncio.ensure_future(read) for read in reads]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.open.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
+    return Backend(monkeypatch)
+
+
+def test_many_that_read_one_connection_ask_once(backend: Backend) -> None:
+    async def work() -> None:
+        found = await backend.answer(*(read_connection("c") for _ in range(1000)))
+        assert found == [backend.found["c"]] * 1000
+
+    asyncio.run(work())
+    assert backend.asked == ["c"]
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_an_answer_serves_for_seconds_be_it_good_or_bad_and_then_is_asked_for_anew(
+    backend: Backend, bad: bool
+) -> None:
+    good = backend.found["c"]
+    if bad:
+        backend.found["c"] = OSError("the backend is away")
+
+    async def work() -> None:
+        for _ in range(3):
+            [answer] = await backend.answer(read_connection("c"))
+            if bad:
+                assert isinstance(answer, UnreadableError)
+                assert "'c' cannot be read: the backend is away." in str(answer)
+            else:
+                assert answer is good
+        assert backend.asked == ["c"]
+        backend.now += FRESH_S
+        backend.found["c"] = good
+        assert await backend.answer(read_connection("c")) == [good]
+
+    asyncio.run(work())
+    assert backend.asked == ["c", "c"]
+
+
+def test_each_connection_is_asked_for_by_itself(backend: Backend) -> None:
+    async def work() -> None:
+        for name in ("c", "d"):
+            assert await backend.answer(read_connection(name)) == [backend.found[name]]
+
+    asyncio.run(work())
+    assert backend.asked == ["c", "d"]
+
+
+def test_one_that_gives_up_leaves_the_others_their_answer(backend: Backend) -> None:
+    async def work() -> None:
+        given_up = asyncio.ensure_future(read_connection("c"))
+        await asyncio.sleep(0)
+        other = asyncio.ensure_future(read_connection("c"))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        assert await backend.answer(other) == [backend.found["c"]]
+
+    asyncio.run(work())
+    assert backend.asked == ["c"]
+
+
+def test_a_reading_that_is_under_way_in_another_loop_serves_nobody(backend: Backend) -> None:
+    async def begun() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(read_connection("c")), 0)
+
+    async def work() -> None:
+        assert await backend.answer(read_connection("c")) == [backend.found["c"]]
+
+    with asyncio.Runner() as other:
+        other.run(begun())
+        asyncio.run(work())
+    assert backend.asked == ["c", "c"]

@@ -1,0 +1,60 @@
+"""Airflow connections as a triggerer reads them: once for all triggers that want the same one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ..engine.errors import ConfigError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
+
+FRESH_S: Final = 5.0  # so long an answer serves those who ask after it
+
+
+class UnreadableError(ConfigError):
+    """The connection was not told. That passes, unless nobody ever made it: Airflow does not tell which."""
+
+
+class _Answer(NamedTuple):
+    found: Connection | Exception
+    at: float
+
+
+_reads: dict[str, asyncio.Task[_Answer]] = {}  # the latest of each connection
+
+
+async def read_connection(conn_id: str) -> Connection:
+    """The connection as it reads now, or read at most FRESH_S ago; UnreadableError, likewise.
+
+    A thousand waits begin at once after a restart: one question is under way at a time, for all of them.
+    """
+    read = _reads.get(conn_id)
+    if read is None or not _serves(read):
+        read = _reads[conn_id] = asyncio.create_task(_read(conn_id))
+    answer = await asyncio.shield(read)  # others wait for it as well
+    if isinstance(answer.found, Exception):
+        raise UnreadableError(
+            f"Connection {conn_id!r} cannot be read: {answer.found}. Create it (type kafka), or name another "
+            "one with kafka_conn_id."
+        ) from answer.found
+    return answer.found
+
+
+def _serves(read: asyncio.Task[_Answer]) -> bool:
+    """Whether it is under way in this loop, or its answer is fresh."""
+    if read.get_loop() is not asyncio.get_running_loop() or read.cancelled():
+        return False
+    return not read.done() or time.monotonic() - read.result().at < FRESH_S
+
+
+async def _read(conn_id: str) -> _Answer:
+    from airflow.sdk import BaseHook
+
+    try:
+        found: Connection | Exception = await BaseHook.aget_connection(conn_id)
+    except Exception as e:  # noqa: BLE001  # of the secrets backends, whatever they are
+        found = e
+    return _Answer(found, time.monotonic())
