@@ -191,11 +191,24 @@ def read_registry(config: BusConfig, heard: Callable[[Record], None] | None = No
 
 def write_bus_record(config: BusConfig, record: BusRecord) -> None:
     """Say what the bus is from now on; UnreachableError when the cluster has not taken it."""
-    write_registry(config, BUS_KEY, encode_json(msgspec.structs.replace(record, v=record.format)))
+    write_registry(config, BUS_KEY, bus_record_form(record))
+
+
+def bus_record_form(record: BusRecord) -> bytes:
+    """A bus record as it is written: by the rules of the format that it names."""
+    return encode_json(msgspec.structs.replace(record, v=record.format))
 
 
 def write_registry(config: BusConfig, key: bytes, value: bytes | None) -> None:
     """Write one record of the registry; UnreachableError when the cluster has not taken it."""
+    write_registry_records(config, {key: value})
+
+
+def write_registry_records(config: BusConfig, records: Mapping[bytes, bytes | None]) -> None:
+    """Write records of the registry by their keys, in this order.
+
+    UnreachableError when the cluster has not taken all of them; those before may be there.
+    """
     from confluent_kafka import KafkaException, Producer
 
     from .clients import ClientErrors, connect
@@ -204,13 +217,14 @@ def write_registry(config: BusConfig, key: bytes, value: bytes | None) -> None:
     refused: list[str] = []
     producer = connect(Producer, config, errors, acks="all", enable_idempotence=True)
     try:
-        producer.produce(
-            config.topic("subscription"),
-            value,
-            key,
-            partition=0,
-            on_delivery=lambda error, _: refused.append(error.str()) if error is not None else None,
-        )
+        for key, value in records.items():
+            producer.produce(
+                config.topic("subscription"),
+                value,
+                key,
+                partition=0,
+                on_delivery=lambda error, _: refused.append(error.str()) if error is not None else None,
+            )
         left = producer.flush(TIMEOUT_S)
     except (KafkaException, SystemError) as e:  # SystemError: a report served while a fatal error was raised
         fatal = e if isinstance(e, KafkaException) else e.__cause__

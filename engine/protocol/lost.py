@@ -23,14 +23,17 @@ class Known:
     lost: str | None
 
 
-def look_at(found: Committed | None, topic_id: str, low: int, high: int, *, in_use: bool) -> Known:
+def look_at(
+    found: Committed | None, topic_id: str, low: int, high: int, *, in_use: bool, listed: bool = False
+) -> Known:
     """What was committed with an offset, and whether the partition can go on from it.
 
     topic_id, low, high: of the topic as it is now, and its first and next offset. in_use: whether the
-    registry says that the partition was read before. Of an offset without metadata that can be read nothing
-    is known: R is 0, so that all registrations are applied to it again.
+    registry says that the partition was read before. listed: whether it is one of a topic of others. Of an
+    offset without metadata that can be read nothing is known: R is 0, so that all registrations are applied
+    to it again.
     """
-    if found is None:
+    if found is None or begins_anew(found, in_use=in_use, listed=listed):
         gone = "the group's committed offset is gone (groups without members lose theirs)."
         return Known(OffsetMetadata(R=0), gone if in_use else None)
     try:
@@ -46,6 +49,11 @@ def look_at(found: Committed | None, topic_id: str, low: int, high: int, *, in_u
     else:
         lost = None
     return Known(metadata, lost)
+
+
+def begins_anew(found: Committed, *, in_use: bool, listed: bool) -> bool:
+    """Whether an offset is of before its topic was taken out of the list: an engine's, and not in use."""
+    return listed and not in_use and bool(found.metadata)
 
 
 def metadata_of(found: Committed) -> OffsetMetadata:

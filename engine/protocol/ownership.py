@@ -17,7 +17,7 @@ from ..log import log
 from ..records import OffsetMetadata, ResumeRecord, encode_json
 from .burial import Burial
 from .following import Following
-from .lost import HALF_MET, look_at, metadata_of, require_whole
+from .lost import HALF_MET, begins_anew, look_at, metadata_of, require_whole
 from .recovery import Recovery
 from .registry import Registered, Registry
 from .source_task import SourceTask
@@ -248,25 +248,37 @@ class Ownership:
         resumption = self._registry.resumption(tp)
         if resumption is not None and resumption.topic_id != topic.id:
             resumption = None
-        known = look_at(found, topic.id, low, high, in_use=tp in self._registry.sources)
+        listed = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
+        in_use = tp in self._registry.sources
+        known = look_at(found, topic.id, low, high, in_use=in_use, listed=listed)
         if known.lost is not None:
             if resumption is None:
                 self.stop(tp, known.lost)
                 return None
-            return self._resumed(tp, resumption, known.metadata, low, high)
-        if found is not None:
+            return self._resumed(tp, resumption, known.metadata, found, low, high)
+        if found is not None and not begins_anew(found, in_use=in_use, listed=listed):
             return _Start(found, topic.id)
         self.fresh.add(tp)
-        listed = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
         return _Start(Committed(high if listed else low, ""), topic.id)
 
     def _resumed(
-        self, tp: TopicPartition, resumption: ResumeRecord, metadata: OffsetMetadata, low: int, high: int
+        self,
+        tp: TopicPartition,
+        resumption: ResumeRecord,
+        metadata: OffsetMetadata,
+        found: Committed | None,
+        low: int,
+        high: int,
     ) -> _Start:
         """Go on where an administrator said. What scans had not seen yet, they go on with as far as it is."""
         offset = min(max(resumption.offset, low), high)
+        unread = low if found is None else max(low, found.offset)
         if metadata.t not in ("", resumption.topic_id):
-            metadata = OffsetMetadata(R=0)
+            metadata, unread = OffsetMetadata(R=0), low
+        if not metadata.R and offset > unread and tp.topic != self._config.topic("trigger"):
+            # Nobody knows what registrations had seen: look-backs would read what is to be skipped.
+            place, _ = self._registry.resumes[tp]
+            metadata = OffsetMetadata(R=place)
         groups = [(start, end, min(max(at, low), offset)) for start, end, at in metadata.g]
         log.warning("%s goes on at offset %d, as it was told.", tp, offset)
         self.fresh.add(tp)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import GroupCommand
 
     from ...engine.config import BusConfig
+    from ...engine.resuming import Resumption
 
 
 def command() -> GroupCommand:
@@ -53,9 +54,16 @@ def command() -> GroupCommand:
             action("remove", "Read these other topics no more", names),
             action(
                 "resume",
-                "Let a partition that stopped go on",
-                Arg(("topic",), metavar="TOPIC", help="a topic that the bus reads, or its trigger topic"),
-                Arg(("partition",), metavar="PARTITION", type=int, help="number of the partition"),
+                "Let partitions that stopped go on",
+                Arg(
+                    ("topic",),
+                    metavar="TOPIC",
+                    nargs="?",
+                    help="a topic that the bus reads, or its trigger topic",
+                ),
+                Arg(("partition",), metavar="PARTITION", nargs="?", type=int, help="number of the partition"),
+                Arg(("--all",), action="store_true", help="all partitions that stopped"),
+                Arg(("--topic",), dest="of_topic", metavar="NAME", help="all of this topic that stopped"),
                 Arg(
                     ("--from",),
                     dest="start",
@@ -205,27 +213,45 @@ def remove(args: Namespace) -> None:
 
 
 def resume(args: Namespace) -> None:
-    """Say where a partition that stopped goes on, and what that means for its records."""
-    from ...engine.administration import resumption
+    """Say where partitions that stopped go on, and what that means for their records."""
+    from ...engine import resuming
+
+    one, several = args.partition is not None, args.all or args.of_topic is not None
+    if one == several or (args.topic is not None) != one:
+        raise SystemExit(
+            "airflow interlock topics resume: give TOPIC and PARTITION, or --all, or --topic NAME."
+        )
 
     def work() -> None:
         config = bus_of(args)
-        found = resumption(config, args.topic, args.partition, args.start)
-        say(f"{found.partition} stopped: {found.reason} {found.consequence}")
-        if not confirmed(args, f"Go on at offset {found.offset}?"):
+        if one:
+            found = [resuming.resumption(config, args.topic, args.partition, args.start)]
+        else:
+            found = resuming.resumptions(config, args.start, args.of_topic)
+        for each in found:
+            say(f"{each.partition} stopped: {each.reason} {each.consequence}")
+        if not found:
+            say("No partition has stopped: there is nothing to resume.")
+        elif not confirmed(
+            args, f"Go on at offset {found[0].offset}?" if one else f"Let {len(found)} partitions go on?"
+        ):
             raise SystemExit("Nothing was changed.")
-        found.write(config)
-        told = {
-            "topic": args.topic,
-            "partition": args.partition,
-            "committed": "" if found.committed is None else found.committed,
-            "start": found.low,
-            "end": found.high,
-            "goes_on_at": found.offset,
-        }
-        show(args, [told])
+        else:
+            resuming.write(config, found)
+        show(args, [_resumed(each) for each in found])
 
     or_exit("topics resume", work)
+
+
+def _resumed(found: Resumption) -> dict[str, Any]:
+    return {
+        "topic": found.partition.topic,
+        "partition": found.partition.partition,
+        "committed": "" if found.committed is None else found.committed,
+        "start": found.low,
+        "end": found.high,
+        "goes_on_at": found.offset,
+    }
 
 
 def upgrade(args: Namespace) -> None:

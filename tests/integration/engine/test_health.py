@@ -11,12 +11,12 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as Asked
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock import event
-from interlock.engine.administration import resumption
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.health import examine
 from interlock.engine.kafka.topics import check_settings
 from interlock.engine.metrics import Publisher
+from interlock.engine.resuming import resumption, write
 from interlock.engine.runtime import run_engine
 from interlock.engine.telling import Account
 
@@ -116,7 +116,7 @@ def test_a_committed_offset_whose_metadata_cannot_be_read_is_a_problem_of_that_p
     assert f"{topic}[0] is not read: its committed offset holds no valid OffsetMetadata" in problem
     assert f"airflow interlock topics resume {topic} 0 --from" in problem
     assert [p["partition"] for p in health.partitions if p["state"] == "stopped"] == [0]
-    resumption(bench.config, topic, 0, "start").write(bench.config)
+    write(bench.config, [resumption(bench.config, topic, 0, "start")])
     with bench.engine():
         eventually("it goes on", lambda: examine(bench.config).ok)
 

@@ -93,6 +93,11 @@ def test_a_bus_is_given_another_topic_and_loses_it_again_while_its_engine_runs(
             bench.config.topic("event")
         ]
         eventually("it is read no more", lambda: orders not in assigned(bench))
+        send(bench, orders, b"2")
+        interlock("topics", "add", orders)
+        bench.eventually_fired("w", 2)
+        eventually("the rest is committed", lambda: committed(bench, orders) == 2)
+    assert len([f for f in bench.firings() if f["subscription"] == "w"]) == 2
 
 
 def test_what_is_no_topic_of_others_is_not_listed(bench: Bench, interlock: Callable[..., Ran]) -> None:
@@ -190,6 +195,36 @@ def test_a_partition_that_stopped_goes_on_where_it_is_told(
         assert (row["committed"], row["start"], row["end"], row["goes_on_at"]) == ("4", "7", "9", "8")
         fired = bench.eventually_fired("w", 5)
     assert fired[-1]["firing"]["events"]["x"][0]["id"] == "there-1"
+
+
+def test_all_partitions_that_stopped_go_on_with_one_command(
+    bench: Bench, interlock: Callable[..., Ran], eventually: Any
+) -> None:
+    """As after a week without an engine, when the group has lost its offsets."""
+    assert "No partition has stopped" in interlock("topics", "resume", "--all", "--from", "start").err
+    with bench.engine():
+        eventually("all are in use", lambda: min(committed_all(bench)) == 0)
+    eventually("the group is empty", lambda: not assigned(bench))
+    bench.admin.delete_consumer_groups([bench.config.group])[bench.config.group].result()
+    bench.emit("x", subject="s")
+    bench.subscribe("w", event("x"))
+    asked = interlock("topics", "resume", "--all", "--from", "end")
+    assert asked.code == 1
+    assert "Let 4 partitions go on?" in asked.err
+    source = bench.config.topic("event")
+    rows = interlock("topics", "resume", "--topic", source, "--from", "end", "--yes").rows()
+    assert sorted(row["partition"] for row in rows) == ["0", "1"]
+    rows = interlock("topics", "resume", "--all", "--from", "start", "--yes").rows()
+    assert len(rows) == 4
+    assert {(row["committed"], row["goes_on_at"]) for row in rows} == {("", "0")}
+    with bench.engine():
+        bench.eventually_fired("w", 1)
+        eventually(
+            "all went on",
+            lambda: (
+                "No partition has stopped" in interlock("topics", "resume", "--all", "--from", "start").err
+            ),
+        )
 
 
 @pytest.mark.parametrize(

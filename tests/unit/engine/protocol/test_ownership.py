@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from interlock import Event, event
 from interlock.engine.bus import Committed, TopicPartition
@@ -321,6 +322,135 @@ def test_going_on_from_the_start_repeats_nothing() -> None:
     assert len(pool.fired()) == 4
 
 
+@pytest.mark.parametrize(("said", "fired"), [(0, 3), (1, 2), (3, 0)])
+def test_what_is_skipped_where_nothing_is_known_of_a_partition_no_look_back_brings(
+    said: int, fired: int
+) -> None:
+    """Of before the resumption, that is: a later registration looks back."""
+    pool = used()
+    pool.register(EACH)
+    del pool.cluster.group.offsets[EVENT]
+    pool.resume(EVENT, said)
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert len(pool.fired()) == fired
+    pool.emit("x")
+    pool.run()
+    assert len(pool.fired()) == fired + 1
+    pool.register(Registration.of("later", event("x"), None, 0))
+    pool.run()
+    assert len(pool.fired()) == fired + 2
+
+
+@pytest.mark.parametrize(("said", "fired"), [(0, 3), (1, 3), (2, 1)])
+def test_what_is_skipped_beyond_metadata_that_cannot_be_read_no_look_back_brings(
+    said: int, fired: int
+) -> None:
+    """Without a skip all registrations are applied anew, and look back."""
+    pool = used()
+    pool.register(EACH)
+    pool.commit_by_hand(EVENT, 1, "nonsense")
+    pool.resume(EVENT, said)
+    pool.boot()
+    pool.run()
+    assert len(pool.fired()) == fired
+
+
+def test_registrations_that_a_partition_had_not_caught_up_with_look_back_to_what_it_skips() -> None:
+    pool = used()
+    for _ in range(4):
+        pool.emit("x")
+    pool.register(EACH)
+    pool.cluster.delete_below(EVENT, 5)
+    pool.resume(EVENT, 7)
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert len(pool.fired()) == 2
+
+
+def test_timers_of_a_trigger_partition_of_which_nothing_is_known_are_opened_wherever_it_goes_on() -> None:
+    pool = used(1, EACH)
+    pool.register(Registration.of("w", event("y").expires(after="10s"), None, pool.cluster.now_ms))
+    del pool.cluster.group.offsets[TRIGGER]
+    pool.resume(TRIGGER, 3)
+    pool.boot()
+    pool.run(40, pass_ms=1000)
+    assert ("w", "expired") in pool.fired()
+
+
+# -- topics that are taken out of the list, and listed again
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def relisted(registration: Registration, *, forgotten: bool = False) -> Pool:
+    """A bus that has read two records of a topic, read it no more, and has it again with two more.
+
+    forgotten: the group's offsets of it are gone by then, as they are after a week.
+    """
+    pool = Pool(topics=(ORDERS.topic,))
+    pool.register(registration)
+    pool.boot()
+    pool.run()
+    for value in (b"1", b"2"):
+        pool.write(ORDERS, None, value)
+    pool.run()
+    assert len(pool.fired()) == 2
+    pool.write_bus_record(msgspec.structs.replace(pool.record, topics=()))
+    for kind in ("source", "resume", "problem"):
+        pool.write(REGISTRY, place_key(kind, *ORDERS), None)  # type: ignore[arg-type]
+    pool.run()
+    for value in (b"3", b"4"):
+        pool.write(ORDERS, None, value)
+    if forgotten:
+        del pool.cluster.group.offsets[ORDERS]
+    pool.write_bus_record(pool.record)
+    pool.run()
+    return pool
+
+
+@pytest.mark.parametrize("forgotten", [True, False])
+def test_a_topic_that_is_listed_again_begins_at_its_end_and_look_backs_bring_what_came_meanwhile(
+    forgotten: bool,
+) -> None:
+    """Nothing that was judged before is judged again."""
+    record = Registration.of("r", event("org.apache.kafka.record"), None, 0, kind="durable")
+    pool = relisted(record, forgotten=forgotten)
+    assert stopped(pool) == {}
+    assert pool.committed(ORDERS).offset == 4
+    assert len(pool.fired()) == 4
+
+
+def test_a_topic_that_is_listed_again_is_read_from_its_end() -> None:
+    pool = Pool(topics=(ORDERS.topic,))
+    pool.register(Registration.of("w", event("org.apache.kafka.record"), None, 10**15))
+    pool.commit_by_hand(ORDERS, 1, metadata(pool, ORDERS))
+    for _ in range(5):
+        pool.write(ORDERS, None, b"1")
+    pool.cluster.delete_below(ORDERS, 3)
+    engine = pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert engine.stats.consumed == 0
+    assert pool.committed(ORDERS).offset == 5
+
+
+@pytest.mark.parametrize("tp", [EVENT, ORDERS])
+def test_an_offset_without_a_source_record_counts_but_for_an_engines_on_a_topic_of_others(
+    tp: TopicPartition,
+) -> None:
+    """An administrator may have committed where a topic that is about to be listed is to begin."""
+    pool = Pool(topics=(ORDERS.topic,))
+    pool.commit_by_hand(tp, 1, "" if tp is ORDERS else metadata(pool, tp))
+    for _ in range(3):
+        pool.write(tp, None, b"1", [("ce_id", b"1")])
+    engine = pool.boot()
+    pool.run()
+    assert engine.stats.consumed == 2
+
+
 def test_scans_go_on_as_far_as_the_partition_goes_on() -> None:
     pool = used(1, EACH)
     for _ in range(4):
@@ -362,7 +492,7 @@ def test_a_resumption_that_is_read_in_the_middle_of_a_pass_costs_no_match(
     pool.run()
     assert list(stopped(pool)) == [OTHER]
     pool.register(EACH)
-    pool.resume(OTHER, 3)
+    pool.resume(OTHER, 0)
     pool.emit("x")
     following = engine._following
     with monkeypatch.context() as patch:

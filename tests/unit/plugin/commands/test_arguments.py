@@ -76,6 +76,8 @@ def test_tail_refuses_a_condition() -> None:
         ["subscriptions", "cancel", "name", "--yes"],
         ["tail", "com.shop.done", "--limit", "1"],
         ["topics", "create", "--dry-run"],
+        ["topics", "resume", "orders", "3", "--from", "end"],
+        ["topics", "resume", "--all", "--from", "start", "--yes"],
     ],
 )
 def test_airflows_parser_takes_the_commands_with_its_own_outputs(words: list[str]) -> None:
@@ -125,6 +127,23 @@ def test_numbers_that_no_topic_has_are_refused_before_anybody_is_asked(
     monkeypatch.setattr("interlock.engine.kafka.topics._admin", asked)
     args = get_parser().parse_args(["interlock", "topics", "create", *words])
     with pytest.raises(SystemExit, match=re.escape(told)):
+        args.func(args)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("orders",),
+        ("orders", "--all"),
+        ("orders", "--topic", "orders"),
+        ("orders", "0", "--all"),
+        ("orders", "0", "--topic", "orders"),
+    ],
+)
+def test_what_is_to_go_on_is_one_partition_or_several_and_never_a_guess(words: tuple[str, ...]) -> None:
+    args = get_parser().parse_args(["interlock", "topics", "resume", *words, "--from", "start"])
+    with pytest.raises(SystemExit, match="give TOPIC and PARTITION, or --all, or --topic NAME"):
         args.func(args)
 
 
