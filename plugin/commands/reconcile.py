@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .console import bus_arguments, bus_of, or_exit, say, show
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import ActionCommand
 
+    from ...events.event import Event
     from ...triggers.settings import ListenerSettings
 
 
@@ -39,6 +40,7 @@ def command() -> ActionCommand:
             ),
             Arg(("--tags",), help="tags, with commas: DAGs that have one of them"),
             Arg(("--dry-run",), action="store_true", help="show what would be emitted"),
+            Arg(("--limit",), type=int, default=1000, help="show at most so many of them (1000)"),
             *bus_arguments(),
         ),
     )
@@ -48,31 +50,39 @@ def run(args: Namespace) -> None:
     """Emit what is missing, show it, and say what was compared."""
     from airflow.utils.session import create_session
 
-    from ..reconcile import reconcile
+    from ..reconcile import PAGE, reconcile
+
+    what = "would be emitted" if args.dry_run else "emitted"
 
     def work() -> None:
         since, until = _moment("--since", args.since), _moment("--until", args.until)
         wanted = _wanted(args)
+        ends = missing = 0
+        rows: list[dict[str, Any]] = []
         with create_session() as session:
-            found = reconcile(bus_of(args), session, since, until, wanted, dry_run=args.dry_run)
-        show(
-            args,
-            [
-                {
-                    "type": event.type,
-                    "source": event.source,
-                    "run_id": event.payload["run_id"],  # type: ignore[index]
-                    "map_index": event.payload.get("map_index", ""),  # type: ignore[attr-defined]
-                    "time": event.attributes.get("time", ""),
-                    "id": event.id,
-                }
-                for event in found.missing
-            ],
-        )
-        what = "would be emitted" if args.dry_run else "emitted"
-        say(f"{found.ends} ends from {since:%FT%TZ} to {until:%FT%TZ}: {len(found.missing)} {what}.")
+            for step in reconcile(bus_of(args), session, since, until, wanted, dry_run=args.dry_run):
+                ends += step.ends
+                missing += len(step.missing)
+                rows += map(_row, step.missing[: max(0, args.limit - len(rows))])
+                if step.ends >= PAGE:
+                    say(f"{ends} ends up to {step.until:%FT%TZ}: {missing} {what} so far.")
+        show(args, rows)
+        if missing > len(rows):
+            say(f"{missing - len(rows)} more are not shown.")
+        say(f"{ends} ends from {since:%FT%TZ} to {until:%FT%TZ}: {missing} {what}.")
 
     or_exit("reconcile", work)
+
+
+def _row(event: Event) -> dict[str, Any]:
+    return {
+        "type": event.type,
+        "source": event.source,
+        "run_id": event.payload["run_id"],  # type: ignore[index]
+        "map_index": event.payload.get("map_index", ""),  # type: ignore[attr-defined]
+        "time": event.attributes.get("time", ""),
+        "id": event.id,
+    }
 
 
 def _wanted(args: Namespace) -> ListenerSettings:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,8 +13,9 @@ from typing import Any
 import pytest
 from interlock import Event
 from interlock.engine.config import BusConfig
+from interlock.events.attributes import parse_timestamp
 from interlock.plugin import reconcile as module
-from interlock.plugin.reconcile import CLOCK_SKEW, Reconciled, reconcile
+from interlock.plugin.reconcile import CLOCK_SKEW, SOON
 from interlock.triggers.settings import KINDS, ListenerSettings, patterns_of
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
@@ -27,9 +30,10 @@ CONFIG = BusConfig(client={"bootstrap.servers": "x:1"})
 class Bus:
     """What the bus holds, and what is emitted to it."""
 
-    held: set[tuple[str, str]] = field(default_factory=set)
+    held: dict[tuple[str, str], int] = field(default_factory=dict)  # and when it got there
     emitted: list[Event] = field(default_factory=list)
-    asked_since: list[int] = field(default_factory=list)
+    asked: list[tuple[int, int | None, int]] = field(default_factory=list)  # since, until, for how many
+    look: Callable[[], None] = lambda: None  # called whenever the bus is asked
 
 
 @pytest.fixture
@@ -48,14 +52,20 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
 
         def emit_all(self, events: Any, timeout_s: float) -> None:
             made.emitted += events
-            made.held |= {event.identity for event in events}
+            made.held |= dict.fromkeys((event.identity for event in events), ms(UNTIL))
 
-    def emitted_since(config: BusConfig, since_ms: int, wanted: Any) -> set[tuple[str, str]]:
-        made.asked_since.append(since_ms)
-        return made.held & set(wanted)
+    class FakeEmitted:
+        def __init__(self, config: BusConfig) -> None:
+            assert config is CONFIG
+
+        def among(self, wanted: Any, since_ms: int, until_ms: int | None = None) -> set[tuple[str, str]]:
+            made.look()
+            made.asked.append((since_ms, until_ms, len(wanted)))
+            last = sys.maxsize if until_ms is None else until_ms
+            return {each for each in wanted if since_ms <= made.held.get(each, -1) < last}
 
     monkeypatch.setattr(module, "Emitter", FakeEmitter)
-    monkeypatch.setattr(module, "emitted_since", emitted_since)
+    monkeypatch.setattr(module, "Emitted", FakeEmitted)
     return made
 
 
@@ -102,6 +112,21 @@ def _columns(model: Any, values: dict[str, Any]) -> dict[str, Any]:
     return {renamed.get(k, k): v for k, v in values.items() if renamed.get(k, k) in model.__table__.columns}
 
 
+def ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+@dataclass
+class Done:
+    ends: int
+    missing: list[Event]
+
+
+def reconcile(*arguments: Any, **options: Any) -> Done:
+    steps = list(module.reconcile(*arguments, **options))
+    return Done(sum(step.ends for step in steps), [event for step in steps for event in step.missing])
+
+
 def told(events: Any) -> list[tuple[str, str]]:
     return [(event.type.removeprefix("interlock.airflow."), event.payload["run_id"]) for event in events]
 
@@ -123,7 +148,7 @@ def test_the_ends_of_the_range_are_emitted_in_their_order(session: Session, bus:
         ("task_instance.failed", "second"),
         ("dag_run.failed", "second"),
     ]
-    assert (found.ends, list(found.missing)) == (4, bus.emitted)
+    assert (found.ends, found.missing) == (4, bus.emitted)
 
 
 def test_what_the_bus_holds_is_not_emitted_again(session: Session, bus: Bus) -> None:
@@ -131,9 +156,75 @@ def test_what_the_bus_holds_is_not_emitted_again(session: Session, bus: Bus) -> 
     add_run(session, "two", "success", 2)
     reconcile(CONFIG, session, SINCE, SINCE + timedelta(minutes=1.5), ALL)
     reconcile(CONFIG, session, SINCE, UNTIL, ALL)
-    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL) == Reconciled(2, ())
+    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL) == Done(2, [])
     assert [run_id for _, run_id in told(bus.emitted)] == ["one", "two"]
-    assert set(bus.asked_since) == {int((SINCE - CLOCK_SKEW).timestamp() * 1000)}
+    assert bus.asked[-2][0] == ms(SINCE - CLOCK_SKEW)
+
+
+@pytest.mark.parametrize(
+    ("arrived", "asked"),
+    [
+        (SINCE + timedelta(minutes=3), 1),
+        (SINCE + timedelta(minutes=2) - CLOCK_SKEW, 1),  # by the clock of a machine that is ahead
+        (SINCE + timedelta(minutes=2) + SOON, 2),
+        (UNTIL + timedelta(days=7), 2),
+    ],
+)
+def test_what_was_told_late_is_looked_for_in_the_rest_of_the_topic(
+    arrived: datetime, asked: int, session: Session, bus: Bus
+) -> None:
+    add_run(session, "one", "success", 2)
+    [missing] = reconcile(CONFIG, session, SINCE, UNTIL, ALL, dry_run=True).missing
+    bus.asked.clear()
+    bus.held[missing.identity] = ms(arrived)
+    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL).missing == []
+    assert len(bus.asked) == asked
+
+
+@pytest.mark.parametrize("told_soon", [True, False])
+def test_no_more_than_a_few_pages_are_held_however_many_ends_there_are(
+    told_soon: bool, session: Session, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAGE", 10)
+    for n in range(200):
+        add_run(session, f"r{n:03}", "success", n / 10)
+        if n % 2:
+            add_task(session, f"r{n:03}", "t", "success", n // 14)  # some at one time
+
+    made: list[weakref.ref[Any]] = []
+    held: list[int] = []
+
+    def counted(make: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*arguments: Any) -> Any:
+            end = make(*arguments)
+            made.append(weakref.ref(end))
+            return end
+
+        return count
+
+    for name in ("dag_run_end", "task_instance_end"):
+        monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    if told_soon:
+        missing = reconcile(CONFIG, session, SINCE, UNTIL, ALL, dry_run=True).missing
+        bus.held = {each.identity: ms(parse_timestamp(str(each.attributes["time"]))) for each in missing}
+        bus.asked.clear()
+    bus.emitted = _Counted()
+    bus.look = lambda: held.append(sum(end() is not None for end in made))
+    ends = count = 0
+    for step in module.reconcile(CONFIG, session, SINCE, UNTIL, ALL):
+        ends, count = ends + step.ends, count + len(step.missing)
+    assert (ends, count) == (300, 0 if told_soon else 300)
+    assert max(held) <= 4 * module.PAGE  # one of runs, one of tasks, and theirs that are compared
+    assert max(count for _, _, count in bus.asked) < 2 * module.PAGE
+    # The rest of the topic is read for full pages of what is missing, and not at all for what is not.
+    assert sum(until is None for _, until, _ in bus.asked) == (0 if told_soon else 30)
+
+
+class _Counted(list[Event]):
+    """Holds nothing of what is emitted."""
+
+    def __iadd__(self, events: Any) -> _Counted:  # type: ignore[override,misc]
+        return self
 
 
 def test_a_run_that_was_cleared_and_ended_again_is_another_end(session: Session, bus: Bus) -> None:
@@ -169,8 +260,8 @@ def test_a_dry_run_emits_nothing(session: Session, bus: Bus) -> None:
 
 
 def test_nothing_to_tell_asks_no_broker(session: Session, bus: Bus) -> None:
-    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL) == Reconciled(0, ())
-    assert bus.asked_since == []
+    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL) == Done(0, [])
+    assert bus.asked == []
 
 
 def test_kinds_dags_and_tags_choose(session: Session, bus: Bus) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from interlock.engine.config import BusConfig
 from interlock.events.ends import DagRun, TaskInstanceEnd
 from interlock.plugin import reconcile as work
 from interlock.plugin.commands import reconcile as command
-from interlock.plugin.reconcile import Reconciled
+from interlock.plugin.reconcile import PAGE, Reconciled
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RUN = DagRun(deployment="airflow", dag_id="daily", run_id="r", run_type="manual", run_after=NOON)
@@ -24,12 +25,15 @@ END = TaskInstanceEnd(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the command asks for; it is told of one end that was missing."""
+    """What the command asks for; it is told of one end that was missing, in the second of two steps."""
     calls: list[dict[str, Any]] = []
 
-    def fake(config: Any, session: Any, since: Any, until: Any, wanted: Any, *, dry_run: bool) -> Reconciled:
+    def fake(
+        config: Any, session: Any, since: Any, until: Any, wanted: Any, *, dry_run: bool
+    ) -> Iterator[Reconciled]:
         calls.append({"since": since, "until": until, "wanted": wanted, "dry_run": dry_run})
-        return Reconciled(3, (END.event(),))
+        yield Reconciled(PAGE, NOON, ())
+        yield Reconciled(3, NOON, (END.event(),))
 
     monkeypatch.setattr(work, "reconcile", fake)
     monkeypatch.setattr(command, "bus_of", lambda args: BusConfig(client={"bootstrap.servers": "x:1"}))
@@ -56,10 +60,23 @@ def test_it_prints_what_was_missing_and_says_what_was_compared(
             "id": END.id,
         }
     ]
-    assert "3 ends from 2026-11-20T00:00:00Z to 2026-11-21T00:00:00Z: 1 emitted." in err
+    assert err.splitlines()[-2:] == [
+        f"{PAGE} ends up to 2026-11-20T12:00:00Z: 0 emitted so far.",
+        f"{PAGE + 3} ends from 2026-11-20T00:00:00Z to 2026-11-21T00:00:00Z: 1 emitted.",
+    ]
     run("--dry-run")
     assert "1 would be emitted." in capsys.readouterr().err
     assert [call["dry_run"] for call in asked] == [False, True]
+
+
+def test_of_many_the_first_are_shown_and_all_are_counted(
+    asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("--output", "json", "--limit", "0")
+    out, err = capsys.readouterr()
+    assert json.loads(out) == []
+    assert "1 more are not shown." in err
+    assert "1 emitted." in err
 
 
 def test_times_are_moments_or_how_long_ago(asked: list[dict[str, Any]]) -> None:
