@@ -137,9 +137,9 @@ class Engine:
         ) and not any(source.scans for source in self.ownership.sources.values())
 
     def take_filter_errors(self) -> Counter[str]:
-        """{text of a filter: events on which it failed} since this was last asked; live events only."""
+        """{text of a filter: events on which it failed, live and in scans} since this was last asked."""
         errors = self._index.errors
-        taken = Counter(errors)
+        taken = errors + self._scanning.take_filter_errors()
         errors.clear()
         return taken
 
@@ -160,7 +160,7 @@ class Engine:
         self._process(outputs)
         taken -= len(self._rest)
         sources, triggers = self.ownership.sources, self.ownership.triggers
-        touched = self._scanning.advance(sources, outputs, alone=taken == 0)
+        touched = self._scanning.advance(sources, outputs, self.clock.now_ms(), alone=taken == 0)
         touched |= self.cuts.advance(triggers, outputs)
         self._upkeep.sweep(outputs)
         self.problems.write(outputs)

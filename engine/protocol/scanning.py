@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -60,11 +60,15 @@ class Scanning:
         """The registry has removed it."""
         self._index.forget(registered)
 
+    def take_filter_errors(self) -> Counter[str]:
+        """As `Engine.take_filter_errors`, of scans."""
+        return self._index.take_errors()
+
     def close(self) -> None:
         self._reader.close()
 
     def advance(
-        self, sources: Mapping[TopicPartition, SourceTask], outputs: Outputs, *, alone: bool
+        self, sources: Mapping[TopicPartition, SourceTask], outputs: Outputs, now_ms: int, *, alone: bool
     ) -> set[TopicPartition]:
         """Read and match a slice; the partitions on which a scan met the live position, or wrote matches."""
         self._gaps.look(sources)
@@ -94,7 +98,7 @@ class Scanning:
         for tp in list(self._rest):
             source = sources[tp]
             before = len(outputs.records)
-            self._match(source, self._rest.pop(tp), outputs, until)
+            self._match(source, self._rest.pop(tp), outputs, now_ms, until)
             met = source.scans.finish(source.position)
             if met or len(outputs.records) != before:
                 touched.add(tp)
@@ -128,7 +132,9 @@ class Scanning:
                 if at < end:
                     self._gaps.missing(source, at, end, item)
 
-    def _match(self, source: SourceTask, items: deque[Record | End], outputs: Outputs, until: float) -> None:
+    def _match(
+        self, source: SourceTask, items: deque[Record | End], outputs: Outputs, now_ms: int, until: float
+    ) -> None:
         while items and not outputs.beyond(SCAN_SHARE) and self._monotonic() < until:
             item = items.popleft()
             if isinstance(item, End):
@@ -137,7 +143,7 @@ class Scanning:
             if source.scans.standing >= source.position:
                 return  # met: the rest was read live
             index = self._index.of(source.scans.front(item.offset))
-            source.scan(item, index, outputs)
+            source.scan(item, index, outputs, now_ms)
             self._stats.scanned += 1
         if items:
             self._rest[source.tp] = items

@@ -6,6 +6,7 @@ only at or before the first offset of each of its members, so each of them sees 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -130,6 +131,7 @@ class ScanIndex:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
+        self._errors: Counter[str] = Counter()  # of indexes that were let go
         self._clear()
 
     def _clear(self) -> None:
@@ -175,4 +177,12 @@ class ScanIndex:
     def idle(self) -> None:
         """No partition scans: nothing is kept."""
         if self._intervals:
+            self._errors += self._index.errors
             self._clear()
+
+    def take_errors(self) -> Counter[str]:
+        """{text of a filter: events of scans on which it failed} since this was last asked."""
+        taken = self._errors + self._index.errors
+        self._errors.clear()
+        self._index.errors.clear()
+        return taken

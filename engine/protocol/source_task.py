@@ -103,7 +103,7 @@ class SourceTask:
         """All there is below `offset` was read: control records at the end count as passed."""
         self.position = max(self.position, offset)
 
-    def scan(self, record: Record, index: MatcherIndex[Registered], outputs: Outputs) -> None:
+    def scan(self, record: Record, index: MatcherIndex[Registered], outputs: Outputs, now_ms: int) -> None:
         """Back: the next record at the position that is scanned, for the groups that stand there."""
         if record.offset >= self.position:  # met: it was, or will be, read live
             self.scans.advance(self.position, 0)
@@ -113,8 +113,11 @@ class SourceTask:
         try:
             event = self._read(record)
             targets = self._targets(record, index.lookup(event), groups)
-        except Exception as e:  # noqa: BLE001  # set aside when it was read live
+        except EventError as e:  # nobody's event: set aside when it was read live
             log.debug("%s is passed over by a scan: %s", record, e)
+            return
+        except Exception as e:  # noqa: BLE001  # I8; those that were live then may have met it
+            self._set_aside(record, e, outputs, now_ms, "A look-back could not match it: ")
             return
         if targets:
             self._write(record, event, targets, outputs)
@@ -163,12 +166,15 @@ class SourceTask:
             targets.append((registered, Target(place, registered.incarnation, matchers, hit.key)))
         return targets
 
-    def _set_aside(self, record: Record, error: Exception, outputs: Outputs, now_ms: int) -> None:
+    def _set_aside(
+        self, record: Record, error: Exception, outputs: Outputs, now_ms: int, told: str = ""
+    ) -> None:
         if not isinstance(error, EventError):
             log.error("%s: matching it failed", record, exc_info=error)
-        log.warning("%s went to the dead-letter topic: %.500s", record, error)
+        reason = told + (str(error) or repr(error))
+        log.warning("%s went to the dead-letter topic: %.500s", record, reason)
         self._stats.dead_lettered += 1
-        outputs.dead_letter(record, "event", str(error) or repr(error), now_ms)
+        outputs.dead_letter(record, "event", reason, now_ms)
 
     def _write(
         self, record: Record, event: Event, targets: list[tuple[Registered, Target]], outputs: Outputs

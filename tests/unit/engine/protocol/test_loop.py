@@ -325,6 +325,20 @@ def test_it_is_committed_on_idle_partitions_as_soon_while_others_are_busy() -> N
     assert pool.metadata(EVENT).R == pool.metadata(TRIGGER).R == pool.log(REGISTRY).end
 
 
+def test_a_filter_that_fails_is_counted_live_and_in_scans() -> None:
+    pool = Pool()
+    engine = pool.boot()
+    pool.run()
+    pool.emit("x")
+    pool.run()
+    pool.register(Registration.of("back", event("x", where="data.n > 1"), None, 0))
+    pool.run()
+    pool.emit("x")
+    pool.run()
+    assert sum(engine.take_filter_errors().values()) == 2
+    assert not engine.take_filter_errors()
+
+
 def test_a_pass_ends_early_where_filters_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the group takes the engine for dead, and the next owner is as slow."""
     pool = Pool()

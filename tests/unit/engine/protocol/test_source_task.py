@@ -140,7 +140,7 @@ class World:
             task.at_end(self.end)
         if back:
             self.reader.slice = back
-            self.scanning.advance({TP: task}, outputs, alone=not live)
+            self.scanning.advance({TP: task}, outputs, 0, alone=not live)
         return outputs
 
     def commit(self, task: SourceTask, outputs: Outputs) -> None:
@@ -379,6 +379,30 @@ def test_a_record_that_is_no_event_is_set_aside_once_and_not_again_by_a_scan(
     assert world.dead == [b"payload"]
     assert "b-event[0]@0" in caplog.text
     assert world.committed.offset == 1
+
+
+def test_an_event_that_only_a_scan_cannot_match_is_set_aside_once_and_the_scan_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    before = world.register("before", "a", 0)
+    world.append("a", 5)
+    world.append("a", 6)
+    world.run()
+    w = world.register("w", "a", 0)
+    lookup = MatcherIndex.lookup
+
+    def raises(self: MatcherIndex[Registered], made: Event) -> Any:
+        if self is not world.index and made.id == "0":
+            raise ZeroDivisionError("of a scan's index")
+        return lookup(self, made)
+
+    monkeypatch.setattr(MatcherIndex, "lookup", raises)
+    with caplog.at_level(logging.WARNING, "interlock.engine"):
+        world.run()
+    assert (world.reached(before), world.reached(w)) == ([0, 1], [1])
+    assert len(world.dead) == 1
+    assert "A look-back could not match it" in caplog.text
 
 
 def test_a_matcher_that_raises_sets_the_event_aside_and_the_next_goes_on(
