@@ -24,6 +24,11 @@ _ON: Final = {
 # The client puts these into the shell command that gets a Kerberos ticket, as they are.
 _IN_A_COMMAND: Final = frozenset({"sasl.kerberos.keytab", "sasl.kerberos.principal"})
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_/.@:+][A-Za-z0-9_/.@:+=-]*")
+# With suites of this kind a broker shows no certificate, and there is nothing to verify. OpenSSL takes them
+# at security level 0 only, which a list of suites may ask for; groups such as ALL hold them as well.
+_SUITES: Final = "ssl.cipher.suites"
+_OPEN_SUITE: Final = re.compile(r"NULL|ADH|AECDH|_anon_|COMPLEMENTOF", re.IGNORECASE)
+_SAFE_COMMAND: Final = re.compile(r"STRENGTH|SECLEVEL=[1-5]")
 
 
 def refused(client: Mapping[str, str], allowed: Collection[str] = ()) -> list[str]:
@@ -33,4 +38,16 @@ def refused(client: Mapping[str, str], allowed: Collection[str] = ()) -> list[st
     """
     off = {name for name, on in _ON.items() if name in client and client[name].strip().lower() not in on}
     shell = {name for name in _IN_A_COMMAND & client.keys() if not _PLAIN.fullmatch(client[name])}
-    return sorted((_LOADS_OR_RUNS & client.keys() | off | shell).difference(allowed))
+    suites = {_SUITES} if _opens(client.get(_SUITES, "")) else set()
+    return sorted((_LOADS_OR_RUNS & client.keys() | off | shell | suites).difference(allowed))
+
+
+def _opens(suites: str) -> bool:
+    """Whether an OpenSSL cipher list adds suites without authentication or encryption, or lets them in."""
+    for item in re.split(r"[:;,\s]+", suites):
+        names, *commands = item.split("@")
+        if not all(map(_SAFE_COMMAND.fullmatch, commands)):
+            return True
+        if not names.startswith(("!", "-")) and _OPEN_SUITE.search(names):
+            return True
+    return False

@@ -101,8 +101,51 @@ def test_what_the_client_would_put_into_a_shell_command_must_be_plain(name: str,
     assert made(plain).client == SERVERS | plain
 
 
+@pytest.mark.parametrize(
+    "suites",
+    [
+        "aNULL:@SECLEVEL=0",
+        "DEFAULT@SECLEVEL=0",
+        "HIGH:!aNULL:@SECLEVEL=0",
+        "@SECLEVEL=whatever a later client takes for 0",
+        "HIGH:aNULL",
+        "HIGH:+aNULL",
+        "HIGH, eNULL",
+        "NULL-SHA256",
+        "ADH-AES256-GCM-SHA384",
+        "AECDH-AES256-SHA",
+        "kEECDH+aNULL",
+        "COMPLEMENTOFDEFAULT",
+        "TLS_DH_anon_WITH_AES_128_CBC_SHA",
+        "ECDHE-RSA-AES256-GCM-SHA384;TLS_RSA_WITH_NULL_SHA256",
+    ],
+)
+def test_suites_with_which_a_broker_needs_no_certificate_are_refused(suites: str) -> None:
+    with pytest.raises(ConfigError, match=r"sets ssl\.cipher\.suites") as refused:
+        made({"ssl.cipher.suites": suites})
+    assert suites not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ssl.cipher.suites", "HIGH:!aNULL:!eNULL:-ADH:@STRENGTH"),
+        ("ssl.cipher.suites", "DEFAULT@SECLEVEL=2"),
+        ("ssl.cipher.suites", "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305"),
+        ("ssl.curves.list", "P-521:P-384"),
+        ("ssl.sigalgs.list", "RSA+SHA256"),
+    ],
+)
+def test_what_chooses_among_suites_that_need_a_certificate_is_taken(name: str, value: str) -> None:
+    assert made({name: value}).client == SERVERS | {name: value}
+
+
 def test_the_administrator_allows_properties_by_name_and_no_others() -> None:
-    extra = {"ssl.providers": "fips", "enable.ssl.certificate.verification": "false"}
+    extra = {
+        "ssl.providers": "fips",
+        "enable.ssl.certificate.verification": "false",
+        "ssl.cipher.suites": "ALL:@SECLEVEL=0",
+    }
 
     def allowing(*names: str) -> BusConfig:
         return BusConfig.from_extra(
@@ -115,9 +158,11 @@ def test_the_administrator_allows_properties_by_name_and_no_others() -> None:
 
     assert allowing(*extra).client == SERVERS | extra
     with pytest.raises(ConfigError, match=r"sets ssl\.providers: .*\[interlock\] allowed_client_properties"):
-        allowing("enable.ssl.certificate.verification")
+        allowing("enable.ssl.certificate.verification", "ssl.cipher.suites")
     with pytest.raises(ConfigError, match=r"sets enable\.ssl"):
-        allowing("ssl.providers", "*", "enable.ssl", "ssl.endpoint.identification.algorithm")
+        allowing(
+            "ssl.providers", "ssl.cipher.suites", "*", "enable.ssl", "ssl.endpoint.identification.algorithm"
+        )
 
 
 def test_a_connection_without_servers_is_refused_with_an_example() -> None:
