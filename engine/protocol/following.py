@@ -15,10 +15,17 @@ from .registry import Change, Registered, Registry
 TAKE: Final = 2000
 TAKE_TIMEOUT_S: Final = 0.1
 STALL_S: Final = 30.0  # a reader that gets nothing for so long will not get there
+# A quarter of the registry's min.compaction.lag, a day: what is removed later is not seen to be removed.
+MOST_PAUSE_S: Final = 6 * 3600.0
 
 
 class Following:
-    """Reads the registry as it grows. `changed` is called with each change that is more than an addition."""
+    """Reads the registry as it grows. `changed` is called with each change that is more than an addition.
+
+    Reading raises EngineError where it was not read for MOST_PAUSE_S by either clock (a process that was
+    stopped; a machine that was suspended, whose monotonic clock may have stood still): who goes on must
+    read it from its start.
+    """
 
     def __init__(
         self,
@@ -26,9 +33,12 @@ class Following:
         config: BusConfig,
         registry: Registry,
         index: MatcherIndex[Registered],
+        clock: Callable[[], float],
         monotonic: Callable[[], float],
     ) -> None:
-        self._bus, self._registry, self._index, self._monotonic = bus, registry, index, monotonic
+        self._bus, self._registry, self._index = bus, registry, index
+        self._clock, self._monotonic = clock, monotonic
+        self._read_at = self._now()
         self.topic = TopicPartition(config.topic("subscription"), 0)
         self._reader = bus.reader()
         self._reader.read({self.topic: 0})
@@ -44,13 +54,13 @@ class Following:
 
     def read_new(self) -> None:
         """What has arrived."""
-        self._apply(self._reader.take(TAKE, 0))
+        self._apply(self._take(0))
 
     def catch_up(self, position: int) -> None:
         """Read at least up to `position`, which is known to exist."""
         deadline = self._monotonic() + STALL_S
         while self._registry.position < position:
-            items = self._reader.take(TAKE, TAKE_TIMEOUT_S)
+            items = self._take(TAKE_TIMEOUT_S)
             self._apply(items)
             if items:
                 deadline = self._monotonic() + STALL_S
@@ -59,6 +69,21 @@ class Following:
                     f"{self.topic} could not be read up to offset {position}: nothing came for "
                     f"{STALL_S:.0f} s, and it stands at {self._registry.position}."
                 )
+
+    def _take(self, timeout_s: float) -> list[Record | End]:
+        items = self._reader.take(TAKE, timeout_s)
+        before, self._read_at = self._read_at, self._now()
+        pause_s = max(now - then for now, then in zip(self._read_at, before, strict=True))
+        if pause_s > MOST_PAUSE_S:
+            raise EngineError(
+                f"{self.topic} was not read for {pause_s / 3600:.1f} hours, as by a process that was stopped "
+                "or a machine that was suspended: removals of that time may be compacted away. It is read "
+                "from its start, by a new engine."
+            )
+        return items
+
+    def _now(self) -> tuple[float, float]:
+        return self._clock(), self._monotonic()
 
     def _apply(self, items: Iterable[Record | End]) -> None:
         for item in items:

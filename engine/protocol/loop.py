@@ -74,7 +74,7 @@ class Engine:
         self._index: MatcherIndex[Registered] = MatcherIndex()
         self._burial = Burial(bus, self.stats, monotonic)
         with ExitStack() as clients:  # an engine that cannot begin leaves none open
-            self._following = Following(bus, config, self.registry, self._index, monotonic)
+            self._following = Following(bus, config, self.registry, self._index, clock, monotonic)
             clients.callback(self._following.close)
             self.ownership = Ownership(
                 bus,

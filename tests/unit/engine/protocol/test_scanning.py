@@ -254,7 +254,9 @@ def test_a_wait_beyond_what_is_kept_is_told_where_nothing_is_left() -> None:
     for _ in range(3):
         pool.emit("a")
     began(pool)
+    pool.kill()
     pool.cluster.now_ms += 60 * DAY_MS
+    began(pool)
     pool.log(EVENT).start = pool.log(EVENT).end
     look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
     pool.run()
@@ -272,7 +274,9 @@ def test_a_wait_within_what_is_kept_tells_nothing_where_nothing_is_left() -> Non
     for _ in range(3):
         pool.emit("a")
     began(pool)
+    pool.kill()
     pool.cluster.now_ms += 60 * DAY_MS
+    began(pool)
     pool.log(EVENT).start = pool.log(EVENT).end
     look_back(pool, since_ms=pool.cluster.now_ms - 29 * DAY_MS)
     pool.run()
@@ -284,7 +288,9 @@ def test_a_wait_beyond_what_is_kept_tells_nothing_where_all_that_is_left_is_olde
     for _ in range(3):
         pool.emit("a")
     began(pool)
+    pool.kill()
     pool.cluster.now_ms += 60 * DAY_MS
+    began(pool)
     pool.log(EVENT).start = 2  # a segment is removed as a whole
     look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
     pool.run()
