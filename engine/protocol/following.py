@@ -50,6 +50,10 @@ class Following:
         TopicsError where it does not begin at its first record any more.
         """
         require_whole(self._bus, [self.topic], REGISTRATIONS)
+        self.read_to_end()
+
+    def read_to_end(self) -> None:
+        """Read all that is there now."""
         self.catch_up(self._bus.end_offsets([self.topic])[self.topic])
 
     def read_new(self) -> None:

@@ -182,6 +182,9 @@ class Ownership:
 
     def _begin(self, committed: Mapping[TopicPartition, Committed | None]) -> Recovery:
         """Make the tasks, and a recovery for those whose state must be read."""
+        if any(found is not None and tp not in self._registry.sources for tp, found in committed.items()):
+            # A source record is written with the first commit of its partition, and may not be read yet.
+            self._following.read_to_end()
         topics = self._bus.topics(sorted({tp.topic for tp in committed}))
         lows, highs = self._bus.start_offsets(committed), self._bus.end_offsets(committed)
         new: dict[TopicPartition, TriggerTask] = {}

@@ -8,6 +8,7 @@ from interlock import Event, event
 from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.protocol import recovery
+from interlock.engine.protocol.following import Following
 from interlock.engine.records import (
     MatchRecord,
     OffsetMetadata,
@@ -421,6 +422,18 @@ def test_a_topic_that_is_listed_again_begins_at_its_end_and_look_backs_bring_wha
     assert stopped(pool) == {}
     assert pool.committed(ORDERS).offset == 4
     assert len(pool.fired()) == 4
+
+
+def test_an_owner_that_has_not_read_its_own_source_records_yet_does_not_begin_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Following, "read_new", lambda _: None)
+    pool = Pool(topics=(ORDERS.topic,))
+    engine = pool.boot()
+    pool.run()
+    engine.ownership.reopen()
+    pool.run()
+    assert [key for key, _ in pool.records(REGISTRY)].count(place_key("source", *ORDERS)) == 1
 
 
 def test_a_topic_that_is_listed_again_is_read_from_its_end() -> None:
