@@ -52,7 +52,8 @@ class Place(Protocol):
     ) -> int:
         """The offset of a new record."""
 
-    def begin(self, transactional_id: str) -> Open: ...
+    def begin(self, transactional_id: str, timeout_ms: int = 60_000) -> Open:
+        """timeout_ms: of the transaction; the simulation has one for all."""
 
     def add_partitions(self, topic: str, partitions: int) -> None: ...
 
@@ -133,8 +134,9 @@ class Simulation:
     ) -> int:
         return self.cluster.append(tp, key, value, timestamp_ms=timestamp_ms)[0]
 
-    def begin(self, transactional_id: str) -> SimulatedOpen:
-        self.cluster.init_producer(transactional_id)
+    def begin(self, transactional_id: str, timeout_ms: int = 0) -> SimulatedOpen:
+        while not self.cluster.init_producer(transactional_id):
+            self.host.pause("markers")
         epoch = self.cluster.producers[transactional_id].epoch
         transaction = self.cluster.begin(transactional_id, epoch)
         assert transaction is not None
@@ -160,6 +162,9 @@ class Simulation:
             for bus in self._buses:  # their sessions are over
                 if bus.dead and bus._member is not None:
                     self.cluster.leave(bus._member)
+            for transaction in self.cluster.overdue():
+                self.cluster.time_out(transaction)
+                self.host.pause("markers")
         raise AssertionError(f"never: {what}")
 
     def close(self) -> None:
@@ -275,8 +280,8 @@ class Broker:
         self._producer.flush(30)
         return offsets[0]
 
-    def begin(self, transactional_id: str) -> BrokerOpen:
-        opened = BrokerOpen(self._client, transactional_id)
+    def begin(self, transactional_id: str, timeout_ms: int = 60_000) -> BrokerOpen:
+        opened = BrokerOpen({**self._client, "transaction.timeout.ms": str(timeout_ms)}, transactional_id)
         self._open.append(opened)
         return opened
 

@@ -315,6 +315,40 @@ def test_k12_records_keep_their_order_and_compaction_the_last_of_each_key(place:
     assert place.until("a compaction", cleaned) == [(b"a", b"3"), (b"b", None)]
 
 
+def test_k13_a_transaction_that_outlives_its_timeout_is_ended_and_its_producer_fenced(place: Place) -> None:
+    source, trigger = TopicPartition(place.topic("event"), 0), TopicPartition(place.topic("trigger"), 0)
+    bus = place.bus()
+    membership = assigned(place, bus, [source.topic]).membership
+    transaction = place.begin("other", timeout_ms=1000)
+    transaction.write(trigger, b"never")
+    transaction.send_offsets({source: Committed(9, "")}, membership)
+    assert bus.committed([source]) is None
+    assert place.until("the timeout", lambda: bus.committed([source])) == {source: None}
+    reader = bus.reader()
+    reader.read({trigger: 0})
+    assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: 2})) == []
+    reader.close()
+    with pytest.raises(Exception, match=r"(?i)fenced|epoch|state"):
+        transaction.commit()
+
+
+def test_k14_the_end_of_a_producer_that_was_replaced_comes_late_and_ends_nothing(place: Place) -> None:
+    trigger = TopicPartition(place.topic("trigger"), 0)
+    bus = place.bus()
+    replaced = place.begin("same")
+    replaced.write(trigger, b"never")
+    later = place.begin("same")
+    later.write(trigger, b"later")
+    with pytest.raises(Exception, match=r"(?i)fenced|epoch|state"):
+        replaced.commit()
+    reader = bus.reader()
+    reader.read({trigger: 0})
+    assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: 2})) == []  # still open
+    later.commit()
+    assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: 4})) == [b"later"]
+    reader.close()
+
+
 def test_records_are_deleted_below_an_offset(place: Place) -> None:
     tp = TopicPartition(place.topic("trigger"), 0)
     for _ in range(5):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -12,7 +13,7 @@ from interlock import absent, event
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
 
 
-def test_an_expiry_fires_once_and_tells_what_was_missing(bench: Any) -> None:
+def test_an_expiry_fires_once_and_tells_what_was_missing(bench: Any, say: Callable[[str], None]) -> None:
     with bench.engine(), bench.waiting() as waiting:
         wait = waiting("w", PAIR.expires(after="3s"), "d")
         bench.emit("orders", id="o1", data={"day": "d"})
@@ -23,6 +24,8 @@ def test_an_expiry_fires_once_and_tells_what_was_missing(bench: Any) -> None:
         assert firing.timer_ms == registered.timestamp_ms + 3_000
         late_ms = datetime.fromisoformat(firing.fired_at).timestamp() * 1000 - firing.timer_ms
         assert late_ms >= 0
+        # A machine with other work to do proves nothing: `make bench-engine ONLY=timers` measures it.
+        say(f"a timer fired {late_ms:.0f} ms after its time; the aim is within 1,000 ms")
     assert len(bench.firings()) == 1
 
 
