@@ -1,12 +1,13 @@
 """A TCP proxy in front of the broker that knows a Kafka request when it sees one, and does as it is told.
 
 Engines reach the broker through it (it stands on the advertised listener); load and oracle do not. A rule
-picks requests by API key and by the client's `client.id`, for a while.
+picks requests by API key and by whose client sent them, for a while.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import struct
 import threading
 import time
@@ -25,9 +26,18 @@ API_KEYS = {
     "TxnOffsetCommit": 28,
 }
 COORDINATOR = frozenset({10, 11, 12, 13, 14, 22, 24, 25, 26, 28})
+GROUP = frozenset({11, 12, 14})  # what a member asks: JoinGroup, Heartbeat, SyncGroup
+LOADING, NOT_COORDINATOR = 14, 16
+# What can be refused: from which version the answer has tagged fields, and what follows its error code.
+REFUSABLE: dict[int, tuple[int, bytes]] = {
+    API_KEYS["Heartbeat"]: (4, b""),
+    API_KEYS["InitProducerId"]: (2, struct.pack(">qh", -1, -1)),
+    API_KEYS["AddOffsetsToTxn"]: (3, b""),
+    API_KEYS["EndTxn"]: (3, b""),
+}
 _MOST_BYTES = 128 * 1024 * 1024
 
-Kind = Literal["delay", "late", "drop-reply", "black-hole", "cut"]
+Kind = Literal["delay", "late", "drop-reply", "black-hole", "cut", "refuse"]
 
 
 @dataclass(eq=False)
@@ -36,9 +46,12 @@ class Rule:
 
     delay: each is sent on after `delay_s`; late: it is put aside for `delay_s`, and sent on even if the
     client has given up and gone by then; drop-reply: the broker does as asked, and nobody hears of it;
-    black-hole: nothing passes in either direction, and no connection ends; cut: the connection is reset.
-    apis: API keys, None for all. client: the `client.id`, None for all. hits: how often it applied; most:
-    at most so often.
+    black-hole: nothing passes in either direction, and no connection ends; cut: the connection is reset;
+    refuse: the broker does not hear of it, and the answer is the error `code` (of REFUSABLE requests).
+    apis: API keys, None for all. client: what stands, between hyphens, in the `client.id` of all clients that
+    are meant, None for all: an engine's consumer in the group goes by its transactional id. hits: how often
+    it applied; most: at most so often; once: to each kind of request of a client only once, so that it can
+    connect again; met: whose requests, by API key, it applied to.
     """
 
     kind: Kind
@@ -47,13 +60,23 @@ class Rule:
     apis: frozenset[int] | None = None
     client: str | None = None
     delay_s: float = 0.0
+    code: int = LOADING
     most: int = 10**9
+    once: bool = False
     hits: int = 0
+    met: set[tuple[str | None, int]] = field(default_factory=set)
+
+    @property
+    def touched(self) -> set[int]:
+        """The API keys of the requests that it applied to."""
+        return {api for _, api in self.met}
 
     def takes(self, api: int, client: str | None) -> bool:
         if time.monotonic() > self.until or self.hits >= self.most:
             return False
-        if self.client is not None and client != self.client:
+        if self.client is not None and not _has(client, self.client):
+            return False
+        if self.once and (client, api) in self.met:
             return False
         return self.apis is None or api in self.apis
 
@@ -135,13 +158,18 @@ class Proxy:
     async def _requests(self, link: _Link, broker: asyncio.StreamWriter) -> None:
         while True:
             frame = await _frame(link.reader)
-            api, _version, correlation = struct.unpack_from(">hhi", frame, 4)
+            api, version, correlation = struct.unpack_from(">hhi", frame, 4)
             (length,) = struct.unpack_from(">h", frame, 12)
             if length >= 0:
                 link.client = frame[14 : 14 + length].decode("utf-8", "replace")
             rule = self._rule(api, link.client)
             if rule is not None:
                 rule.hits += 1
+                rule.met.add((link.client, api))
+                if rule.kind == "refuse":
+                    link.writer.write(refusal(api, version, correlation, rule.code))
+                    await link.writer.drain()
+                    continue
                 if rule.kind == "cut":
                     link.writer.transport.abort()
                     return
@@ -190,3 +218,14 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
     if not 0 <= length <= _MOST_BYTES:
         raise OSError(f"no Kafka frame: {length} bytes")
     return head + await reader.readexactly(length)
+
+
+def _has(client: str | None, name: str) -> bool:
+    return client is not None and re.search(rf"(?<![^-]){re.escape(name)}(?![^-])", client) is not None
+
+
+def refusal(api: int, version: int, correlation: int, code: int) -> bytes:
+    tagged_from, rest = REFUSABLE[api]
+    tags = b"\0" if version >= tagged_from else b""
+    body = struct.pack(">i", correlation) + tags + struct.pack(">ih", 0, code) + rest + tags
+    return struct.pack(">i", len(body)) + body

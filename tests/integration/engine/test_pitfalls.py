@@ -5,6 +5,7 @@ The clients reach the broker through a proxy, which loses, delays and holds back
 
 from __future__ import annotations
 
+import json
 import random
 import socket
 import subprocess
@@ -13,23 +14,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from interlock import event
 from interlock.engine.bus import Batch, Committed, End, Output, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, LostRange, TransactionAborted, UnreachableError
 from interlock.engine.kafka import admin, transactions
 from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
 from interlock.plugin.broker import LocalBroker
 
-from tests.chaos.proxy import API_KEYS, Proxy, Rule
+from tests.chaos.proxy import API_KEYS, GROUP, LOADING, NOT_COORDINATOR, Proxy, Rule
 
 HOUR_S = 3600.0
-FIND_COORDINATOR = 10
+FETCH, FIND_COORDINATOR = 1, 10
 # Asks the group's coordinator, which does not answer: what librdkafka 2.16.0 makes of that can end a process.
 ASKS = """
 import sys
@@ -46,6 +50,26 @@ for question in (asked.members, lambda: asked.committed([place], stable=True)):
         print(question())
     except UnreachableError as e:
         print("UnreachableError")
+"""
+
+
+# An engine whose pass takes as long as a file is there; its place in the group is lost after six seconds.
+SLOW = """
+import json, pathlib, sys, threading, time
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka import bus
+from interlock.engine.protocol.source_task import SourceTask
+from interlock.engine.runtime import run_engine
+form, hold, held = sys.argv[1], *map(pathlib.Path, sys.argv[2:])
+bus.MAX_POLL_INTERVAL_MS = bus.SESSION_TIMEOUT_MS
+match = SourceTask.match
+def slow(*args):
+    while hold.exists():
+        held.touch()
+        time.sleep(0.05)
+    return match(*args)
+SourceTask.match = slow
+run_engine(BusConfig(**json.loads(form)), threading.Event())
 """
 
 
@@ -81,10 +105,9 @@ class Place:
         outputs = [Output(self.action, 0, b"k", str(number).encode())]
         return bus.commit(outputs, {self.source: Committed(number, "")}, member.membership)
 
-    def rule(self, kind: Any, *apis: str, client: str | None = None, delay_s: float = 0.0) -> Rule:
+    def rule(self, kind: Any, *apis: str, **more: Any) -> Rule:
         keys = frozenset(API_KEYS[api] for api in apis) if apis else None
-        until = time.monotonic() + HOUR_S
-        rule = self.proxy.add(Rule(kind, until, apis=keys, client=client, delay_s=delay_s))
+        rule = self.proxy.add(Rule(kind, time.monotonic() + HOUR_S, apis=keys, **more))
         self._rules.append(rule)
         return rule
 
@@ -299,6 +322,71 @@ def test_a_member_that_was_cut_off_cannot_commit_what_it_polled_before(place: Pl
     assert not told.records
     place.eventually("both are members", lambda: _poll_both(paused, other) and len(other.members()) == 2)
     assert place.written(other) == [b"1", b"2"]
+
+
+def test_a_coordinator_that_is_loading_or_has_moved_costs_time_and_nothing_else(place: Place) -> None:
+    bus, member = place.member()
+    place.commit(bus, member, 1)
+    for number, code in ((2, LOADING), (3, NOT_COORDINATOR)):
+        rules = [place.rule("refuse", api, code=code, most=2) for api in ("AddOffsetsToTxn", "EndTxn")]
+        finished(lambda n=number: place.commit(bus, member, n))
+        assert [rule.hits for rule in rules] == [2, 2]
+    heartbeats = place.rule("refuse", "Heartbeat", most=2)
+    place.eventually("heartbeats are refused", lambda: _poll_both(bus) and heartbeats.hits == 2)
+    assert bus.members() == {bus.transactional_id}
+    assert place.committed(bus) == 3
+    assert place.written(bus) == [b"1", b"2", b"3"]
+
+
+def test_the_chaos_proxy_finds_all_clients_of_an_engine(place: Place) -> None:
+    """Its consumer in the group goes by the transactional id; a rule that misses it breaks nothing."""
+    direct = place.config.client
+    place.config = BusConfig(place.config.name, "engine-7", {**direct, "client.id": "engine-7"})
+    others = place.rule("delay", client="engine-70")
+    rule = place.rule("delay", client="engine-7")
+    bus, member = place.member()
+    place.commit(bus, member, 1)
+    wanted = {FETCH, *GROUP, *(API_KEYS[api] for api in ("Produce", "AddOffsetsToTxn", "EndTxn"))}
+    place.eventually("all kinds of requests were met", lambda: _poll_both(bus) and rule.touched >= wanted)
+    assert others.hits == 0
+
+
+def test_a_pass_that_takes_too_long_loses_its_place_in_the_group_and_nothing_else(
+    bench: Any, eventually: Any, tmp_path: Path
+) -> None:
+    """Longer than max.poll.interval.ms: others have its partitions, and its commit is refused."""
+    bench.subscribe("s", event("e", by="subject"))
+    sent = 0
+
+    def emit() -> None:
+        nonlocal sent
+        for _ in range(20):
+            bench.emit("e", subject=f"k{sent}", id=str(sent))
+            sent += 1
+
+    def fired() -> list[str]:
+        bench.eventually_fired("s", sent)
+        return sorted(f["firing"]["events"]["e"][0]["id"] for f in bench.firings())
+
+    hold, held = tmp_path / "hold", tmp_path / "held"
+    form = json.dumps({"name": bench.config.name, "client": dict(bench.config.client)})
+    slow = subprocess.Popen([sys.executable, "-c", SLOW, form, str(hold), str(held)])
+    bench.stack.callback(slow.wait)
+    bench.stack.callback(slow.kill)
+    emit()
+    assert fired() == sorted(map(str, range(sent)))
+    hold.touch()
+    emit()
+    eventually("the pass is held", held.exists)
+    bench.engine_process()
+    assert fired() == sorted(map(str, range(sent))), "another engine has the partitions"
+    emit()
+    hold.unlink()
+    asked = admin.Admin(bench.config, ClientErrors())
+    eventually("the slow one is back", lambda: len(asked.members()) == 2)
+    emit()
+    assert fired() == sorted(map(str, range(sent)))
+    assert slow.poll() is None
 
 
 def _lost(bus: KafkaBus) -> Batch | None:

@@ -1,0 +1,142 @@
+"""Who a fault meets, and when it counts: on paper, without a broker."""
+
+from __future__ import annotations
+
+import random
+import struct
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.chaos import faults
+from tests.chaos.faults import Planned, Pool
+from tests.chaos.load import Idle
+from tests.chaos.proxy import API_KEYS, GROUP, REFUSABLE, Rule, refusal
+
+FETCH = 1
+
+
+class Engine:
+    """Takes the place of a process."""
+
+    def __init__(self, name: str, skew_s: float) -> None:
+        self.name, self.skew_s = name, skew_s
+        self.alive, self.stopped, self.told, self.started = True, False, None, 0.0
+
+    def kill(self) -> None:
+        self.alive = False
+
+
+@pytest.fixture
+def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A pool of two engines on paper; `rules` are what the proxy was told."""
+    rules: list[Rule] = []
+    cluster: Any = SimpleNamespace(direct="x:1", proxy=SimpleNamespace(add=rules.append))
+    monkeypatch.setattr(
+        faults.EngineProcess, "start", lambda name, _bus, _folder, skew_s, _plant: Engine(name, skew_s)
+    )
+    monkeypatch.setattr(faults, "AdminClient", lambda _: None)
+    made: Any = Pool(cluster, {"name": "b", "client": {}}, tmp_path, 2, 1, lambda _: None)
+    made.rules = rules
+    return made
+
+
+def at_once(pool: Any) -> None:
+    """What is to be done later is done now."""
+    pool._later = [(0.0, work) for _, work in pool._later]
+    pool.tend()
+
+
+def test_a_rule_takes_all_clients_of_its_engine_and_no_others() -> None:
+    rule = Rule("cut", time.monotonic() + 60, client="engine-1")
+    taken = {"engine-1", "b-engine-engine-1-0a1b2c"}
+    others = {None, "", "engine-12", "b-engine-engine-12-0a1b2c", "b-engine-engine-2-0a1b2c"}
+    assert {client for client in taken | others if rule.takes(FETCH, client)} == taken
+
+
+def test_a_rule_for_once_meets_each_kind_of_request_of_each_client_once() -> None:
+    rule = Rule("cut", time.monotonic() + 60, once=True)
+    rule.met.add(("engine-1", FETCH))
+    assert [rule.takes(FETCH, client) for client in ("engine-1", "b-engine-engine-1-0a1b2c")] == [False, True]
+    assert rule.takes(API_KEYS["Heartbeat"], "engine-1")
+
+
+def test_a_black_hole_counts_once_it_has_met_its_victims_place_in_the_group(pool: Any) -> None:
+    pool.start()
+    pool.do(Planned(0, "black-hole"))
+    [rule] = pool.rules
+    rule.hits, rule.met = 5, {("engine-1", FETCH)}
+    pool.tend()
+    assert pool.done.by_kind["black-hole"] == 0
+    rule.met |= {("engine-1", api) for api in GROUP}
+    pool.tend()
+    assert (pool.done.by_kind["black-hole"], pool.busy) == (1, False)
+
+
+def test_a_rule_that_met_nobody_is_given_again_to_as_many_as_before(pool: Any) -> None:
+    pool.do(Planned(0, "coordinator delay"))  # nobody is there yet
+    assert pool.rules == []
+    pool.start()
+    at_once(pool)
+    for _ in range(20):
+        pool.rules[-1].until = 0.0
+        pool.tend()
+    assert len(pool.rules) == 21
+    assert {rule.client for rule in pool.rules} == {None}
+    assert pool.done.by_kind["coordinator delay"] == 0
+
+
+def test_nothing_is_tried_again_when_the_faults_are_over(pool: Any) -> None:
+    pool.start()
+    pool.do(Planned(0, "cut"))
+    pool.rest()
+    pool.rules[0].until = 0.0
+    pool.tend()
+    assert (len(pool.rules), pool.busy) == (1, False)
+
+
+def test_a_clock_is_off_only_where_an_engine_has_started_with_it(pool: Any) -> None:
+    pool.do(Planned(0, "clock skew"))
+    assert pool.done.by_kind["clock skew"] == 0
+    pool.start()
+    at_once(pool)
+    assert pool.done.by_kind["clock skew"] == 1
+    assert [bool(engine.skew_s) for engine in pool._engines] == [False, True]
+
+
+def test_each_fault_leaves_marks_that_excuse_what_is_late(pool: Any) -> None:
+    pool.start()
+    before = len(pool.done.marks)
+    pool.do(Planned(0, "black-hole"))
+    began, ended = pool.done.marks[before:]
+    assert ended - began >= 4_000
+    pool.do(Planned(0, "kill"))
+    assert len(pool.done.marks) == before + 3
+
+
+@pytest.mark.parametrize(("version", "tags"), [(1, 0), (4, 2)])
+def test_a_refusal_is_an_answer_of_the_version_that_was_asked(version: int, tags: int) -> None:
+    for api, (flexible, rest) in REFUSABLE.items():
+        frame = refusal(api, version, 77, 14)
+        length, correlation = struct.unpack_from(">ii", frame)
+        assert (length, correlation) == (len(frame) - 4, 77)
+        assert struct.unpack_from(">ih", frame, 8 + (version >= flexible)) == (0, 14)
+        assert len(frame) == 14 + 2 * (version >= flexible) + len(rest)
+    assert len(refusal(API_KEYS["EndTxn"], version, 1, 14)) == 14 + tags
+
+
+def test_half_of_the_partitions_are_idle_for_most_of_each_minute() -> None:
+    idle = Idle(random.Random(1), 6)
+    found = []
+    for elapsed_s in (0.0, 21.0, 59.0, 61.0, 81.0):
+        idle.look(elapsed_s)
+        found.append({idle.partition_of(b"%d" % n) for n in range(200)})
+    assert found[0] == found[3] == {-1}
+    assert found[1] == found[2]
+    assert (len(found[1]), len(found[4])) == (3, 3)
+    idle.for_good = True
+    idle.look(121.0)
+    assert idle.partition_of(b"k") != -1
