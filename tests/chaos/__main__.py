@@ -1,7 +1,7 @@
 """Engines on a real broker, under load and faults all the time, and an oracle: `make chaos SECONDS= SEED=`.
 
 Progress goes to stderr; one JSON object to stdout. The exit code is 0 only if nothing is missing, duplicated,
-unexpected or leaked, and the run was as large as it should be.
+unexpected, leaked or late, and the run was as large as it should be.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from .faults import QUOTAS, Pool, rests, schedule
 from .load import Load, Plan, orders_topic
 from .processes import ROOT, STEPS
 
-WRONG = ("missing", "duplicated", "unexpected", "leaked_keys")
+WRONG = ("missing", "duplicated", "unexpected", "leaked_keys", "late")
 RATE = 110.0
 MORE_S = (
     180.0  # beyond a quarter of the time, for what has not happened yet on a machine with other work to do
 )
 SETTLE_S, LEAKS_S = 600.0, 60.0  # at most; on a machine with other work to do
+# Load without faults at the end: what waits for an idle partition is late by then (see judge.LATE_MS).
+QUIET_S = 60.0
 
 
 def minimums(seconds: float) -> dict[str, int]:
@@ -79,11 +81,11 @@ class OracleProcess:
             text=True,
         )
 
-    def ask(self, order: str, seconds: float) -> dict[str, Any]:
+    def ask(self, order: str, seconds: float, *more: list[int]) -> dict[str, Any]:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(f"{order} {seconds}\n")
+        process.stdin.write(" ".join([order, str(seconds), *map(json.dumps, more)]) + "\n")
         process.stdin.flush()
         line = process.stdout.readline()
         if not line:
@@ -122,7 +124,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         bus = {"name": name, "client": {"bootstrap.servers": cluster.proxied}}
         oracle = OracleProcess(cluster.direct, config, folder)
         pool = Pool(cluster, bus, folder, sweep["replicas"], args.seed, say, args.plant)
-        load = Load(cluster.direct, config, plan, args.seed)
+        load = Load(cluster.direct, config, plan, args.seed, sweep["partitions"])
         try:
             pool.start()
             load.start()
@@ -131,13 +133,19 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 later.start()
             _torment(args, pool, load, say)
             pool.rest()
+            if not args.calm:
+                say(f"no faults any more; half of the partitions is idle for {QUIET_S:.0f} s")
+                load.leave_idle()
+                _quiet(pool, QUIET_S)
             say(f"the load ends after {load.told.emitted} events; {pool.done.kills} kills")
             _until(load.stop, pool)
             settled = _meanwhile(lambda: oracle.ask("settle", 20 if args.plant else SETTLE_S), pool)
             if not settled["settled"]:
                 say(f"not settled: {settled['why']}")
             load.close()
-            verdict = _meanwhile(lambda: oracle.ask("judge", 5 if args.plant else LEAKS_S), pool)
+            verdict = _meanwhile(
+                lambda: oracle.ask("judge", 5 if args.plant else LEAKS_S, pool.done.marks), pool
+            )
         finally:
             pool.stop()
             oracle.close()
@@ -154,6 +162,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "faults_by_kind": dict(sorted(faults.items())),
         "fired_by_node": verdict["fired_by_node"],
         "fired_by_life": verdict["fired_by_life"],
+        "timers_late_s": verdict["timers_late_s"],
         **{key: verdict[key] for key in WRONG},
         "undone": verdict["undone"] or ([] if settled["settled"] else settled["why"]),
         "acknowledged": load.told.acked,
@@ -201,6 +210,13 @@ def _torment(args: argparse.Namespace, pool: Pool, load: Load, say: Any) -> None
             enough = args.calm or not (pool.busy or pool.short_of(max(1, wanted["kills_by_step"])))
             if enough or elapsed > args.seconds * 1.25 + MORE_S:
                 return
+        time.sleep(0.05)
+
+
+def _quiet(pool: Pool, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pool.tend()
         time.sleep(0.05)
 
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from .cluster import Cluster
 from .processes import STEPS, EngineProcess
-from .proxy import API_KEYS, COORDINATOR, Kind, Rule
+from .proxy import API_KEYS, COORDINATOR, GROUP, LOADING, NOT_COORDINATOR, REFUSABLE, Kind, Rule
 
 # Session timeout 6 s and transaction timeout 15 s of the engine, and a bit.
 ZOMBIE_S = 28.0
@@ -38,13 +38,16 @@ QUOTAS = {
     "cut": 4,
     "late EndTxn": 3,
     "coordinator delay": 4,
+    "coordinator loading": 3,
     "partition added": 3,
     "clock skew": 3,
 }
 KILLS_PER_STEP = 5
 BURST_EVERY_S, BURST_SHARE = 45.0, 0.55
 MOST_LATE = 3  # kills that wait for the next burst
-NEED_A_LONG_RUN = frozenset({"clock skew", "coordinator delay", "drop replies", "broker restart TERM"})
+NEED_A_LONG_RUN = frozenset(
+    {"clock skew", "coordinator delay", "coordinator loading", "drop replies", "broker restart TERM"}
+)
 
 
 @dataclass(frozen=True)
@@ -98,12 +101,32 @@ def _with_pauses(at_s: float) -> float:
 
 @dataclass
 class Done:
-    """What really happened."""
+    """What really happened. marks: wall-clock times in ms at which faults began and ended."""
 
     kills: int = 0
     kills_by_step: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(STEPS, 0)))
     by_kind: Counter[str] = field(default_factory=Counter)
     engines: int = 0
+    marks: list[int] = field(default_factory=list)
+
+    def mark(self, in_s: float = 0.0) -> None:
+        """A fault begins or ends now, or in so many seconds."""
+        self.marks.append(int((time.time() + in_s) * 1000))
+
+
+@dataclass(eq=False)
+class _Rule:
+    """A rule of the proxy that has not been counted yet."""
+
+    kind: str
+    rule: Rule
+    everybody: bool
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has touched something; one for all requests, the victim's place in the group."""
+        rule = self.rule
+        return bool(rule.hits if rule.apis is not None else rule.touched & GROUP)
 
 
 class Pool:
@@ -129,7 +152,7 @@ class Pool:
         self._over = False
         self._ordered: dict[EngineProcess, float] = {}
         self._again: list[str] = []  # steps at which nobody died: to be tried again
-        self._rules: list[tuple[str, Rule]] = []
+        self._rules: list[_Rule] = []
         self._admin = AdminClient({"bootstrap.servers": cluster.direct})
         self._skew_s = 0.0
         self._restarting: threading.Thread | None = None
@@ -148,9 +171,13 @@ class Pool:
 
     def _new(self) -> EngineProcess:
         self.done.engines += 1
+        self.done.mark()
         name = f"engine-{self.done.engines}"
-        bus = dict(self._bus, client={**self._bus["client"], "client.id": name})
+        # Stands in the names of all its clients, by which rules of the proxy find them: the group's consumer
+        # goes by its transactional id, of which the deployment is a part.
+        bus = dict(self._bus, deployment=name, client={**self._bus["client"], "client.id": name})
         made = EngineProcess.start(name, bus, self._folder, self._skew_s, self._plant)
+        self.done.by_kind["clock skew"] += bool(self._skew_s)
         self._skew_s = 0.0
         self._engines.append(made)
         return made
@@ -169,6 +196,7 @@ class Pool:
         for each in [e for e in self._engines if not e.alive]:
             self._engines.remove(each)
             self._ordered.pop(each, None)
+            self.done.mark()
             each.close()
             if each.process.returncode == -9:
                 self.done.kills += 1
@@ -190,13 +218,15 @@ class Pool:
             self._new()
         if self._again and (not self.resting or len(self._again) > MOST_LATE):
             self._kill_at(self._again.pop(0))
-        for kind, rule in list(self._rules):
-            if rule.hits:
-                self._rules.remove((kind, rule))
-                self.done.by_kind[kind] += 1
-            elif now > rule.until:  # it met no request: another one gets it
-                self._rules.remove((kind, rule))
-                self._rule(kind, replace(rule, until=now + rule.lasts_s))
+        for given in list(self._rules):
+            if given.counts:
+                self._rules.remove(given)
+                self.done.by_kind[given.kind] += 1
+            elif now > given.rule.until:  # it met no request that counts: another one gets it
+                self._rules.remove(given)
+                if not self._over:
+                    again = replace(given.rule, until=now + given.rule.lasts_s, hits=0, met=set())
+                    self._rule(given.kind, again, given.everybody)
 
     def _take_away(self, engine: EngineProcess) -> None:
         """SIGKILL by hand: it counts as a kill, and for no step."""
@@ -204,6 +234,7 @@ class Pool:
             self._engines.remove(engine)
         self._ordered.pop(engine, None)
         engine.kill()
+        self.done.mark()
         self.done.kills += 1
 
     def _in(self, seconds: float, work: Callable[[], None]) -> None:
@@ -236,16 +267,17 @@ class Pool:
             "black-hole": lambda: self._rule(planned.kind, self._lasting("black-hole", 4, 22)),
             "delay": lambda: self._rule(planned.kind, self._lasting("delay", 3, 8, delay_s=0.3)),
             "drop replies": self._drop_replies,
-            "cut": lambda: self._rule(planned.kind, self._lasting("cut", 1, 3, most=6)),
+            "cut": lambda: self._rule(planned.kind, self._lasting("cut", 2, 4, once=True)),
             "late EndTxn": self._late_end,
             "coordinator delay": self._coordinator,
+            "coordinator loading": self._loading,
             "partition added": self._add_partition,
             "clock skew": self._skew,
         }
         doers[planned.kind]()
 
     def rest(self) -> None:
-        """No engine dies any more; what else is under way goes on."""
+        """No engine dies any more, and nothing is tried again; what else is under way goes on."""
         self._over = True
         self._again.clear()
         for each in self._ordered:
@@ -280,11 +312,13 @@ class Pool:
             self._in(1.0, self._zombie)
             return
         victim.pause()
+        self.done.mark()
         self._replicas += 1
 
         def wake() -> None:
+            self.done.by_kind["zombie"] += victim.alive
             victim.go_on()
-            self.done.by_kind["zombie"] += 1
+            self.done.mark()
             self._in(JOINED_S, self._one_less)
 
         self._in(ZOMBIE_S, wake)
@@ -294,6 +328,7 @@ class Pool:
         self._replicas -= 1
         victim = self._some()
         if victim is not None and len(self._engines) > self._replicas:
+            self.done.mark()
             self._engines.remove(victim)
             threading.Thread(target=victim.terminate, daemon=True).start()
 
@@ -308,6 +343,7 @@ class Pool:
             self._in(1.0, self._leave)
             return
         self._engines.remove(victim)
+        self.done.mark()
         threading.Thread(target=victim.terminate, daemon=True).start()
         self.done.by_kind["leave"] += 1
 
@@ -315,7 +351,13 @@ class Pool:
         if self._restarting is not None and self._restarting.is_alive():
             self._in(1.0, lambda: self._restart(kind, kill=kill))
             return
-        self._restarting = threading.Thread(target=self._cluster.restart, kwargs={"kill": kill}, daemon=True)
+
+        def restart() -> None:
+            self.done.mark()
+            self._cluster.restart(kill=kill)
+            self.done.mark()
+
+        self._restarting = threading.Thread(target=restart, daemon=True)
         self._restarting.start()
         self.done.by_kind[kind] += 1
 
@@ -328,11 +370,13 @@ class Pool:
         victim = self._some()
         if victim is None:
             rule.until += 1.0
-            self._in(1.0, lambda: self._rule(kind, rule))
+            self._in(1.0, lambda: self._rule(kind, rule, everybody))
             return
         rule.client = None if everybody or self._random.random() < 0.2 else victim.name
+        self.done.mark()
+        self.done.mark(rule.lasts_s + rule.delay_s)
         self._cluster.proxy.add(rule)
-        self._rules.append((kind, rule))
+        self._rules.append(_Rule(kind, rule, everybody))
 
     def _drop_replies(self) -> None:
         names = self._random.sample(
@@ -350,6 +394,12 @@ class Pool:
         apis = COORDINATOR if self._random.random() < 0.5 else frozenset({22, 24, 25, 26, 28})
         self._rule("coordinator delay", self._lasting("delay", 4, 10, apis=apis, delay_s=1.0), everybody=True)
 
+    def _loading(self) -> None:
+        """The coordinator's answers while it reads its log, or has moved; the client asks again."""
+        code = self._random.choice((LOADING, NOT_COORDINATOR))
+        rule = self._lasting("refuse", 2, 6, apis=frozenset(REFUSABLE), code=code, most=6)
+        self._rule("coordinator loading", rule, everybody=True)
+
     def _add_partition(self) -> None:
         topic = f"{self._bus['name']}-event"
         try:
@@ -360,12 +410,14 @@ class Pool:
             self._say(f"no partition was added, which is tried again: {e}")
             self._in(2.0, self._add_partition)
             return
+        self.done.mark()
         self.done.by_kind["partition added"] += 1
 
     def _skew(self) -> None:
         """One ends, and the next one that starts has another clock."""
-        self._skew_s = self._random.choice(SKEWS_S)
         victim = self._some()
-        if victim is not None:
-            self._take_away(victim)
-        self.done.by_kind["clock skew"] += 1
+        if victim is None:
+            self._in(1.0, self._skew)
+            return
+        self._skew_s = self._random.choice(SKEWS_S)
+        self._take_away(victim)

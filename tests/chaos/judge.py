@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,9 @@ from .model import Differences, Expected, Fold, Model
 TTL_MS = 30 * 24 * 3600 * 1000  # of the bus
 # A key may be closed a tick after its time; ticks wait for a cut.
 CLOSING_GRACE_MS = 60_000
+# What a firing may take beyond the last fault: a dead engine's session is 6 s, and a transaction that nobody
+# finds is ended after 15 s by a broker that looks every 10.
+LATE_MS = 45_000
 
 
 @dataclass
@@ -29,6 +34,7 @@ class Verdict:
     firings: int = 0
     fired_by_node: Counter[str] = field(default_factory=Counter)
     fired_by_life: Counter[str] = field(default_factory=Counter)  # one-shot or durable, live or look-back
+    timers_late_ms: list[int] = field(default_factory=list)  # after their times, and the last fault
     differences: Differences = field(default_factory=Differences)
 
 
@@ -42,11 +48,11 @@ class _Fired:
         return str(self.form["firing"]["id"])
 
 
-def judge(log: Log, now_ms: int) -> Verdict:
-    """The verdict over a log after which nothing is to come, at the time now."""
+def judge(log: Log, now_ms: int, marks: Iterable[int] = ()) -> Verdict:
+    """The verdict over a log after which nothing is to come, at the time now. marks: see `Judge`."""
     model = Model(log)
     model.advance(now_ms)
-    return Judge(log, model, now_ms).verdict()
+    return Judge(log, model, now_ms, marks).verdict()
 
 
 def reconcile(log: Log, model: Model, now_ms: int) -> list[Fold]:
@@ -111,10 +117,10 @@ def _first(folds: list[tuple[str, Fold]]) -> list[Expected]:
 
 
 class Judge:
-    """Compares; `verdict` is called once."""
+    """Compares; `verdict` is called once. marks: when faults began and ended; they excuse what is late."""
 
-    def __init__(self, log: Log, model: Model, now_ms: int) -> None:
-        self._log, self._model, self._now_ms = log, model, now_ms
+    def __init__(self, log: Log, model: Model, now_ms: int, marks: Iterable[int] = ()) -> None:
+        self._log, self._model, self._now_ms, self._marks = log, model, now_ms, sorted(marks)
         self._wrong = model.differences
         self._actual: dict[str, list[_Fired]] = defaultdict(list)
         for fired in _fired(log):
@@ -130,6 +136,10 @@ class Judge:
         for incarnation, lives in by_incarnation.items():
             self._compare(lives, {life.r: folds.get(life.r, []) for life in lives})
             fired = self._actual.pop(incarnation, [])
+            for each in fired:
+                late_ms = self._check_time(lives, each)
+                if each.form["firing"].get("timer_ms") is not None:
+                    told.timers_late_ms.append(late_ms)
             told.firings += len(fired)
             kinds = self._model.node_kinds(lives[0])
             for kind in kinds:
@@ -236,6 +246,24 @@ class Judge:
             )
         if fired.form.get("kind", "one-shot") != lives[0].kind:
             self._wrong.unexpected.append(f"{fired.record}: its kind is not {lives[0].kind}: {lives[0]}")
+
+    def _check_time(self, lives: list[Life], fired: _Fired) -> int:
+        """How long after it could have been decided, and after the last fault before it, a firing came."""
+        firing, at = fired.form["firing"], fired.record.timestamp_ms
+        if firing.get("incomplete"):
+            self._wrong.unexpected.append(
+                f"{fired.record}: {_shown(fired.form)} is incomplete, and no fault lasts so long: {lives[0]}"
+            )
+        known = [life.opened_ms for life in lives] + [firing.get("timer_ms") or 0]
+        for origins in firing["origins"].values():
+            known += [self._model.known_since_ms((o["topic"], o["partition"], o["offset"])) for o in origins]
+        before = bisect_right(self._marks, at)
+        late_ms = at - max(*known, *self._marks[max(0, before - 1) : before])
+        if late_ms > LATE_MS:
+            self._wrong.late.append(
+                f"{fired.record}: {_shown(fired.form)} comes {late_ms / 1000:.0f} s too late: {lives[0]}"
+            )
+        return late_ms
 
     # -- dead letters
 

@@ -10,6 +10,7 @@ import random
 import threading
 import time
 import uuid
+import zlib
 from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,6 +37,8 @@ from interlock.events.kafka import encode
 TYPES = tuple(f"chaos.{letter}" for letter in "abcdef")
 KEY_LIFE_S = 12.0  # how long events of a key come
 KEYS_AT_ONCE = 24
+# In each minute no event comes to half of the source partitions for so long.
+IDLE_EVERY_S, IDLE_FOR_S = 60.0, 40.0
 BY: dict[str, Any] = {
     "subject": "subject",
     "member": "data.day",  # a day in two spellings
@@ -114,8 +117,9 @@ def orders_topic(config: BusConfig) -> str:
 class Load:
     """One thread that emits and registers, one that acknowledges; `stop` ends the first, `close` both."""
 
-    def __init__(self, servers: str, config: BusConfig, plan: Plan, seed: int) -> None:
+    def __init__(self, servers: str, config: BusConfig, plan: Plan, seed: int, partitions: int) -> None:
         self._config, self._plan, self._servers = config, plan, servers
+        self._idle = Idle(random.Random(f"idle {seed}"), partitions)
         self._random = random.Random(f"load {seed}")
         self.told = Told()
         self.failed: list[BaseException] = []
@@ -142,6 +146,10 @@ class Load:
             self._new_durable()
         for thread in self._threads:
             thread.start()
+
+    def leave_idle(self) -> None:
+        """From now on half of the source partitions get no events at all."""
+        self._idle.for_good = True
 
     def stop(self) -> None:
         """No event and no registration any more; waits for what is on its way."""
@@ -186,6 +194,7 @@ class Load:
         plan, due_waits, due_changes = self._plan, 0.0, 15.0
         while not self._over.is_set():
             elapsed = time.time() - self._started
+            self._idle.look(elapsed)
             while self.told.emitted < elapsed * plan.rate and not self._over.is_set():
                 self._emit_one()
             if elapsed >= due_waits:
@@ -267,7 +276,8 @@ class Load:
             self._transactional.begin_transaction()
             for _ in range(3):
                 key, value, headers = self._new_event()
-                self._transactional.produce(self._config.topic("event"), value, key, headers=headers)
+                place = self._idle.partition_of(key)
+                self._transactional.produce(self._config.topic("event"), value, key, place, headers=headers)
             if self._random.random() < 0.5:
                 self._transactional.commit_transaction(5)
             else:
@@ -282,7 +292,10 @@ class Load:
     ) -> None:
         while True:
             try:
-                self._producer.produce(topic or self._config.topic("event"), value, key, headers=headers)
+                place = self._idle.partition_of(key) if topic is None else -1
+                self._producer.produce(
+                    topic or self._config.topic("event"), value, key, place, headers=headers
+                )
                 return
             except BufferError:
                 self._producer.poll(0.1)
@@ -431,3 +444,22 @@ class Load:
     @staticmethod
     def _random_ack() -> float:
         return random.random()  # its order is the engines', so a seed would promise nothing
+
+
+class Idle:
+    """Which source partitions get no events for now; any event may lie on any partition."""
+
+    def __init__(self, rng: random.Random, partitions: int) -> None:
+        self._random, self._partitions = rng, partitions
+        self._busy: list[int] = []  # empty: as the producer's partitioner has it
+        self.for_good = False
+
+    def look(self, elapsed_s: float) -> None:
+        idle = self.for_good or elapsed_s % IDLE_EVERY_S > IDLE_EVERY_S - IDLE_FOR_S
+        if not idle:
+            self._busy = []
+        elif not self._busy:
+            self._busy = self._random.sample(range(self._partitions), self._partitions // 2)
+
+    def partition_of(self, key: bytes | None) -> int:
+        return self._busy[zlib.crc32(key or b"") % len(self._busy)] if self._busy else -1

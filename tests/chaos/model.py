@@ -44,6 +44,7 @@ class Differences:
     duplicated: list[str] = field(default_factory=list)
     unexpected: list[str] = field(default_factory=list)
     leaked_keys: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
         return {name: len(found) for name, found in vars(self).items()}
@@ -246,6 +247,11 @@ class Model:
                 for (r, own), numbers in hits.items():
                     source = self.expected[r][record.topic, record.partition]
                     source[record.offset, own] = tuple(sorted(numbers))
+
+    def known_since_ms(self, origin: Origin) -> int:
+        """When engines could know of an event at the earliest; 0 where none is."""
+        known = self._events.get(origin)
+        return 0 if known is None else max(known[0].timestamp_ms, self._joined_ms.get(origin[:2], 0))
 
     # -- the merge, and whether it is legal
 

@@ -1,8 +1,9 @@
 """The oracle's process: follows a bus with a consumer of its own, and judges: `python -m tests.chaos.oracle`.
 
 It imports nothing of interlock.engine. Orders come as lines on stdin: `settle SECONDS` (the load is over:
-wait until all is read, committed, due and fired), `judge SECONDS` (nothing is written any more but what
-closes states). Each is answered by one line of JSON on stdout; the rest goes to stderr.
+wait until all is read, committed, due and fired), `judge SECONDS [MARK, ...]` (nothing is written any more
+but what closes states; the marks are when faults began and ended). Each is answered by one line of JSON on
+stdout; the rest goes to stderr.
 """
 
 from __future__ import annotations
@@ -213,8 +214,8 @@ class Oracle:
             time.sleep(2)
         return {"settled": True, "why": []}
 
-    def judge(self, seconds: float) -> dict[str, Any]:
-        """The verdict; leaked keys may be closed until the time is over."""
+    def judge(self, seconds: float, marks: list[int]) -> dict[str, Any]:
+        """The verdict; leaked keys may be closed until the time is over. marks: see `Judge`."""
         deadline = time.monotonic() + seconds
         while True:
             undone = self._undone()
@@ -224,7 +225,7 @@ class Oracle:
             log, now = self._follower.snapshot(), int(time.time() * 1000)
             model = Model(log)
             model.advance(now)
-            verdict = Judge(log, model, now).verdict()
+            verdict = Judge(log, model, now, marks).verdict()
             if not verdict.differences.leaked_keys or time.monotonic() > deadline:
                 break
             time.sleep(2)
@@ -240,6 +241,7 @@ class Oracle:
             "firings": verdict.firings,
             "fired_by_node": dict(sorted(verdict.fired_by_node.items())),
             "fired_by_life": dict(sorted(verdict.fired_by_life.items())),
+            "timers_late_s": _spread(verdict.timers_late_ms),
             **verdict.differences.counts(),
             "undone": [*self._follower.lost, *undone],
         }
@@ -253,6 +255,12 @@ class Oracle:
         return self._follower.undone(self._group)
 
 
+def _spread(late_ms: list[int]) -> dict[str, float]:
+    ordered = sorted(late_ms) or [0]
+    at = {"p50": len(ordered) // 2, "p99": len(ordered) * 99 // 100, "most": len(ordered) - 1}
+    return {name: ordered[place] / 1000 for name, place in at.items()}
+
+
 def _say(line: str) -> None:
     print(f"oracle: {line}", file=sys.stderr, flush=True)
 
@@ -262,8 +270,11 @@ def main(servers: str, bus: str, group: str, keep: str) -> None:
     follower.start()
     oracle = Oracle(follower, group, Path(keep))
     for line in sys.stdin:
-        order, seconds = line.split()
-        answer = oracle.settle(float(seconds)) if order == "settle" else oracle.judge(float(seconds))
+        order, seconds, *more = line.split(maxsplit=2)
+        if order == "settle":
+            answer = oracle.settle(float(seconds))
+        else:
+            answer = oracle.judge(float(seconds), json.loads(more[0]))
         print(json.dumps(answer), flush=True)
     follower.stop()
 

@@ -39,6 +39,7 @@ class Paper:
     def __init__(self) -> None:
         self.log = Log(BUS)
         self._events: dict[tuple[str, int, int], tuple[Event, int]] = {}
+        self.incomplete = False  # what is fired from now on
 
     def write(
         self,
@@ -184,7 +185,7 @@ class Paper:
                 "origins": origins,
                 "missing": list(firing.missing),
                 "timer_ms": firing.timer_ms,
-                "incomplete": False,
+                "incomplete": self.incomplete,
             },
         }
         name = wait.subscription + ("" if wait.kind == "one-shot" else f"\0{made}")

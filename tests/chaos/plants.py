@@ -18,6 +18,7 @@ SEEN_AS = {
     "tick without the cut": ("missing", "unexpected"),
     "look back after live": ("unexpected",),
     "leave states behind": ("leaked_keys",),
+    "let busy partitions hold back idle ones": ("late",),
 }
 
 
@@ -117,3 +118,17 @@ def _leave() -> None:
     from interlock.engine.protocol.trigger_task import TriggerTask
 
     TriggerTask.forget = lambda self, incarnations: None  # type: ignore[method-assign]
+
+
+@_plant("let busy partitions hold back idle ones")
+def _hold_back() -> None:
+    """The registry's position on an idle partition is committed only when all others are idle too."""
+    from interlock.engine.protocol.loop import Engine
+
+    gather = Engine._gather
+
+    def waits(self: Engine, *args: Any) -> bool:
+        self._last_registry_commit = self._last_commit
+        return gather(self, *args)
+
+    Engine._gather = waits  # type: ignore[method-assign]

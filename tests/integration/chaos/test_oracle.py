@@ -115,6 +115,39 @@ def test_a_timer_before_its_time_is_unexpected() -> None:
     assert wrong(paper) == {"unexpected": 1}
 
 
+def test_a_timer_that_waits_for_a_minute_without_a_fault_is_late() -> None:
+    for marks, found in (((), {"late": 1}), ((11, 40), {}), ((11, 80), {"late": 1}), ((70,), {})):
+        paper = Paper()
+        wait = paper.register("s", (A & B).expires(after="10s"), key="k")
+        paper.match(wait, paper.event("a", 1), (0,), 3)
+        paper.tick(wait, 71, 72)
+        verdict = judge(paper.log, START_MS + 100_000, [START_MS + at * 1000 for at in marks])
+        assert {name: n for name, n in verdict.differences.counts().items() if n} == found, marks
+        assert len(verdict.timers_late_ms) == 1
+
+
+def test_a_firing_is_late_from_when_its_events_and_its_wait_were_there_on() -> None:
+    paper = Paper()
+    wait = paper.register("s", A & B, key="k", stamp=100)
+    paper.match(wait, paper.event("a", 1), (0,), 140)
+    paper.match(wait, paper.event("b", 2), (1,), 140)
+    assert not wrong(paper, 200)
+    paper = Paper()
+    wait = paper.register("s", A & B, key="k")
+    paper.match(wait, paper.event("a", 1), (0,), 60)
+    paper.match(wait, paper.event("b", 2), (1,), 60)
+    assert wrong(paper, 200) == {"late": 1}
+
+
+def test_a_timer_that_went_on_without_a_partition_is_unexpected() -> None:
+    paper = Paper()
+    wait = paper.register("s", absent(A, "10s"), kind="durable")
+    paper.match(wait, paper.event("a", 1), (0,), 2)
+    paper.incomplete = True
+    paper.tick(wait, 11, 12)
+    assert wrong(paper) == {"unexpected": 1}
+
+
 def test_a_look_back_after_live_matches_is_unexpected() -> None:
     paper = Paper()
     wait = paper.register("s", A, kind="durable")
