@@ -46,11 +46,13 @@ DAGS = {
     "rows.py": """
         from __future__ import annotations
 
+        import threading
         from datetime import timedelta
 
-        from airflow.sdk import DAG
+        from airflow.sdk import DAG, task
         from interlock import event
         from interlock.operators import EmitEventOperator, EventSensor
+        from interlock.operators import emit as emit_now
 
         row = event("row", by="data.row")
         # a scheduler that lags behind fails tasks that are resumed soon (ADR 6)
@@ -73,6 +75,31 @@ DAGS = {
                 task_id="wait", condition=row, key="execution_timeout", execution_timeout=timedelta(seconds=8)
             )
 
+        class Once(EventSensor):
+            # it fails when it is resumed for the first time
+            def execute_complete(self, context, event):
+                found = super().execute_complete(context, event)
+                store = context["task_state_store"]
+                before = store.get("found")
+                if before is None:
+                    store.set("found", found)
+                    raise ValueError("as it was told")
+                return {"before": before, "after": found}
+
+        with DAG("retried", schedule=None, default_args=again):
+            Once(task_id="wait", condition=row, key="retried")
+
+        with DAG("restarted", schedule=None, default_args=again):
+
+            @task
+            def emits_and_goes_on(task_state_store=None, run_id=None):
+                emit_now("row", data={"row": run_id})
+                if task_state_store.get("began") is None:
+                    task_state_store.set("began", True)
+                    threading.Event().wait()  # until it is killed
+
+            emits_and_goes_on()
+
         with DAG("mapped", schedule=None, default_args=again):
             EventSensor.partial(task_id="wait", condition=row).expand(key=[f"mapped-{n}" for n in range(8)])
         """,
@@ -87,6 +114,24 @@ DAGS = {
 
         with DAG("edited", schedule=None, default_args={"retries": 3, "retry_delay": timedelta(seconds=1)}):
             EventSensor(task_id="wait", condition=event("row", by="data.row"), key="edited")
+        """,
+    "edited_end.py": """
+        from __future__ import annotations
+
+        from datetime import timedelta
+
+        from airflow.sdk import DAG
+        from interlock import event
+        from interlock.operators import EventSensor
+
+        row, failed, never = (event(kind, by="data.row") for kind in ("row", "row.failed", "never.sent"))
+
+        again = {"retries": 3, "retry_delay": timedelta(seconds=1)}
+
+        with DAG("edited_end", schedule=None, default_args=again):
+            half = (row & never).expires(after="1s", armed_by="event")
+            EventSensor(task_id="wait", condition=half, key="edited_end", on_expired="fail")
+            EventSensor(task_id="soft", condition=never, fail_on=failed, key="edited_end", soft_fail=False)
         """,
     "broken_condition.py": """
         from __future__ import annotations

@@ -50,6 +50,11 @@ class Row:
         number = self.api.task(dag_id, run_id, "wait")["try_number"]
         return "\n".join(str(line) for line in self.api.log(dag_id, run_id, "wait", number))
 
+    def emitted_of(self, run_id: str) -> list[str | None]:
+        """The ids of the events that name the run, in their order."""
+        records = read_all(self.site.bus.bootstrap_servers, self.site.bus.topic("event"))
+        return [record.header("ce_id") for record in records if run_id.encode() in (record.value or b"")]
+
     def registered(self, run_id: str) -> int:
         """How many registrations of the run are in force."""
         records = read_all(self.site.bus.bootstrap_servers, self.site.bus.topic("subscription"))
@@ -96,12 +101,7 @@ def clear_of_the_upstream(row: Row) -> dict[str, Any]:
     row.api.clear("emitting", run_id, "emit", downstream=True)
     row.reaches("emitting", run_id, "deferred")
     assert row.api.wait_for_run("emitting", run_id) == "success"
-    events = [
-        record.header("ce_id")
-        for record in read_all(row.site.bus.bootstrap_servers, row.site.bus.topic("event"))
-        if run_id.encode() in (record.value or b"")
-    ]
-    return {"before": before, "after": row.output("emitting", run_id), "events": events}
+    return {"before": before, "after": row.output("emitting", run_id), "events": row.emitted_of(run_id)}
 
 
 def marked(row: Row) -> dict[str, Any]:
@@ -137,6 +137,39 @@ def edited(row: Row) -> dict[str, Any]:
     state = row.api.wait_for_run("edited", run_id)
     tries = row.api.task("edited", run_id, "wait")["try_number"]
     return {"state": state, "tries": tries, "output": row.output("edited", run_id)}
+
+
+def edited_end(row: Row) -> dict[str, Any]:
+    """The one wait expires a second after its first half, the other fails: not before the edit."""
+    run_id = row.deferred("edited_end")
+    row.until_registered(run_id, 2)
+    path = row.site.airflow.dags_folder / "edited_end.py"
+    text = path.read_text().replace('on_expired="fail"', 'on_expired="succeed"')
+    path.write_text(text.replace("soft_fail=False", "soft_fail=True"))
+    row.emit("edited_end")
+    row.emit("edited_end", "row.failed")
+    row.ends("edited_end", run_id)
+    states = {task["task_id"]: task["state"] for task in row.api.tasks("edited_end", run_id)}
+    return {"states": states, "output": row.output("edited_end", run_id)}
+
+
+def retried(row: Row) -> dict[str, Any]:
+    run_id = row.deferred("retried")
+    row.emit("retried", id="first")
+    row.reaches("retried", run_id, "up_for_retry")
+    row.emit("retried", id="second")
+    assert row.api.wait_for_run("retried", run_id) == "success"
+    return row.output("retried", run_id)
+
+
+def restarted(row: Row) -> dict[str, Any]:
+    row.api.unpause("restarted")
+    run_id = row.api.trigger("restarted")
+    row.eventually("it has emitted", lambda: row.emitted_of(run_id), deadline_s=120)
+    row.api.clear("restarted", run_id, "emits_and_goes_on")
+    assert row.api.wait_for_run("restarted", run_id) == "success"
+    task = row.api.task("restarted", run_id, "emits_and_goes_on")
+    return {"events": row.emitted_of(run_id), "max_tries": task["max_tries"], "tries": task["try_number"]}
 
 
 def paused(row: Row) -> dict[str, Any]:
@@ -196,6 +229,9 @@ PLAYS = (
     marked,
     execution_timeout,
     edited,
+    edited_end,
+    retried,
+    restarted,
     paused,
     deleted,
     mapped,
@@ -247,6 +283,27 @@ def test_dag_edited_while_waiting_leaves_the_wait_its_condition(rows: Any) -> No
     played = rows[edited].result()
     assert (played["state"], played["tries"]) == ("success", 1)
     assert [e["type"] for e in played["output"]["events"]["row"]] == ["row"]
+
+
+def test_dag_edited_while_waiting_resumes_the_wait_with_its_new_code(rows: Any) -> None:
+    played = rows[edited_end].result()
+    assert played["states"] == {"wait": "success", "soft": "skipped"}
+    assert played["output"]["outcome"] == "expired"
+
+
+def test_retry_after_the_resumption_finds_the_same_firing(rows: Any) -> None:
+    played = rows[retried].result()
+    assert played["after"] == played["before"]
+    assert [e["id"] for e in played["before"]["events"]["row"]] == ["first"]
+
+
+def test_a_task_that_is_cleared_while_it_runs_emits_a_new_event_where_airflow_takes_it_for_a_clear(
+    rows: Any,
+) -> None:
+    """Which shows in max_tries, 3 before: the scheduler raises them where the executor tells of a success."""
+    played = rows[restarted].result()
+    first, second = played["events"]
+    assert (first != second) is (played["max_tries"] > 3)
 
 
 def test_dag_paused_waits_take_their_firing_and_their_task_stays_scheduled(rows: Any) -> None:

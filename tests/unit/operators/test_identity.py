@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.models.taskinstance import clear_task_instances
 from interlock import Event
 from interlock.operators.identity import event_id, event_source, generation, task_identity
 
@@ -63,6 +64,30 @@ def test_a_clear_gives_another_id_and_retries_after_it_keep_that() -> None:
     twice = event_id(context(try_number=4, max_tries=3 + 3, retries=3), "airflow")
     assert cleared == again
     assert len({first, cleared, twice}) == 3
+
+
+@pytest.mark.parametrize("state", ["success", "running"])
+def test_airflow_itself_makes_a_clear_of_a_task_that_runs_a_retry(state: str) -> None:
+    """Until the executor tells that it ended; then the scheduler may make it a clear after all."""
+    ti = SimpleNamespace(
+        **vars(context(try_number=1, max_tries=3, retries=3)["ti"]),
+        state=state,
+        prepare_db_for_next_try=lambda _: None,
+        refresh_from_task=lambda *_, **__: None,
+        clear_next_method_args=lambda: None,
+        dag_version_id=1,
+        dag_run=SimpleNamespace(context_carrier=None, created_dag_version_id=1),
+    )
+    before = event_id({"ti": ti}, "airflow")
+    dag = SimpleNamespace(has_task=lambda _: True, get_task=lambda _: ti.task)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airflow.models.dagbag.DBDagBag.get_dag_for_run", lambda *_, **__: dag)
+        clear_task_instances(
+            [ti],
+            SimpleNamespace(merge=lambda _: None, flush=lambda: None),
+            dag_run_state=False,
+        )
+    assert (event_id({"ti": ti}, "airflow") == before) is (state == "running")
 
 
 def test_what_tells_two_events_apart_is_in_the_id() -> None:
