@@ -21,8 +21,8 @@ _IMPLY_DESCRIBE: Final = frozenset({"Read", "Write", "Delete"})
 class Acl(NamedTuple):
     """A right that a role needs: operations on a resource, in the words of Kafka's ACLs.
 
-    role: `emit`, tasks and jobs that emit; `wait`, workers that run tasks which wait; `engine`, triggerers
-    and `airflow interlock engine`. pattern: whether `name` is the whole name or its beginning.
+    role: `emit`, tasks and jobs that emit; `wait`, workers that run tasks which wait or dispatch; `engine`,
+    triggerers and `airflow interlock engine`. pattern: whether `name` is the whole name or its beginning.
     """
 
     role: Role
@@ -43,7 +43,8 @@ def _all(config: BusConfig, listed: Sequence[str]) -> Iterator[Acl]:
     # A firing has the place of an event whose data are large, and the task reads them there.
     for name in (event, *listed):
         yield Acl("wait", "topic", name, "literal", ("Read", "Describe"))
-    yield Acl("wait", "topic", config.topic("action"), "literal", ("Write", "Describe"))
+    # Read: the firings that a dispatcher's task makes runs of.
+    yield Acl("wait", "topic", config.topic("action"), "literal", ("Read", "Write", "Describe"))
     # Read: which topics the bus lists, where an event is fetched, or told of a wait that is over.
     yield Acl("wait", "topic", config.topic("subscription"), "literal", ("Read", "Write", "Describe"))
     yield Acl("wait", "group", config.group, "literal", ("Describe",))

@@ -132,7 +132,7 @@ def _ends(
 
 def _in_order(
     session: Session,
-    asked: Select[Any],
+    asked: Select[*tuple[Any, ...]],
     model: type[DagRun | TaskInstance],
     since: datetime,
     until: datetime,

@@ -144,9 +144,10 @@ def _show_plan(args: Namespace, config: BusConfig) -> None:
     show(args, rows)
     show(args, [{**acl, "operations": ", ".join(acl["operations"])} for acl in acls])
     say(
-        "emit: tasks and jobs that emit; wait: workers that run tasks which wait; engine: triggerers, and "
-        f"'airflow interlock engine'. Each topic that {config.command('topics add')} lists is Read and "
-        "Described by wait and engine, and engine reads its settings (DescribeConfigs). Nothing was made."
+        "emit: tasks and jobs that emit; wait: workers that run tasks which wait or dispatch; engine: "
+        f"triggerers, and 'airflow interlock engine'. Each topic that {config.command('topics add')} lists "
+        "is Read and Described by wait and engine, and engine reads its settings (DescribeConfigs). Nothing "
+        "was made."
     )
 
 

@@ -26,6 +26,11 @@ def test_no_role_that_waits_may_write_events() -> None:
     assert writers == {"emit"}
 
 
+def test_who_dispatches_reads_and_acknowledges_firings() -> None:
+    [acl] = [acl for acl in needed(CONFIG, roles=["wait"]) if acl.name == "b-action"]
+    assert acl.operations == ("Read", "Write", "Describe")
+
+
 def test_listed_topics_are_read_by_waits_and_engines() -> None:
     readers = [(acl.role, acl.operations) for acl in needed(CONFIG, ["raw"]) if acl.name == "raw"]
     assert readers == [("wait", ("Read", "Describe")), ("engine", ("Read", "Describe", "DescribeConfigs"))]
