@@ -101,7 +101,7 @@ def test_each_right_that_is_missing_is_told_with_its_role_and_topic() -> None:
     acls = [acl for acl in needed(config(), roles=["wait", "emit"]) if acl.resource == "topic"]
     allowed: dict[str, set[str] | str] = {
         "b-event": {"Read", "Describe"},
-        "b-action": {"Write", "Describe"},
+        "b-action": {"Read", "Write", "Describe"},
         "b-subscription": "Topic authorization failed",
     }
     texts = [found.text for found in doctor.access(acls, allowed)]
