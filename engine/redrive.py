@@ -64,6 +64,7 @@ def _producer(config: BusConfig, errors: ClientErrors) -> Producer:
         # The group's prefix: the same right covers it.
         transactional_id=f"{config.group}-redrive-{uuid.uuid4().hex[:12]}",
         transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        acks="all",
         delivery_timeout_ms=int(TIMEOUT_S * 1000),
         message_max_bytes=MAX_INTERNAL_BYTES,
         compression_type="lz4",

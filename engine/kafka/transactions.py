@@ -49,6 +49,7 @@ class Transactions:
             self._errors,
             transactional_id=transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+            acks="all",
             # The coordinator answers CONCURRENT_TRANSACTIONS while the last transaction's markers are
             # written; the default of 100 ms makes that the cost of every transaction.
             retry_backoff_ms=1,

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_INVALID, TIMESTAMP_CREATE_TIME, KafkaError
 from interlock.engine.bus import Committed, Output, TopicPartition
+from interlock.engine.config import BusConfig
 from interlock.engine.errors import TransactionAborted, UnreachableError
 from interlock.engine.kafka import transactions
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.transactions import Transactions
+from interlock.engine.sizes import MAX_INTERNAL_BYTES
 
 from .clients import CONFIG, FakeProducer, failure
 
@@ -50,6 +52,37 @@ def test_a_commit_writes_all_sends_the_offsets_and_tells_the_brokers_time(
     assert bus.commit(OUTPUTS, OFFSETS, MEMBER) == 77
     assert made[0].calls == WELL
     assert [topic for topic, _ in made[0].reports] == ["b-state"], "one report is asked for, no more"
+
+
+def test_the_producers_settings_are_those_the_protocols_need(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    assert made[0].settings == {
+        "transactional_id": "b-engine-1",
+        "transaction_timeout_ms": 15_000,
+        "acks": "all",
+        "retry_backoff_ms": 1,
+        "retry_backoff_max_ms": 10,
+        "delivery_timeout_ms": 10_000,
+        "socket_timeout_ms": 10_000,
+        "linger_ms": 0,
+        "compression_type": "lz4",
+        "message_max_bytes": MAX_INTERNAL_BYTES,
+        "partitioner": "murmur2_random",
+    }
+
+
+@pytest.mark.parametrize("name", ["acks", "request.required.acks"])
+def test_the_client_itself_waits_for_all_replicas_whatever_the_connection_says(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a word of ours librdkafka would refuse the connection's value beside a transactional id."""
+    monkeypatch.setattr(transactions, "_repeated", lambda *_: None)  # no broker is asked
+    extra = {"bootstrap.servers": "192.0.2.1:1", name: "0"}
+    listed = BusConfig.from_extra(extra, name="b", deployment="d", connection="c")
+    assert name not in listed.client
+    for config in (listed, BusConfig(name="b", client=extra)):
+        Transactions(config, ClientErrors(), "b-engine-1")
 
 
 def test_the_time_of_a_topic_whose_records_bring_their_own_is_not_told(
