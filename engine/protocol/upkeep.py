@@ -22,10 +22,9 @@ PURGE_S: Final = 60.0
 TOPICS_S: Final = 30.0
 ORPHANS_S: Final = 60.0
 ORPHAN_MS: Final = 24 * 3600 * 1000  # a pool may be down for a night; a wait that comes back registers again
-# A pool that was away for longer comes back with all its leases too old. From then on those that wait have
-# more than the interval of their leases (`registering.LEASE_S`).
+# A pool that was away for longer comes back with all its leases too old: from the start of an engine, those
+# that wait have more than the interval of their leases (`registering.LEASE_S`).
 SETTLED_S: Final = 360.0
-LEAP_MS: Final = 60_000  # between two passes: the engine, its machine or the brokers stood still
 # What is left over must be gone before the brokers compact what left it, after a day. Meanwhile who takes a
 # partition over still finds that a durable subscription was changed, not removed.
 LEFTOVER_MS: Final = 3600 * 1000
@@ -54,8 +53,8 @@ class Upkeep:
         self._open_again = open_again
         self._ownership, self._burial, self._clock, self._monotonic = ownership, burial, clock, monotonic
         now = monotonic()
-        self._purged = self._asked = self._swept = self._looked = now
-        self._told_ms = 0
+        self._purged = self._asked = self._looked = now
+        self._swept = now + SETTLED_S - ORPHANS_S
         self._stood: dict[TopicPartition, int] = {}
 
     def run(self) -> None:
@@ -103,9 +102,6 @@ class Upkeep:
 
     def sweep(self, outputs: Outputs) -> None:
         """Remove the registrations and leases that nobody has any more, of our trigger partitions."""
-        told_ms, self._told_ms = self._told_ms, self._clock.now_ms()
-        if self._told_ms - told_ms > LEAP_MS:  # so it is at the start
-            self._swept = self._monotonic() + SETTLED_S - ORPHANS_S
         if self._monotonic() - self._swept < ORPHANS_S:
             return
         if not self._clock.fresh:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final, TypeAlias
 
 from interlock.engine.bus import TopicPartition
-from interlock.engine.protocol.upkeep import LEAP_MS
+from interlock.engine.protocol.upkeep import SETTLED_S
 from interlock.engine.records import (
     BUS_KEY,
     ActionRecord,
@@ -217,9 +217,7 @@ class World:
         for ms in (25 * HOUR_MS, 31 * 24 * HOUR_MS):
             self.cluster.now_ms += ms
             self._settle()
-            for _ in range(10):  # engines sweep nothing for some minutes after such a leap
-                self.cluster.now_ms += LEAP_MS - ROUND_MS
-                self._round()
+            self.cluster.now_ms += int(SETTLED_S * 1000)  # no engine that began anew after that sweeps sooner
             self._settle()
 
     def _settle(self) -> None:
