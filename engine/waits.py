@@ -187,7 +187,7 @@ class Waits:
             self._follow_action(item)
 
     def _open_again(self, removed: list[Registered]) -> None:
-        """What is waited for here was removed, as by the triggerer from which a wait has moved: once more.
+        """What is waited for here was removed, as by an older triggerer that a wait has left: once more.
 
         Not where another incarnation took its place: the task was cleared or its DAG edited, and this wait
         is about to be closed.
