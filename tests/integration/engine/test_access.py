@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
+    NewTopic,
     ResourcePatternType,
     ResourceType,
 )
-from interlock import Event, event
+from interlock import Event, event, fetch
 from interlock.engine.access import Role, needed
-from interlock.engine.acknowledge import acknowledge
+from interlock.engine.acknowledge import acknowledge, acknowledge_all, remove_registration
+from interlock.engine.administration import add_topics
 from interlock.engine.config import BusConfig
+from interlock.engine.dispatching import Durable
 from interlock.engine.doctor import diagnose
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.findings import Host
+from interlock.engine.hindsight import hindsight
 from interlock.engine.kafka.topics import check, create
 from interlock.engine.notices import Notice
+from interlock.engine.open_firings import read
 from interlock.engine.records import Registration
-from interlock.engine.runtime import Runtime
+from interlock.engine.runtime import Runtime, has_engine
+from interlock.engine.subscriptions import Subscriptions
 from interlock.engine.waits import Delivery
 from interlock.events import Emitter
 from interlock.events.errors import EmitError
@@ -38,6 +47,7 @@ TOPIC, GROUP, TXN = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSAC
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
 ACL_FIELDS = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")
 BUS = BusConfig(name="bus", client={"bootstrap.servers": "one:1"})
+LISTED = "raw"  # a topic that the bus reads beside its own
 RESOURCES = {"topic": TOPIC, "group": GROUP, "transactional-id": TXN}
 OPERATIONS = {
     "Read": READ,
@@ -52,7 +62,7 @@ def rights(*roles: Role) -> list[tuple[ResourceType, str, AclOperation]]:
     """What `topics create --dry-run` prints for these roles; a prefix ends with a star."""
     return [
         (RESOURCES[acl.resource], acl.name + "*" * (acl.pattern == "prefixed"), OPERATIONS[operation])
-        for acl in needed(BUS, roles=roles)
+        for acl in needed(BUS, [LISTED], roles)
         for operation in acl.operations
     ]
 
@@ -107,7 +117,15 @@ def guarded(
         return BusConfig(name="bus", client=client)
 
     with LocalBroker(tmp_path_factory.mktemp("acl"), port=plain, properties=properties) as broker:
-        create(BusConfig(name="bus", client={"bootstrap.servers": broker.bootstrap_servers}), partitions=2)
+        plain_bus = BusConfig(name="bus", client={"bootstrap.servers": broker.bootstrap_servers})
+        create(plain_bus, partitions=2)
+        broker_admin = AdminClient(dict(plain_bus.client))
+        stamped = {"message.timestamp.type": "LogAppendTime"}
+        broker_admin.create_topics([NewTopic(LISTED, 1, config=stamped)])[LISTED].result()
+        add_topics(plain_bus, [LISTED])
+        producer = Producer(dict(plain_bus.client))
+        producer.produce(LISTED, b'{"rows": 4}')
+        assert producer.flush(30) == 0
         bindings = [binding(name, *right) for name, rights in RIGHTS.items() for right in rights]
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         for future in admin.create_acls(bindings).values():
@@ -152,6 +170,50 @@ def test_emitter_triggerer_and_worker_work_with_the_rights_listed(user: Any, eve
     assert [item.text for item in heard.items if not isinstance(item, Delivery)] == []
 
 
+def registered(user: Any) -> set[str]:
+    return {each.registration.subscription for each in Subscriptions.read(user("triggerer")).all()}
+
+
+def test_a_workers_tasks_fetch_look_back_and_dispatch_with_the_rights_listed(
+    user: Any, unique_name: Callable[[str], str], eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, name = user("worker"), unique_name("t")
+    connection = {"conn_type": "kafka", "extra": dict(worker.client)}
+    monkeypatch.setenv("AIRFLOW_CONN_WORKER", json.dumps(connection))
+    happened = Event.of(name, "/test", subject="s", data={"rows": 3})
+    with Emitter(user("emitter").client, "bus-event") as emitter:
+        own = "kafka:{}/{}/{}".format(*emitter.emit(happened))
+    assert fetch(own, kafka_conn_id="worker", bus="bus") == happened
+    assert fetch(f"kafka:{LISTED}/0/0", kafka_conn_id="worker", bus="bus").payload == {"rows": 4}
+
+    missed = event(name) & event(source=LISTED, where="data.rows == 5")
+    told = hindsight(worker, missed, None, 0, int(time.time() * 1000) + 60_000)
+    assert name in told
+    assert LISTED in told
+
+    runtime = Runtime(user("triggerer"))
+    runtime.start()
+    try:
+        durable = Durable(
+            subscription=name, condition=event(name, by="subject").to_json(), since_ms=0, since_given=False,
+            max_keys=10, at_limit="dead-letter",
+        )  # fmt: skip
+        stream = runtime.waits.dispatching.open(durable, lambda _: None)
+        [place] = eventually("it fires", lambda: runtime.waits.dispatching.take(stream, 1))
+        assert has_engine(worker)
+        [action] = read(worker, [(place.source.partition, place.offset)])
+        assert action is not None
+        acknowledge_all(worker, [action])
+        eventually("it is acknowledged", lambda: not runtime.waits.dispatching.take(stream, 1))
+        wait = runtime.waits.open(Registration.of(f"{name}-over", event(f"{name}-2"), None, 0), Heard())
+        eventually("it is registered", lambda: f"{name}-over" in registered(user))
+        runtime.waits.close(wait)
+        remove_registration(worker, runtime.waits.registration_keys(wait))
+        assert f"{name}-over" not in registered(user)
+    finally:
+        runtime.stop()
+
+
 def test_an_emitter_may_do_nothing_else(user: Any) -> None:
     with pytest.raises((UnreachableError, TopicsError)):
         check(user("emitter"))
@@ -174,6 +236,26 @@ def test_the_doctor_finds_what_a_user_may_not_do_and_nothing_where_all_is_allowe
         "Allow Write on transactional ids with the prefix 'bus-engine-' and Read on group 'bus-engine'",
     ):
         assert told in lacks, lacks
+
+
+def test_the_doctor_finds_a_right_that_is_missing_on_a_listed_topic(guarded: Any, eventually: Any) -> None:
+    reached_by, admin = guarded
+    taken = binding("worker", TOPIC, LISTED, READ)
+
+    def texts() -> list[str]:
+        found = diagnose(reached_by("worker"), Host("3.3.2"), ["wait"])
+        return [each.text for each in found if (each.check, each.level) == ("access", "wrong")]
+
+    exact = AclBindingFilter(*(getattr(taken, name) for name in ACL_FIELDS))
+    [removed] = [future.result() for future in admin.delete_acls([exact]).values()]
+    assert len(removed) == 1
+    try:
+        lacking = [f"wait: allow Read on topic '{LISTED}' to the user of this connection."]
+        eventually("it is found", lambda: texts() == lacking)
+    finally:
+        [given] = admin.create_acls([taken]).values()
+        given.result()
+    eventually("nothing is wrong", lambda: texts() == [])
 
 
 def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, eventually: Any) -> None:
