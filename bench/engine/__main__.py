@@ -1,4 +1,4 @@
-"""`make bench-engine`: one broker, all questions; ONLY=throughput,latency,eventloop,recovery,failover,..."""
+"""`make bench-engine`: one broker, all questions; ONLY=throughput,latency,eventloop,timers,..."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from interlock.plugin.broker import LocalBroker
 
-from . import latency, recovery, registration, throughput
+from . import latency, recovery, registration, throughput, timers
 from .lines import progress
 
 
@@ -23,6 +23,7 @@ QUESTIONS: dict[str, Callable[[str], None]] = {
     ),
     "latency": lambda at: latency.run(at, _number("RATE", 2_000), 15),
     "eventloop": lambda at: latency.event_loop_delay(at, 20_000, 15),
+    "timers": lambda at: timers.run(at, _number("RATE", 2_000)),
     "recovery": lambda at: recovery.open_keys(at, _number("KEYS", 1_000_000)),
     "failover": recovery.killed_inside_a_transaction,
     "registration": lambda at: registration.run(at, _number("EVENTS", 1_000_000)),

@@ -8,16 +8,19 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.runtime import run_engine
+from interlock.engine.telling import Account
 from interlock.events.kafka import encode
 
 from .lines import percentile, progress, tell
 from .load import PARTITIONS, SOLO, new_bus, others, run_until_open, solos, subscribe
 
 TICK_S = 0.01
+ONE_IN = 100
 WARM_S = 20  # not counted: clients connect, and a broker that has just begun is several times slower
 ENGINE = """
 import json, signal, sys, threading
@@ -100,29 +103,42 @@ def _measure(config: BusConfig, rate: int, seconds: int) -> list[float]:
 
 
 def event_loop_delay(bootstrap_servers: str, rate: int, seconds: int) -> None:
-    """I12: how late the event loop of a process is in which the engine takes events that nobody waits for."""
+    """I12: how late the event loop of a process is in which the engine takes events, of which some match."""
     config = new_bus("eventloop", bootstrap_servers)
+    subscribe(config, [("solo", SOLO, None)], durable=True)
     run_until_open(config)
     idle = asyncio.run(_delays(3))
-    stop, ended = threading.Event(), threading.Event()
-    engine = threading.Thread(target=run_engine, args=(config, stop))
-    load = threading.Thread(target=_produce_steadily, args=(config, rate, ended))
+    stop, ended, account = threading.Event(), threading.Event(), Account()
+    engine = threading.Thread(target=run_engine, args=(config, stop), kwargs={"account": account})
+    load = threading.Thread(target=produce_steadily, args=(config, rate, ended))
     engine.start()
     load.start()
     try:
+        asyncio.run(_delays(3))  # the engine joins its group
+        before = replace(account.stats)
         busy = asyncio.run(_delays(seconds))
+        after = replace(account.stats)
     finally:
         ended.set()
         load.join()
         stop.set()
         engine.join()
+    matches = after.stepped - before.stepped  # are consumed as well
+    consumed = (after.consumed - before.consumed - matches) / seconds
+    fired = (after.fired - before.fired) / seconds
+    if consumed < 0.95 * rate or fired < 0.9 * rate / ONE_IN:
+        raise SystemExit(
+            f"bench: the engine took {consumed:.0f} of {rate} events/s, and fired {fired:.0f} times"
+        )
     progress("the load is produced in the same process, and is part of the delay")
     for share, name in ((0.5, "p50"), (0.99, "p99")):
         tell(
-            f"delay of the event loop at {rate} events/s, {name}",
+            f"delay of the event loop at {rate} events/s, of which 1 in {ONE_IN} matches, {name}",
             percentile(busy, share) * 1000,
             "ms",
             idle=round(percentile(idle, share) * 1000, 3),
+            consumed_per_s=round(consumed),
+            fired_per_s=round(fired),
         )
 
 
@@ -136,15 +152,16 @@ async def _delays(seconds: int) -> list[float]:
     return delays
 
 
-def _produce_steadily(config: BusConfig, rate: int, ended: threading.Event) -> None:
-    """In slices of 20 ms; events are encoded before, so that this thread costs the loop little."""
+def produce_steadily(config: BusConfig, rate: int, ended: threading.Event) -> None:
+    """In slices of 20 ms; most events are encoded before, so that this thread costs the loop little."""
     encoded = [encode(event) for event in others(1000)]
+    matching = solos(sys.maxsize)  # each has an id of its own: repeats would match nothing
     producer = Producer({**config.client, "linger.ms": 5, "compression.type": "lz4"})
     started, sent = time.monotonic(), 0
     while not ended.wait(0.02):
         due = int((time.monotonic() - started) * rate)
         for n in range(sent, due):
-            key, value, headers = encoded[n % 1000]
+            key, value, headers = encode(next(matching)) if n % ONE_IN == 0 else encoded[n % 1000]
             producer.produce(config.topic("event"), value, key, headers=headers)
         sent = due
         producer.poll(0)

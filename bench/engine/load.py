@@ -75,12 +75,18 @@ def produce(config: BusConfig, events: Iterable[Event]) -> int:
 
 
 def subscribe(
-    config: BusConfig, subscriptions: Iterable[tuple[str, Condition, str | None]], *, durable: bool
+    config: BusConfig,
+    subscriptions: Iterable[tuple[str, Condition, str | None]],
+    *,
+    durable: bool,
+    since_ms: int = 0,
 ) -> None:
-    """Register without look-back at what may come later only: `since` is 0, so look-backs are real."""
+    """Register; with a `since` of 0 look-backs are real."""
     producer = Producer({**config.client, "linger.ms": 20})
     for name, condition, key in subscriptions:
-        registration = Registration.of(name, condition, key, 0, kind="durable" if durable else "one-shot")
+        registration = Registration.of(
+            name, condition, key, since_ms, kind="durable" if durable else "one-shot"
+        )
         place = RegistrationKey(registration.incarnation, "bench").encode()
         while True:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -47,13 +48,15 @@ def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
     subscribe(solo, [("solo", SOLO, None)], durable=True)
     run_until_open(solo)
     produce(solo, solos(events))
-    rate = engine_rate(solo, events, fired(solo, events))
+    rate = engine_rate(solo, events, (firings := Firings(solo, events)).complete)
+    firings.check()
     tell("engine, every event fires a one-matcher subscription", rate, "events/s", rate / raw)
     paired = new_bus("pairs", bootstrap_servers)
     subscribe(paired, [("pairs", PAIR, None)], durable=True)
     run_until_open(paired)
     produce(paired, pairs(events))
-    rate = engine_rate(paired, events, fired(paired, events // 2))
+    rate = engine_rate(paired, events, (firings := Firings(paired, events // 2)).complete)
+    firings.check()
     tell("engine, keyed pairs, every event matches", rate, "events/s", rate / raw)
 
 
@@ -120,22 +123,36 @@ def committed_to_end(config: BusConfig) -> Callable[[], bool]:
     return _now_and_then(lambda: [c.offset for c in consumer.committed(asked, timeout=10)] == ends)
 
 
-def fired(config: BusConfig, count: int) -> Callable[[], bool]:
-    """True when this many firings are in the action topic, read back by a reader of its own."""
-    reader = Consumer({
-        **config.client, "group.id": "bench", "auto.offset.reset": "earliest",
-        "isolation.level": "read_committed",
-    })  # fmt: skip
-    reader.assign([TopicPartition(config.topic("action"), p, 0) for p in range(PARTITIONS)])
-    seen: set[bytes] = set()
+class Firings:
+    """What is in the action topic, read back by a reader of its own; one that comes twice counts twice."""
 
-    def complete() -> bool:
-        seen.update(m.key() for m in reader.consume(100_000, 0) if m.error() is None)
-        if len(seen) > count:
-            raise SystemExit(f"bench: {len(seen)} firings where {count} are right")
-        return len(seen) == count
+    def __init__(self, config: BusConfig, right: int) -> None:
+        self._reader = Consumer({
+            **config.client, "group.id": "bench", "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+        })  # fmt: skip
+        self._reader.assign([TopicPartition(config.topic("action"), p, 0) for p in range(PARTITIONS)])
+        self._right, self._seen = right, Counter[bytes]()
+        self.complete = _now_and_then(self._complete)
 
-    return _now_and_then(complete)
+    def _complete(self) -> bool:
+        self._read(0)
+        return self._seen.total() >= self._right
+
+    def check(self) -> None:
+        """Once the engine has ended: nothing is missing, nothing more comes, and nothing came twice."""
+        while self._read(2.0):
+            pass
+        self._reader.close()
+        if (self._seen.total(), len(self._seen)) != (self._right, self._right):
+            raise SystemExit(
+                f"bench: {self._seen.total()} firings of {len(self._seen)} ids where {self._right} are right"
+            )
+
+    def _read(self, timeout_s: float) -> int:
+        messages = [m for m in self._reader.consume(100_000, timeout_s) if m.error() is None]
+        self._seen.update(m.key() for m in messages)
+        return len(messages)
 
 
 def _now_and_then(fact: Callable[[], bool]) -> Callable[[], bool]:

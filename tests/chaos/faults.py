@@ -44,6 +44,7 @@ QUOTAS = {
 }
 KILLS_PER_STEP = 5
 BURST_EVERY_S, BURST_SHARE = 45.0, 0.55
+APART_S = 8.0  # before a rule that met nothing comes again: engines that start must get into the group
 MOST_LATE = 3  # kills that wait for the next burst
 NEED_A_LONG_RUN = frozenset(
     {"clock skew", "coordinator delay", "coordinator loading", "drop replies", "broker restart TERM"}
@@ -224,9 +225,7 @@ class Pool:
                 self.done.by_kind[given.kind] += 1
             elif now > given.rule.until:  # it met no request that counts: another one gets it
                 self._rules.remove(given)
-                if not self._over:
-                    again = replace(given.rule, until=now + given.rule.lasts_s, hits=0, met=set())
-                    self._rule(given.kind, again, given.everybody)
+                self._in(APART_S, lambda given=given: self._try_again(given))
 
     def _take_away(self, engine: EngineProcess) -> None:
         """SIGKILL by hand: it counts as a kill, and for no step."""
@@ -377,6 +376,13 @@ class Pool:
         self.done.mark(rule.lasts_s + rule.delay_s)
         self._cluster.proxy.add(rule)
         self._rules.append(_Rule(kind, rule, everybody))
+
+    def _try_again(self, given: _Rule) -> None:
+        if self._over:
+            return
+        self._say(f"{given.kind} has met nothing that counts, and comes again")
+        until = time.monotonic() + given.rule.lasts_s
+        self._rule(given.kind, replace(given.rule, until=until, hits=0, met=set()), given.everybody)
 
     def _drop_replies(self) -> None:
         names = self._random.sample(

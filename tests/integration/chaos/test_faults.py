@@ -84,6 +84,7 @@ def test_a_rule_that_met_nobody_is_given_again_to_as_many_as_before(pool: Any) -
     for _ in range(20):
         pool.rules[-1].until = 0.0
         pool.tend()
+        at_once(pool)
     assert len(pool.rules) == 21
     assert {rule.client for rule in pool.rules} == {None}
     assert pool.done.by_kind["coordinator delay"] == 0
@@ -95,6 +96,7 @@ def test_nothing_is_tried_again_when_the_faults_are_over(pool: Any) -> None:
     pool.rest()
     pool.rules[0].until = 0.0
     pool.tend()
+    at_once(pool)
     assert (len(pool.rules), pool.busy) == (1, False)
 
 

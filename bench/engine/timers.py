@@ -1,0 +1,71 @@
+"""How late timers fire: the action record's time by the broker's clock, less the time that was due."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+
+from confluent_kafka import Consumer, TopicPartition
+from interlock import Condition, absent, event
+from interlock.engine.config import BusConfig
+
+from .latency import ENGINE, produce_steadily
+from .lines import percentile, progress, tell
+from .load import PARTITIONS, new_bus, run_until_open, subscribe
+
+TIMERS = 500
+FIRST_S, SPREAD_S = 15, 20  # when the first is due, an engine has long begun; and for how long others are
+DEADLINE_S = 120.0
+
+
+def run(bootstrap_servers: str, rate: int) -> None:
+    """Timers of one-shot waits, while other events come and while none do."""
+    for load in (0, rate):
+        config = new_bus(f"timers-{load}", bootstrap_servers)
+        run_until_open(config)
+        form = json.dumps({"name": config.name, "client": dict(config.client)})
+        ended = threading.Event()
+        producing = threading.Thread(target=produce_steadily, args=(config, load, ended))
+        engine = subprocess.Popen([sys.executable, "-c", ENGINE, form])
+        producing.start()
+        try:
+            late_s = _late(config)
+        finally:
+            ended.set()
+            producing.join()
+            engine.terminate()
+            engine.wait()
+        for share, name in ((0.5, "p50"), (0.99, "p99")):
+            figure = percentile(late_s, share) * 1000
+            tell(
+                f"a timer fires after its time, at {load} other events/s, {name}", figure, "ms", timers=TIMERS
+            )
+
+
+def _late(config: BusConfig) -> list[float]:
+    def silence(n: int) -> Condition:
+        after = f"{FIRST_S + n * SPREAD_S // TIMERS}s"
+        return absent(event("never", by="subject"), after, armed_by="subscription")
+
+    waits = ((f"t{n}", silence(n), f"k{n}") for n in range(TIMERS))
+    subscribe(config, waits, durable=False, since_ms=int(time.time() * 1000))
+    progress(f"{TIMERS} timers, due over {SPREAD_S} s")
+    reader = Consumer({
+        **config.client, "group.id": "bench", "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+    })  # fmt: skip
+    reader.assign([TopicPartition(config.topic("action"), p, 0) for p in range(PARTITIONS)])
+    found: list[float] = []
+    deadline = time.monotonic() + DEADLINE_S
+    while len(found) < TIMERS:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"bench: {len(found)} of {TIMERS} timers have fired")
+        for message in reader.consume(1000, 0.1):
+            if message.error() is None:
+                due_ms = json.loads(message.value())["firing"]["timer_ms"]
+                found.append((message.timestamp()[1] - due_ms) / 1000)
+    reader.close()
+    return found
