@@ -62,10 +62,12 @@ class Fetching:
     def __init__(self, cluster: Cluster, host: Host) -> None:
         self._cluster, self._host = cluster, host
         self.positions: dict[TopicPartition, int] = {}
+        self._logs: dict[TopicPartition, Log | None] = {}  # a topic that is made again is not fetched
         self._told: dict[TopicPartition, int] = {}
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         self.positions = dict(positions)
+        self._logs = {tp: self._cluster.log(tp) for tp in positions}
         self._told = {}
 
     def take(self, most: int, *, strict: bool) -> list[Record | End]:
@@ -80,7 +82,7 @@ class Fetching:
             tps = tps[first:] + tps[:first]
         for tp in tps:
             log = self._cluster.log(tp)
-            if log is None:
+            if log is None or log is not self._logs[tp]:
                 continue
             room = most - len(taken)
             if room <= 0:
@@ -159,6 +161,11 @@ class SimulatedBus:
         """A process that has crashed does nothing any more."""
         if self.dead or self.closed:
             raise RuntimeError("this bus is closed")
+
+    @property
+    def member(self) -> str | None:
+        """Its id in the group."""
+        return self._member
 
     def step(self, what: str) -> None:
         self.alive()

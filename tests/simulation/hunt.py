@@ -16,10 +16,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tests.simulation import later
 from tests.simulation.oracle import Oracle
 from tests.simulation.world import Action, World
 
-AGED_EVERY = 8
+LATER_EVERY = 32  # of so many seeds some go on in other ways than to their drain
+AGED, REMADE, DAYS, FORGOTTEN = (0, 16), 8, 12, 24
+LATER = {DAYS: later.days, FORGOTTEN: later.forget}
 SEEDS = int(os.environ.get("SEEDS") or 10_000)
 
 
@@ -49,11 +52,17 @@ def play(seed: int, *, actions: list[Action] | None = None, trace: bool = False)
             world.play()
         else:
             world.replay(actions)
+        turn = seed % LATER_EVERY
+        if turn == REMADE:
+            later.remake(world)
         world.drain()
         problems = [str(violation) for violation in Oracle(world).judge()]
-        if not problems and seed % AGED_EVERY == 0:
+        if not problems and turn in AGED:
             world.age()
             problems = [str(violation) for violation in Oracle(world).judge_aged()]
+        elif not problems and turn in LATER:
+            LATER[turn](world)
+            problems = [str(violation) for violation in Oracle(world).judge()]
     except Exception as e:  # whatever an engine or the oracle raises is a finding
         text = traceback.format_exc(limit=-6) if trace else ""
         problems = [f"{type(e).__name__}: {e}\n{text}"]

@@ -120,6 +120,7 @@ class Place(NamedTuple):
 
     instance: Instance
     source: TopicPartition
+    topic_id: str
     offset: int
     key: str
 
@@ -214,6 +215,15 @@ class Oracle:
         names = (EVENT, ORDERS) if self.world.listed else (EVENT,)
         return [log for name in names for log in self.cluster.topics[name].logs]
 
+    def _sources_ever(self) -> Iterator[tuple[Log, str, bool]]:
+        """With the topic's id, and whether it is there: what nobody had read of a deleted one is lost."""
+        there = {log.tp.topic for log in self._sources()}
+        for topic in (*self.cluster.topics.values(), *self.cluster.deleted):
+            if topic.name in (EVENT, ORDERS):
+                is_there = topic.name in there and self.cluster.topics.get(topic.name) is topic
+                for log in topic.logs:
+                    yield log, topic.id, is_there
+
     def _event(self, log: Log, offset: int, entry: Entry) -> Event | None:
         """None for one that cannot be read."""
         names = {name for name, _ in entry.headers or ()}
@@ -266,8 +276,9 @@ class Oracle:
         """Offsets never go back, and end at the ends; the registry is applied everywhere."""
         registered = max((instance.offset for instance in self.instances), default=-1)
         for tp, commits in self.cluster.group.history.items():
-            for (_, before), (_, after) in pairwise(commits):
-                if after.offset < before.offset:
+            for number, ((_, before), (_, after)) in enumerate(pairwise(commits), 1):
+                back = after.offset < before.offset and self.world.forgotten.get(tp) != number
+                if back and _topic_id(before) == _topic_id(after):
                     self.wrong("I2", f"the offset of {tp} went from {before.offset} to {after.offset}")
                 if '"g":[[' in before.metadata:
                     self._count_scans(before, after)
@@ -299,23 +310,28 @@ class Oracle:
         """Each qualifying event once for each registration in force, in order; and no other."""
         needed: dict[Place, tuple[int, ...]] = {}
         allowed: dict[Place, tuple[int, ...]] = {}
-        events: dict[tuple[TopicPartition, int], tuple[Event, int]] = {}
-        for log in self._sources():
+        events: dict[tuple[TopicPartition, str, int], tuple[Event, int]] = {}
+        for log, topic_id, is_there in self._sources_ever():
             for offset, entry in log.history():
                 event = self._event(log, offset, entry)
                 if event is None:
                     continue
-                events[log.tp, offset] = (event, entry.timestamp_ms)
+                events[log.tp, topic_id, offset] = (event, entry.timestamp_ms)
                 for instance in self.instances:
                     if entry.timestamp_ms < instance.registration.since_ms:
                         continue
                     removed = self.world.removed_at.get((log.tp, offset))
                     for key, numbers in instance.targets(event, entry.timestamp_ms).items():
-                        place = Place(instance, log.tp, offset, key)
+                        place = Place(instance, log.tp, topic_id, offset, key)
                         allowed[place] = numbers
-                        if instance.in_force and (removed is None or _had_seen(removed, instance, offset)):
+                        if (
+                            is_there
+                            and instance.in_force
+                            and (removed is None or _had_seen(removed, instance, offset))
+                        ):
                             needed[place] = numbers
-        last: dict[tuple[Instance, str, TopicPartition], int] = {}
+        stood: set[Place] = set()
+        last: dict[tuple[Instance, str, TopicPartition, str], int] = {}
         for log in self.cluster.topics[TRIGGER].logs:
             for offset, entry in log.history():
                 where = f"{log.tp}@{offset}"
@@ -326,7 +342,11 @@ class Oracle:
                     if found is None or found.registration.incarnation != target.incarnation:
                         self.wrong("I3", f"{where} names {target}, which nobody registered there")
                         continue
-                    place = Place(found, source, match.offset, target.key)
+                    place = Place(found, source, match.topic_id, match.offset, target.key)
+                    if place in stood and self.world.forgotten:  # the marks drop it
+                        self.world.seen["match that was judged before"] += 1
+                        continue
+                    stood.add(place)
                     numbers = allowed.pop(place, None)
                     needed.pop(place, None)
                     registration = found.registration
@@ -340,11 +360,11 @@ class Oracle:
                         self.wrong("I3", f"{where}: {place} has matchers {target.matchers}, not {numbers}")
                     if expected != log.tp.partition:
                         self.wrong("I3", f"{where}: {place} belongs into partition {expected}")
-                    order = (found, target.key, source)
+                    order = (found, target.key, source, match.topic_id)
                     if last.get(order, -1) >= match.offset:
                         self.wrong("I4", f"{where}: {place} comes after @{last[order]}")
                     last[order] = match.offset
-                    event, stamp = events[source, match.offset]
+                    event, stamp = events[source, match.topic_id, match.offset]
                     if stamp != match.timestamp_ms or match.event != event:
                         self.wrong("I3", f"{where}: {place} holds another event or time")
                     entered = Match(event, numbers, *source, match.offset, stamp)
@@ -388,10 +408,14 @@ class Oracle:
             for offset, entry in log.history():
                 if self._event(log, offset, entry) is None:
                     needed[f"{log.tp}@{offset}"] += 1
+        told: set[str] = set()
         for log in self.cluster.topics[DEAD_LETTER].logs:
             for offset, entry in log.history():
                 headers = dict(entry.headers or ())
                 origin = (headers.get("interlock_origin") or b"").decode()
+                if not needed[origin] and origin in told and self.world.forgotten:
+                    continue
+                told.add(origin)
                 if not needed[origin]:
                     reason = (headers.get("interlock_reason") or b"").decode()
                     self.wrong("I8", f"{log.tp}@{offset} holds {origin}, which is no such record: {reason}")
@@ -594,6 +618,10 @@ class Follower:
             _, decisions = step(instance.condition, state, Tick(now_ms))
             for decision in decisions:
                 self._oracle.wrong("timers", f"{instance} did not fire {_decided(key, decision)}")
+
+
+def _topic_id(committed: Committed) -> str:
+    return decode_json(OffsetMetadata, committed.metadata, "").t
 
 
 def _moment(ms: int) -> str:

@@ -45,7 +45,10 @@ UNKEYED: Final[tuple[Condition, ...]] = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """A subscription that a world may register: `variants` of a durable one are its changes."""
+    """A subscription that a world may register: `variants` of a durable one are its changes.
+
+    Those of a one-shot are what its task registers once it was cleared.
+    """
 
     name: str
     kind: Kind
@@ -63,6 +66,6 @@ class Wanted:
             self.key,
             max(0, now_ms - self.back_ms),
             kind=self.kind,
-            generation=int(cleared),
+            generation=int(cleared) + (variant if self.kind == "one-shot" else 0),
             fresh=(0,) if cleared else (),
         )

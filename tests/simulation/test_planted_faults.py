@@ -6,22 +6,26 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from interlock.engine.bus import Bus, Topic, TopicPartition
-from interlock.engine.protocol import cut, ownership
+from interlock.engine.protocol import cut, following, ownership
 from interlock.engine.protocol.cut import Cuts
 from interlock.engine.protocol.following import Following
+from interlock.engine.protocol.judge import Judge
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.ownership import Ownership
 from interlock.engine.protocol.progress import Progress
+from interlock.engine.protocol.registry import Registry
 from interlock.engine.protocol.scans import Scans
 from interlock.engine.protocol.source_task import SourceTask
 from interlock.engine.protocol.trigger_task import TriggerTask, runs_from_registration
+from interlock.engine.records import Target
 
 from tests.simulation import faults, world
 from tests.simulation.bus import SimulatedBus
 from tests.simulation.faults import wrap
-from tests.simulation.hunt import explained, play
+from tests.simulation.hunt import DAYS, FORGOTTEN, LATER_EVERY, REMADE, explained, play
 from tests.simulation.world import STATE, TRIGGER
 
 Patch = pytest.MonkeyPatch
@@ -35,9 +39,13 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def assert_found(within: int, *checks: str) -> None:
-    """One of the first worlds fails by one of these checks; its counterexample is printed."""
-    for seed in range(within):
+def assert_found(within: int, *checks: str, turn: int | None = None) -> None:
+    """One of the first worlds fails by one of these checks; its counterexample is printed.
+
+    turn: only of those that go on after their drain in this way.
+    """
+    seeds = range(within) if turn is None else range(turn, within, LATER_EVERY)
+    for seed in seeds:
         outcome = play(seed)
         if outcome.kinds & set(checks):
             print(explained(outcome))
@@ -205,6 +213,58 @@ def test_state_that_is_kept_although_another_owner_committed_is_found(monkeypatc
 def test_a_pass_that_is_not_taken_back_is_found(monkeypatch: Patch) -> None:
     faults.taking_a_pass_back(monkeypatch)
     assert_found(1000, "I6", "I10", "timers")
+
+
+def test_records_of_a_deleted_topic_that_wait_in_an_engine_are_found(monkeypatch: Patch) -> None:
+    def kept(self: Any) -> None:
+        self._go_back()
+        self.ownership.reopen()
+
+    monkeypatch.setattr(Engine, "_open_again", kept)
+    assert_found(4000, "I1", "I2", "I3", "I4", "I6", "KeyError", turn=REMADE)
+
+
+def test_an_event_whose_matchers_are_stepped_one_by_one_is_found(monkeypatch: Patch) -> None:
+    def one_by_one(
+        original: Any, self: Judge, registered: Any, kept: Any, target: Target, *rest: Any
+    ) -> None:
+        for number in target.matchers:
+            single = msgspec.structs.replace(target, matchers=(number,))
+            original(self, registered, kept, single, *rest)
+
+    wrap(monkeypatch, Judge, "match", one_by_one)
+    assert_found(1000, "I6", "I10", "timers")
+
+
+def test_repeats_that_the_marks_do_not_drop_are_found(monkeypatch: Patch) -> None:
+    def forgotten(original: Any, self: Any, source: str, targets: Any, *rest: Any) -> None:
+        kept = self._store.get(targets[0].incarnation)
+        if kept is not None:
+            kept.marks.clear()
+        original(self, source, targets, *rest)
+
+    wrap(monkeypatch, TriggerTask, "_reach", forgotten)
+    assert_found(1000, "I6", "I10", "timers", turn=FORGOTTEN)
+
+
+def test_what_a_removal_leaves_over_for_ever_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Registry, "leftovers", lambda self, before_ms: [])
+    assert_found(2000, "I2", "I3", "I6", "I10", "timers", turn=DAYS)
+
+
+def test_an_engine_that_goes_on_after_days_asleep_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(following, "MOST_PAUSE_S", 1e9)
+    assert_found(2000, "I2", "I3", "I6", "I10", "timers", turn=DAYS)
+
+
+def test_an_engine_that_begins_before_the_registry_is_read_is_found(monkeypatch: Patch) -> None:
+    def until_the_bus_is_known(self: Any) -> None:
+        while self._registry.bus is None:
+            self.catch_up(self._registry.position + 1)
+
+    monkeypatch.setattr(following, "TAKE", 1)
+    monkeypatch.setattr(Following, "read_whole", until_the_bus_is_known)
+    assert_found(4000, "I3", "I6", "I10", "timers", turn=DAYS)
 
 
 def test_without_a_fault_nothing_is_found() -> None:

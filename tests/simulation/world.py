@@ -11,6 +11,7 @@ from random import Random
 from typing import Final, TypeAlias
 
 from interlock.engine.bus import TopicPartition
+from interlock.engine.protocol import outputs
 from interlock.engine.protocol.upkeep import SETTLED_S
 from interlock.engine.records import (
     BUS_KEY,
@@ -22,6 +23,7 @@ from interlock.engine.records import (
     RegistrationKey,
     decode_json,
     encode_json,
+    place_key,
 )
 from interlock.events.event import Event
 from interlock.events.kafka import encode
@@ -44,6 +46,8 @@ EVENT, TRIGGER, STATE, ACTION, REGISTRY_TOPIC, DEAD_LETTER = (
 )
 REGISTRY: Final = TopicPartition(REGISTRY_TOPIC, 0)
 ORDERS: Final = "orders"  # a topic of others, with its own times
+PASS_RECORDS: Final = outputs.MAX_PASS_RECORDS
+FEW: Final = 4
 STEPS: Final = 120
 STEP_MS: Final = 40
 DRAIN_ROUNDS: Final = 400
@@ -61,7 +65,9 @@ CHANCES: Final[tuple[tuple[str, int], ...]] = (
     ("register", 45),
     ("again", 8),
     ("change", 10),
+    ("clear", 8),
     ("remove", 8),
+    ("race", 8),
     ("settle", 14),
     ("poison", 5),
     ("clock", 80),
@@ -116,10 +122,15 @@ class World:
         self._registered: dict[str, Registration] = {}  # in force, as the user sees it
         self._first: dict[tuple[str, int], Registration] = {}  # what a repetition repeats
         self._nonces_of: dict[str, list[bytes]] = {}
+        self._left_over: dict[bytes, int] = {}  # by which record
+        # Partitions whose offsets were lost, after so many commits: they were read again from their starts.
+        self.forgotten: dict[TopicPartition, int] = {}
         self.actors = [
             Actor(n, cluster, self.chance, rng.choice((0.0, 0.0, -90.0, 45.0)), self.say, self.seen)
             for n in range(rng.choice((1, 2, 2, 3)))
         ]
+        # where a pass holds little, the rest of a batch waits in memory
+        outputs.MAX_PASS_RECORDS = FEW if rng.random() < 0.2 else PASS_RECORDS
         for actor in self.actors:
             actor.boot()
         for _ in range(rng.choice((0, 0, 4, 12))):  # what a look-back finds
@@ -133,7 +144,7 @@ class World:
         for actor in self.actors:
             actor.by_chance = False
         for _ in range(6):
-            self._round()
+            self.go_round()
             if all(actor.engine is not None and actor.engine.is_open for actor in self.actors):
                 break
             self.cluster.now_ms += 100
@@ -206,9 +217,9 @@ class World:
                 actor.boot()
             actor.state = "up"
         cluster.in_flight.clear()
-        self._settle()
+        self.settle()
         cluster.now_ms += BEYOND_TIMERS_MS
-        self._settle()
+        self.settle()
 
     def age(self) -> None:
         """After the drain: who names what it waits for is killed, and a month goes by."""
@@ -216,14 +227,15 @@ class World:
         self.say("-- a month goes by")
         for ms in (25 * HOUR_MS, 31 * 24 * HOUR_MS):
             self.cluster.now_ms += ms
-            self._settle()
+            self.settle()
             self.cluster.now_ms += int(SETTLED_S * 1000)  # no engine that began anew after that sweeps sooner
-            self._settle()
+            self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Go on until nothing changes."""
         quiet, before = 0, None
         for _ in range(DRAIN_ROUNDS):
-            self._round()
+            self.go_round()
             now = self.durable()
             quiet = quiet + 1 if now == before else 0
             before = now
@@ -232,19 +244,25 @@ class World:
             self.cluster.now_ms += ROUND_MS
         raise Stuck(f"After {DRAIN_ROUNDS} rounds something still changes, or waits: {before}")
 
-    def _round(self) -> None:
-        cluster = self.cluster
-        for member in self._dead_members():
-            self.say(f"the session of {member} is over")
-            cluster.leave(member)
-        for transaction in cluster.overdue():
-            self.say(f"{transaction} has timed out")
-            cluster.time_out(transaction)
+    def go_round(self) -> None:
+        """Brokers do what is due, and each engine goes on."""
+        self.end_the_dead()
         for actor in self.actors:
             self._mark_all()
             if actor.state == "down":
                 actor.boot()
-            actor.run(400)
+            if actor.state == "up":
+                actor.run(400)
+        self._mark_all()
+
+    def end_the_dead(self) -> None:
+        """Brokers end sessions and transactions of those that are gone."""
+        for member in self._dead_members():
+            self.say(f"the session of {member} is over")
+            self.cluster.leave(member)
+        for transaction in self.cluster.overdue():
+            self.say(f"{transaction} has timed out")
+            self.cluster.time_out(transaction)
         self._mark_all()
 
     def _dead_members(self) -> list[str]:
@@ -267,6 +285,7 @@ class World:
 
     def finish(self) -> None:
         """End the engines."""
+        outputs.MAX_PASS_RECORDS = PASS_RECORDS
         for actor in self.actors:
             if actor.state != "down":
                 actor.crash()
@@ -310,11 +329,29 @@ class World:
         log = topic.logs[n // 4 % len(topic.logs)]
         if not log.end:
             return False
-        gone = self.cluster.compact(topic.name, log.tp.partition, below % (log.end + 1))
+        below %= log.end + 1
+        expired = 0
+        if log.tp == REGISTRY:
+            below = min(below, self._before_leftovers())
+            expired = min(below, self._read_by_all()) if n % 3 == 0 else 0
+        gone = self.cluster.compact(topic.name, log.tp.partition, below, expired=expired)
         if gone:
             self.say(f"{log.tp} is compacted: {gone} records are gone")
             self.seen[f"compaction of {topic.name}"] += 1
         return bool(gone)
+
+    def _before_leftovers(self) -> int:
+        """Up to where the registry may be compacted: what a removal left over is cleared away before that."""
+        values = {
+            entry.key: entry.value for _, entry in self.cluster.topics[REGISTRY_TOPIC].logs[0].history()
+        }
+        left = [at for key, at in self._left_over.items() if values[key] is not None]
+        return min(left, default=self.cluster.topics[REGISTRY_TOPIC].logs[0].end)
+
+    def _read_by_all(self) -> int:
+        """Up to where all living engines have read the registry: brokers keep removals for a day."""
+        living = [actor.engine for actor in self.actors if actor.state != "down"]
+        return min((0 if engine is None else engine.registry.position for engine in living), default=1 << 62)
 
     def _do_retain(self, n: int, below: int) -> bool:
         """Retention removes what was consumed, whether scans have seen it or not."""
@@ -441,10 +478,11 @@ class World:
             offset, _ = self.cluster.append(log.tp, rng.choice(KEYS).encode(), b'{"n":1}', timestamp_ms=stamp)
             self.say(f"a plain record at {log.tp}@{offset}")
             return True
-        self._emit(log, rng)
+        self.emit(log, rng)
         return True
 
-    def _emit(self, log: Log, rng: Random) -> None:
+    def emit(self, log: Log, rng: Random) -> None:
+        """An event of before once more, or another one."""
         repeat = self._events and rng.random() < 0.12
         number = rng.randrange(self._events) if repeat else self._events
         self._events += not repeat
@@ -472,7 +510,7 @@ class World:
         self.seen["poison"] += 1
         return True
 
-    def _write_registry(self, key: bytes, value: bytes | None) -> int:
+    def write_registry(self, key: bytes, value: bytes | None) -> int:
         return self.cluster.append(REGISTRY, key, value)[0]
 
     def _write_bus_record(self, topics: tuple[str, ...]) -> None:
@@ -481,7 +519,14 @@ class World:
             for kind in ("trigger", "state", "action", "subscription")
         }
         record = BusRecord(partitions=self.triggers, format=2, topics=topics, topic_ids=ids)
-        self._write_registry(BUS_KEY, encode_json(record))
+        self.write_registry(BUS_KEY, encode_json(record))
+
+    def take_out(self, name: str, partitions: int) -> None:
+        """A topic is not listed any more."""
+        self.listed = False
+        self._write_bus_record(())
+        for number in range(partitions):
+            self.write_registry(place_key("source", name, number), None)
 
     def _register(self, wanted: Wanted) -> None:
         variant = self._variants.get(wanted.name, 0)
@@ -492,7 +537,7 @@ class World:
             self._first[wanted.name, variant] = registration
         self._nonces += 1
         key = RegistrationKey(registration.incarnation, f"n{self._nonces}").encode()
-        offset = self._write_registry(key, encode_json(registration))
+        offset = self.write_registry(key, encode_json(registration))
         self._registered[wanted.name] = registration
         self._nonces_of.setdefault(wanted.name, []).append(key)
         self.say(
@@ -528,10 +573,38 @@ class World:
         self.seen["durable changed"] += self._registered[wanted.name].incarnation != before
         return True
 
-    def _remove(self, name: str) -> None:
+    def _do_clear(self, n: int, _: int) -> bool:
+        """A task that waits is cleared: another incarnation takes the place of its registration."""
+        wanted = self.wanted[n % len(self.wanted)]
+        if wanted.name not in self._registered or wanted.kind != "one-shot":
+            return False
+        self._variants[wanted.name] = self._variants.get(wanted.name, 0) + 1
+        self._register(wanted)
+        self.seen["one-shot cleared"] += 1
+        return True
+
+    def _do_race(self, n: int, what: int) -> bool:
+        """A process removes what it knows, while another one registers the same; which may register again."""
+        names = [*self._registered]
+        if not names:
+            return False
+        name = names[n % len(names)]
+        wanted = next(each for each in self.wanted if each.name == name)
+        known = [*self._nonces_of[name]]
+        self._register(wanted)
+        unknown = self._nonces_of[name][-1]
+        self._remove(name, known)
+        self._nonces_of[name] = [unknown]
+        self._left_over[unknown] = self.cluster.topics[REGISTRY_TOPIC].logs[0].end - len(known)
+        if what % 4:
+            self._register(wanted)
+        self.seen["registration beside a removal"] += 1
+        return True
+
+    def _remove(self, name: str, known: list[bytes] | None = None) -> None:
         del self._registered[name]
-        for key in self._nonces_of.pop(name):
-            offset = self._write_registry(key, None)
+        for key in known or self._nonces_of.pop(name):
+            offset = self.write_registry(key, None)
             self.say(f"removes {name} {key.decode()[:6]} at {REGISTRY}@{offset}")
 
     def _do_remove(self, n: int, _: int) -> bool:
@@ -572,7 +645,7 @@ class World:
 
     def _do_lease(self, _: int, __: int) -> bool:
         names = [registration.incarnation for registration in self._registered.values()]
-        self._write_registry(b"lease/p/0", encode_json(LeaseRecord(deployment="d", incarnations=names)))
+        self.write_registry(b"lease/p/0", encode_json(LeaseRecord(deployment="d", incarnations=names)))
         return True
 
     def _do_partition(self, n: int, what: int) -> bool:
@@ -584,7 +657,7 @@ class World:
         self.cluster.add_partitions(name, count + 1)
         self.say(f"{name} has {count + 1} partitions")
         if what % 2 and name == EVENT:
-            self._emit(self.cluster.topics[name].logs[count], Random(what))
+            self.emit(self.cluster.topics[name].logs[count], Random(what))
         self.seen["partition added"] += 1
         return True
 

@@ -1,0 +1,144 @@
+"""What becomes of a world at rest: a day in which brokers compact and engines sleep, a group forgotten."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from interlock.engine.protocol import outputs
+from interlock.engine.protocol.following import MOST_PAUSE_S
+from interlock.engine.protocol.upkeep import LEFTOVER_MS, ORPHANS_S, TOPICS_S
+from interlock.engine.records import ResumeRecord, encode_json, is_leftover, place_key
+
+from tests.simulation.actors import Actor
+from tests.simulation.world import EVENT, FEW, HOUR_MS, ORDERS, REGISTRY, TRIGGER, World
+
+LAG_MS: Final = 24 * HOUR_MS
+WEEK_MS: Final = 7 * LAG_MS
+SWEEPS_MS: Final = 2 * int(ORPHANS_S * 1000)
+AWAKE_MS: Final = int(MOST_PAUSE_S * 1000) - HOUR_MS
+NOTICED_MS: Final = int(TOPICS_S * 1000) + 1
+EVENTS: Final = 6
+STEPS: Final = 12
+
+
+def days(world: World) -> None:
+    """A day goes by; some engines sleep through it, some are new after it, the others go on."""
+    rng = Random(f"days {world.seed}")
+    asleep = [actor for actor in world.actors[1:] if rng.random() < 0.5]
+    _a_day(world, rng, asleep)
+    world.seen["days went by"] += 1
+    world.seen["engine that slept for a day"] += bool(asleep)
+    for actor in world.actors:
+        if actor.state == "paused":
+            world.act(("resume", world.actors.index(actor), 0))
+        elif rng.random() < 0.5:
+            world.act(("crash", world.actors.index(actor), 0))
+    for _ in range(3):  # so that some own new partitions only
+        world.act(("partition", 0, 2 * rng.randrange(1 << 15) + 1))
+    _emit(world, rng)
+    _come_back(world, rng)
+    world.drain()
+
+
+def forget(world: World) -> None:
+    """All engines are away for a week, and the group's offsets with them; an administrator goes on."""
+    rng = Random(f"forget {world.seed}")
+    _a_day(world, rng, [])
+    world.say("-- the group is forgotten")
+    for number in range(len(world.actors)):
+        world.act(("crash", number, 0))
+    world.cluster.now_ms += WEEK_MS
+    world.cluster.in_flight.clear()
+    world.end_the_dead()
+    world.act(("lease", 0, 0))
+    group = world.cluster.group
+    for tp in [*group.offsets]:
+        if rng.random() < 0.8:
+            del group.offsets[tp]
+            world.forgotten[tp] = len(group.history[tp])
+    _resume(world, EVENT, ORDERS, TRIGGER)
+    world.seen["group that was forgotten"] += 1
+    _emit(world, rng)
+    _come_back(world, rng)
+    world.drain()
+
+
+def remake(world: World) -> None:
+    """A listed topic is deleted while records of it wait in an engine; it is made again, or taken out."""
+    world.settle()
+    if not world.listed:
+        world.act(("list", 0, 0))
+        world.settle()
+    rng = Random(f"remake {world.seed}")
+    outputs.MAX_PASS_RECORDS = FEW
+    cluster = world.cluster
+    logs = cluster.topics[ORDERS].logs
+    for _ in range(2 * EVENTS):
+        world.emit(rng.choice(logs), rng)
+    for number in range(len(world.actors)):
+        world.act(("into", number, rng.randrange(2)))
+    cluster.delete(ORDERS)
+    world.say(f"-- {ORDERS} is deleted")
+    if rng.random() < 0.3:
+        world.take_out(ORDERS, len(logs))
+        world.seen["source deleted"] += 1
+    else:
+        cluster.create(ORDERS, len(logs), log_append_time=logs[0].log_append_time)
+        for _ in range(2 * EVENTS):
+            world.emit(rng.choice(cluster.topics[ORDERS].logs), rng)
+        _resume(world, ORDERS)
+        world.seen["source made again"] += 1
+    cluster.now_ms += NOTICED_MS
+
+
+def _resume(world: World, *names: str) -> None:
+    """An administrator lets all partitions go on from their starts, once they have stopped."""
+    for name in names:
+        topic = world.cluster.topics[name]
+        for log in topic.logs:
+            record = ResumeRecord(topic_id=topic.id, offset=0)
+            world.write_registry(place_key("resume", *log.tp), encode_json(record))
+
+
+def _a_day(world: World, rng: Random, asleep: list[Actor]) -> None:
+    """Registrations race with removals; a day later the registry is compacted, and removals are gone."""
+    for _ in range(2):
+        world.act(("race", rng.randrange(1 << 16), rng.randrange(1 << 16)))
+    world.settle()
+    for actor in asleep:
+        world.act(("pause", world.actors.index(actor), 0))
+        if actor.bus is not None and actor.bus.member is not None:
+            world.cluster.leave(actor.bus.member)
+    if asleep and rng.random() < 0.7:
+        world.act(("remove", rng.randrange(1 << 16), 0))
+    for ms in (2 * LEFTOVER_MS, SWEEPS_MS, SWEEPS_MS):  # partitions move first, and the time is to be learned
+        world.cluster.now_ms += ms
+        world.settle()
+    for _ in range(1 + LAG_MS // AWAKE_MS):
+        world.act(("lease", 0, 0))
+        world.cluster.now_ms += AWAKE_MS
+        world.go_round()
+    log = world.cluster.topics[REGISTRY.topic].logs[0]
+    cleared = [offset for offset, entry in log.history() if is_leftover(entry.headers)]
+    until = rng.choice((log.end, *cleared[:1]))  # a log is cleaned up to the beginning of any segment
+    world.cluster.compact(REGISTRY.topic, 0, until, min_lag_ms=LAG_MS, expired=until)
+    world.say("-- a day has gone by, and the registry is compacted")
+
+
+def _come_back(world: World, rng: Random) -> None:
+    """Engines go on by chance: they read the registry, too, in pieces."""
+    for actor in world.actors:
+        actor.by_chance = True
+    for _ in range(STEPS):
+        number = rng.randrange(len(world.actors))
+        world.act(("boot", number, 0))
+        world.act(("run", number, 16))
+        world.act(("mark", rng.randrange(1 << 16), 1))
+
+
+def _emit(world: World, rng: Random) -> None:
+    for n in range(EVENTS):
+        world.act(("emit", rng.randrange(1 << 16), rng.randrange(1 << 16)))
+        if n % 2 and all(actor.state == "up" for actor in world.actors):
+            world.go_round()
