@@ -101,7 +101,7 @@ class Burst:
         emit(site.emitter, [half("second", number) for number in range(self._waits)])
         self._until_left(site, of)
         time.sleep(LATE_S)
-        log = site.follower.snapshot()
+        log, unread = site.record()
         sent = appended(record for records in log.kind("event") for record in records)
         told = actions(record for records in log.kind("action") for record in records)
         told = {name: found for name, found in told.items() if f"/{of.run_id}/" in name}
@@ -110,7 +110,7 @@ class Burst:
         outputs = {number: taken(each) for number, each in resumed.items()}
         self.differences = judge_waits(waits, sent, told, tasks, outputs, done="scheduled")
         self.differences.add(judge_registrations(waits, log, told))
-        self.differences.missing += site.follower.lost
+        self.differences.missing += unread
         begin = min(sent[half("second", number).id].at_ms for number in range(self._waits))
         took = _left_ms(site, of, begin)
         self._say(f"waits: {spread(took)}")

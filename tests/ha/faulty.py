@@ -184,7 +184,7 @@ class Run:
     def _judge(
         self, site: Installation, waiting: str, floor: str, moments: list[datetime], faults: Faults
     ) -> dict[str, Any]:
-        log = site.follower.snapshot()
+        log, unread = site.record()
         sent = appended(record for records in log.kind("event") for record in records)
         told = actions(record for records in log.kind("action") for record in records)
         tasks = site.tasks("ha_waits", waiting, "wait")
@@ -208,7 +208,7 @@ class Run:
             name = next(iter(dispatched), "ha_dispatch")
             wrong.add(judge_dispatch(name, orders, sent, dispatched, runs))
         wrong.add(judge_registrations(waits, log, ours))
-        wrong.missing += site.follower.lost
+        wrong.missing += unread
         if faults.happened["continue the triggerer"] and not faults.moved:
             wrong.missing.append("no wait moved from the triggerer that was stopped: the fault met nothing")
         self.differences = wrong

@@ -91,7 +91,7 @@ class Idle:
             time.sleep(5)
 
     def _judge(self, site: Installation, of: Tasks, waits: dict[int, Wait]) -> None:
-        log = site.follower.snapshot()
+        log, unread = site.record()
         tasks = site.tasks(of.dag_id, of.run_id, of.task_id)
         ended = [task["map_index"] for task in tasks if task["state"] == "success"]
         outputs = {number: site.api.output(of.dag_id, of.run_id, of.task_id, number) for number in ended}
@@ -100,4 +100,4 @@ class Idle:
         told = {name: found for name, found in told.items() if f"/{of.run_id}/" in name}
         self.differences = judge_waits(waits, sent, told, tasks, outputs)
         self.differences.add(judge_registrations(waits, log, told))
-        self.differences.missing += site.follower.lost
+        self.differences.missing += unread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from interlock.plugin.broker import LocalBroker
 
 from demo.airflow import LocalAirflow
 from demo.processes import ServiceError
+from tests.chaos.log import Log
 from tests.chaos.oracle import Follower
 
 from .postgres import Postgres
@@ -27,6 +29,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUS, DEPLOYMENT = "ha", "ha"
 STOP_S = 120.0  # for a triggerer that was told to end
+READ_S = 120.0  # for the follower, which a broker that was away may have held up
+UNREAD = re.compile("is read to|does not answer")  # not what engines have still to do
 Say = Callable[[str], None]
 
 
@@ -195,6 +199,15 @@ class Installation:
         if done.returncode:
             raise ServiceError(f"held.py {order}:\n{done.stdout[-500:]}{done.stderr[-2000:]}")
         return json.loads(done.stdout.splitlines()[-1])
+
+    def record(self) -> tuple[Log, list[str]]:
+        """All that is in the bus's topics by now, and in sentences what of it could not be read."""
+        deadline = time.monotonic() + READ_S
+        while unread := [line for line in self.follower.undone(f"{BUS}-engine") if UNREAD.search(line)]:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(1)
+        return self.follower.snapshot(), [f"not judged: {line}" for line in (*self.follower.lost, *unread)]
 
     def places(self, dag_id: str, run_id: str, task_id: str) -> dict[int, int]:
         """The id of the triggerer's job that has each deferred instance; not those that none has taken."""
