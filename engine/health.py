@@ -5,26 +5,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from .bus import Topic, TopicPartition
+from .bus import Committed, Topic, TopicPartition
 from .config import KINDS, BusConfig
 from .errors import RecordError, TopicsError
 from .kafka.admin import Admin, Member
 from .kafka.clients import ClientErrors
 from .kafka.topics import check, read_registry
 from .positions import Position, positions
-from .protocol.lost import ANOTHER_BUS, HALF_MET, REGISTRATIONS, cut_off, look_at
+from .protocol.lost import ANOTHER_BUS, HALF_MET, REGISTRATIONS, cut_off, look_at, not_read
 from .protocol.ownership import RESUME
 from .protocol.registry import Registry
 from .records import VERSION
 
 # Of what a source topic holds, the share that is unread: beyond it retention is about to pass the engine.
 RETENTION_IN_DANGER: Final = 0.8
+# Since when a transaction that is open must have been so: the engines' own end within 15 s.
+HELD_MS: Final = 60_000
 
 
 @dataclass
@@ -71,6 +74,7 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
     found = positions(admin, config, () if registry.bus is None else registry.bus.topics)
     _look_at_engines(health, config, registry, members)
     _look_at_partitions(health, config, registry, members, found)
+    _look_for_held(health, config, admin, {position.tp: position.end for position in found})
     dead_letters = config.topic("dead-letter")
     if (topic := topics[dead_letters]) is not None:
         partitions = [TopicPartition(dead_letters, number) for number in range(topic.partitions)]
@@ -100,7 +104,8 @@ def _look_for_alterations(
         topic = topics[name]
         if topic is None:  # said by the check
             continue
-        if kind != "event" and registry.bus.topic_ids.get(kind, topic.id) != topic.id:
+        kept = kind not in ("event", "dead-letter")  # those hold nothing that the protocols need
+        if kept and registry.bus.topic_ids.get(kind, topic.id) != topic.id:
             health.problems.append(
                 f"Topic {name!r} was deleted and made again: what it held is lost. {ANOTHER_BUS}"
             )
@@ -156,16 +161,27 @@ def _look_at_partitions(
     found: list[Position],
 ) -> None:
     owners = {tp: member.name for member in members for tp in member.partitions}
-    trigger = config.topic("trigger")
+    trigger, several = config.topic("trigger"), 0
     for position in found:
         tp, committed = position.tp, position.committed
-        in_use = tp in registry.sources
-        lost = look_at(committed, position.topic.id, position.low, position.end, in_use=in_use).lost
+        lost = look_at(
+            committed,
+            position.topic.id,
+            position.low,
+            position.end,
+            in_use=tp in registry.sources,
+            listed=tp.topic not in (config.topic("event"), trigger),
+        ).lost
+        stopped = None
         if lost is not None and registry.resumption(tp) is None:
-            health.problems.append(
-                f"{tp} is not read: {lost} Go on with: "
-                f"{config.command(RESUME.format(topic=tp.topic, partition=tp.partition))}"
-            )
+            command = config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
+            stopped = not_read(tp, f"{lost} Go on with: {command}")
+            health.problems.append(stopped)
+            several += 1
+        told = _told(registry, tp, stopped, lost is not None)
+        if told:
+            by = "" if tp in owners else " So said the engine that had it last."
+            health.problems.append(told + by)
         if members and tp not in owners:
             health.problems.append(
                 f"{tp} is assigned to no engine. That is normal for a moment after an engine joined or left, "
@@ -189,8 +205,41 @@ def _look_at_partitions(
                 "lag": position.lag,
                 "above_low": None if committed is None else committed.offset - position.low,
                 "engine": owners.get(tp),
-                "state": "stopped" if lost is not None else "ok" if committed is not None else "new",
+                "state": _state(lost is not None or told.startswith(not_read(tp, "")), committed),
             }
+        )
+    if several > 1:
+        command = config.command("topics resume --all --from start|end")
+        health.problems.append(f"All {several} partitions that lost records go on with: {command}")
+
+
+def _told(registry: Registry, tp: TopicPartition, stopped: str | None, lost: bool) -> str:
+    """What the owner of a partition has told of it, less what is known by looking."""
+    told = registry.problems.get(tp, "").removeprefix(stopped or "").strip()
+    return "" if lost and told.startswith(not_read(tp, "")) else told
+
+
+def _state(stopped: bool, committed: Committed | None) -> str:
+    return "stopped" if stopped else "new" if committed is None else "ok"
+
+
+def _look_for_held(
+    health: Health, config: BusConfig, admin: Admin, ends: Mapping[TopicPartition, int]
+) -> None:
+    """Partitions whose records an open transaction has kept from all readers for HELD_MS."""
+    stable = admin.stable_offsets(ends)
+    held = [tp for tp in ends if stable[tp] < ends[tp]]
+    late = admin.offsets_since(held, int(time.time() * 1000) - HELD_MS)
+    for tp in held:
+        at, since = stable[tp], late[tp]
+        if since is not None and since <= at:
+            continue  # it began less than that ago
+        tool = f"kafka-transactions.sh --bootstrap-server {config.bootstrap_servers}"
+        place = f"--topic {tp.topic} --partition {tp.partition}"
+        health.problems.append(
+            f"{tp}: a transaction of another producer is open for more than {HELD_MS // 1000} s and keeps "
+            f"all readers from the records from offset {at} on. Kafka's tools tell whose it is ({tool} "
+            f"describe-producers {place}) and end it ({tool} abort {place} --start-offset {at})."
         )
 
 

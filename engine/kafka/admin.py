@@ -127,6 +127,12 @@ class Admin:
 
         return self._offsets(partitions, OffsetSpec.latest(), least=0)
 
+    def stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends for readers of committed records: where the first open transaction of each begins."""
+        from confluent_kafka.admin import OffsetSpec
+
+        return self._offsets(partitions, OffsetSpec.latest(), least=0, stable=True)
+
     def offsets_since(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int | None]:
@@ -136,7 +142,7 @@ class Admin:
         return {tp: None if offset == _NONE_SINCE else offset for tp, offset in found.items()}
 
     def _offsets(
-        self, partitions: Iterable[TopicPartition], spec: Any, *, least: int
+        self, partitions: Iterable[TopicPartition], spec: Any, *, least: int, stable: bool = False
     ) -> dict[TopicPartition, int]:
         from confluent_kafka import IsolationLevel
         from confluent_kafka import TopicPartition as Asked
@@ -144,12 +150,13 @@ class Admin:
         asked = {Asked(tp.topic, tp.partition): spec for tp in partitions}
         if not asked:
             return {}
+        # Else read_committed would answer the last stable offset: the end of state that an open transaction
+        # of the old owner is still to commit would be missed.
+        level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
 
         def ask() -> dict[TopicPartition, int]:
-            # read_committed would answer the last stable offset: the end of state that an open transaction of
-            # the old owner is still to commit would be missed.
             futures = self._client.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_TIMEOUT_S
+                asked, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S
             )
             return {
                 TopicPartition(p.topic, p.partition): self._result(future).offset

@@ -23,6 +23,11 @@ class Known:
     lost: str | None
 
 
+def not_read(tp: TopicPartition, reason: str) -> str:
+    """The sentence that a partition is not read; with "" for the reason, how each of them begins."""
+    return f"{tp} is not read: {reason}"
+
+
 def look_at(
     found: Committed | None, topic_id: str, low: int, high: int, *, in_use: bool, listed: bool = False
 ) -> Known:

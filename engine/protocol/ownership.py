@@ -17,7 +17,7 @@ from ..log import log
 from ..records import OffsetMetadata, ResumeRecord, encode_json
 from .burial import Burial
 from .following import Following
-from .lost import HALF_MET, begins_anew, look_at, metadata_of, require_whole
+from .lost import HALF_MET, begins_anew, look_at, metadata_of, not_read, require_whole
 from .recovery import Recovery
 from .registry import Registered, Registry
 from .source_task import SourceTask
@@ -120,7 +120,7 @@ class Ownership:
 
     def pause(self, tp: TopicPartition, reason: str) -> None:
         """As `stop`, for what passes without a word of an administrator: until `reopen`."""
-        text = f"{tp} is not read: {reason}"
+        text = not_read(tp, reason)
         if self.stopped.get(tp) != text:
             log.error("%s", text)
         self.stopped[tp] = text

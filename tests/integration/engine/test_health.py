@@ -7,14 +7,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Asked
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock import event
+from interlock.engine import health as health_module
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.health import examine
-from interlock.engine.kafka.topics import check_settings
+from interlock.engine.kafka.topics import check_settings, create
 from interlock.engine.metrics import Publisher
 from interlock.engine.resuming import resumption, write
 from interlock.engine.runtime import run_engine
@@ -166,6 +167,55 @@ def test_records_of_an_internal_topic_that_were_removed_by_hand_are_named_and_st
     with pytest.raises(TopicsError, match=f"{held} may be gone"):
         run_engine(bench.config, stop)
     give_up.cancel()
+
+
+def test_engines_and_waits_begin_without_the_dead_letter_topic_and_who_needs_it_is_named(
+    bench: Any, eventually: Any
+) -> None:
+    """Nothing is skipped: the record is set aside when the topic is there again."""
+    topic, letters = bench.config.topic("event"), bench.config.topic("dead-letter")
+    bench.admin.delete_topics([letters])[letters].result()
+    eventually("it is gone", lambda: any(letters in problem for problem in examine(bench.config).problems))
+    with bench.waiting() as waiting:
+        wait = waiting("w", event("a"))
+        with bench.engine():
+            _, partition, _ = bench.emit("a", partitionkey="p")
+            wait.firing()
+            producer = Producer(dict(bench.config.client))
+            producer.produce(topic, b"poison", partition=partition, headers=[("ce_type", b"a")])
+            assert producer.flush(20) == 0
+            text = f"{topic}[{partition}] is not read: it has a record that cannot be processed"
+            health = eventually(
+                "the partition is named",
+                lambda: (text in " ".join((h := examine(bench.config)).problems)) and h,
+            )
+            assert row(health, topic, partition)["state"] == "stopped"
+            create(bench.config, partitions=bench.partitions)
+            eventually("all is well", lambda: examine(bench.config).ok)
+            assert [record.value for record in bench.records("dead-letter")] == [b"poison"]
+
+
+def test_an_open_transaction_of_others_is_named_with_the_offset_from_which_on_it_holds_readers_back(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = bench.config.topic("event")
+    stranger = Producer({**bench.config.client, "transactional.id": f"{topic}-stranger"})
+    stranger.init_transactions(20)
+    for _ in range(2):
+        stranger.begin_transaction()
+        stranger.produce(topic, b"1", partition=1)
+        stranger.flush(20)
+        assert examine(bench.config).ok  # it has only begun
+        with monkeypatch.context() as patch:
+            patch.setattr(health_module, "HELD_MS", -60_000)
+            [problem] = examine(bench.config).problems
+        offset = row(examine(bench.config), topic, 1)["end"] - 1
+        assert f"{topic}[1]: a transaction of another producer" in problem
+        assert f"--topic {topic} --partition 1 --start-offset {offset}" in problem
+        stranger.commit_transaction(20)
+    with monkeypatch.context() as patch:
+        patch.setattr(health_module, "HELD_MS", -60_000)
+        assert examine(bench.config).ok
 
 
 def test_a_missing_topic_is_named_and_a_cluster_that_does_not_answer_raises(
