@@ -66,7 +66,8 @@ def forget(world: World) -> None:
 
 def remake(world: World) -> None:
     """A listed topic is deleted while records of it wait in an engine; it is made again, or taken out."""
-    world.settle()
+    # Look-backs that begin before an owner has noticed read the topic as it is now, for half a minute.
+    world.drain()
     if not world.listed:
         world.act(("list", 0, 0))
         world.settle()
