@@ -23,6 +23,7 @@ from .kafka.reader import KafkaReader
 from .kafka.topics import check
 from .log import log
 from .notices import Notice, NoticeBoard
+from .pause import Pause
 from .protocol.registry import Registered, Registry
 from .records import ActionRecord, Registration, decode_json
 from .registering import Registering
@@ -159,8 +160,11 @@ class Waits:
                         wait.registered_at = None
             self.dispatching.begin()
             probed = time.monotonic()
+            pause = Pause(partitions[0], time.time, time.monotonic)
             while not stop.is_set():
-                for item in reader.take(TAKE, TAKE_TIMEOUT_S):
+                items = reader.take(TAKE, TAKE_TIMEOUT_S)
+                pause.look()  # else a removed registration would be taken for one that stands
+                for item in items:
                     self._follow(item)
                 if not followed.unread:
                     self._serve_opened(registering)

@@ -9,22 +9,20 @@ from ...conditions import MatcherIndex
 from ..bus import Bus, End, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError
+from ..pause import Pause
 from .lost import REGISTRATIONS, require_whole
 from .registry import Change, Registered, Registry
 
 TAKE: Final = 2000
 TAKE_TIMEOUT_S: Final = 0.1
 STALL_S: Final = 30.0  # a reader that gets nothing for so long will not get there
-# A quarter of the registry's min.compaction.lag, a day: what is removed later is not seen to be removed.
-MOST_PAUSE_S: Final = 6 * 3600.0
 
 
 class Following:
     """Reads the registry as it grows. `changed` is called with each change that is more than an addition.
 
-    Reading raises EngineError where it was not read for MOST_PAUSE_S by either clock (a process that was
-    stopped; a machine that was suspended, whose monotonic clock may have stood still): who goes on must
-    read it from its start.
+    Reading raises EngineError where it was not read for hours (`Pause`): who goes on must read it from its
+    start.
     """
 
     def __init__(
@@ -37,9 +35,9 @@ class Following:
         monotonic: Callable[[], float],
     ) -> None:
         self._bus, self._registry, self._index = bus, registry, index
-        self._clock, self._monotonic = clock, monotonic
-        self._read_at = self._now()
+        self._monotonic = monotonic
         self.topic = TopicPartition(config.topic("subscription"), 0)
+        self._pause = Pause(self.topic, clock, monotonic)
         self._reader = bus.reader()
         self._reader.read({self.topic: 0})
         self.changed: Callable[[Change], None] = lambda _: None
@@ -76,18 +74,8 @@ class Following:
 
     def _take(self, timeout_s: float) -> list[Record | End]:
         items = self._reader.take(TAKE, timeout_s)
-        before, self._read_at = self._read_at, self._now()
-        pause_s = max(now - then for now, then in zip(self._read_at, before, strict=True))
-        if pause_s > MOST_PAUSE_S:
-            raise EngineError(
-                f"{self.topic} was not read for {pause_s / 3600:.1f} hours, as by a process that was stopped "
-                "or a machine that was suspended: removals of that time may be compacted away. It is read "
-                "from its start, by a new engine."
-            )
+        self._pause.look()
         return items
-
-    def _now(self) -> tuple[float, float]:
-        return self._clock(), self._monotonic()
 
     def _apply(self, items: Iterable[Record | End]) -> None:
         for item in items:

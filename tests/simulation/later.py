@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from interlock.engine.pause import MOST_PAUSE_S
 from interlock.engine.protocol import outputs
-from interlock.engine.protocol.following import MOST_PAUSE_S
 from interlock.engine.protocol.upkeep import LEFTOVER_MS, ORPHANS_S, TOPICS_S
 from interlock.engine.records import ResumeRecord, encode_json, is_leftover, place_key
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from interlock.engine.bus import Bus, Topic, TopicPartition
+from interlock.engine.pause import Pause
 from interlock.engine.protocol import cut, following, ownership
 from interlock.engine.protocol.cut import Cuts
 from interlock.engine.protocol.following import Following
@@ -253,7 +254,7 @@ def test_what_a_removal_leaves_over_for_ever_is_found(monkeypatch: Patch) -> Non
 
 
 def test_an_engine_that_goes_on_after_days_asleep_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(following, "MOST_PAUSE_S", 1e9)
+    monkeypatch.setattr(Pause, "look", lambda self: None)
     assert_found(2000, "I2", "I3", "I6", "I10", "timers", turn=DAYS)
 
 

@@ -17,6 +17,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.dispatching import Durable
 from interlock.engine.errors import EngineError
 from interlock.engine.notices import Notice, NoticeBoard
+from interlock.engine.pause import MOST_PAUSE_S
 from interlock.engine.records import (
     BUS_KEY,
     ActionRecord,
@@ -143,6 +144,22 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     # The real one reads the topic again; tests/integration/engine shows it.
     monkeypatch.setattr("interlock.engine.waits.fetch", made.fetch)
     return made
+
+
+def test_a_process_that_stood_still_for_hours_reads_all_again(stage: Stage) -> None:
+    """A removal of that time may be gone: its registration would be taken for one that stands."""
+    stage.open(W)
+    stage.run(ENDS)
+    registered = stage.registered()
+
+    def stand_still() -> list[Any]:
+        stage.now += MOST_PAUSE_S + 1
+        return []
+
+    with pytest.raises(EngineError, match=r"b-subscription\[0\] was not read for 6\.0 hours"):
+        stage.run([registered, *ENDS], stand_still)
+    stage.run(ENDS)
+    assert len(stage.produced) == 2
 
 
 def test_a_wait_is_registered_once_all_is_read_and_not_before(stage: Stage) -> None:

@@ -8,7 +8,8 @@ import pytest
 from interlock import event
 from interlock.conditions import MatcherIndex
 from interlock.engine.errors import EngineError
-from interlock.engine.protocol.following import MOST_PAUSE_S, Following
+from interlock.engine.pause import MOST_PAUSE_S
+from interlock.engine.protocol.following import Following
 from interlock.engine.protocol.registry import Registry
 from interlock.engine.records import Registration
 
@@ -51,7 +52,7 @@ def test_waiting_for_the_end_of_the_registry_is_given_up_as_well() -> None:
     clocks, pool = Clocks(), Pool()
     following, _ = clocks.follow(pool)
     clocks.wall_s += MOST_PAUSE_S + 1
-    with pytest.raises(EngineError, match="It is read from its start, by a new engine"):
+    with pytest.raises(EngineError, match="It is read from its start again"):
         following.catch_up(pool.log(REGISTRY).end)
 
 
