@@ -75,6 +75,20 @@ class AirflowRest:
     def pause(self, dag_id: str) -> None:
         self._send("PATCH", f"/api/v2/dags/{quote(dag_id)}", {"is_paused": True})
 
+    def parse_again(self, dag_id: str) -> None:
+        """Asks for the DAG's file to be parsed soon."""
+        token = self._get(f"/api/v2/dags/{quote(dag_id)}")["file_token"]
+        self._send("PUT", f"/api/v2/parseDagFile/{token}", {})
+
+    def asset_events(self, name: str) -> list[dict[str, Any]]:
+        """The events of an asset, the oldest first: extra, timestamp, created_dagruns, ..."""
+        found = self._get("/api/v2/assets/events", limit="100", order_by="timestamp")["asset_events"]
+        return [event for event in found if event["name"] == name]
+
+    def has_queued_asset_events(self, dag_id: str) -> bool:
+        """Whether asset events are about to start a run of the DAG."""
+        return bool(self._get(f"/api/v2/dags/{quote(dag_id)}/assets/queuedEvents")["total_entries"])
+
     def trigger(
         self,
         dag_id: str,
@@ -193,7 +207,7 @@ class AirflowRest:
                 time.sleep(0.3 * (attempt + 1))
         if answer.is_error:
             raise RestError(f"{method} {path}: {answer.status_code} {answer.text[:1000]}")
-        return dict(answer.json()) if answer.content else {}
+        return dict(answer.json() or {}) if answer.content else {}
 
     def _new_token(self) -> str:
         answer = self._http.post("/auth/token", json={"username": self._user, "password": self._password})
