@@ -46,13 +46,11 @@ DAGS = {
     "rows.py": """
         from __future__ import annotations
 
-        import threading
         from datetime import timedelta
 
-        from airflow.sdk import DAG, task
+        from airflow.sdk import DAG
         from interlock import event
         from interlock.operators import EmitEventOperator, EventSensor
-        from interlock.operators import emit as emit_now
 
         row = event("row", by="data.row")
         # a scheduler that lags behind fails tasks that are resumed soon (ADR 6)
@@ -88,17 +86,6 @@ DAGS = {
 
         with DAG("retried", schedule=None, default_args=again):
             Once(task_id="wait", condition=row, key="retried")
-
-        with DAG("restarted", schedule=None, default_args=again):
-
-            @task
-            def emits_and_goes_on(task_state_store=None, run_id=None):
-                emit_now("row", data={"row": run_id})
-                if task_state_store.get("began") is None:
-                    task_state_store.set("began", True)
-                    threading.Event().wait()  # until it is killed
-
-            emits_and_goes_on()
 
         with DAG("mapped", schedule=None, default_args=again):
             EventSensor.partial(task_id="wait", condition=row).expand(key=[f"mapped-{n}" for n in range(8)])

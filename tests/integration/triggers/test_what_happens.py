@@ -15,6 +15,7 @@ from demo.rest import instant
 from demo.topics import read_all
 
 EXECUTION_TIMEOUT = timedelta(seconds=8)  # as the DAG has it
+AT_ONCE = 6  # more make Airflow wait for SQLite's lock, which it answers with errors
 
 
 class Row:
@@ -162,16 +163,6 @@ def retried(row: Row) -> dict[str, Any]:
     return row.output("retried", run_id)
 
 
-def restarted(row: Row) -> dict[str, Any]:
-    row.api.unpause("restarted")
-    run_id = row.api.trigger("restarted")
-    row.eventually("it has emitted", lambda: row.emitted_of(run_id), deadline_s=120)
-    row.api.clear("restarted", run_id, "emits_and_goes_on")
-    assert row.api.wait_for_run("restarted", run_id) == "success"
-    task = row.api.task("restarted", run_id, "emits_and_goes_on")
-    return {"events": row.emitted_of(run_id), "max_tries": task["max_tries"], "tries": task["try_number"]}
-
-
 def paused(row: Row) -> dict[str, Any]:
     run_id = row.deferred("paused")
     row.api.pause("paused")
@@ -231,7 +222,6 @@ PLAYS = (
     edited,
     edited_end,
     retried,
-    restarted,
     paused,
     deleted,
     mapped,
@@ -241,10 +231,10 @@ PLAYS = (
 
 @pytest.fixture(scope="module")
 def rows(site: Any, eventually: Callable[..., Any]) -> Iterator[dict[Any, Future[dict[str, Any]]]]:
-    """The plays, all begun: a test asks for its own."""
+    """The plays, some at a time: a test asks for its own."""
     with Emitter(site.bus.client, site.bus.topic("event")) as emitter:
         made = {play: Row(site, emitter, eventually) for play in PLAYS}
-        with ThreadPoolExecutor(len(made)) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             yield {play: pool.submit(play, row) for play, row in made.items()}
         for row in made.values():
             row.api.close()
@@ -295,15 +285,6 @@ def test_retry_after_the_resumption_finds_the_same_firing(rows: Any) -> None:
     played = rows[retried].result()
     assert played["after"] == played["before"]
     assert [e["id"] for e in played["before"]["events"]["row"]] == ["first"]
-
-
-def test_a_task_that_is_cleared_while_it_runs_emits_a_new_event_where_airflow_takes_it_for_a_clear(
-    rows: Any,
-) -> None:
-    """Which shows in max_tries, 3 before: the scheduler raises them where the executor tells of a success."""
-    played = rows[restarted].result()
-    first, second = played["events"]
-    assert (first != second) is (played["max_tries"] > 3)
 
 
 def test_dag_paused_waits_take_their_firing_and_their_task_stays_scheduled(rows: Any) -> None:
