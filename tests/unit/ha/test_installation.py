@@ -31,6 +31,8 @@ def test_the_youngest_triggerer_stands_still_with_its_descendants_and_goes_on(
 ) -> None:
     oldest, youngest = map(psutil.Process, airflow.triggerer_pids())
     [child] = eventually("a child", youngest.children)
+    # Until then a stop of the child would keep its parent inside vfork, which cannot be stopped.
+    eventually("a program of its own", lambda: child.cmdline() != youngest.cmdline())
     airflow.hang_triggerer()
     eventually("both stopped", lambda: {youngest.status(), child.status()} == {psutil.STATUS_STOPPED})
     assert oldest.status() != psutil.STATUS_STOPPED
