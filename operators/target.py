@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -53,40 +55,26 @@ class Target:
 
         A logical date that another run has gives the next free microsecond.
         """
-        try:
-            return self._create(run_id, conf, logical_date, note, partition_key)
-        except AirflowRuntimeError as e:
-            raise self._refusal(e) from e
-        except OverflowError:
-            raise RunRefused(f"there is no logical date after {logical_date} that is free") from None
-
-    def _create(
-        self,
-        run_id: str,
-        conf: dict[str, Any],
-        logical_date: datetime | None,
-        note: str | None,
-        partition_key: str | None,
-    ) -> bool:
-        if logical_date is None:
-            if self._send(run_id, conf, None, note, partition_key):
-                return True
-            if self._exists(run_id):
-                return False
-            raise TargetFails(
-                f"Airflow says that {run_id!r} of {self.dag_id!r} exists, and does not show it."
-            )
-        beyond = self._taken.get(logical_date)
-        if beyond is None:  # asked first: a collision is an error in the API server's log
-            beyond = self._next_free(logical_date, 1) if self._count(logical_dates=[logical_date]) else 0
-        while beyond < MOST_OF_A_DATE:
-            if self._send(run_id, conf, logical_date + beyond * MICROSECOND, note, partition_key):
-                self._taken[logical_date] = beyond + 1
-                return True
-            if self._exists(run_id):  # Airflow's answer is the same for a run id and a logical date
-                return False
-            beyond = self._next_free(logical_date, beyond + 1)
-        raise RunRefused(f"{MOST_OF_A_DATE} runs of {self.dag_id!r} have the logical date {logical_date}")
+        with self._refusals(logical_date):
+            if logical_date is None:
+                if self._send(run_id, conf, None, note, partition_key):
+                    return True
+                if self._exists(run_id):
+                    return False
+                raise TargetFails(
+                    f"Airflow says that {run_id!r} of {self.dag_id!r} exists, and does not show it."
+                )
+            beyond = self._taken.get(logical_date)
+            if beyond is None:  # asked first: a collision is an error in the API server's log
+                beyond = self._next_free(logical_date, 1) if self._count(logical_dates=[logical_date]) else 0
+            while beyond < MOST_OF_A_DATE:
+                if self._send(run_id, conf, logical_date + beyond * MICROSECOND, note, partition_key):
+                    self._taken[logical_date] = beyond + 1
+                    return True
+                if self._exists(run_id):  # Airflow's answer is the same for a run id and a logical date
+                    return False
+                beyond = self._next_free(logical_date, beyond + 1)
+            raise RunRefused(f"{MOST_OF_A_DATE} runs of {self.dag_id!r} have the logical date {logical_date}")
 
     def _send(
         self,
@@ -131,6 +119,16 @@ class Target:
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         return int(RuntimeTaskInstance.get_dr_count(dag_id=self.dag_id, **which))
+
+    @contextmanager
+    def _refusals(self, logical_date: datetime | None) -> Iterator[None]:
+        """What Airflow's answers mean for who creates a run."""
+        try:
+            yield
+        except AirflowRuntimeError as e:
+            raise self._refusal(e) from e
+        except OverflowError:
+            raise RunRefused(f"there is no logical date after {logical_date} that is free") from None
 
     def _refusal(self, error: AirflowRuntimeError) -> Exception:
         told: Any = error.error.detail or {}

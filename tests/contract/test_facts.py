@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from interlock.engine.bus import Committed, End, Output, Record, TopicPartition
 from interlock.engine.errors import EngineError, TransactionAborted
@@ -150,6 +152,16 @@ def test_k5_an_end_lies_past_control_and_aborted_records_and_is_told_when_it_mov
     reader.close()
 
 
+def assert_ended(place: Place, bus: Any, written: TopicPartition, transaction: Any) -> None:
+    """Nobody sees what it wrote, and its producer is fenced."""
+    reader = bus.reader()
+    reader.read({written: 0})
+    assert values(taken(place, lambda: reader.take(10, 0.1), {written: 2})) == []
+    reader.close()
+    with pytest.raises(Exception, match=r"(?i)fenced|epoch|state"):
+        transaction.commit()
+
+
 def test_k6_burying_ends_the_open_transaction_and_its_producer(place: Place) -> None:
     source, trigger = TopicPartition(place.topic("event"), 0), TopicPartition(place.topic("trigger"), 0)
     bus = place.bus()
@@ -160,12 +172,7 @@ def test_k6_burying_ends_the_open_transaction_and_its_producer(place: Place) -> 
     transaction.send_offsets({source: Committed(9, "")}, membership)
     bus.bury(zombie)
     assert place.until("stable offsets", lambda: bus.committed([source])) == {source: None}
-    reader = bus.reader()
-    reader.read({trigger: 0})
-    assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: 2})) == []
-    reader.close()
-    with pytest.raises(Exception, match=r"(?i)fenced|epoch|state"):
-        transaction.commit()
+    assert_ended(place, bus, trigger, transaction)
 
 
 def test_k6_a_buried_bus_cannot_commit(place: Place) -> None:
@@ -324,12 +331,7 @@ def test_k13_a_transaction_that_outlives_its_timeout_is_ended_and_its_producer_f
     transaction.send_offsets({source: Committed(9, "")}, membership)
     assert bus.committed([source]) is None
     assert place.until("the timeout", lambda: bus.committed([source])) == {source: None}
-    reader = bus.reader()
-    reader.read({trigger: 0})
-    assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: 2})) == []
-    reader.close()
-    with pytest.raises(Exception, match=r"(?i)fenced|epoch|state"):
-        transaction.commit()
+    assert_ended(place, bus, trigger, transaction)
 
 
 def test_k14_the_end_of_a_producer_that_was_replaced_comes_late_and_ends_nothing(place: Place) -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 from interlock import event
+from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.burial import Burial
 from interlock.engine.protocol.stats import Stats
 from interlock.engine.records import Registration
@@ -18,6 +19,14 @@ ONE = Registration.of("one", event("x"), None, 0, kind="durable")
 
 def buried(pool: Pool, name: str = "one") -> list[str]:
     return [call for call in pool.buses[name].calls if call.startswith("bury")]
+
+
+def die_while_writing(pool: Pool, tp: TopicPartition) -> None:
+    """The engine "dead" leaves a record of an open transaction there, and no offset that says whose it is."""
+    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
+    assert transaction is not None
+    pool.cluster.write(transaction, tp, b"k", b"v", None)
+    pool.kill("dead")
 
 
 def test_the_open_offsets_of_a_dead_engine_hold_a_takeover_back_for_half_a_second_only() -> None:
@@ -44,10 +53,7 @@ def test_an_engine_that_died_before_it_committed_anything_is_known_as_a_member_o
     pool.boot()
     pool.boot("dead")
     pool.run(10)
-    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
-    assert transaction is not None
-    pool.cluster.write(transaction, TRIGGER, b"k", b"v", None)
-    pool.kill("dead")
+    die_while_writing(pool, TRIGGER)
     pool.run(40, pass_ms=100)
     assert buried(pool) == ["bury dead"]
 
@@ -58,10 +64,7 @@ def test_a_dead_engine_is_ended_while_another_partition_is_busy() -> None:
     pool.boot()
     pool.boot("dead")
     pool.run(10)
-    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
-    assert transaction is not None
-    pool.cluster.write(transaction, TRIGGER, b"k", b"v", None)
-    pool.kill("dead")
+    die_while_writing(pool, TRIGGER)
     for _ in range(80):
         pool.emit("y", partition=0)
         pool.emit("y", partition=1)
@@ -74,10 +77,7 @@ def test_a_dead_engine_that_holds_back_the_state_is_ended_as_well() -> None:
     pool.register(ONE)
     pool.boot("dead")
     pool.run()
-    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
-    assert transaction is not None
-    pool.cluster.write(transaction, STATE, b"k", b"v", None)
-    pool.kill("dead")
+    die_while_writing(pool, STATE)
     engine = pool.boot()
     pool.run(30, pass_ms=100)
     assert buried(pool) == ["bury dead"]
@@ -92,10 +92,7 @@ def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_t
     pool.run()
     pool.emit("x")
     dead.run_pass()
-    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
-    assert transaction is not None
-    pool.cluster.write(transaction, TRIGGER, b"k", b"v", None)
-    pool.kill("dead")
+    die_while_writing(pool, TRIGGER)
     pool.emit("x")
     pool.boot()
     pool.run(4)
