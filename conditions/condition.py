@@ -123,7 +123,7 @@ class Condition:
             raise ConditionError(negation_without_end(self))
         return Plan.of(self)
 
-    @property
+    @cached_property
     def needs_ticks(self) -> bool:
         """True if the passing of time can meet or end it, so that `step` must be given ticks."""
         return self.plan.timed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final, Literal
 
 import msgspec
@@ -43,13 +44,14 @@ def firing_id(
     A hash of incarnation, key, outcome, the sorted (source, id) of the events, and the due time if there is
     one; order, labels, positions in the log and times of the parts do not enter.
     """
-    texts = [incarnation, key, outcome]
-    for identity in sorted({part.match.identity for part in parts}):
-        texts += identity
-    if timer_ms is not None:
-        texts.append(str(timer_ms))  # an odd number of texts: never the ids of other events
+    identities = sorted({part.match.identity for part in parts})
     # each text is preceded by its length in bytes: no two lists of texts give the same bytes
-    framed = "".join([f"{len(text)}:{text}" for text in texts])
+    framed = f"{len(incarnation)}:{incarnation}{len(key)}:{key}{len(outcome)}:{outcome}"
+    for source, id_ in identities:
+        framed += f"{len(source)}:{source}{len(id_)}:{id_}"
     if not framed.isascii():
+        texts = (incarnation, key, outcome, *chain.from_iterable(identities))
         framed = "".join([f"{len(text.encode())}:{text}" for text in texts])
+    if timer_ms is not None:  # an odd number of texts: never the ids of other events
+        framed += f"{len(str(timer_ms))}:{timer_ms}"
     return hashlib.sha256(framed.encode()).hexdigest()[:32]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from .combinations import AllOf, AnyOf, AtLeast, Count, Sequence
@@ -51,6 +52,11 @@ class Plan:
     dues: bool
     merge_independent: bool
     masks: tuple[int, ...]
+
+    @cached_property
+    def lets_go(self) -> bool:
+        """True if a node lets go of events that were not consumed."""
+        return any(hold is not None for hold in self.holds)
 
     @property
     def expires(self) -> bool:

@@ -21,20 +21,27 @@ _DAY_MS: Final = 86_400_000
 
 
 class Path(NamedTuple):
-    """A `by` path, read: where the value is, and what is added to the date or time there."""
+    """A `by` path, read: where the value is, and what is added to the date or time there.
+
+    members: of JSON data, where it is there; None for an attribute.
+    """
 
     base: str
-    offset_ms: int = 0
+    offset_ms: int
+    members: tuple[str, ...] | None
 
 
 @lru_cache(1000)
 def parse_path(path: str) -> Path:
-    """`data.day + 1d` is ("data.day", 86_400_000); ConditionError for an offset that is no duration."""
+    """`data.day + 1d` is ("data.day", 86_400_000, ("day",)); ConditionError for what is no duration."""
     found = _OFFSET.fullmatch(path)
-    if found is None:
-        return Path(path)
-    ms = duration_ms(f'by="... {found[2]} {found[3]}"', found[3])
-    return Path(found[1], ms if found[2] == "+" else -ms)
+    base, offset_ms = path, 0
+    if found is not None:
+        base, offset_ms = found[1], duration_ms(f'by="... {found[2]} {found[3]}"', found[3])
+        if found[2] == "-":
+            offset_ms = -offset_ms
+    members = tuple(base[len(DATA) :].split(".")) if base.startswith(DATA) else None
+    return Path(base, offset_ms, members)
 
 
 def with_offset(path: str, offset: timedelta) -> str:
@@ -63,10 +70,11 @@ def key_at(path: str | tuple[str, ...], event: Event) -> str | None:
 
 def value_at(path: str, event: Event) -> object:
     """The value at a `by` path, as the event spells it, without its offset; None where there is none."""
-    path = parse_path(path).base
-    if path.startswith(DATA):
-        return member_at(tuple(path[len(DATA) :].split(".")), event)
-    return event.attributes.get(path)
+    return _value_at(parse_path(path), event)
+
+
+def _value_at(path: Path, event: Event) -> object:
+    return event.attributes.get(path.base) if path.members is None else member_at(path.members, event)
 
 
 def scalar_at(path: tuple[str, ...], event: Event) -> str | int | float | None:
@@ -93,15 +101,15 @@ def member_at(path: tuple[str, ...], event: Event) -> object:
 
 
 def _key_at(path: str, event: Event) -> str | None:
-    value = value_at(path, event)
+    read = parse_path(path)
+    value = _value_at(read, event)
     if not isinstance(value, (str, int, float)):  # bool is an int; JSON has no other scalars
         return None
     try:
         text = canonical_key(value)
     except ConditionError:
         return None
-    offset_ms = parse_path(path).offset_ms
-    return _moved(text, offset_ms) if offset_ms else text
+    return _moved(text, read.offset_ms) if read.offset_ms else text
 
 
 def _moved(text: str, offset_ms: int) -> str | None:

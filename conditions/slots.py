@@ -5,6 +5,8 @@ It decides as run.py does, several times faster: most conditions are of this for
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 import msgspec
 
 from .errors import ConditionError
@@ -86,16 +88,12 @@ def _firing(plan: Plan, matches: tuple[Match, ...], mask: int) -> Firing:
         if mask >> number & 1
     ]
     if len(parts) > 1:
-        parts.sort(key=_number)  # C5
+        parts.sort(key=itemgetter(0))  # C5: by number
     return Firing(MET, tuple([part for _, part in parts]))
 
 
 def _holds_any(held: Match, mask: int) -> bool:
     return any(mask >> number & 1 for number in held.matchers)
-
-
-def _number(part: tuple[int, Part]) -> int:
-    return part[0]
 
 
 def _forgotten(state: State, seen: bytes) -> State:

@@ -133,7 +133,9 @@ class MatcherIndex(Generic[T]):
                     if below is not None:
                         places.append(below)
                     below = waits.get(None)
-                    if below is not None:
+                    if isinstance(below, Hit):
+                        hits.append(Hit(below.handle, below.matchers, key))
+                    elif below is not None:
                         hits += [Hit(hit.handle, hit.matchers, key) for hit in self._passed(below, event)]
             if place.hits is not None or place.checks is not None:
                 hits += self._passed(place, event)

@@ -23,8 +23,12 @@ PAIR = parts(("/s", "1"), ("/s", "2"))
         (firing_id("inc", "k", "met", PAIR), "aca692d474042168e08a15223a0b4d8d"),
         (firing_id("inc", "k", "met", PAIR, 1_800_000_000_000), "491c644eb283c7d7289ae8c393cdcd83"),
         (firing_id("inc", "k", "expired", [], 1_800_000_000_000), "b1ccc976afc45f113132dd77ef695d6a"),
+        (
+            firing_id("inc", "\u20ac", "met", parts(("/s", "\u20ac1"), ("/s\u20ac", "2")), 5),
+            "1038554fc7f53dc03964a3f342d0823a",
+        ),
     ],
-    ids=["match", "timer", "no-events"],
+    ids=["match", "timer", "no-events", "not-ascii"],
 )
 def test_the_ids_of_a_release_are_those_of_the_next(id_: str, expected: str) -> None:
     """C6, W8: the ids are in the emitted events and in the waits of tasks"""
