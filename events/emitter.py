@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .errors import EmitError
 from .event import Event
 from .kafka import encode
+from .sizes import MAX_EVENT_BYTES, record_bytes
 from .tokens import OAUTH_CB, token_callback
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BOOTSTRAP = "bootstrap.servers"
+_MOST_BYTES = "message.max.bytes"
+_LEAVE_OUT = "Keep large data elsewhere, and emit where they are (`dataref`)."
+_EMIT_AGAIN = "Check that the broker can be reached and the topic exists, then emit again with the same id."
 # Not the caller's to choose: an event is emitted when all in-sync replicas have it, once, on the partition
 # that every other Kafka client would choose for its key.
 _FIXED: dict[str, Any] = {"acks": "all", "enable.idempotence": True, "partitioner": "murmur2_random"}
@@ -31,6 +35,10 @@ _REPORT_GRACE_S = 5.0
 # Shorter texts than this are not blotted out of messages unless their key says secret: "1" is everywhere.
 _REDACT_FROM = 4
 _SECRET_WORDS = ("password", "secret", "token", "key", "username", "jaas", "oauth", "credential")
+
+
+class _TooLarge(str):
+    """Why an event was not sent at all."""
 
 
 class Delivery(NamedTuple):
@@ -46,6 +54,8 @@ class Emitter:
 
     client: settings of the Kafka client (`bootstrap.servers`, security, ...). acks=all, enable.idempotence,
         the murmur2_random partitioner and the delivery timeout are set here, whatever `client` says.
+    An event may be as large as the event topics take (MAX_EVENT_BYTES), or as `message.max.bytes` of `client`
+        says, where another topic takes more: as a record, with key and headers, before any compression.
     Nothing connects before the first emit. Threads may share an emitter; processes may not (fork first).
     Values of `client` other than bootstrap.servers appear in no message and no log.
     logger: what the client itself logs, its failures to connect among it, goes there.
@@ -58,6 +68,8 @@ class Emitter:
             raise EmitError(f"cannot emit to topic {topic}: the client settings lack {_BOOTSTRAP}")
         self._client = dict(client)
         self._topic = topic
+        most = str(client.get(_MOST_BYTES, ""))
+        self._most_bytes = int(most) if most.isdecimal() else MAX_EVENT_BYTES
         self._logger = logger
         self._lock = threading.Lock()
         self._producer: Producer | None = None
@@ -115,6 +127,7 @@ class Emitter:
         settings.update(_FIXED)
         settings["delivery.timeout.ms"] = timeout_ms
         settings.setdefault("topic.metadata.propagation.max.ms", min(_TOPIC_UNKNOWN_MS, timeout_ms))
+        settings.setdefault(_MOST_BYTES, MAX_EVENT_BYTES)
         settings["error_cb"] = self._note_error
         settings["logger"] = self._logger
         try:
@@ -146,6 +159,13 @@ class Emitter:
                 answers[number] = Delivery(message.topic(), message.partition(), message.offset())
 
         key, value, headers = encode(event)
+        size = record_bytes(key, value, headers)
+        if size > self._most_bytes:
+            answers[number] = _TooLarge(
+                f"it is too large: {size} bytes as a record with its key and headers, and {self._most_bytes}"
+                " are the most"
+            )
+            return
         while True:
             try:
                 producer.produce(self._topic, value, key, headers=list(headers), on_delivery=on_delivery)
@@ -177,15 +197,12 @@ class Emitter:
         )
         if self._last_error and self._last_error != cause:
             text += f" The client last said: {self._redacted(self._last_error)}."
-        text += (
-            " Check that the broker can be reached and the topic exists, then emit again with the same id."
-        )
-        return EmitError(text, lost)
+        return EmitError(f"{text} {_LEAVE_OUT if isinstance(cause, _TooLarge) else _EMIT_AGAIN}", lost)
 
     def _redacted(self, text: str) -> str:
         for name, value in self._client.items():
             secret = str(value)
-            if name == _BOOTSTRAP or not secret:
+            if name in (_BOOTSTRAP, _MOST_BYTES) or not secret:
                 continue
             if len(secret) >= _REDACT_FROM or any(word in name for word in _SECRET_WORDS):
                 text = text.replace(secret, "***")

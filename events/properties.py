@@ -1,4 +1,4 @@
-"""Which properties of a Kafka client are refused: those that run programs or switch checks off."""
+"""Which properties of a Kafka client are refused: they run programs, switch checks off or show tokens."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ _LOADS_OR_RUNS: Final = frozenset(
         "ssl.providers",
     }
 )
-# What leaves the check on; the client reads more spellings of "off" than a list would hold.
+# What leaves a check on; the client reads more spellings of what does not than a list would hold.
 _ON: Final = {
     "enable.ssl.certificate.verification": frozenset({"true", "t", "1"}),
     "ssl.endpoint.identification.algorithm": frozenset({"https"}),
+    # on: tokens that nobody signed, with which anyone is whom they say they are
+    "enable.sasl.oauthbearer.unsecure.jwt": frozenset({"false", "f", "0"}),
 }
+# The client sends its secret there, and gets a token that opens the brokers.
+_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  # the name of a property
+_HTTPS: Final = "https://"
 # The client puts these into the shell command that gets a Kerberos ticket, as they are.
 _IN_A_COMMAND: Final = frozenset({"sasl.kerberos.keytab", "sasl.kerberos.principal"})
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_/.@:+][A-Za-z0-9_/.@:+=-]*")
@@ -39,7 +44,8 @@ def refused(client: Mapping[str, str], allowed: Collection[str] = ()) -> list[st
     off = {name for name, on in _ON.items() if name in client and client[name].strip().lower() not in on}
     shell = {name for name in _IN_A_COMMAND & client.keys() if not _PLAIN.fullmatch(client[name])}
     suites = {_SUITES} if _opens(client.get(_SUITES, "")) else set()
-    return sorted((_LOADS_OR_RUNS & client.keys() | off | shell | suites).difference(allowed))
+    url = {_TOKEN_URL} if not client.get(_TOKEN_URL, _HTTPS).lower().startswith(_HTTPS) else set()
+    return sorted((_LOADS_OR_RUNS & client.keys() | off | shell | suites | url).difference(allowed))
 
 
 def _opens(suites: str) -> bool:

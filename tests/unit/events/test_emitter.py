@@ -7,6 +7,7 @@ from time import monotonic
 
 import pytest
 from interlock.events import EmitError, Emitter, Event
+from interlock.events.sizes import MAX_EVENT_BYTES
 
 SECRET = "hunter2-canary"
 
@@ -56,3 +57,16 @@ def test_settings_that_the_client_refuses_give_an_error_without_their_values(set
 def test_a_client_without_servers_is_refused_at_once() -> None:
     with pytest.raises(EmitError, match=r"lack bootstrap\.servers"):
         Emitter({}, "some-event")
+
+
+@pytest.mark.parametrize(("given", "most"), [({}, MAX_EVENT_BYTES), ({"message.max.bytes": "5000"}, 5000)])
+def test_an_event_beyond_the_limit_is_refused_before_anything_connects(
+    closed_port: int, given: dict[str, str], most: int
+) -> None:
+    client = {"bootstrap.servers": f"127.0.0.1:{closed_port}", **given}
+    with Emitter(client, "some-event") as emitter, pytest.raises(EmitError) as caught:
+        emitter.emit(Event.of("t", "/s", id="1", data=b"x" * most, datacontenttype="a/b"), timeout_s=30)
+    assert f"{most} are the most" in str(caught.value)
+    assert "dataref" in str(caught.value)
+    assert "emit again" not in str(caught.value)
+    assert caught.value.undelivered == (("/s", "1"),)

@@ -45,8 +45,16 @@ def test_a_file_that_is_not_there_is_told_by_its_setting() -> None:
         read_settings({FILE: "/no/such"}.get)
 
 
-@pytest.mark.parametrize("name", ["plugin.library.paths", "sasl.kerberos.kinit.cmd", "transactional.id"])
-def test_properties_that_run_code_are_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plugin.library.paths",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.oauthbearer.token.endpoint.url",
+        "transactional.id",
+    ],
+)
+def test_properties_that_run_code_or_show_tokens_are_refused(tmp_path: Path, name: str) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"{name}=x\n")
     with pytest.raises(CompletionError, match=f"sets {name}, which is not allowed"):

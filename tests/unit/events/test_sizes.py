@@ -1,0 +1,25 @@
+"""What a record takes, counted by hand; that brokers count the same is tested on a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from interlock.events.sizes import record_bytes
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "headers", "size"),
+    [
+        (None, None, [], 61 + 1 + (3 + 1 + 1 + 1)),
+        (b"", b"", [], 61 + 1 + (3 + 1 + 1 + 1)),
+        (b"k", b"v" * 64, [("h", b"")], 61 + 2 + (3 + 2 + 66 + 1 + 2 + 1)),
+        (b"k", b"", [("é", None)], 61 + 1 + (3 + 2 + 1 + 1 + 3 + 1)),
+        (None, b"v" * 8192, [], 61 + 3 + (3 + 1 + 3 + 8192 + 1)),
+    ],
+    ids=["nothing", "empty", "a length of two bytes", "a name beyond ASCII", "lengths of three bytes"],
+)
+def test_key_value_and_headers_count_with_their_lengths(
+    key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]], size: int
+) -> None:
+    assert record_bytes(key, value, headers) == size
