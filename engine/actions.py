@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 import msgspec
 
-from .bus import Record, TopicPartition
-from .config import BusConfig
+from .bus import Clients, Record, TopicPartition
 from .errors import UnreachableError
-from .kafka.clients import ClientErrors
-from .kafka.reader import KafkaReader
-from .log import log
+from .log import at, log
 
 TAKE = 500
 TAKE_TIMEOUT_S = 0.5
@@ -56,7 +53,8 @@ class Actions:
         try:
             head = msgspec.json.decode(record.value, type=_Head)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-            log.error("%s holds no valid ActionRecord, nobody is told of it: %s", record, e)
+            with at(*record.source, record.offset):
+                log.error("%s holds no valid ActionRecord, nobody is told of it: %s", record, e)
             return None
         self._places.pop(subscription, None)
         place = Place(head.incarnation, record.source, record.offset, record.timestamp_ms)
@@ -76,7 +74,7 @@ class Actions:
 
 
 def fetch(
-    config: BusConfig, errors: ClientErrors, places: Collection[Place]
+    clients: Clients, places: Collection[Place], monotonic: Callable[[], float] = time.monotonic
 ) -> Iterator[tuple[Place, bytes | None]]:
     """The firings at these places, in any order: each partition is read once, from the first of them on.
 
@@ -86,15 +84,15 @@ def fetch(
     wanted: dict[TopicPartition, list[Place]] = {}
     for place in sorted(places, key=lambda place: place.offset, reverse=True):
         wanted.setdefault(place.source, []).append(place)
-    reader = KafkaReader(config, errors)
+    reader = clients.reader()
     try:
         reader.read({tp: of_partition[-1].offset for tp, of_partition in wanted.items()})
-        deadline = time.monotonic() + STALL_S
+        deadline = monotonic() + STALL_S
         while wanted:
             items = reader.take(TAKE, TAKE_TIMEOUT_S)
             if items:
-                deadline = time.monotonic() + STALL_S
-            elif time.monotonic() > deadline:
+                deadline = monotonic() + STALL_S
+            elif monotonic() > deadline:
                 raise UnreachableError(f"The firings at {sorted(map(str, wanted))} could not be read.")
             for item in items:
                 of_partition = wanted.get(item.source, [])

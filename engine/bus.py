@@ -1,15 +1,18 @@
-"""The narrow interface between the engine's protocols and Kafka.
+"""The narrow interface between the engine's protocols, those who wait, and Kafka.
 
-Everything in `engine.protocol` sees Kafka through these types only. Two implementations: `kafka.bus.KafkaBus`
-over librdkafka, and the simulation of the tests. docs/engine.md "What the protocols lean on" lists the facts
-that both must hold; one suite of tests asks both for them.
+Everything in `engine.protocol` sees Kafka through `Bus`, and waits through `Clients`. Two implementations:
+`kafka.bus.KafkaBus` and `kafka.waiting.KafkaClients` over librdkafka, and the simulation of the tests.
+docs/engine.md "What the protocols lean on" lists the facts that both must hold; one suite of tests asks both
+for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
+
+from .errors import EngineError
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
@@ -66,10 +69,20 @@ class Committed(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A topic as it is now; a topic that is deleted and made again has another id."""
+    """A topic as it is now; a topic that is deleted and made again has another id.
+
+    refused: of a topic that is none of the bus's own, what its brokers do not allow this client: "Read", or
+    "Describe", and then nothing else is known of it.
+    """
 
     id: str
     partitions: int
+    refused: str = ""
+
+    @property
+    def hidden(self) -> bool:
+        """Whether no question about it is answered."""
+        return self.refused == "Describe"
 
 
 class Taken(Protocol):
@@ -110,7 +123,8 @@ class Reader(Protocol):
 class Bus(Protocol):
     """A member of the engines' consumer group, with one transactional producer. One thread.
 
-    Every method may raise UnreachableError; the caller closes the bus and makes a new one.
+    Every method may raise UnreachableError; the caller closes the bus and makes a new one. NotReadable among
+    them, which no commit raises, says that one topic cannot be read: the bus can go on without it.
     """
 
     @property
@@ -179,3 +193,48 @@ class Bus(Protocol):
 
     def close(self) -> None:
         """Leave the group and end what is open, so that others take over at once. Never raises."""
+
+
+class Writer(Protocol):
+    """Writes records outside transactions, each once, those of a partition in order. One thread.
+
+    A record is on its way after `write`, and may still arrive when nobody waits for it any more.
+    """
+
+    def write(self, output: Output, told: Callable[[str | None], None] | None = None) -> None:
+        """Send. `told` hears in a later `serve` or `flush` why it was not written, or None: it was.
+
+        NotSent where the client does not take this record, UnreachableError where it takes none any more.
+        """
+
+    def serve(self, timeout_s: float = 0) -> None:
+        """Tell what became of records; waits up to the timeout for the first news."""
+
+    def flush(self, timeout_s: float) -> int:
+        """Wait until all have arrived, and tell; how many have not when the time is over."""
+
+    def partitions(self, topic: str, timeout_s: float) -> int:
+        """How many the topic has, 0 for one that is missing; UnreachableError without an answer."""
+
+    def trouble(self) -> str | None:
+        """Ask the cluster for anything: why it does not answer, or None when it does."""
+
+
+class Clients(Protocol):
+    """What waits use of Kafka: one connection's clients, made on first use."""
+
+    @property
+    def complain(self) -> bool:
+        """Whether one of the clients reported an error since `Writer.trouble` found none."""
+
+    def check(self) -> Mapping[str, int]:
+        """The partitions of the topics that waits need; an EngineError where one is not as it has to be."""
+
+    def reader(self, *, gather: bool = False) -> Reader:
+        """gather: of topics that are written all the time; a little later, and for less."""
+
+    def writer(self, delivery_s: float | None = None) -> Writer:
+        """delivery_s: for how long a record is tried; None: as long as the connection says, gathered."""
+
+    def unreachable(self, reason: str) -> EngineError:
+        """The error for what the cluster did not do, with the clients' own reason where they have one."""

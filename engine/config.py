@@ -46,9 +46,9 @@ KINDS = ("event", "trigger", "state", "action", "subscription", "dead-letter")  
 class BusConfig:
     """A bus: its name, the Airflow installation that uses it, and the client properties of its cluster.
 
-    `client` holds librdkafka properties, `bootstrap.servers` at least. Properties that run programs or
-    switch certificate checks off raise ConfigError unless named in `allowed_client_properties`; properties
-    the protocols set themselves are ignored.
+    `client` holds librdkafka properties, `bootstrap.servers` at least. Properties that run programs, switch
+    certificate checks off or take tokens that anybody can make or read raise ConfigError unless named in
+    `allowed_client_properties`; properties the protocols set themselves are ignored.
     `repr` and `describe()` never show any property but `bootstrap.servers`.
     """
 
@@ -73,8 +73,9 @@ class BusConfig:
         if names:
             raise ConfigError(
                 f"Connection {self.connection!r} sets {', '.join(names)}: a client property that runs a "
-                "program or switches verification off is refused. Take it out of the connection's extra, or "
-                "let an administrator name it in [interlock] allowed_client_properties."
+                "program, switches verification off, or takes tokens that anybody can make or read on their "
+                "way is refused. Take it out of the connection's extra (a token endpoint needs an https:// "
+                "address), or let an administrator name it in [interlock] allowed_client_properties."
             )
 
     @classmethod

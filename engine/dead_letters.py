@@ -106,7 +106,10 @@ class DeadLetter:
         if self.stage == "event":
             return "" if topic in read else f"the bus does not read topic {topic!r} any more"
         if topic == config.topic("trigger"):
-            return "it is no match that an engine can read; its event is in a source of the bus"
+            return (
+                "it is a match that no engine could read, or on which engines ended, and later ones of its "
+                "subscription were judged since; its event is in a source of the bus"
+            )
         if self.by_reference:
             return f"its data are not here, they were too large for a match: the event is {self.origin_place}"
         if not to_event_topic:

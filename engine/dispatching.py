@@ -14,9 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ..conditions import from_json
 from .actions import Place
-from .bus import Record, TopicPartition
-from .config import BusConfig
-from .kafka.clients import ClientErrors
+from .bus import Clients, Record, TopicPartition
 from .log import log
 from .notices import Notice
 from .open_firings import OpenFirings, read_from
@@ -148,9 +146,7 @@ class Dispatching:
         for stream in streams:
             _tell(stream, NEWS)
 
-    def serve(
-        self, registry: Registry, registering: Registering, config: BusConfig, errors: ClientErrors
-    ) -> None:
+    def serve(self, registry: Registry, registering: Registering, clients: Clients) -> None:
         """The topics are read to their ends: register what was opened, read again what did not fit."""
         self._whole = True
         if not self._streams:
@@ -165,7 +161,7 @@ class Dispatching:
                 if starts:
                     self._reading_again.add(name)
             if starts:
-                self._read_again(name, starts, config, errors)
+                self._read_again(name, starts, clients)
 
     def _all(self) -> list[Stream]:
         return [stream for together in self._streams.values() for stream in together]
@@ -197,12 +193,10 @@ class Dispatching:
         stream.state, stream.sent_at = "sent", now
         registering.register(durable.registration(), registry.format, lambda why: _refused(stream, why))
 
-    def _read_again(
-        self, name: str, starts: Mapping[TopicPartition, int], config: BusConfig, errors: ClientErrors
-    ) -> None:
+    def _read_again(self, name: str, starts: Mapping[TopicPartition, int], clients: Clients) -> None:
         """In the waits' thread, so that the other reader stands still: nothing is missed in between."""
         try:
-            for record in read_from(config, errors, starts):
+            for record in read_from(clients, starts):
                 if (record.key or b"").startswith(f"{name}\0".encode()):
                     with self._lock:
                         self._open.follow(record)

@@ -240,7 +240,7 @@ def _bus(config: BusConfig, told: Collection[str]) -> Iterator[Finding]:
         yield Finding("bus", "wrong", problem)
     if not problems:
         registered = sum(health.registrations.get(kind, 0) for kind in ("one_shot", "durable"))
-        lag = sum(partition["lag"] for partition in health.partitions)
+        lag = sum(partition["lag"] or 0 for partition in health.partitions)
         yield Finding(
             "bus",
             "ok",

@@ -5,7 +5,10 @@ InterlockError
     ├── ConfigError        mend the connection or the setting named in the text
     ├── TopicsError        create or mend the topics named in the text; the engine tries again
     ├── UnreachableError   nothing to do but look at the broker; the engine tries again
+    │   └── NotReadable    one topic is not there, or may not be read: a listed one is left out meanwhile
     ├── TransactionAborted the batch had no effect; open the partitions again
+    ├── NotSent            this record was not taken; others are
+    │   └── NoRoom         ... for now: its client holds too many that are on their way
     ├── LostRange          records of one partition are gone; that partition stops, the others go on
     └── RecordError        an internal topic holds what cannot be read
         └── UnknownVersion ... because another version wrote it: run that one
@@ -41,8 +44,24 @@ class UnreachableError(EngineError):
     """The cluster does not answer, or does not let this client in."""
 
 
+class NotReadable(UnreachableError):
+    """A topic is not there, or the brokers do not let this client read it."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(reason)
+        self.topic = topic
+
+
 class TransactionAborted(EngineError):
     """The transaction was aborted and nothing of it is visible; drop what was derived from the batch."""
+
+
+class NotSent(EngineError):
+    """A client does not take a record; the text is its reason."""
+
+
+class NoRoom(NotSent):
+    """A client takes no more records until some that are on their way have arrived."""
 
 
 class LostRange(EngineError):

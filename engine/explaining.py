@@ -187,7 +187,7 @@ def _held_up(config: BusConfig, registered: Registered, subscriptions: Subscript
     notes += [f"{tp}: {text}" for tp, text in sorted(registry.problems.items())]
     behind = scanned = events = matches = 0
     for position in found:
-        lag = position.end - position.low if position.committed is None else position.lag
+        lag = position.held if position.lag is None else position.lag
         if position.tp.topic == config.topic("trigger"):
             matches += lag
             continue

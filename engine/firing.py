@@ -15,8 +15,9 @@ from .records import Firing
 # On their way events pass JSON readers with a nesting limit, msgpack (integers of 64 bits) and PostgreSQL's
 # jsonb (no NUL). A value beyond that would fail a task each time it is resumed.
 MAX_DEPTH = 64
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-_LONG_NUMBER = b"0" * 19  # of digits made zeros: a pattern takes five times as long to say no
+# What is looked for, made alike: a pattern takes five times as long to say no.
+_ALIKE = bytes.maketrans(b"123456789{", b"000000000[")
+_LONG_NUMBER = b"0" * 19
 _decode = msgspec.json.Decoder().decode
 _ALWAYS_KEPT = ("specversion", "id", "source", "type", "subject", "time")
 
@@ -101,11 +102,8 @@ def _size(value: object) -> int:
 
 def _is_plain(data: bytes) -> bool:
     """Whether these are JSON that `_travels` lets through; False where only a closer look could tell."""
-    if (
-        data.count(b"[") + data.count(b"{") > MAX_DEPTH
-        or (b"\\" in data and b"\\u0000" in data)
-        or _LONG_NUMBER in data.translate(_DIGITS)
-    ):
+    alike = data.translate(_ALIKE)
+    if alike.count(b"[") > MAX_DEPTH or _LONG_NUMBER in alike or (b"\\" in data and b"\\u0000" in data):
         return False
     try:
         _decode(data)

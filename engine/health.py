@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,10 +19,13 @@ from .kafka.admin import Admin, Member
 from .kafka.clients import ClientErrors
 from .kafka.topics import check, read_registry
 from .positions import Position, positions
+from .protocol.attempts import under_trial
+from .protocol.listed import not_read as topic_not_read
+from .protocol.listed import why_not
 from .protocol.lost import ANOTHER_BUS, HALF_MET, REGISTRATIONS, cut_off, look_at, not_read
 from .protocol.ownership import RESUME
 from .protocol.registry import Registry
-from .records import VERSION
+from .records import VERSION, OffsetMetadata
 
 # Of what a source topic holds, the share that is unread: beyond it retention is about to pass the engine.
 RETENTION_IN_DANGER: Final = 0.8
@@ -71,7 +74,9 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
     _look_at_format(health, config, registry)
     _look_at_registrations(health, registry)
     members = admin.group_members()
-    found = positions(admin, config, () if registry.bus is None else registry.bus.topics)
+    listed = () if registry.bus is None else registry.bus.topics
+    _look_at_listed(health, config, admin, listed)
+    found = positions(admin, config, listed)
     _look_at_engines(health, config, registry, members)
     _look_at_partitions(health, config, registry, members, found)
     _look_for_held(health, config, admin, {position.tp: position.end for position in found})
@@ -141,6 +146,17 @@ def _look_at_registrations(health: Health, registry: Registry) -> None:
     }
 
 
+def _look_at_listed(health: Health, config: BusConfig, admin: Admin, listed: Sequence[str]) -> None:
+    """Topics of others that no engine can read. Whether one may be read is its owner's to tell: the engines'
+
+    user may be another one than this.
+    """
+    for name, topic in admin.topics(listed, others=listed).items():
+        reason = why_not(config, name, topic) if topic is None or topic.hidden else None
+        if reason is not None:
+            health.problems.append(topic_not_read(name, reason))
+
+
 def _look_at_engines(health: Health, config: BusConfig, registry: Registry, members: list[Member]) -> None:
     health.engines = [
         {"engine": member.name, "host": member.host, "partitions": len(member.partitions)}
@@ -164,20 +180,23 @@ def _look_at_partitions(
     trigger, several = config.topic("trigger"), 0
     for position in found:
         tp, committed = position.tp, position.committed
-        lost = look_at(
+        known = look_at(
             committed,
             position.topic.id,
             position.low,
             position.end,
             in_use=tp in registry.sources,
             listed=tp.topic not in (config.topic("event"), trigger),
-        ).lost
-        stopped = None
+        )
+        lost, stopped = known.lost, None
         if lost is not None and registry.resumption(tp) is None:
             command = config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
             stopped = not_read(tp, f"{lost} Go on with: {command}")
             health.problems.append(stopped)
             several += 1
+        tried = under_trial(tp, known.metadata)
+        if lost is None and tried is not None:
+            health.problems.append(tried)
         told = _told(registry, tp, stopped, lost is not None)
         if told:
             by = "" if tp in owners else " So said the engine that had it last."
@@ -187,12 +206,14 @@ def _look_at_partitions(
                 f"{tp} is assigned to no engine. That is normal for a moment after an engine joined or left, "
                 "and after partitions were added: look again in half a minute."
             )
+        # A listed one that was read before, and has lost its offset, stopped: nothing of it is read.
+        lag = position.held if position.lag is None and lost is not None else position.lag
         # The engine itself deletes what it has read of the trigger topic. Of a partition that begins at 0
         # retention has removed nothing yet.
         in_danger = position.low > 0 and position.retention_used > RETENTION_IN_DANGER
         if lost is None and tp.topic != trigger and in_danger:
             health.problems.append(
-                f"{tp}: {position.lag} of the {position.end - position.low} records that its topic holds are "
+                f"{tp}: {lag} of the {position.held} records that its topic holds are "
                 "unread, and retention removes the oldest. Add engines, or raise the topic's retention."
             )
         health.partitions.append(
@@ -202,9 +223,10 @@ def _look_at_partitions(
                 "low": position.low,
                 "committed": None if committed is None else committed.offset,
                 "end": position.end,
-                "lag": position.lag,
+                "lag": lag,
                 "above_low": None if committed is None else committed.offset - position.low,
                 "engine": owners.get(tp),
+                "tries": _tries(known.metadata),
                 "state": _state(lost is not None or told.startswith(not_read(tp, "")), committed),
             }
         )
@@ -217,6 +239,12 @@ def _told(registry: Registry, tp: TopicPartition, stopped: str | None, lost: boo
     """What the owner of a partition has told of it, less what is known by looking."""
     told = registry.problems.get(tp, "").removeprefix(stopped or "").strip()
     return "" if lost and told.startswith(not_read(tp, "")) else told
+
+
+def _tries(metadata: OffsetMetadata) -> int:
+    """How many engine processes have ended on the record that is tried alone."""
+    trial = metadata.a
+    return len(trial.ended) if trial else 0
 
 
 def _state(stopped: bool, committed: Committed | None) -> str:

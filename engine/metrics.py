@@ -134,7 +134,7 @@ class Publisher:
 
 
 def _lag(of: list[Position]) -> int:
-    return sum(each.lag for each in of)
+    return sum(each.lag or 0 for each in of)
 
 
 def _evenly(samples: list[float]) -> list[float]:

@@ -13,12 +13,12 @@ from typing import Final
 import msgspec
 
 from .actions import Place, fetch
-from .bus import Record, TopicPartition
+from .bus import Clients, Record, TopicPartition
 from .config import BusConfig
 from .errors import RecordError
-from .kafka.clients import ClientErrors
-from .kafka.reader import KafkaReader, drain
-from .log import log
+from .kafka.reader import drain
+from .kafka.waiting import KafkaClients
+from .log import at, log
 from .records import ActionRecord, decode_json
 
 MOST_HELD: Final = 10_000  # places in memory of one subscription; 250 bytes each
@@ -51,7 +51,8 @@ class OpenFirings:
                 record.value is not None and msgspec.json.decode(record.value, type=_Head).state == "fired"
             )
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-            log.error("%s holds no valid ActionRecord, nobody is told of it: %s", record, e)
+            with at(*record.source, record.offset):
+                log.error("%s holds no valid ActionRecord, nobody is told of it: %s", record, e)
             return None
         if not fired:
             places = self._places.get(subscription, {})
@@ -99,7 +100,7 @@ def read(config: BusConfig, places: Iterable[tuple[int, int]]) -> Iterator[Actio
     """
     topic = config.topic("action")
     wanted = [Place("", TopicPartition(topic, partition), offset, 0) for partition, offset in places]
-    values = dict(fetch(config, ClientErrors(), wanted))
+    values = dict(fetch(KafkaClients(config), wanted))
     for place in wanted:
         value = values[place]
         action: ActionRecord | None = None
@@ -107,13 +108,12 @@ def read(config: BusConfig, places: Iterable[tuple[int, int]]) -> Iterator[Actio
             try:
                 action = decode_json(ActionRecord, value, f"{place.source}@{place.offset}")
             except RecordError as e:
-                log.error("%s", e)
+                with at(*place.source, place.offset):
+                    log.error("%s", e)
         yield action
 
 
-def read_from(
-    config: BusConfig, errors: ClientErrors, starts: Mapping[TopicPartition, int]
-) -> Iterator[Record]:
+def read_from(clients: Clients, starts: Mapping[TopicPartition, int]) -> Iterator[Record]:
     """What there is from these offsets on, to the ends; UnreachableError when nothing comes for STALL_S."""
-    with closing(KafkaReader(config, errors)) as reader:
+    with closing(clients.reader()) as reader:
         yield from drain(reader, starts, stall_s=STALL_S)

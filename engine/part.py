@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import TypeAlias
 
+from structlog.contextvars import bind_contextvars, clear_contextvars
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -104,6 +105,17 @@ class Part:
         self._given_up = [thread for thread in self._given_up if thread.is_alive()]
         return len(self._given_up)
 
+    @property
+    def threads(self) -> int:
+        """The present thread, and those that were given up and have not ended yet."""
+        return self.stuck + (self._thread is not None and self._thread not in self._given_up)
+
+    @property
+    def where(self) -> str:
+        """The last calls that the present thread is in, as a traceback shows them."""
+        frame = sys._current_frames().get(self._thread.ident or -1) if self._thread is not None else None
+        return "".join(traceback.format_stack(frame)[-8:]) if frame else "it has ended meanwhile\n"
+
     def start(self) -> None:
         with self._lock:
             if not self._stopped:
@@ -145,7 +157,7 @@ class Part:
             if thread not in self._given_up:  # else the last try to start another one failed
                 self._given_up.append(thread)
                 self.replaced += 1
-            log.error("%s %s It was last seen here:\n%s", self.name, reason, _where(thread))
+            log.error("%s %s It was last seen here:\n%s", self.name, reason, self.where)
             self._start()
         self._board.post(self.name, f"{self.name} {reason}")
 
@@ -179,14 +191,12 @@ class Part:
                             self._turn = Turn(self.name, turn.config, self._board)
 
     def _one(self, turn: Turn) -> None:
+        # Of each line of this thread; what the life before had bound, as its engine, is over.
+        clear_contextvars()
+        bind_contextvars(bus=turn.config.name)
         turn.begin()
         self._life(turn)
 
     def _failed(self, turn: Turn, error: BaseException | None) -> None:
         self.failures += 1
         turn.failed(error)
-
-
-def _where(thread: threading.Thread) -> str:
-    frame = sys._current_frames().get(thread.ident or -1)
-    return "".join(traceback.format_stack(frame)[-8:]) if frame is not None else "it has ended meanwhile\n"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -28,7 +27,7 @@ T = TypeVar("T")
 Milliseconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 # What msgspec raises for bytes that are not the form: beside its own errors, text that is not UTF-8, and
 # nesting beyond the interpreter's limit.
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 Kind = Literal["one-shot", "durable"]
@@ -40,16 +39,18 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
     `subscription` names it: the waiting task instance, or a durable subscription's own name. `incarnation`
     this meaning of it: another kind, condition, key or `since` is another incarnation, and so is another
-    generation (of a task that was cleared). `since_ms`: an event counts if its record timestamp is at or
-    after. `fresh`: numbers of matchers that count no event of before the registration itself. `max_keys`,
-    `at_limit`: what bounds the open keys of a durable one.
+    generation (of a task that was cleared). `condition`: its JSON form, as it was written. `since_ms`: an
+    event counts if its record timestamp is at or after. `fresh`: numbers of matchers that count no event of
+    before the registration itself. `max_keys`: how many keys may be open, of a durable one spread evenly over
+    the trigger partitions; a one-shot one has them all on one, and the default. `at_limit`: what becomes of
+    new keys of a durable one beyond that.
     """
 
     v: int = VERSION
     subscription: str
     kind: Kind = "one-shot"
     incarnation: str
-    condition: dict[str, Any]
+    condition: msgspec.Raw
     key: str | None
     since_ms: Milliseconds
     fresh: tuple[int, ...] = ()
@@ -80,7 +81,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             subscription=subscription,
             kind=kind,
             incarnation=hashlib.sha256(msgspec.json.encode(meaning, order="deterministic")).hexdigest()[:32],
-            condition=form,
+            condition=msgspec.Raw(_json.encode(form)),
             key=key,
             since_ms=since_ms,
             fresh=fresh,
@@ -89,8 +90,12 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def build_condition(self) -> Condition:
-        """The condition itself; ConditionError when this version cannot read it."""
-        return from_json(self.condition)
+        """The condition itself; ConditionError or RecordError when this version cannot read it."""
+        try:
+            form = msgspec.json.decode(self.condition)
+        except UNREADABLE as e:
+            raise RecordError(f"The condition of {self.subscription!r} is no valid JSON: {e}.") from e
+        return from_json(form)
 
     def in_format(self, version: int) -> Registration:
         """As a bus of this format holds it; RecordError for what that format has no words for."""
@@ -223,11 +228,34 @@ class ActionRecord(msgspec.Struct, frozen=True, kw_only=True):
         return text.encode()
 
 
+class Trial(msgspec.Struct, frozen=True, array_like=True):
+    """A partition whose next records are suspected of having ended a process (docs/engine.md "Attempts").
+
+    `width`: how many of them a pass may take. `left`: how many are still suspected. `at`: the record that is
+    tried alone, -1 where none is yet. `trying`: the committer was about to try it. `ended`: transactional
+    ids of processes that ended on it.
+    """
+
+    width: int
+    left: int
+    at: int = -1
+    trying: bool = False
+    ended: tuple[str, ...] = ()
+
+
+class Aside(msgspec.Struct, frozen=True, array_like=True):
+    """How many records of a partition were set aside because processes ended on them; `at`: the last one."""
+
+    count: int
+    at: int
+
+
 class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """Committed with a partition's offset (JSON, at most 4,096 bytes; docs/engine.md).
+    """Committed with a partition's offset (JSON, at most 4,095 characters; docs/engine.md).
 
     `R`: the registry position applied. `g`: scans in progress. `c`, `n`: the transactional id of the
-    committer and the number of its transaction. `t`: the topic's id.
+    committer and the number of its transaction. `t`: the topic's id. `e`: the committer ended in good order
+    with it. `a`, `s`: of records on which processes end; versions that do not know them drop them.
     """
 
     v: int = VERSION
@@ -236,6 +264,9 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
     c: str = ""
     n: int = 0
     t: str = ""
+    e: bool | msgspec.UnsetType = msgspec.UNSET
+    a: Trial | msgspec.UnsetType = msgspec.UNSET
+    s: Aside | msgspec.UnsetType = msgspec.UNSET
 
 
 class BusRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,6 +322,15 @@ BUS_KEY = b"bus"
 CLOCK_KEY = b"clock"  # of a state partition: a record written for its timestamp alone
 # Its value: to engines of format 1, which do not know the key, the meta record of what is gone.
 CLOCK_VALUE = msgspec.msgpack.encode((1, 0, {}, True))
+
+
+class _Version(msgspec.Struct):
+    """What all JSON records have; a later version's may have any other form."""
+
+    v: object = None
+
+
+_version = msgspec.json.Decoder(_Version)
 _json = msgspec.json.Encoder(order="deterministic")
 _msgpack = msgspec.msgpack.Encoder()
 
@@ -308,10 +348,10 @@ def encode_msgpack(record: msgspec.Struct) -> bytes:
 def decode_json(form: type[T], value: bytes | str, where: str) -> T:
     """Read a JSON record; RecordError naming `where` for a damaged one or one of another version."""
     try:
-        version = msgspec.json.decode(value, type=Mapping[str, Any]).get("v")
+        version = _version.decode(value).v
         if isinstance(version, int) and version in READS:
             return msgspec.json.decode(value, type=form)
-    except _UNREADABLE as e:
+    except UNREADABLE as e:
         raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
     raise UnknownVersion(_unknown_version(form, version, where))
 
@@ -322,7 +362,7 @@ def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
     try:
         record = msgspec.msgpack.decode(value, type=form)
         version = record.v  # type: ignore[attr-defined]
-    except _UNREADABLE as e:
+    except UNREADABLE as e:
         version = _version_of(value)
         if version is None or version in READS:
             raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
@@ -336,7 +376,7 @@ def _version_of(value: bytes) -> int | None:
     try:
         items = msgspec.msgpack.decode(value, type=list[msgspec.Raw])
         return msgspec.msgpack.decode(items[0], type=int)
-    except (*_UNREADABLE, IndexError):
+    except (*UNREADABLE, IndexError):
         return None
 
 

@@ -6,16 +6,13 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from .bus import Output, Writer
 from .config import BusConfig
-from .errors import RecordError, UnreachableError
-from .kafka.clients import ClientErrors, connect
+from .errors import EngineError, NoRoom, NotSent, RecordError
 from .log import log
 from .records import LeaseRecord, Registration, RegistrationKey, encode_json
-
-if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, KafkaException, Producer
 
 MOST_NAMED: Final = 5000  # of one record: 180 kB, and the client refuses 1 MB
 LEASE_S = 300.0  # beside a day, after which a registration that no lease names is removed; see also upkeep
@@ -23,30 +20,33 @@ FLUSH_S = 1.0
 _NEVER = -LEASE_S
 
 
-class Registering:
-    """A producer of registry records. One thread.
+def nonce() -> str:
+    """A name that no other process has made."""
+    return uuid.uuid4().hex[:12]
 
-    process: under this name the leases of this process stand.
+
+class Registering:
+    """Writes registry records. One thread.
+
+    process: under this name the leases of this process stand. monotonic: seconds.
     """
 
-    def __init__(self, config: BusConfig, errors: ClientErrors, process: str) -> None:
-        from confluent_kafka import Producer
-
-        self._config = config
+    def __init__(
+        self,
+        config: BusConfig,
+        writer: Writer,
+        process: str,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        nonce: Callable[[], str] = nonce,
+    ) -> None:
+        self._config, self._writer = config, writer
         self._topic = config.topic("subscription")
         self._process = process
+        self._monotonic, self._nonce = monotonic, nonce
         self._leases = 0  # records of this process that stand
         self._leased_at = _NEVER  # when all waits of this process were named
         self._named: set[str] = set()  # then and since
-        self._producer: Producer = connect(
-            Producer,
-            config,
-            errors,
-            enable_idempotence=True,
-            acks="all",
-            linger_ms=5,
-            compression_type="lz4",
-        )
 
     def register(
         self, registration: Registration, record_format: int, failed: Callable[[str], None]
@@ -54,15 +54,14 @@ class Registering:
         """The key of the record that is on its way; None where it could not be sent.
 
         failed: called with the reason in both cases, now or by a later `serve`. UnreachableError when the
-        producer is of no use any more.
+        writer is of no use any more.
         """
-        from confluent_kafka import KafkaException
 
-        def told(error: KafkaError | None, _: object) -> None:
-            if error is not None:
-                failed(error.str())
+        def told(reason: str | None) -> None:
+            if reason is not None:
+                failed(reason)
 
-        key = RegistrationKey(registration.incarnation, uuid.uuid4().hex[:12]).encode()
+        key = RegistrationKey(registration.incarnation, self._nonce()).encode()
         try:
             value = encode_json(registration.in_format(record_format))
         except RecordError as e:
@@ -70,13 +69,11 @@ class Registering:
             return None
         while True:
             try:
-                self._producer.produce(self._topic, value, key, partition=0, on_delivery=told)
-            except BufferError:
-                self._producer.poll(0.1)
-            except KafkaException as e:
-                if e.args[0].fatal():
-                    raise UnreachableError(f"The producer of registrations failed: {e.args[0].str()}.") from e
-                failed(e.args[0].str())
+                self._writer.write(Output(self._topic, 0, key, value), told)
+            except NoRoom:
+                self._writer.serve(0.1)
+            except NotSent as e:
+                failed(str(e))
                 return None
             else:
                 return key.decode()
@@ -87,17 +84,11 @@ class Registering:
 
     def serve(self) -> None:
         """Tell what became of registrations that were sent."""
-        self._producer.poll(0)
+        self._writer.serve()
 
-    def trouble(self) -> KafkaException | None:
+    def trouble(self) -> str | None:
         """Ask the cluster for anything: why it does not answer, or None when it does."""
-        from confluent_kafka import KafkaException
-
-        try:
-            self._producer.list_topics(timeout=2.0)
-        except KafkaException as e:
-            return e
-        return None
+        return self._writer.trouble()
 
     # -- leases
 
@@ -107,7 +98,7 @@ class Registering:
         New ones in the next call, in a record of their own; all of them anew every LEASE_S. A wait that comes
         back after its pool was away for longer than a day has no other sign of life.
         """
-        now = time.monotonic()
+        now = self._monotonic()
         anew = now - self._leased_at >= LEASE_S
         waited = set(incarnations)
         named = sorted(waited if anew else waited - self._named)
@@ -130,7 +121,7 @@ class Registering:
     def close(self) -> None:
         """End the leases; what is on its way has FLUSH_S to arrive."""
         self._end_leases(0)
-        self._producer.flush(FLUSH_S)
+        self._writer.flush(FLUSH_S)
 
     def _end_leases(self, first: int) -> bool:
         """Remove the records from number `first` on; False when that is to be tried again."""
@@ -145,11 +136,9 @@ class Registering:
 
     def _produce(self, key: bytes, value: bytes | None) -> bool:
         """A record whose loss costs nothing: a lease is written again."""
-        from confluent_kafka import KafkaException
-
         try:
-            self._producer.produce(self._topic, value, key, partition=0)
-        except (BufferError, KafkaException) as e:
+            self._writer.write(Output(self._topic, 0, key, value))
+        except EngineError as e:
             log.warning("%s could not be written to the registry: %s", key.decode(), e)
             return False
         return True

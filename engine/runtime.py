@@ -13,8 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 
+from structlog.contextvars import bind_contextvars, bound_contextvars
+
 from .config import BusConfig
 from .errors import EngineError, UnreachableError
+from .identity import Identity
 from .kafka.admin import Admin
 from .kafka.bus import KafkaBus
 from .kafka.clients import ClientErrors
@@ -41,6 +44,7 @@ class Runtime:
     """An engine and the waits of one bus in this process. Use `Runtime.of`.
 
     sink: where metrics go. with_waits: False for an engine alone; with_engine: False for waits alone.
+    give_up: `Watchdog`'s; it must end the process.
     """
 
     def __init__(
@@ -50,12 +54,14 @@ class Runtime:
         *,
         with_waits: bool = True,
         with_engine: bool = True,
+        give_up: Callable[[str], None] | None = None,
     ) -> None:
         self.config = config
         self.board = NoticeBoard()
         self.waits = Waits(config, self.board)
         self._account = Account()
         self._open: set[str] = set()  # transactional ids of engines that were not closed yet
+        self._identity = Identity()
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._read_again_at = 0.0
@@ -64,11 +70,12 @@ class Runtime:
             self._parts.append(Part(ENGINE, "interlock-engine", self._run_engine, config, self.board))
         if with_waits:
             self._parts.append(Part(WAITS, "interlock-waits", self._run_waits, config, self.board))
-        helpers: dict[str, Callable[[threading.Event], None]] = {"watchdog": Watchdog(self._parts).run}
+        helpers: dict[str, Callable[[threading.Event], None]] = {}
+        helpers["watchdog"] = Watchdog(self._parts, give_up).run
         if sink is not None:
             helpers["metrics"] = Publisher(sink, self._account, self._counts, lambda: self.config).run
         self._helpers = [
-            threading.Thread(target=run, args=(self._over,), name=f"interlock-{name}", daemon=True)
+            threading.Thread(target=self._help, args=(run,), name=f"interlock-{name}", daemon=True)
             for name, run in helpers.items()
         ]
 
@@ -112,7 +119,8 @@ class Runtime:
         with self._lock:
             if config.identity == self.config.identity:
                 return
-            log.info("The connection of %s has changed; its clients are made anew.", config.describe())
+            with bound_contextvars(bus=config.name):
+                log.info("The connection of %s has changed; its clients are made anew.", config.describe())
             self.config = config
             for part in self._parts:
                 part.use(config)
@@ -126,8 +134,20 @@ class Runtime:
             self._read_again_at = now + READ_AGAIN_S
             return True
 
+    def _help(self, run: Callable[[threading.Event], None]) -> None:
+        bind_contextvars(bus=self.config.name)
+        run(self._over)
+
     def _run_engine(self, turn: Turn) -> None:
-        run_engine(turn.config, turn, turn.well, post=turn.post, account=self._account, not_closed=self._open)
+        run_engine(
+            turn.config,
+            turn,
+            turn.well,
+            post=turn.post,
+            account=self._account,
+            not_closed=self._open,
+            identity=self._identity,
+        )
 
     def _run_waits(self, turn: Turn) -> None:
         self.waits.run(turn, turn.config, turn.well)
@@ -157,18 +177,25 @@ def run_engine(
     post: Post = lambda _part, _text: None,
     account: Account | None = None,
     not_closed: set[str] | None = None,
+    identity: Identity | None = None,
 ) -> None:
     """Run one engine until `stop`; EngineError ends it. TopicsError for settings that were altered, too.
 
     well: called in each pass with open partitions. post: told of what is wrong while it goes on. not_closed:
     transactional ids of this process's engines that were not closed; those that hang are fenced first, so
-    that nothing they still commit takes effect beside this one.
+    that nothing they still commit takes effect beside this one. identity: of the process, where it runs more
+    than one life. The thread's log lines carry the engine's id as the field `engine` from then on, those that
+    tell why it ended included.
     """
     ids = set() if not_closed is None else not_closed
+    identity = identity or Identity()
+    if ids:  # what one of them works on has as good as ended it
+        identity.renew()
     account = account or Account()
     check(config, dead_letters=False)
     checked = time.monotonic()
-    bus = KafkaBus(config)
+    bus = KafkaBus(config, identity=identity)
+    bind_contextvars(bus=config.name, engine=bus.transactional_id)
     try:
         for hanging in sorted(ids):
             log.warning("Engine %s of this process hangs: its transactions are fenced.", hanging)
@@ -192,10 +219,19 @@ def run_engine(
             teller.look()
             if engine.is_open:
                 well()
+        _end(engine)
     finally:
         teller.end()
         engine.close()
         ids.discard(bus.transactional_id)
+
+
+def _end(engine: Engine) -> None:
+    """It was told to stop, and says so to who comes after it, if it can."""
+    try:
+        engine.end()
+    except EngineError as e:
+        log.info("The engine's end could not be noted: %s", e)
 
 
 def _check_again(config: BusConfig) -> None:

@@ -17,6 +17,7 @@ AGAIN_S: Final = 60.0  # between two sentences about what changes all the time
 STOPPED = "Partitions"  # as the notice board calls them
 TIMERS = "Timers"
 LOOK_BACKS = "Look-backs"
+FULL_WAITS = "Waits without room"
 ELSEWHERE = "Partitions of other engines"
 MOST_FILTERS = 1000
 Post: TypeAlias = Callable[[str, str | None], None]
@@ -86,6 +87,7 @@ class Teller:
         self._post(STOPPED, None)
         self._post(TIMERS, None)
         self._post(LOOK_BACKS, None)
+        self._post(FULL_WAITS, None)
         self._post(ELSEWHERE, None)
         if self._account.teller is self:
             self._account.size = Size(topics=self._account.size.topics)
@@ -94,6 +96,7 @@ class Teller:
         problems = self._engine.problems
         self._post(STOPPED, " ".join(problems.stopped()) or None)
         self._post(LOOK_BACKS, " ".join(problems.look_backs()) or None)
+        self._post(FULL_WAITS, " ".join(problems.full_waits()) or None)
         self._post(ELSEWHERE, " ".join(problems.elsewhere()) or None)
         timers = problems.timers
         if timers is None:

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from .actions import Actions, Place, fetch
-from .bus import End, Record, TopicPartition
+from .bus import Clients, End, Record, TopicPartition
 from .config import BusConfig
 from .dispatching import Dispatching
 from .errors import RecordError
-from .kafka.clients import ClientErrors
-from .kafka.reader import KafkaReader
-from .kafka.topics import check
+from .kafka.waiting import KafkaClients
 from .log import log
 from .notices import Notice, NoticeBoard
 from .pause import Pause
+from .protocol.first_read import FirstRead
 from .protocol.registry import Registered, Registry
 from .records import ActionRecord, Registration, decode_json
-from .registering import Registering
+from .registering import Registering, nonce
 
 TAKE = 2000
 TAKE_TIMEOUT_S = 0.05  # how long a new wait may stand in the queue before it is registered
@@ -66,11 +64,25 @@ class Wait:
 
 @dataclass
 class _Followed:
-    """What was read so far; made anew with each connection."""
+    """What was read so far; made anew with each connection. `first`: until the registry is read once."""
 
     registry: Registry = field(default_factory=Registry)
     actions: Actions = field(default_factory=Actions)
     unread: set[TopicPartition] = field(default_factory=set)
+    first: FirstRead | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first = FirstRead(self.registry)
+
+    def follow(self, item: Record | End) -> list[Registered]:
+        """Take the next of the registry; what it removed, once the registry was read to an end."""
+        if self.first is None:
+            return self.registry.apply(item).removed
+        self.first.take(item)
+        if isinstance(item, End):
+            self.first.finish()
+            self.first = None
+        return []
 
 
 class Waits:
@@ -81,19 +93,31 @@ class Waits:
     `run` is the thread's life: it connects, follows the topics, and raises an EngineError when the
     connection is no good; the caller runs it again, with another config if need be. Open waits stay open
     through that.
+
+    clients: of a connection. clock, monotonic: seconds. nonce: a name that nobody else has.
     """
 
-    def __init__(self, config: BusConfig, board: NoticeBoard) -> None:
+    def __init__(
+        self,
+        config: BusConfig,
+        board: NoticeBoard,
+        *,
+        clients: Callable[[BusConfig], Clients] = KafkaClients,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+        nonce: Callable[[], str] = nonce,
+    ) -> None:
         self._config, self._board = config, board
+        self._connect, self._clients = clients, clients(config)
+        self._clock, self._monotonic, self._nonce = clock, monotonic, nonce
         self.dispatching = Dispatching()
-        self._errors = ClientErrors()
         self._lock = threading.Lock()
         self._opened: deque[Wait] = deque()
         self._withdrawn: deque[Wait] = deque()
         self._waits: dict[str, list[Wait]] = {}  # by incarnation
         self._followed = _Followed()
         self.delivered = 0  # firings that were given to their waits
-        self._process = f"{config.deployment}-{uuid.uuid4().hex[:12]}"
+        self._process = f"{config.deployment}-{nonce()}"
 
     def open(self, registration: Registration, deliver: Deliver, serves: Serves | None = None) -> Wait:
         """Register, unless that is done already, and deliver the firing once it is there.
@@ -140,16 +164,22 @@ class Waits:
         config: from now on. well: called in each pass in which the topics are read to their ends.
         """
         self._config = config or self._config
-        self._errors = errors = ClientErrors()
-        counts = check(self._config, dead_letters=False)
+        self._clients = clients = self._connect(self._config)
+        counts = clients.check()
         followed = _Followed()
         partitions = [TopicPartition(self._config.topic("subscription"), 0)]
         action = self._config.topic("action")
         partitions += [TopicPartition(action, p) for p in range(counts[action])]
         followed.unread.update(partitions)
-        reader = KafkaReader(self._config, errors, gather=True)
+        reader = clients.reader(gather=True)
         try:
-            registering = Registering(self._config, errors, self._process)
+            registering = Registering(
+                self._config,
+                clients.writer(),
+                self._process,
+                monotonic=self._monotonic,
+                nonce=self._nonce,
+            )
             reader.read(dict.fromkeys(partitions, 0))
             with self._lock:
                 self._followed = followed
@@ -159,8 +189,8 @@ class Waits:
                     for wait in together:
                         wait.registered_at = None
             self.dispatching.begin()
-            probed = time.monotonic()
-            pause = Pause(partitions[0], time.time, time.monotonic)
+            probed = self._monotonic()
+            pause = Pause(partitions[0], self._clock, self._monotonic)
             while not stop.is_set():
                 items = reader.take(TAKE, TAKE_TIMEOUT_S)
                 pause.look()  # else a removed registration would be taken for one that stands
@@ -169,11 +199,11 @@ class Waits:
                 if not followed.unread:
                     self._serve_opened(registering)
                     self._serve_withdrawn(registering)
-                    self.dispatching.serve(self._followed.registry, registering, self._config, errors)
+                    self.dispatching.serve(self._followed.registry, registering, clients)
                     well()
                 registering.serve()
-                if time.monotonic() - probed > PROBE_S:
-                    probed = time.monotonic()
+                if self._monotonic() - probed > PROBE_S:
+                    probed = self._monotonic()
                     self._probe(registering)
                     self._register_again()
                     self._lease(registering)
@@ -186,7 +216,7 @@ class Waits:
         if isinstance(item, End):
             followed.unread.discard(item.source)
         if item.source.topic == self._config.topic("subscription"):
-            self._open_again(followed.registry.apply(item).removed)
+            self._open_again(followed.follow(item))
         elif isinstance(item, Record):
             self._follow_action(item)
 
@@ -223,7 +253,7 @@ class Waits:
             if place is not None and (wait.serves or place.incarnation == registration.incarnation):
                 fired.setdefault(place, []).append(wait)
                 continue
-            wait.registered_at = time.monotonic()
+            wait.registered_at = self._monotonic()
             if self._followed.registry.get(registration.incarnation) is None:
                 self._register(wait, registering)
             wait.looked = True
@@ -232,7 +262,7 @@ class Waits:
 
     def _deliver_again(self, fired: dict[Place, list[Wait]]) -> None:
         """What these waits are opened for was decided before."""
-        for place, value in fetch(self._config, self._errors, fired):
+        for place, value in fetch(self._clients, fired, self._monotonic):
             for wait in fired[place]:
                 if value is None:
                     # A later record of its key is about to be followed; or the topic's retention has
@@ -295,7 +325,7 @@ class Waits:
 
     def _register_again(self) -> None:
         """A registration that the registry does not show after a while was not delivered: once more."""
-        now = time.monotonic()
+        now = self._monotonic()
         with self._lock:
             for together in self._waits.values():
                 for wait in together:
@@ -327,12 +357,5 @@ class Waits:
 
     def _probe(self, registering: Registering) -> None:
         """A client that lost its broker says so only in passing: ask, and tell the waiting tasks."""
-        if self._errors.last is None:
-            return
-        trouble = registering.trouble()
-        if trouble is None:
-            self._errors.clear()
-            self._board.post(PART, None)
-        else:
-            reason = trouble.args[0].str()
-            self._board.post(PART, str(self._errors.unreachable(self._config, reason)))
+        if self._clients.complain:
+            self._board.post(PART, registering.trouble())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from .log import log
@@ -17,13 +17,19 @@ SILENT_S: Final = 60.0
 START_S: Final = 300.0  # before the first pass the whole registry is read
 MOST_S: Final = 3600.0
 AGAIN_S: Final = 10.0
+# The one that hangs now and two that still do: what they hang in does not pass by itself.
+MOST_HUNG: Final = 3
 
 
 class Watchdog:
-    """Looks at the parts of a runtime, in a thread of its own that asks Kafka nothing."""
+    """Looks at the parts of a runtime, in a thread of its own that asks Kafka nothing.
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self._parts = parts
+    give_up: called with the reason, in place of one more thread, once MOST_HUNG threads of a part hang: for
+    a process that has no other work, and ends. Without it a part is replaced again and again.
+    """
+
+    def __init__(self, parts: Sequence[Part], give_up: Callable[[str], None] | None = None) -> None:
+        self._parts, self._give_up = parts, give_up
         self._signs: dict[Part, tuple[Turn, int]] = {}
         self._silent_s = dict.fromkeys(parts, 0.0)
 
@@ -50,11 +56,16 @@ class Watchdog:
             self._signs[part], self._silent_s[part] = sign, 0.0
             return
         self._silent_s[part] += LOOK_S
-        if self._silent_s[part] >= patience_s(part):
-            part.replace(
-                f"made no pass for {self._silent_s[part]:.0f} s and is replaced; it starts again from "
-                "what is committed."
+        if self._silent_s[part] < patience_s(part):
+            return
+        silent = f"made no pass for {self._silent_s[part]:.0f} s"
+        if self._give_up is not None and part.threads >= MOST_HUNG:
+            self._give_up(
+                f"{part.name} {silent}, and {part.threads - 1} threads before this one still hang: the "
+                f"process ends, and is to be started anew. It was last seen here:\n{part.where}"
             )
+        else:
+            part.replace(f"{silent} and is replaced; it starts again from what is committed.")
 
 
 def patience_s(part: Part) -> float:

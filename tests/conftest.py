@@ -100,8 +100,10 @@ def eventually() -> Callable[..., Any]:
 def broker(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -> Iterator[LocalBroker]:
     """A running broker for the whole session. Tests share it: use unique names, do not stop it."""
     from interlock.plugin.broker import LocalBroker
+    from interlock.plugin.broker.jars import KAFKA_VERSION
 
-    with LocalBroker(tmp_path_factory.mktemp("broker"), report=say) as running:
+    version = os.environ.get("BROKER") or KAFKA_VERSION
+    with LocalBroker(tmp_path_factory.mktemp("broker"), version=version, report=say) as running:
         yield running
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import struct
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from structlog.contextvars import bound_contextvars, get_contextvars
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from ..bus import Committed, Topic, TopicPartition
 from ..config import BusConfig
-from ..errors import UnreachableError
+from ..errors import NotReadable, UnreachableError
 from ..log import log
 from .clients import ClientErrors, connect
+from .reader import leader_moves, not_readable
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -37,7 +39,7 @@ class Member(NamedTuple):
 class Admin:
     """The admin client of a bus; each question is asked afresh and answered within REQUEST_TIMEOUT_S.
 
-    Raises UnreachableError when there is no answer, or a refusal.
+    Raises UnreachableError when there is no answer, or a refusal; NotReadable where it is about one topic.
     """
 
     def __init__(self, config: BusConfig, errors: ClientErrors) -> None:
@@ -76,7 +78,9 @@ class Admin:
             raise self._errors.unreachable(self._config, e) from e
         for p in found:
             if p.error is not None:
-                raise UnreachableError(f"Committed offset of {p.topic}[{p.partition}]: {p.error.str()}.")
+                text = f"Committed offset of {p.topic}[{p.partition}]: {p.error.str()}."
+                refused = p.error.code() in not_readable()
+                raise NotReadable(p.topic, text) if refused else UnreachableError(text)
         return {
             TopicPartition(p.topic, p.partition): Committed(p.offset, p.metadata or "")
             if p.offset >= 0
@@ -113,6 +117,9 @@ class Admin:
         """The members of the engines' group, as its coordinator knows them now."""
         with _without_warnings:
             groups = self.call(lambda: self._client.list_groups(self._config.group, REQUEST_TIMEOUT_S))
+        for group in groups:
+            if group.error is not None:  # no members in it: taken for an answer, all engines were dead
+                raise self._errors.unreachable(self._config, f"{group.id}: {group.error.str()}")
         return [_member(member) for group in groups for member in group.members]
 
     # -- offsets of partitions (a fetching consumer takes 500 ms for each question, this client 0.3 ms)
@@ -159,17 +166,11 @@ class Admin:
                 asked, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S
             )
             return {
-                TopicPartition(p.topic, p.partition): self._result(future).offset
+                TopicPartition(p.topic, p.partition): self._offset(p.topic, future)
                 for p, future in futures.items()
             }
 
-        again = Retrying(
-            retry=retry_if_exception(_leader_moves),
-            stop=stop_after_delay(REQUEST_TIMEOUT_S),
-            wait=wait_fixed(0.1),
-            reraise=True,
-        )
-        found = again(ask)
+        found = _again(ask)
         for tp, offset in found.items():
             # A question whose time was up is answered by "invalid", and no error. Taken for an offset, it
             # would say that there is nothing to recover.
@@ -177,22 +178,54 @@ class Admin:
                 raise self._errors.unreachable(self._config, f"no answer about the offsets of {tp}")
         return found
 
+    def _offset(self, topic: str, future: Future[Any]) -> int:
+        from confluent_kafka import KafkaError
+
+        try:
+            return int(self._result(future).offset)
+        except UnreachableError as e:
+            code = _code(e)
+            if code == KafkaError._NOENT:  # so it is too for a topic that is not there, for ever
+                found = self.topics([topic], others=[topic])[topic]
+                if found is not None and not found.hidden:
+                    raise
+            elif code not in not_readable():
+                raise
+            raise NotReadable(topic, f"Offsets of topic {topic!r}: {e}") from e.__cause__
+
     # -- topics
 
-    def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
+    def topics(self, names: Iterable[str], *, others: Collection[str] = ()) -> dict[str, Topic | None]:
+        """See `bus.Bus.topics`. others: those of which a refusal is an answer, and no error."""
         from confluent_kafka import KafkaError, TopicCollection
+        from confluent_kafka.admin import AclOperation
 
         asked = list(dict.fromkeys(names))
         if not asked:
             return {}
-        futures = self._client.describe_topics(TopicCollection(asked), request_timeout=REQUEST_TIMEOUT_S)
-        found: dict[str, Topic | None] = {}
-        for name, future in futures.items():
-            description = self._result(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
-            found[name] = (
-                None if description is None else Topic(str(description.topic_id), len(description.partitions))
+
+        def told(name: str, future: Future[Any]) -> Topic | None:
+            try:
+                description = self._result(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
+            except UnreachableError as e:
+                if name in others and _code(e) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    return Topic("", 0, "Describe")
+                raise
+            if description is None:
+                return None
+            allowed = set(description.authorized_operations or ()) if name in others else set()
+            refused = allowed and not allowed & {AclOperation.READ, AclOperation.ALL}
+            return Topic(str(description.topic_id), len(description.partitions), "Read" if refused else "")
+
+        def ask() -> dict[str, Topic | None]:
+            futures = self._client.describe_topics(
+                TopicCollection(asked),
+                include_authorized_operations=bool(others),
+                request_timeout=REQUEST_TIMEOUT_S,
             )
-        return found
+            return {name: told(name, future) for name, future in futures.items()}
+
+        return _again(ask)
 
     def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
         from confluent_kafka import TopicPartition as Asked
@@ -204,10 +237,13 @@ class Admin:
             request_timeout=REQUEST_TIMEOUT_S,
         )
 
+        fields = get_contextvars()  # a thread of the client's calls `told`
+
         def told(future: Future[Any]) -> None:
             error = future.exception()
             if error is not None:
-                log.warning("Old records of the trigger topic were not removed: %s", error)
+                with bound_contextvars(**fields):
+                    log.warning("Old records of the trigger topic were not removed: %s", error)
 
         for future in futures.values():
             future.add_done_callback(told)
@@ -219,13 +255,10 @@ class Admin:
 
     def _result(self, future: Future[Any], *, missing: int | None = None) -> Any:
         """The answer; None for an error with the code `missing`."""
-        from confluent_kafka import KafkaException
-
         try:
             return self.call(lambda: future.result(REQUEST_TIMEOUT_S + 1))
         except UnreachableError as e:
-            cause = e.__cause__
-            if missing is not None and isinstance(cause, KafkaException) and cause.args[0].code() == missing:
+            if missing is not None and _code(e) == missing:
                 return None
             raise
 
@@ -240,21 +273,40 @@ class Admin:
             raise self._errors.unreachable(self._config, e) from e
 
 
+def _again(ask: Callable[[], T]) -> T:
+    """The answer, asked for again while leaders move, for REQUEST_TIMEOUT_S at most."""
+    again = Retrying(
+        retry=retry_if_exception(_leader_moves),
+        stop=stop_after_delay(REQUEST_TIMEOUT_S),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )
+    return again(ask)
+
+
 def _leader_moves(error: BaseException) -> bool:
-    """Whether a partition has, or had a moment ago, another leader than the client knows."""
-    from confluent_kafka import KafkaError, KafkaException
+    """Whether a partition has, or had a moment ago, another leader than the client knows, or none yet."""
+    from confluent_kafka import KafkaError
+
+    # _NOENT: librdkafka's own, "No leaders found": of a topic that was made a moment ago
+    return not isinstance(error, NotReadable) and _code(error) in leader_moves() | {KafkaError._NOENT}
+
+
+def _code(error: BaseException) -> int | None:
+    """Of the client's error behind one of ours."""
+    from confluent_kafka import KafkaException
 
     cause = error.__cause__
-    return isinstance(cause, KafkaException) and cause.args[0].code() in (
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-    )
+    return int(cause.args[0].code()) if isinstance(cause, KafkaException) else None
 
 
 def _member(listed: Any) -> Member:
-    return Member(listed.client_id, listed.client_host.lstrip("/"), tuple(_assigned(listed.assignment)))
+    try:
+        assigned = tuple(_assigned(listed.assignment))
+    except (struct.error, UnicodeDecodeError) as e:  # of a client that is no engine, in the engines' group
+        log.warning("The assignment of %r in the engines' group cannot be read: %s", listed.client_id, e)
+        assigned = ()
+    return Member(listed.client_id, listed.client_host.lstrip("/"), assigned)
 
 
 def _assigned(form: bytes) -> Iterator[TopicPartition]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..bus import Batch, Committed, End, Output, Topic, TopicPartition
-from ..config import BusConfig
-from ..errors import EngineError, LostRange, UnreachableError
+from ..config import KINDS, BusConfig
+from ..errors import EngineError, LostRange, NotReadable, UnreachableError
+from ..identity import Identity
 from ..log import log
 from .admin import Admin
 from .clients import ClientErrors, connect
@@ -31,13 +31,36 @@ MAX_POLL_INTERVAL_MS = 45_000
 TOPICS_REFRESH_MS = 5_000
 
 
+def consumer_settings() -> dict[str, object]:
+    """Of the group's consumers, beside connection and names."""
+    return {
+        "group_protocol": "classic",
+        "enable_auto_commit": False,
+        "enable_auto_offset_store": False,
+        "isolation_level": "read_committed",
+        "auto_offset_reset": "error",  # positions are always explicit; anything else is a lost range
+        "enable_partition_eof": True,
+        "partition_assignment_strategy": "range",
+        "session_timeout_ms": SESSION_TIMEOUT_MS,
+        "fetch_wait_max_ms": GATHER_MS,
+        "fetch_min_bytes": GATHER_BYTES,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
+        "topic_metadata_refresh_interval_ms": TOPICS_REFRESH_MS,
+        "queued_max_messages_kbytes": QUEUED_KBYTES,
+    }
+
+
 class KafkaBus:
     """One member of the engines' group, and its transactional producer (see `bus.Bus`).
 
     Made only where `topics.check` passed: a subscription to a missing topic is silent in librdkafka.
+    identity: of the process, where it makes more than one.
     """
 
-    def __init__(self, config: BusConfig, topics: Sequence[str] = ()) -> None:
+    def __init__(
+        self, config: BusConfig, topics: Sequence[str] = (), *, identity: Identity | None = None
+    ) -> None:
         from confluent_kafka import Consumer
 
         self._config = config
@@ -47,7 +70,7 @@ class KafkaBus:
         self._lost = False
         self._membership: object = None
         self._troubles: deque[EngineError] = deque()  # to be raised by the next polls
-        self.transactional_id = f"{config.group}-{config.deployment}-{uuid.uuid4().hex[:12]}"
+        self.transactional_id = (identity or Identity()).next(config)
         self._admin = Admin(config, self._errors)
         self._transactions = Transactions(config, self._errors, self.transactional_id)
         self._consumer = connect(
@@ -56,20 +79,7 @@ class KafkaBus:
             self._errors,
             group_id=config.group,
             client_id=self.transactional_id,  # under this name the coordinator lists the member: `members`
-            group_protocol="classic",
-            enable_auto_commit=False,
-            enable_auto_offset_store=False,
-            isolation_level="read_committed",
-            auto_offset_reset="error",  # positions are always explicit; anything else is a lost range
-            enable_partition_eof=True,
-            partition_assignment_strategy="range",
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            fetch_wait_max_ms=GATHER_MS,
-            fetch_min_bytes=GATHER_BYTES,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            max_poll_interval_ms=MAX_POLL_INTERVAL_MS,
-            topic_metadata_refresh_interval_ms=TOPICS_REFRESH_MS,
-            queued_max_messages_kbytes=QUEUED_KBYTES,
+            **consumer_settings(),
         )
         if topics:
             self.subscribe(topics)
@@ -110,9 +120,9 @@ class KafkaBus:
         self._troubles.clear()
 
     def poll(self, most: int, timeout_s: float) -> Batch:
-        """See `bus.Bus.poll`. Raises LostRange for a partition that has nothing at the position asked for:
+        """See `bus.Bus.poll`. Raises LostRange for a partition that has nothing at the position asked for,
 
-        start the others again without it; nothing that was polled is lost.
+        and NotReadable: start the others again without it; nothing that was polled is lost.
         """
         from confluent_kafka import KafkaException
 
@@ -146,12 +156,18 @@ class KafkaBus:
             # A listed topic that was deleted stops its own partitions only: `topics` tells.
             log.warning("%s", error.str())
         elif not passes(error):
-            where = f"{message.topic()}[{message.partition()}]: " if message.topic() else ""
-            self._troubles.append(UnreachableError(f"{where}{error.str()}."))
+            topic = message.topic()
+            where = f"{topic}[{message.partition()}]: " if topic else ""
+            text = f"{where}{error.str()}."
+            if topic and error.code() == error.TOPIC_AUTHORIZATION_FAILED:
+                self._troubles.append(NotReadable(topic, text))
+            else:
+                self._troubles.append(UnreachableError(text))
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         from confluent_kafka import TopicPartition as Assigned
 
+        self._troubles.clear()  # of the positions of before
         self._consumer.assign([Assigned(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
 
     def members(self) -> frozenset[str]:
@@ -176,7 +192,9 @@ class KafkaBus:
         return self._admin.offsets_since(partitions, timestamp_ms)
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
-        return self._admin.topics(names)
+        own = {self._config.topic(kind) for kind in KINDS}
+        asked = set(names)
+        return self._admin.topics(asked, others=asked - own)
 
     def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._admin.delete_below(offsets)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from ..bus import End, Reader, Record, TopicPartition
 from ..config import BusConfig
-from ..errors import UnreachableError
+from ..errors import NotReadable, UnreachableError
 from .clients import ClientErrors, connect
 
 if TYPE_CHECKING:
@@ -95,6 +95,45 @@ def _transient() -> frozenset[int]:
             KafkaError._TIMED_OUT,
             KafkaError._RESOLVE,
             KafkaError._MAX_POLL_EXCEEDED,
+            KafkaError.NOT_COORDINATOR,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+            KafkaError.REBALANCE_IN_PROGRESS,
+        }
+        | leader_moves()
+    )
+
+
+@cache
+def leader_moves() -> frozenset[int]:
+    """What is answered while a partition gets another leader, which the clients then look for."""
+    from confluent_kafka import KafkaError
+
+    return frozenset(
+        {
+            KafkaError.FENCED_LEADER_EPOCH,
+            KafkaError.UNKNOWN_LEADER_EPOCH,
+            KafkaError.NOT_LEADER_FOR_PARTITION,
+            KafkaError.LEADER_NOT_AVAILABLE,
+            KafkaError.REPLICA_NOT_AVAILABLE,
+            KafkaError.OFFSET_NOT_AVAILABLE,  # of a leader that does not know yet how far its followers are
+            KafkaError.KAFKA_STORAGE_ERROR,  # of one that has lost a disk, and its partitions with it
+        }
+    )
+
+
+@cache
+def not_readable() -> frozenset[int]:
+    """What brokers say of a topic that is not there, or may not be read."""
+    from confluent_kafka import KafkaError
+
+    return frozenset(
+        {
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+            KafkaError.UNKNOWN_TOPIC_ID,
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            KafkaError._UNKNOWN_TOPIC,
+            KafkaError._UNKNOWN_PARTITION,
         }
     )
 
@@ -142,6 +181,9 @@ class KafkaReader:
                 taken.append(record(message))
             elif error.code() == error._PARTITION_EOF:
                 taken.append(End(*place(message)))
+            elif message.topic() and error.code() in not_readable():
+                topic = cast(str, message.topic())
+                raise NotReadable(topic, f"Reading topic {topic!r}: {error.str()}.")
             elif not passes(error):
                 raise UnreachableError(f"Reading the topics of {self._config.describe()}: {error.str()}.")
         return taken

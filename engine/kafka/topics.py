@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from ...events.sizes import MAX_EVENT_BYTES
 from ..bus import End, Record, TopicPartition
 from ..config import DEFAULT_PARTITIONS, KINDS, BusConfig
 from ..errors import TopicsError, UnreachableError
+from ..protocol.first_read import FirstRead
 from ..protocol.registry import Registry
 from ..records import BUS_KEY, VERSION, BusRecord, encode_json
-from ..sizes import MAX_EVENT_BYTES, MAX_INTERNAL_BYTES
+from ..sizes import MAX_INTERNAL_BYTES
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -169,13 +171,14 @@ def read_registry(config: BusConfig, heard: Callable[[Record], None] | None = No
     from .reader import KafkaReader
 
     registry = Registry()
+    first = FirstRead(registry)
     reader = KafkaReader(config, ClientErrors())
     reader.read({TopicPartition(config.topic("subscription"), 0): 0})
 
     def ended() -> bool:
         items = reader.take(1000, 0.5)
         for item in items:
-            registry.apply(item)
+            first.take(item)
             if heard is not None and isinstance(item, Record):
                 heard(item)
         return any(isinstance(item, End) for item in items)
@@ -186,6 +189,7 @@ def read_registry(config: BusConfig, heard: Callable[[Record], None] | None = No
         raise UnreachableError(f"Topic {config.topic('subscription')!r} cannot be read to its end.") from None
     finally:
         reader.close()
+    first.finish()
     return registry
 
 

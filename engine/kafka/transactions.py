@@ -30,6 +30,24 @@ CLOSE_TIMEOUT_S = 2.0  # of each of the two attempts to end what is open
 T = TypeVar("T")
 
 
+def producer_settings() -> dict[str, object]:
+    """Of the transactional producers, beside connection and names."""
+    return {
+        "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
+        "acks": "all",
+        # The coordinator answers CONCURRENT_TRANSACTIONS while the last transaction's markers are
+        # written; the default of 100 ms makes that the cost of every transaction.
+        "retry_backoff_ms": 1,
+        "retry_backoff_max_ms": 10,
+        "delivery_timeout_ms": int(TIMEOUT_S * 1000),
+        "socket_timeout_ms": int(TIMEOUT_S * 1000),
+        "linger_ms": 0,
+        "compression_type": "lz4",
+        "message_max_bytes": MAX_INTERNAL_BYTES,
+        "partitioner": "murmur2_random",
+    }
+
+
 class Transactions:
     """A producer with one transactional id. One thread."""
 
@@ -48,18 +66,7 @@ class Transactions:
             self._config,
             self._errors,
             transactional_id=transactional_id,
-            transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
-            acks="all",
-            # The coordinator answers CONCURRENT_TRANSACTIONS while the last transaction's markers are
-            # written; the default of 100 ms makes that the cost of every transaction.
-            retry_backoff_ms=1,
-            retry_backoff_max_ms=10,
-            delivery_timeout_ms=int(TIMEOUT_S * 1000),
-            socket_timeout_ms=int(TIMEOUT_S * 1000),
-            linger_ms=0,
-            compression_type="lz4",
-            message_max_bytes=MAX_INTERNAL_BYTES,
-            partitioner="murmur2_random",
+            **producer_settings(),
         )
         try:
             _repeated(time.monotonic() + timeout_s, producer.init_transactions)

@@ -27,6 +27,18 @@ class Backlog:
             self._parts.append(iter(records))
             self._left += len(records)
 
+    def first(self) -> Record | End | None:
+        """The next one, which stays; None where nothing is left."""
+        for item in self:
+            self.put_back(item)
+            return item
+        return None
+
+    def put_back(self, item: Record | End) -> None:
+        """It is the next one again: whoever goes through it must stop."""
+        self._parts.appendleft(iter((item,)))
+        self._left += 1
+
     def clear(self) -> None:
         """Whoever is going through it gets nothing more either."""
         self._parts.clear()

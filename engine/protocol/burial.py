@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ..bus import Bus, Committed, TopicPartition
-from ..errors import RecordError
+from ..errors import RecordError, UnreachableError
 from ..log import log
 from ..records import OffsetMetadata, decode_json
 from .stats import Stats
 
 HELD_BACK_S: Final = 0.5
 ROUND_S: Final = 1.0
+MOST_APART_S: Final = 60.0  # questions for the members that are not answered: each may take ten seconds
 
 
 class Burial:
@@ -31,10 +32,31 @@ class Burial:
         self._buried: set[str] = set()  # an engine's id is its own for ever: once is enough
         self._held_since: float | None = None
         self._last_round = monotonic() - ROUND_S
+        self._to_look: float | None = None  # when the members are asked for again, which was in vain
+        self._apart_s = ROUND_S
+        self.known: frozenset[str] | None = None  # the members, by the last answer; None: there was none
 
     def look(self) -> None:
-        """Remember who is a member now; at each new assignment, which tells of all who joined."""
-        self._seen |= self._bus.members()
+        """Remember who is a member now; at each new assignment, which tells of all who joined.
+
+        A coordinator that does not answer is asked again by `goes_on` and `held_back`.
+        """
+        self._seen |= self._members() or frozenset()
+
+    def _members(self) -> frozenset[str] | None:
+        """Who is in the group now; None where that is not told: it is nobody's death."""
+        try:
+            self.known = self._bus.members()
+            self._to_look, self._apart_s = None, ROUND_S
+        except UnreachableError as e:
+            log.warning("The members of the group are not known, which is asked again: %s", e)
+            self.known, self._to_look = None, self._monotonic() + self._apart_s
+            self._apart_s = min(2 * self._apart_s, MOST_APART_S)
+        return self.known
+
+    def _look_again(self) -> None:
+        if self._to_look is not None and self._monotonic() >= self._to_look:
+            self.look()
 
     def took_over(self, committed: Iterable[Committed | None]) -> None:
         """Remember who had committed these: the next commit writes another name over theirs."""
@@ -43,6 +65,7 @@ class Burial:
     def goes_on(self) -> None:
         """Nothing holds this engine back."""
         self._held_since = None
+        self._look_again()
 
     def held_back(self, partitions: Iterable[TopicPartition]) -> None:
         """Something waits for an open transaction; `partitions`: those of the whole group."""
@@ -51,8 +74,12 @@ class Burial:
             self._held_since = now
         if now - self._held_since < HELD_BACK_S or now - self._last_round < ROUND_S:
             return
+        if self._to_look is not None and now < self._to_look:
+            return
         self._last_round = now
-        members = self._bus.members()
+        members = self._members()
+        if members is None:
+            return
         committed = self._bus.committed(partitions, stable=False) or {}
         dead = (self._seen | _committers(committed.values())) - members - self._buried
         self._seen = set(members)

@@ -43,6 +43,7 @@ class _Cut:
     incomplete: bool = False  # the cut was not reached
     went_without: bool = False  # it was, but some keys are ticked that were not ready
     missing: str = ""
+    hidden: str = ""  # a topic whose ends are not known
     said: bool = False
     ticked: set[TopicPartition] = field(default_factory=set)
 
@@ -196,10 +197,12 @@ class Cuts:
         if not self._clock.fresh:
             self._ask_time(due[0], outputs, touched)
             return
-        # 2. A fresh list of source partitions, and their ends.
+        # 2. A fresh list of source partitions, and their ends. What a listed topic holds that may not be
+        # described, nobody knows.
         topics = source_topics(self._bus, self._config, self._registry)
         ends = self._bus.end_offsets(partitions_of(topics))
         self._cut = _Cut(now_ms, due, ends, {name: t.id for name, t in topics.items()}, self._monotonic())
+        self._cut.hidden = next((name for name, topic in topics.items() if topic.hidden), "")
         self._looked = self._monotonic() - LOOK_S
 
     def _ask_time(self, task: TriggerTask, outputs: Outputs, touched: set[TopicPartition]) -> None:
@@ -208,6 +211,10 @@ class Cuts:
 
     def _sources_reached(self, cut: _Cut) -> bool:
         """3. The committed offsets are at the ends; and which registrations have seen all of that."""
+        if cut.hidden:
+            cut.missing = f"topic {cut.hidden!r}, which may not be read"
+            self._look_again(cut)
+            return False
         committed = self._bus.committed(cut.sources)
         if committed is None:
             cut.missing = "a transaction of another engine that is open"
@@ -235,6 +242,15 @@ class Cuts:
             reached[tp] = (found.offset, metadata)
         self._progress.look(reached, self._registry.position, self._monotonic())
         return True
+
+    def _look_again(self, cut: _Cut) -> None:
+        """Whether a topic can be described by now, and so what is to be reached of it."""
+        topics = source_topics(self._bus, self._config, self._registry)
+        cut.hidden = next((name for name, topic in topics.items() if topic.hidden), "")
+        if not cut.hidden:
+            new = [tp for tp in partitions_of(topics) if tp not in cut.sources]
+            cut.sources.update(self._bus.end_offsets(new))
+            cut.topic_ids.update({name: topic.id for name, topic in topics.items()})
 
     def _lose_patience(self, cut: _Cut) -> None:
         waited = self._monotonic() - cut.started

@@ -10,6 +10,7 @@ from ..bus import Bus, End, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError
 from ..pause import Pause
+from .first_read import FirstRead
 from .lost import REGISTRATIONS, require_whole
 from .registry import Change, Registered, Registry
 
@@ -40,6 +41,7 @@ class Following:
         self._pause = Pause(self.topic, clock, monotonic)
         self._reader = bus.reader()
         self._reader.read({self.topic: 0})
+        self._first: FirstRead | None = None
         self.changed: Callable[[Change], None] = lambda _: None
 
     def read_whole(self) -> None:
@@ -48,7 +50,12 @@ class Following:
         TopicsError where it does not begin at its first record any more.
         """
         require_whole(self._bus, [self.topic], REGISTRATIONS)
+        self._first = FirstRead(self._registry)
         self.read_to_end()
+        self._first.finish()
+        self._first = None
+        for registered in self._registry.between(0, self._registry.position):
+            self._index.add(registered, registered.condition, registered.registration.key)
 
     def read_to_end(self) -> None:
         """Read all that is there now."""
@@ -79,6 +86,9 @@ class Following:
 
     def _apply(self, items: Iterable[Record | End]) -> None:
         for item in items:
+            if self._first is not None:
+                self._first.take(item)
+                continue
             change = self._registry.apply(item)
             for gone in change.removed:
                 self._index.remove(gone)

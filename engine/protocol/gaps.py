@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ..bus import End, Record, TopicPartition
-from ..log import log
+from ..log import at, log
 from .registry import Registered, Registry
 from .source_task import SourceTask
 from .stats import Stats
@@ -96,7 +96,8 @@ class Gaps:
         gap.until = self._monotonic() + LEAST_S
         self._stats.look_back_lost += len(new)
         if new:
-            log.warning("%s", gap.text)
+            with at(*source.tp):
+                log.warning("%s", gap.text)
 
 
 def _remainder(left: Record | End) -> str:

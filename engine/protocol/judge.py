@@ -9,7 +9,7 @@ from ...conditions import Firing as Decision
 from ...conditions.seen import SEEN_MS
 from ...events.kafka import encode
 from ..bus import Record, TopicPartition
-from ..log import log
+from ..log import at, log
 from ..records import MatchRecord, Target
 from ..sizes import MAX_VALUE_BYTES
 from .decided import action_of
@@ -18,6 +18,8 @@ from .registry import Registered
 from .stats import Stats
 from .store import Kept, Store
 
+# A wait without room for new keys is told so until it has closed a part of them: not in turns with each key.
+_ROOM_AGAIN: Final = 0.9
 # What a mark can take in a meta record: the name of a source partition, and an offset.
 _MARK_BYTES: Final = 300
 
@@ -32,6 +34,9 @@ class Judge:
         self._stats = stats
         self._tp, self._store, self._partitions, self._ttl_ms = tp, store, partitions, ttl_ms
         self._told: set[str] = set()  # incarnations whose limit was logged
+        self.full: dict[
+            str, str
+        ] = {}  # waits without room for new keys, by incarnation: what to tell of them
 
     def match(
         self,
@@ -45,7 +50,8 @@ class Judge:
         """Give a key an event. What has no room goes to the dead letters."""
         if kept.closed:  # by the event's target before this one
             return
-        key, entry = target.key, kept.get(target.key)
+        key = target.key
+        entry = kept.get(key)
         full = entry is None and self._is_at_limit(registered, kept)
         idle = self._store.first_idle(kept) if full else None
         if full and idle is None:
@@ -73,7 +79,8 @@ class Judge:
                 f"With this event the state of {registered.registration.subscription!r} would take more than "
                 f"{MAX_VALUE_BYTES} bytes; the event was left out of it. Send references instead of data."
             )
-            log.error("%s[%d]@%d: %s", match.topic, match.partition, match.offset, reason)
+            with at(match.topic, match.partition, match.offset):
+                log.error("%s[%d]@%d: %s", match.topic, match.partition, match.offset, reason)
             self._stats.dead_lettered += 1
             outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self._tp)
             return
@@ -88,38 +95,64 @@ class Judge:
         elif full:
             self._stats.keys_dropped += 1
             self._store.close(registered.incarnation, kept, next(iter(kept.keys)))
-        self._store.put(registered.incarnation, kept, key, at_ms, data, idle=state.is_idle)
+        idle_now = kept.idle is not None and state.is_idle
+        self._store.put(registered.incarnation, kept, key, at_ms, data, idle=idle_now)
+
+    def has_room(self, registered: Registered | None, kept: Kept | None) -> bool:
+        """Whether what `full` says of a wait is over."""
+        if registered is None or kept is None or kept.closed:
+            return True
+        pending = len(kept.keys) - len(kept.idle or ())  # those that are idle make room
+        return pending <= self._most_keys(registered) * _ROOM_AGAIN
+
+    def _most_keys(self, registered: Registered) -> int:
+        """How many keys may be open here: of a durable subscription its share."""
+        most = registered.registration.max_keys
+        return most if registered.one_shot else -(-most // self._partitions)
 
     def _is_at_limit(self, registered: Registered, kept: Kept) -> bool:
-        """Whether a durable subscription has as many keys as it may have here."""
-        return not registered.one_shot and len(kept.keys) >= -(
-            -registered.registration.max_keys // self._partitions
-        )
+        """Whether a registration has as many keys as it may have here."""
+        return len(kept.keys) >= self._most_keys(registered)
 
     def _tell_limit(self, registered: Registered, kept: Kept) -> None:
-        """Log once that there is no room for a new key."""
+        """Say once that there is no room for a new key."""
         registration = registered.registration
+        if registered.one_shot:
+            if registered.incarnation not in self.full:
+                text = (
+                    f"{registration.subscription!r} waits without a key, and {len(kept.keys)} are open, the "
+                    "most there may be: events with new keys go to the dead letters. Give the wait a key, or "
+                    "let keys close (`within`)."
+                )
+                self.full[registered.incarnation] = text
+                log.warning("%s", text)
+            return
         if registered.incarnation not in self._told:
             self._told.add(registered.incarnation)
-            log.warning(
-                "Durable subscription %r has %d open keys on %s, its share of max_keys=%d: %s.",
-                registration.subscription,
-                len(kept.keys),
-                self._tp,
-                registration.max_keys,
+            beyond = (
                 "for each new one the one opened first is dropped"
                 if registration.at_limit == "drop-oldest"
-                else "events with new keys go to the dead letters",
+                else "events with new keys go to the dead letters"
             )
+            with at(*self._tp):
+                log.warning(
+                    "Durable subscription %r has %d open keys on %s, its share of max_keys=%d: %s.",
+                    registration.subscription,
+                    len(kept.keys),
+                    self._tp,
+                    registration.max_keys,
+                    beyond,
+                )
 
     def _refuse(
         self, registered: Registered, kept: Kept, match: MatchRecord, outputs: Outputs, now_ms: int
     ) -> None:
         """A new key has no room: its event goes to the dead letters."""
         registration = registered.registration
+        limit = "the most of a wait," if registered.one_shot else "its share of"
         reason = (
             f"{registration.subscription!r} has no room for another key: {len(kept.keys)} are open on "
-            f"{self._tp}, its share of max_keys={registration.max_keys}."
+            f"{self._tp}, {limit} max_keys={registration.max_keys}."
         )
         self._stats.dead_lettered += 1
         outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self._tp)
@@ -207,7 +240,7 @@ def wakeup_ms(condition: Condition, state: State, scheduled_ms: int | None, ttl_
         return close_ms if scheduled_ms is None else min(close_ms, scheduled_ms)
     if scheduled_ms is not None:
         return scheduled_ms
-    if any(holds is not None for holds in condition.plan.holds):  # windows end before the ttl does
+    if condition.plan.lets_go:  # windows end before the ttl does
         return closes_at(condition, state, ttl_ms)
     return last_ms + ttl_ms
 

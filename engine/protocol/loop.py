@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Final
 
 from ...conditions import MatcherIndex
 from ..bus import Batch, Bus, End, Record, TopicPartition
 from ..config import BusConfig
-from ..errors import EngineError, LostRange, RecordError, TransactionAborted, UnknownVersion
-from ..log import log
+from ..errors import EngineError, LostRange, NotReadable, RecordError, TransactionAborted, UnknownVersion
+from ..log import at, log
 from ..records import SourceRecord, encode_json, place_key
 from .backlog import Backlog
 from .burial import Burial
@@ -24,6 +24,7 @@ from .clock import BrokerClock
 from .cut import Cuts
 from .following import Following
 from .gaps import Gaps
+from .listed import Listed
 from .outputs import LIVE_SHARE, Outputs
 from .ownership import Ownership
 from .problems import Problems
@@ -33,6 +34,7 @@ from .setting_aside import MOST_ABORTS as SUSPICIOUS_ABORTS
 from .setting_aside import SettingAside
 from .source_task import SourceTask
 from .stats import Stats
+from .trials import Trials
 from .trigger_task import TriggerTask
 from .upkeep import Upkeep
 
@@ -73,6 +75,7 @@ class Engine:
         self.clock = BrokerClock(clock, monotonic)
         self._index: MatcherIndex[Registered] = MatcherIndex()
         self._burial = Burial(bus, self.stats, monotonic)
+        self._listed = Listed(bus, config, self.registry, monotonic)
         with ExitStack() as clients:  # an engine that cannot begin leaves none open
             self._following = Following(bus, config, self.registry, self._index, clock, monotonic)
             clients.callback(self._following.close)
@@ -83,6 +86,7 @@ class Engine:
                 self.registry,
                 self._index,
                 self._burial,
+                self._listed,
                 self.stats,
                 monotonic,
                 ttl_ms,
@@ -93,7 +97,9 @@ class Engine:
             clients.callback(self.ownership.close)
             self._setting_aside = SettingAside(bus, config, self.ownership, monotonic)
             self.cuts = Cuts(bus, config, self.registry, self.clock, self.stats, monotonic)
-            self.problems = Problems(config, self.registry, self.ownership, gaps, self.cuts, monotonic)
+            self.problems = Problems(
+                config, self.registry, self.ownership, self._listed, gaps, self.cuts, monotonic
+            )
             self._upkeep = Upkeep(
                 bus,
                 config,
@@ -104,6 +110,8 @@ class Engine:
                 monotonic,
                 open_again=self._open_again,
             )
+            self._trials = Trials(self.ownership, self.stats)
+            self._membership: object = None  # of the last poll
             self._rest = Backlog()  # taken, and not yet worked on: beyond what a transaction holds
             self._aborts = 0  # in a row
             # Of the transaction, in metadata: another one than any of an engine of this id before.
@@ -145,6 +153,15 @@ class Engine:
 
     def run_pass(self) -> int:
         """One pass; the number of records it took. Waits at most 0.1 s when there is nothing to do."""
+        try:
+            return self._pass()
+        except NotReadable as e:  # of no commit: what is not committed is taken back
+            if not self._listed.shut_by(e):
+                raise
+            self._open_again()
+            return 0
+
+    def _pass(self) -> int:
         # 1. Take records, and the membership that fences the transaction over them.
         batch = self._take()
         if batch is None:
@@ -154,24 +171,42 @@ class Engine:
         if self.ownership.opening:  # the registry asked for it
             return 0
         self._apply_registry()
+        if not self._begin_trials():
+            return 0
         # 3. Gather outputs, ...
         outputs = Outputs(self._config, self.registry.format)
         taken = len(self._rest)
         self._process(outputs)
         taken -= len(self._rest)
         sources, triggers = self.ownership.sources, self.ownership.triggers
-        touched = self._scanning.advance(sources, outputs, self.clock.now_ms(), alone=taken == 0)
-        touched |= self.cuts.advance(triggers, outputs)
-        self._upkeep.sweep(outputs)
-        self.problems.write(outputs)
+        if self._trials.alone:
+            touched = set(self._trials.watched)
+        else:
+            touched = self._scanning.advance(sources, outputs, self.clock.now_ms(), alone=taken == 0)
+            touched |= self.cuts.advance(triggers, outputs) | self._trials.taken
+            self._upkeep.sweep(outputs)
+            self.problems.write(outputs)
         if self._gather(outputs, touched):
             # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
             self._commit(outputs, batch.membership)
         self._upkeep.run()
-        if self._setting_aside.may_try_again():
+        changed = self._listed.look()
+        if self._setting_aside.may_try_again() or changed & {tp.topic for tp in self.ownership.assigned}:
             self._open_again()
         self._upkeep.look_for_dead(busy=taken > 0 or self._scanning.busy)
         return taken
+
+    def end(self) -> None:
+        """Say that it ends in good order, before `close`: nothing that it was about to do has ended it.
+
+        Raises EngineError; others then look at what lay before it with suspicion, which costs little.
+        """
+        tasks = self.ownership.tasks()
+        if self.ownership.opening or not tasks or self._membership is None:
+            return
+        for task in tasks:
+            task.attempts.in_order = True
+        self._commit(self._offsets_of(tasks), self._membership)
 
     def close(self) -> None:
         """Leave the group, so that others take over at once, whatever becomes of the other clients."""
@@ -195,8 +230,10 @@ class Engine:
             self._go_back()
             self.ownership.rollback()
             self.ownership.reopen()  # taking it over finds what is missing, and says so
-            log.error("%s", e)
+            with at(*e.partition):
+                log.error("%s", e)
             return None
+        self._membership = batch.membership
         if batch.lost or batch.assigned is not None:
             self._rest.clear()
             self._go_back()
@@ -204,6 +241,7 @@ class Engine:
                 self.ownership.lose()
             else:
                 self._burial.look()
+                self._listed.look_soon()
                 self.ownership.assign(batch.assigned)
         if self.ownership.opening:
             self._following.read_new()
@@ -218,12 +256,24 @@ class Engine:
         self._scanning.drop()
         self.cuts.drop()
 
+    def _begin_trials(self) -> bool:
+        """Commit what must be known if this process ends on what it takes next; False ends the pass."""
+        tasks = self._trials.begin(self._rest.first())
+        if tasks and not self._commit(self._offsets_of(tasks), self._membership):
+            return False
+        if self._trials.full:
+            self._open_again()  # taking it over again finds that it is to stop
+            return False
+        self._trials.watch()
+        return True
+
     def _process(self, outputs: Outputs) -> None:
         """Match and step what is there, as far as a transaction holds it."""
         sources, triggers, rest = self.ownership.sources, self.ownership.triggers, self._rest
         now_ms = self.clock.now_ms()
         until = self._monotonic() + MOST_S
         consumed = filtered = 0
+        trials, watched = self._trials, self._trials.watched
         for item in rest:
             tp = item.source
             source = sources.get(tp)
@@ -232,12 +282,20 @@ class Engine:
                 if task is not None:
                     task.at_end(item.offset)
                 continue
+            is_watched = bool(watched) and tp in watched  # most often there are none
+            if is_watched and not trials.admits(tp):
+                rest.put_back(item)
+                break
             consumed += 1
-            if source is not None:
+            if is_watched and trials.set_aside(item, outputs, now_ms):
+                pass
+            elif source is not None:
                 if not source.match(item, outputs, now_ms):
                     filtered += 1
             elif (trigger := triggers.get(tp)) is not None:
                 self._step(trigger, item, outputs, now_ms)
+            if is_watched and not self.ownership.opening and trials.passed(tp):
+                break
             if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
                 break
         if not self.ownership.opening:  # else what this pass did is taken back
@@ -250,7 +308,8 @@ class Engine:
         except UnknownVersion:
             raise
         except RecordError as e:
-            log.error("%s It went to the dead-letter topic.", e)
+            with at(*record.source, record.offset):
+                log.error("%s It went to the dead-letter topic.", e)
             trigger.set_aside(record, str(e), outputs, now_ms)
             return
         needed = trigger.needs_registry(match)
@@ -276,13 +335,15 @@ class Engine:
                 trigger.forget([gone.incarnation])
         if change.bus:
             self._subscribe()
+            self._listed.look_soon()
         if change.resumed in self.ownership.stopped:
             self._open_again()
 
     def _open_again(self) -> None:
         self._rest.clear()
         self._go_back()
-        self.ownership.reopen()
+        if self.ownership.is_open or self.ownership.opening:
+            self.ownership.reopen()
 
     def _apply_registry(self) -> None:
         """Apply what was registered to every partition: to sources at their live position."""
@@ -333,20 +394,30 @@ class Engine:
             if not urgent:
                 return False
             changed = self.ownership.tasks()  # fenced by the offsets of what it is written for
+        self._offsets_into(outputs, changed)
+        return bool(outputs)
+
+    def _offsets_of(self, tasks: Sequence[SourceTask | TriggerTask]) -> Outputs:
+        """A transaction with nothing but what these, and those that have changed, have to commit."""
+        outputs = Outputs(self._config, self.registry.format)
+        self._offsets_into(outputs, [t for t in self.ownership.tasks() if t in tasks or t.changed])
+        return outputs
+
+    def _offsets_into(self, outputs: Outputs, tasks: Iterable[SourceTask | TriggerTask]) -> None:
         self._number += 1
-        for task in changed:
+        for task in tasks:
             task.commit_into(outputs, self._bus.transactional_id, self._number)
             if task.tp in self.ownership.fresh:
                 record = SourceRecord(v=outputs.version, topic_id=task.topic_id)
                 key = place_key("source", task.tp.topic, task.tp.partition)
                 outputs.write("subscription", 0, key, encode_json(record))
-        return bool(outputs)
 
-    def _commit(self, outputs: Outputs, membership: object) -> None:
+    def _commit(self, outputs: Outputs, membership: object) -> bool:
+        """Whether it was committed; else the pass had no effect."""
         refusal = self._setting_aside.refusal(outputs)
         if refusal:
             self._undo(outputs, refusal)
-            return
+            return False
         began = self._monotonic()
         try:
             stamped = self._bus.commit(outputs.records, outputs.offsets, membership)
@@ -360,7 +431,7 @@ class Engine:
                 ) from e
             log.info("%s The engine goes back to the committed offsets.", e)
             self._undo(outputs, str(e) if self._aborts >= SUSPICIOUS_ABORTS else "")
-            return
+            return False
         # 6. Only now is what the tasks hold in memory true.
         self._aborts = 0
         self._last_commit = self._monotonic()
@@ -375,6 +446,7 @@ class Engine:
             self._last_registry_commit = self._last_commit
         self.ownership.fresh -= outputs.offsets.keys()
         self._counted = self.stats.counted()
+        return True
 
     def _undo(self, outputs: Outputs, refusal: str) -> None:
         """The pass had no effect. refusal: why partitions that set records aside must wait, if they must."""

@@ -9,6 +9,7 @@ from typing import Final
 from ..bus import Bus, Committed, TopicPartition
 from ..errors import RecordError, TopicsError
 from ..records import OffsetMetadata, decode_json
+from .attempts import why_stopped
 
 ANOTHER_BUS: Final = "Make a bus of another name, and let the waits register there."
 HALF_MET: Final = "half-met conditions"
@@ -45,6 +46,7 @@ def look_at(
         metadata = metadata_of(found)
     except RecordError as e:
         return Known(OffsetMetadata(R=0), str(e))
+    lost: str | None
     if metadata.t not in ("", topic_id):
         lost = "its topic was deleted and made again; what was committed is of the old one."
     elif found.offset < low:
@@ -52,7 +54,7 @@ def look_at(
     elif found.offset > high:
         lost = f"the committed offset {found.offset} lies beyond its end {high}."
     else:
-        lost = None
+        lost = why_stopped(metadata)
     return Known(metadata, lost)
 
 

@@ -72,14 +72,21 @@ class Outputs:
             self._bytes += len(value)
 
     def dead_letter(
-        self, record: Record, stage: str, reason: str, now_ms: int, read_from: TopicPartition | None = None
+        self,
+        record: Record,
+        stage: str,
+        reason: str,
+        now_ms: int,
+        read_from: TopicPartition | None = None,
+        *,
+        attempts: int = 1,
     ) -> None:
         """Set a record aside as it came, with headers that say where it was and why it is here.
 
         It is written in the transaction that moves past the record: it is never skipped and never repeated.
         `interlock_attempts` counts on over every redrive. A record too large for the dead-letter topic is cut
         to its beginning, and headers tell the value's size and hash. read_from: the partition that moves past
-        it, where that is not the record's own.
+        it, where that is not the record's own. attempts: how often it was tried here.
         """
         own, before = [], 0
         for name, raw in record.headers or ():
@@ -93,7 +100,7 @@ class Outputs:
             "interlock_stage": stage,
             "interlock_origin": str(record),
             "interlock_time": datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds"),
-            ATTEMPTS: str(before + 1),
+            ATTEMPTS: str(before + attempts),
         }
         key, value = record.key, record.value
         size = len(key or b"") + len(value or b"") + sum(len(name) + len(raw or b"") for name, raw in own)

@@ -13,10 +13,12 @@ from ...conditions import MatcherIndex
 from ..bus import Bus, Committed, Topic, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError
-from ..log import log
+from ..log import at, log
 from ..records import OffsetMetadata, ResumeRecord, encode_json
+from .attempts import taken_with_care
 from .burial import Burial
 from .following import Following
+from .listed import Listed
 from .lost import HALF_MET, begins_anew, look_at, metadata_of, not_read, require_whole
 from .recovery import Recovery
 from .registry import Registered, Registry
@@ -24,6 +26,7 @@ from .source_task import SourceTask
 from .stats import Stats
 from .trigger_task import TriggerTask
 
+SAY_AFTER_S: Final = 30.0  # a dead engine's transaction is ended within its time of 15 s, and 10 s more
 RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"
 
 
@@ -50,12 +53,13 @@ class Ownership:
         registry: Registry,
         index: MatcherIndex[Registered],
         burial: Burial,
+        listed: Listed,
         stats: Stats,
         monotonic: Callable[[], float],
         ttl_ms: int,
     ) -> None:
         self._bus, self._config, self._following = bus, config, following
-        self._registry, self._index, self._burial = registry, index, burial
+        self._registry, self._index, self._burial, self._listed = registry, index, burial, listed
         self._stats, self._monotonic, self._ttl_ms = stats, monotonic, ttl_ms
         self.sources: dict[TopicPartition, SourceTask] = {}
         self.triggers: dict[TopicPartition, TriggerTask] = {}
@@ -66,6 +70,8 @@ class Ownership:
         self._recovery: Recovery | None = None
         self._again = False  # open once more when this is done
         self._began = 0.0
+        self._held_since: float | None = None  # no stable offsets
+        self._held_said = False
         self._ever_open = False
 
     @property
@@ -77,6 +83,24 @@ class Ownership:
     def opening(self) -> bool:
         return self._waiting is not None
 
+    @property
+    def held_back(self) -> str | None:
+        """Why assigned partitions are not taken over, where that has lasted for long."""
+        since = self._held_since
+        if self._waiting is None or since is None or self._monotonic() - since <= SAY_AFTER_S:
+            return None
+        first, *others = sorted(self._waiting)
+        which = f"{first} and {len(others)} other partitions are" if others else f"{first} is"
+        return (
+            f"{which} not taken over: a transaction of an engine before is open. The brokers end it when its "
+            "time is up; one that stays is found, and ended, with Kafka's `kafka-transactions.sh`."
+        )
+
+    @property
+    def assigned(self) -> tuple[TopicPartition, ...]:
+        """What the group has given, once that is open."""
+        return (*self.sources, *self.triggers, *self.stopped)
+
     def tasks(self) -> list[SourceTask | TriggerTask]:
         return [*self.sources.values(), *self.triggers.values()]
 
@@ -87,7 +111,7 @@ class Ownership:
                 task.rollback()
                 self._before[task.tp] = task
         self._forget_open()
-        self._waiting = None
+        self._waiting = self._held_since = None
 
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
         """A new assignment, which `open` takes over."""
@@ -99,7 +123,7 @@ class Ownership:
     def reopen(self) -> None:
         """Open all partitions again, after the opening under way: one of them is to stop, or to go on."""
         if self._waiting is None:
-            self.assign((*self.sources, *self.triggers, *self.stopped))
+            self.assign(self.assigned)
         else:
             self._again = True
 
@@ -122,7 +146,8 @@ class Ownership:
         """As `stop`, for what passes without a word of an administrator: until `reopen`."""
         text = not_read(tp, reason)
         if self.stopped.get(tp) != text:
-            log.error("%s", text)
+            with at(*tp):
+                log.error("%s", text)
         self.stopped[tp] = text
         self.sources.pop(tp, None)
         self.triggers.pop(tp, None)
@@ -145,10 +170,13 @@ class Ownership:
             return True
         if self._recovery is None:
             # 1. The stable offsets, before 2. the ends of the state partitions.
-            committed = self._bus.committed(self._waiting)
+            readable = [tp for tp in self._waiting if tp.topic not in self._listed.shut]
+            committed = self._bus.committed(readable)
             if committed is None:
-                self._burial.held_back(self._waiting)
+                self._burial.held_back(readable)
+                self._say_held_back()
                 return False  # a transaction of the old owner is open; it ends, times out or is buried
+            self._held_since = None
             self._recovery = self._begin(committed)
             self._burial.took_over(committed.values())
         # 3. The state partitions up to those ends.
@@ -180,50 +208,80 @@ class Ownership:
             self.reopen()
         return not self.opening
 
+    def _say_held_back(self) -> None:
+        if self._held_since is None:
+            self._held_since, self._held_said = self._monotonic(), False
+        text = self.held_back
+        if text is not None and not self._held_said:
+            self._held_said = True
+            log.warning("%s", text)
+
     def _begin(self, committed: Mapping[TopicPartition, Committed | None]) -> Recovery:
         """Make the tasks, and a recovery for those whose state must be read."""
         if any(found is not None and tp not in self._registry.sources for tp, found in committed.items()):
             # A source record is written with the first commit of its partition, and may not be read yet.
             self._following.read_to_end()
         topics = self._bus.topics(sorted({tp.topic for tp in committed}))
-        lows, highs = self._bus.start_offsets(committed), self._bus.end_offsets(committed)
+        self._listed.note(topics)
+        shut = self._listed.shut
+        for tp in self._waiting or ():
+            if tp.topic in shut:
+                self.pause(tp, shut[tp.topic])
+        there = [tp for tp in committed if topics.get(tp.topic) is not None and tp.topic not in shut]
+        lows, highs = self._bus.start_offsets(there), self._bus.end_offsets(there)
         new: dict[TopicPartition, TriggerTask] = {}
         for tp, found in committed.items():
-            start = self._starting(tp, found, topics.get(tp.topic), lows[tp], highs[tp])
+            if tp.topic in shut:
+                continue
+            start = self._starting(tp, found, topics.get(tp.topic), lows.get(tp, 0), highs.get(tp, 0))
             kept = self._before.get(tp)
             if start is not None and start.committed is found and kept is not None and _is_mine(kept, found):
                 self._take(kept)
+                if kept.attempts.noted:
+                    continue
+            elif start is None:
+                self._before.pop(tp, None)
                 continue
-            self._before.pop(tp, None)
-            if start is None:
-                continue
-            if tp.topic == self._config.topic("trigger"):
-                trigger = TriggerTask(
-                    tp,
-                    start.committed,
-                    self._registry,
-                    self.partitions,
-                    self._ttl_ms,
-                    self._stats,
-                )
-                trigger.topic_id = start.topic_id
-                self.triggers[tp] = new[tp] = trigger
             else:
-                source = SourceTask(
-                    tp,
-                    start.committed,
-                    self._index,
-                    self.partitions,
-                    self._stats,
-                    plain=tp.topic != self._config.topic("event"),
-                )
-                source.topic_id = start.topic_id
-                self.sources[tp] = source
+                self._before.pop(tp, None)
+                self._make(tp, start, new)
+            if found is not None and start.committed is found:
+                metadata = metadata_of(found)
+                attempts = (self.sources.get(tp) or self.triggers[tp]).attempts
+                own = self._bus.transactional_id
+                attempts.take_over(metadata, own, self._burial.known, unread=highs[tp] > found.offset)
+                if attempts.trial is not None:
+                    log.info("%s", taken_with_care(tp, metadata.c, attempts.trial))
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
         require_whole(self._bus, states, HALF_MET)
         ends = self._bus.end_offsets(states)  # before there is a reader to close
         return Recovery(self._bus.reader(), states, ends, self._stats, self._monotonic)
+
+    def _make(self, tp: TopicPartition, start: _Start, new: dict[TopicPartition, TriggerTask]) -> None:
+        """A task for a partition; `new`: those whose state is to be read."""
+        if tp.topic == self._config.topic("trigger"):
+            trigger = TriggerTask(
+                tp,
+                start.committed,
+                self._registry,
+                self.partitions,
+                self._ttl_ms,
+                self._stats,
+            )
+            trigger.topic_id = start.topic_id
+            self.triggers[tp] = new[tp] = trigger
+        else:
+            source = SourceTask(
+                tp,
+                start.committed,
+                self._index,
+                self.partitions,
+                self._stats,
+                plain=tp.topic != self._config.topic("event"),
+            )
+            source.topic_id = start.topic_id
+            self.sources[tp] = source
 
     @property
     def partitions(self) -> int:
@@ -283,7 +341,8 @@ class Ownership:
             place, _ = self._registry.resumes[tp]
             metadata = OffsetMetadata(R=place)
         groups = [(start, end, min(max(at, low), offset)) for start, end, at in metadata.g]
-        log.warning("%s goes on at offset %d, as it was told.", tp, offset)
+        with at(*tp, offset):
+            log.warning("%s goes on at offset %d, as it was told.", tp, offset)
         self.fresh.add(tp)
         kept = OffsetMetadata(R=metadata.R, g=groups, t=resumption.topic_id)
         text = encode_json(kept).decode() if metadata.R else ""

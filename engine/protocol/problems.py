@@ -13,6 +13,7 @@ from ..config import BusConfig
 from ..records import ProblemRecord, encode_json, place_key
 from .cut import Cuts
 from .gaps import Gaps
+from .listed import Listed
 from .outputs import Outputs
 from .ownership import Ownership
 from .registry import Registry
@@ -30,27 +31,41 @@ class Problems:
         config: BusConfig,
         registry: Registry,
         ownership: Ownership,
+        listed: Listed,
         gaps: Gaps,
         cuts: Cuts,
         monotonic: Callable[[], float],
     ) -> None:
-        self._config, self._registry, self._ownership = config, registry, ownership
+        self._config, self._registry, self._ownership, self._listed = config, registry, ownership, listed
         self._gaps, self._cuts, self._monotonic = gaps, cuts, monotonic
         self._written = monotonic() - WRITE_S
 
     def all(self) -> list[str]:
         """What an administrator must know of this engine while it goes on."""
         timers = [] if self.timers is None else [self.timers]
-        return [*self.stopped(), *timers, *self._gaps.problems().values()]
+        return [*self.stopped(), *timers, *self._gaps.problems().values(), *self.full_waits()]
 
     def stopped(self) -> list[str]:
-        """Why partitions of this engine are not read."""
-        stopped = self._ownership.stopped
-        return [stopped[tp] for tp in sorted(stopped)]
+        """Why partitions of this engine are not read, or not yet, and which of the listed topics are not.
+
+        Each engine looks at those by itself: a topic that is not there has no owner.
+        """
+        stopped, shut = self._ownership.stopped, self._listed.shut
+        held_back = [] if (text := self._ownership.held_back) is None else [text]
+        own = (stopped[tp] for tp in sorted(stopped) if tp.topic not in shut)
+        return [*self._listed.problems(), *own, *held_back]
 
     def look_backs(self) -> list[str]:
         """On which partitions of this engine look-backs miss records."""
         return list(self._gaps.problems().values())
+
+    def full_waits(self) -> list[str]:
+        """Which waits on partitions of this engine have no room for new keys."""
+        return [text for texts in self._full().values() for text in texts]
+
+    def _full(self) -> dict[TopicPartition, list[str]]:
+        triggers = self._ownership.triggers
+        return {tp: texts for tp in sorted(triggers) if (texts := triggers[tp].full_waits())}
 
     @property
     def timers(self) -> str | None:
@@ -60,7 +75,7 @@ class Problems:
 
     def elsewhere(self) -> list[str]:
         """What other engines have told of the partitions that are theirs."""
-        told, topics = self._registry.problems, self._topics()
+        told, topics = self._registry.problems, self._topics() - self._listed.shut.keys()
         return [told[tp] for tp in sorted(told) if tp.topic in topics and not self._is_ours(tp)]
 
     def write(self, outputs: Outputs) -> None:
@@ -70,7 +85,10 @@ class Problems:
         tells nothing.
         """
         told = self._registry.problems
-        if not (told or self._ownership.stopped or self._gaps) or outputs.version < SINCE_FORMAT:
+        if (
+            not (told or self._ownership.stopped or self._gaps or self._full())
+            or outputs.version < SINCE_FORMAT
+        ):
             return
         now = self._monotonic()
         if now - self._written < WRITE_S or not self._ownership.tasks():
@@ -90,6 +108,7 @@ class Problems:
         texts: dict[TopicPartition, str] = self._gaps.problems()
         for tp, text in self._ownership.stopped.items():
             texts[tp] = f"{text} {texts[tp]}" if tp in texts else text
+        texts.update({tp: " ".join(full) for tp, full in self._full().items()})  # of trigger partitions
         return {tp: text[:MOST_CHARS] for tp, text in texts.items()}
 
     def _is_ours(self, tp: TopicPartition) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from ...conditions import Condition, canonical_key
 from ...events.errors import InterlockError
 from ..bus import End, Record, TopicPartition
 from ..errors import RecordError, UnknownVersion
-from ..log import log
+from ..log import at, log
 from ..records import (
     BUS_KEY,
     VERSION,
@@ -24,7 +26,7 @@ from ..records import (
 )
 
 
-@dataclass(eq=False)  # a handle: equal to itself only
+@dataclass(eq=False, slots=True)  # a handle: equal to itself only
 class Registered:
     """A registration in force. `offset` is that of its incarnation's first record: its place for everyone.
 
@@ -35,24 +37,31 @@ class Registered:
     condition: Condition
     offset: int
     timestamp_ms: int  # of that record, by the brokers' clock: timers of the registration run from it
+    incarnation: str = field(init=False)  # asked for with each event, as is the next
+    one_shot: bool = field(init=False)
 
-    @property
-    def one_shot(self) -> bool:
-        return self.registration.kind == "one-shot"
-
-    @property
-    def incarnation(self) -> str:
-        return self.registration.incarnation
+    def __post_init__(self) -> None:
+        self.incarnation = self.registration.incarnation
+        self.one_shot = self.registration.kind == "one-shot"
 
 
 @dataclass
 class Change:
-    """What one registry record did. `bus`: the bus record is another one now."""
+    """What one registry record did. `bus`: the bus record is another one now. `named`: by a lease."""
 
     added: list[Registered] = field(default_factory=list)
     removed: list[Registered] = field(default_factory=list)
     bus: bool = False
     resumed: TopicPartition | None = None
+    named: Sequence[str] = ()
+
+
+def incarnation_of(record: Record) -> str | None:
+    """Of a registration, or of its removal; None for a record of another kind."""
+    if (record.key or b"").partition(b"/")[2]:  # of a lease, or a partition
+        return None
+    key = RegistrationKey.decode(record.key or b"")
+    return None if key is None else key.incarnation
 
 
 class Registry:
@@ -81,6 +90,8 @@ class Registry:
         self._subscription_of: dict[str, str] = {}
         self._named_ms: dict[str, int] = {}  # when a lease last named an incarnation
         self._leases: dict[bytes, int] = {}  # when each was last written, by record key
+        # By their JSON: most waits share theirs with those of other runs, and a condition is not small.
+        self._conditions: WeakValueDictionary[bytes, Condition] = WeakValueDictionary()
 
     @property
     def format(self) -> int:
@@ -128,28 +139,26 @@ class Registry:
         if item.key == BUS_KEY:
             change.bus = self._read_bus_record(item)
             return change
-        kind, _, rest = (item.key or b"").decode("utf-8", "replace").partition("/")
-        if rest:
-            self._read_other(kind, rest, item, change)
-            return change
-        key = RegistrationKey.decode(item.key or b"")
-        if key is None:
+        named = incarnation_of(item)
+        if named is None:
+            self._read_other(item, change)
             return change
         if item.value is None:
-            self._forget_key(key.incarnation, item.key or b"")
+            self._forget_key(named, item.key or b"")
             if is_leftover(item.headers):
-                self._begin_later(key.incarnation, change)
+                self._begin_later(named, change)
             else:
-                self._remove(key.incarnation, item.timestamp_ms, change)
+                self._remove(named, item.timestamp_ms, change)
             return change
         try:
             registration = decode_json(Registration, item.value, str(item))
-            condition = registration.build_condition()
+            condition = self._condition_of(registration)
             condition.check_key(registration.key is not None)
             if registration.key is not None:
                 canonical_key(registration.key)
         except (RecordError, InterlockError) as e:
-            log.error("Registration at %s left out: %s", item, e)
+            with at(*item.source, item.offset):
+                log.error("Registration at %s left out: %s", item, e)
             return change
         incarnation = registration.incarnation
         self._subscription_of[incarnation] = registration.subscription
@@ -186,8 +195,21 @@ class Registry:
         """The keys of leases not written since then: their processes are gone without a word."""
         return [key for key, written_ms in self._leases.items() if written_ms < before_ms]
 
-    def _read_other(self, kind: str, rest: str, record: Record, change: Change) -> None:
+    def name(self, incarnation: str, at_ms: int) -> None:
+        """A lease named it then."""
+        if incarnation in self._by_incarnation:
+            self._named_ms[incarnation] = max(at_ms, self._named_ms.get(incarnation, 0))
+
+    def _condition_of(self, registration: Registration) -> Condition:
+        form = bytes(registration.condition)
+        condition = self._conditions.get(form)
+        if condition is None:
+            condition = self._conditions[form] = registration.build_condition()
+        return condition
+
+    def _read_other(self, record: Record, change: Change) -> None:
         """A lease, or what is said of one partition."""
+        kind, _, rest = (record.key or b"").decode("utf-8", "replace").partition("/")
         try:
             if kind == "lease":  # `lease/{process}/{number}`; up to now `lease/{process}`
                 key = record.key or b""
@@ -196,9 +218,9 @@ class Registry:
                 else:
                     self._leases[key] = record.timestamp_ms
                     lease = decode_json(LeaseRecord, record.value, str(record))
+                    change.named = lease.incarnations
                     for incarnation in lease.incarnations:
-                        if incarnation in self._by_incarnation:
-                            self._named_ms[incarnation] = record.timestamp_ms
+                        self.name(incarnation, record.timestamp_ms)
                 return
             topic, _, number = rest.rpartition("/")
             if kind not in ("source", "resume", "problem") or not number.isdecimal():
@@ -220,7 +242,8 @@ class Registry:
                 self.resumes[tp] = (record.offset, decode_json(ResumeRecord, record.value, str(record)))
                 change.resumed = tp
         except RecordError as e:
-            log.error("%s left out: %s", record, e)
+            with at(*record.source, record.offset):
+                log.error("%s left out: %s", record, e)
 
     def _read_bus_record(self, record: Record) -> bool:
         before = self.bus
@@ -229,7 +252,8 @@ class Registry:
         except UnknownVersion:
             raise  # a bus made by a later version may work by other rules
         except RecordError as e:
-            log.error("Bus record left out: %s", e)
+            with at(*record.source, record.offset):
+                log.error("Bus record left out: %s", e)
         return self.bus != before
 
     def _forget_key(self, incarnation: str, key: bytes) -> None:

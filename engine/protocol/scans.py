@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...conditions import MatcherIndex
 from .registry import Registered, Registry
 
-# The offset metadata hold 4,096 bytes, and a group takes at most 60 of them.
+# The offset metadata hold 4,095 characters, and a group takes at most 60 of them.
 MAX_GROUPS = 48
 MAX_POSITIONS = 4  # read in turns, so that a look-back of minutes does not wait for one of weeks
 TURN = 20_000  # records; a change of turn throws away what was fetched ahead

@@ -16,7 +16,7 @@ from ...events.event import Event
 from ...events.kafka import decode
 from ...events.plain import event_of_record, is_plain
 from ..bus import Committed, Record, TopicPartition
-from ..log import log
+from ..log import at, log
 from ..records import (
     MatchRecord,
     OffsetMetadata,
@@ -27,6 +27,7 @@ from ..records import (
     partition_of,
 )
 from ..sizes import MAX_INLINE_BYTES, MAX_READ_BYTES
+from .attempts import Attempts
 from .outputs import MAX_PASS_BYTES, Outputs
 from .registry import Registered, Registry
 from .scans import Group, Scans
@@ -63,6 +64,7 @@ class SourceTask:
         self.tp = tp
         self.topic_id = metadata.t
         self.last = self._next = (metadata.c, metadata.n)
+        self.attempts = Attempts(metadata)
         self._index, self._partitions, self._stats = index, partitions, stats
         self._plain = plain  # a topic of others: any record is an event
         self.position, self.applied, self.scans = committed.offset, metadata.R, Scans(metadata.g)
@@ -99,9 +101,16 @@ class SourceTask:
             self._write(record, event, targets, outputs)
         return bool(targets)
 
+    def set_aside(self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int) -> None:
+        """Move past a record without a look at it, by way of the dead-letter topic."""
+        self.position = record.offset + 1
+        self._stats.dead_lettered += 1
+        outputs.dead_letter(record, "event", reason, now_ms, attempts=attempts)
+
     def at_end(self, offset: int) -> None:
         """All there is below `offset` was read: control records at the end count as passed."""
         self.position = max(self.position, offset)
+        self.attempts.at_end()
 
     def scan(self, record: Record, index: MatcherIndex[Registered], outputs: Outputs, now_ms: int) -> None:
         """Back: the next record at the position that is scanned, for the groups that stand there."""
@@ -114,7 +123,8 @@ class SourceTask:
             event = self._read(record)
             targets = self._targets(record, index.lookup(event), groups)
         except EventError as e:  # nobody's event: set aside when it was read live
-            log.debug("%s is passed over by a scan: %s", record, e)
+            with at(*record.source, record.offset):
+                log.debug("%s is passed over by a scan: %s", record, e)
             return
         except Exception as e:  # noqa: BLE001  # I8; those that were live then may have met it
             self._set_aside(record, e, outputs, now_ms, "A look-back could not match it: ")
@@ -169,10 +179,11 @@ class SourceTask:
     def _set_aside(
         self, record: Record, error: Exception, outputs: Outputs, now_ms: int, told: str = ""
     ) -> None:
-        if not isinstance(error, EventError):
-            log.error("%s: matching it failed", record, exc_info=error)
         reason = told + (str(error) or repr(error))
-        log.warning("%s went to the dead-letter topic: %.500s", record, reason)
+        with at(*record.source, record.offset):
+            if not isinstance(error, EventError):
+                log.error("%s: matching it failed", record, exc_info=error)
+            log.warning("%s went to the dead-letter topic: %.500s", record, reason)
         self._stats.dead_lettered += 1
         outputs.dead_letter(record, "event", reason, now_ms)
 
@@ -217,6 +228,7 @@ class SourceTask:
         return (
             self._new
             or position != self.position
+            or self.attempts.changed
             or (bool(groups or self.scans.groups) and groups != self.scans.metadata())
         )
 
@@ -234,6 +246,7 @@ class SourceTask:
             c=committer,
             n=number,
             t=self.topic_id,
+            **self.attempts.metadata(),
         )
         outputs.offsets[self.tp] = Committed(self.position, encode_json(metadata).decode())
         self._next = (committer, number)
@@ -243,11 +256,13 @@ class SourceTask:
         self._kept = (self.position, self.applied, self.scans.metadata())
         self.last = self._next
         self._new = False
+        self.attempts.committed()
 
     def rollback(self) -> None:
         """Go back to what is committed."""
         self.position, self.applied, groups = self._kept
         self.scans = Scans(groups)
+        self.attempts.rollback()
 
 
 def _by_reference(event: Event, record: Record) -> Event:

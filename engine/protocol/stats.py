@@ -40,6 +40,7 @@ class Stats:
     expired: int = 0
     incomplete: int = 0
     dead_lettered: int = 0
+    tried_alone: int = 0
     filter_errors: int = 0
     keys_dropped: int = 0
     transactions: int = 0

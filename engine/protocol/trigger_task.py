@@ -9,7 +9,7 @@ import msgspec
 
 from ...conditions import Condition, opened
 from ..bus import Committed, Record, TopicPartition
-from ..log import log
+from ..log import at, log
 from ..records import (
     READS,
     MatchRecord,
@@ -20,6 +20,7 @@ from ..records import (
     encode_json,
     partition_of,
 )
+from .attempts import Attempts
 from .judge import Judge, as_it_came, wakeup_ms
 from .outputs import Outputs
 from .registry import Registered, Registry
@@ -57,10 +58,12 @@ class TriggerTask:
         self.applied = self.committed_applied = 0  # the registry position applied to this partition
         self.last: tuple[str, int] = ("", 0)  # committer and number of the last commit that carried it
         self.topic_id = ""
+        metadata = OffsetMetadata(R=0)
         if committed.metadata:
             metadata = decode_json(OffsetMetadata, committed.metadata, f"The committed offset of {tp}")
             self.applied = self.committed_applied = metadata.R
             self.last, self.topic_id = (metadata.c, metadata.n), metadata.t
+        self.attempts = Attempts(metadata)
         self._registry, self._partitions, self._ttl_ms = registry, partitions, ttl_ms
         self._stats = stats
         self._store = Store()
@@ -128,12 +131,13 @@ class TriggerTask:
             self._stats.keys_dropped += count  # an abort has taken that back
             if incarnation in self._forgotten:
                 return
-            log.warning(
-                "Durable subscription %r was changed: what %d keys had half met on %s is dropped.",
-                successor.registration.subscription,
-                count,
-                self.tp,
-            )
+            with at(*self.tp):
+                log.warning(
+                    "Durable subscription %r was changed: what %d keys had half met on %s is dropped.",
+                    successor.registration.subscription,
+                    count,
+                    self.tp,
+                )
 
     # -- matches
 
@@ -154,15 +158,18 @@ class TriggerTask:
             return decode_msgpack(MatchRecord, record.value or b"", str(record))
         return match if match.v in READS else decode_msgpack(MatchRecord, record.value or b"", str(record))
 
-    def set_aside(self, record: Record, reason: str, outputs: Outputs, now_ms: int) -> None:
-        """Move past a record that holds no match, by way of the dead-letter topic."""
+    def set_aside(
+        self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int = 1
+    ) -> None:
+        """Move past a record that is not to be judged, by way of the dead-letter topic."""
         self.position = record.offset + 1
         self._stats.dead_lettered += 1
-        outputs.dead_letter(record, "trigger", reason, now_ms)
+        outputs.dead_letter(record, "trigger", reason, now_ms, attempts=attempts)
 
     def at_end(self, offset: int) -> None:
         """Nothing but control records lies before this offset."""
         self.position = max(self.position, offset)
+        self.attempts.at_end()
 
     def process(self, record: Record, match: MatchRecord, outputs: Outputs, now_ms: int) -> None:
         """Step every target of the next record. A target that raises goes to the dead letters alone."""
@@ -204,13 +211,14 @@ class TriggerTask:
                 self._judge.match(registered, kept, target, match, outputs, now_ms)
             except Exception as e:  # noqa: BLE001  # it concerns this target alone
                 name = registered.registration.subscription
-                log.exception(
-                    "%s[%d]@%d could not be judged for %r; it went to the dead letters.",
-                    match.topic,
-                    match.partition,
-                    match.offset,
-                    name,
-                )
+                with at(match.topic, match.partition, match.offset):
+                    log.exception(
+                        "%s[%d]@%d could not be judged for %r; it went to the dead letters.",
+                        match.topic,
+                        match.partition,
+                        match.offset,
+                        name,
+                    )
                 reason = f"It could not be judged for {name!r}: {type(e).__name__}: {e}"
                 self._stats.dead_lettered += 1
                 outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self.tp)
@@ -303,11 +311,12 @@ class TriggerTask:
             try:
                 self._judge.tick(registered, kept, key, entry[1], until_ms, incomplete, outputs, now_ms)
             except Exception:  # noqa: BLE001  # it concerns this key alone
-                log.exception(
-                    "Key %r of %r could not be given its tick; it is tried again in an hour.",
-                    key,
-                    registered.registration.subscription,
-                )
+                with at(*self.tp):
+                    log.exception(
+                        "Key %r of %r could not be given its tick; it is tried again in an hour.",
+                        key,
+                        registered.registration.subscription,
+                    )
                 self._store.put(due.incarnation, kept, key, until_ms + _RETRY_MS, entry[1])
         return True
 
@@ -316,7 +325,7 @@ class TriggerTask:
     @property
     def changed(self) -> bool:
         """Whether there is something to commit, beside a registry position (see `behind`)."""
-        return self._store.pending > 0 or self.position != self.committed_position
+        return self._store.pending > 0 or self.position != self.committed_position or self.attempts.changed
 
     @property
     def writes(self) -> bool:
@@ -333,6 +342,14 @@ class TriggerTask:
         """How many keys have a state."""
         return self._store.open_keys
 
+    def full_waits(self) -> list[str]:
+        """A sentence for each wait that has no room for new keys."""
+        full = self._judge.full
+        for incarnation in list(full):
+            if self._judge.has_room(self._registry.get(incarnation), self._store.get(incarnation)):
+                del full[incarnation]
+        return list(full.values())
+
     def _tell(self, outputs: Outputs) -> None:
         """States are written with the commit, but the pass is full when they fill it."""
         records, size = self._store.pending, self._store.pending_bytes
@@ -343,7 +360,14 @@ class TriggerTask:
         """Add the changed states, and this partition's offset, to the transaction."""
         self._store.write(outputs, self.tp.partition)
         self._next = (committer, number)
-        metadata = OffsetMetadata(v=outputs.version, R=self.applied, c=committer, n=number, t=self.topic_id)
+        metadata = OffsetMetadata(
+            v=outputs.version,
+            R=self.applied,
+            c=committer,
+            n=number,
+            t=self.topic_id,
+            **self.attempts.metadata(),
+        )
         outputs.offsets[self.tp] = Committed(self.position, encode_json(metadata).decode())
 
     def committed(self) -> None:
@@ -353,12 +377,14 @@ class TriggerTask:
         self._forgotten.clear()
         self.last = self._next
         self.committed_position, self.committed_applied = self.position, self.applied
+        self.attempts.committed()
 
     def rollback(self) -> None:
         """The pass had no effect: back to what is committed. What is gone from the registry stays gone."""
         self._store.rollback()
         self._told = (0, 0)
         self.position, self.applied = self.committed_position, self.committed_applied
+        self.attempts.rollback()
         self.forget(list(self._forgotten))
 
 

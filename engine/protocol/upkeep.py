@@ -154,7 +154,11 @@ class Upkeep:
         self._looked = now
         tasks = self._ownership.tasks()
         there = self._bus.topics({task.tp.topic for task in tasks})  # a listed topic may be deleted any time
-        positions = {task.tp: task.position for task in tasks if there[task.tp.topic] is not None}
+        positions = {
+            task.tp: task.position
+            for task in tasks
+            if (topic := there[task.tp.topic]) is not None and not topic.hidden
+        }
         ends = self._bus.end_offsets(positions)
         held = any(ends[tp] > at and self._stood.get(tp) == at for tp, at in positions.items())
         self._stood = positions

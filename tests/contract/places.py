@@ -13,7 +13,7 @@ from interlock.engine.bus import Batch, Bus, Committed, End, Record, TopicPartit
 from interlock.engine.config import BusConfig
 
 from tests.simulation.bus import Alone, SimulatedBus
-from tests.simulation.kafka import Cluster, Transaction
+from tests.simulation.kafka import NEVER_JOINED, Cluster, Transaction
 
 T = TypeVar("T")
 DEADLINE_S = 60.0
@@ -42,6 +42,9 @@ class Place(Protocol):
 
     def dies_owning(self, topic: str) -> str:
         """The transactional id of a member that was assigned the topic, and whose process was killed then."""
+
+    def never_joined(self) -> object:
+        """The membership that a consumer tells which has the group's name and never joined it."""
 
     def append(
         self,
@@ -124,6 +127,9 @@ class Simulation:
         assigned(self, bus, [topic])
         bus.dead = True
         return bus.transactional_id
+
+    def never_joined(self) -> object:
+        return NEVER_JOINED
 
     def append(
         self,
@@ -260,6 +266,15 @@ class Broker:
         process.kill()
         process.wait()
         return name
+
+    def never_joined(self) -> object:
+        from confluent_kafka import Consumer
+
+        consumer = Consumer({**self._client, "group.id": self.config.group})
+        try:
+            return consumer.consumer_group_metadata()
+        finally:
+            consumer.close()
 
     def append(
         self,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from interlock.engine.bus import Committed, End, Output, Record, TopicPartition
-from interlock.engine.errors import EngineError, TransactionAborted
+from interlock.engine.errors import EngineError, NotReadable, TransactionAborted
 
 from tests.contract.places import Place, assigned, next_assignment, taken
 
@@ -250,14 +250,30 @@ def test_k8_offsets_since_a_time(place: Place) -> None:
         assert bus.offsets_since([tp, empty], since) == {tp: offset, empty: None}
 
 
-def test_k9_metadata_of_4096_bytes_come_back(place: Place) -> None:
+@pytest.mark.parametrize("metadata", ["x" * 4095, '{"é":"' + "x" * (4095 - 8) + '"}'])
+def test_k9_metadata_of_4095_characters_come_back(place: Place, metadata: str) -> None:
     tp = TopicPartition(place.topic("event"), 0)
     bus = place.bus()
     membership = assigned(place, bus, [tp.topic]).membership
-    metadata = '{"é":"' + "x" * (4096 - 9) + '"}'
-    assert len(metadata.encode()) == 4096
+    assert len(metadata) == 4095
     bus.commit([], {tp: Committed(5, metadata)}, membership)
     assert place.until("the offset", lambda: bus.committed([tp])) == {tp: Committed(5, metadata)}
+
+
+def test_k9_one_more_is_refused_and_the_bus_goes_on(place: Place) -> None:
+    tp, trigger = TopicPartition(place.topic("event"), 0), TopicPartition(place.topic("trigger"), 0)
+    bus = place.bus()
+    membership = assigned(place, bus, [tp.topic]).membership
+    with pytest.raises(TransactionAborted):
+        bus.commit([Output(*trigger, None, b"never")], {tp: Committed(5, "x" * 4096)}, membership)
+    assert place.until("stable offsets", lambda: bus.committed([tp])) == {tp: None}
+    bus.commit([Output(*trigger, None, b"good")], {tp: Committed(5, "m")}, membership)
+    assert place.until("the offset", lambda: bus.committed([tp])) == {tp: Committed(5, "m")}
+    reader = bus.reader()
+    reader.read({trigger: 0})
+    end = bus.end_offsets([trigger])[trigger]
+    assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: end})) == [b"good"]
+    reader.close()
 
 
 def test_k10_a_topic_made_again_has_another_id(place: Place) -> None:
@@ -349,6 +365,78 @@ def test_k14_the_end_of_a_producer_that_was_replaced_comes_late_and_ends_nothing
     later.commit()
     assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: 4})) == [b"later"]
     reader.close()
+
+
+@pytest.mark.parametrize("members", ["with members", "empty"])
+def test_k15_the_offsets_of_a_consumer_that_never_joined_pass_the_fence(place: Place, members: str) -> None:
+    source = TopicPartition(place.topic("event"), 0)
+    bus = place.bus()
+    if members == "with members":
+        assigned(place, bus, [source.topic])
+    transaction = place.begin("other")
+    transaction.send_offsets({source: Committed(9, "")}, place.never_joined())
+    transaction.commit()
+    assert place.until("the offset", lambda: bus.committed([source])) == {source: Committed(9, "")}
+
+
+def test_k15_those_of_a_member_that_left_do_not_even_where_nobody_is_left(place: Place) -> None:
+    source = TopicPartition(place.topic("event"), 0)
+    left, other = place.bus(), place.bus()
+    membership = assigned(place, left, [source.topic]).membership
+    left.close()
+    transaction = place.begin("other")
+    with pytest.raises(Exception, match=r"(?i)unknown.member|generation"):
+        transaction.send_offsets({source: Committed(9, "")}, membership)
+    transaction.abort()
+    assert place.until("stable offsets", lambda: other.committed([source])) == {source: None}
+
+
+def test_k15_a_bus_that_has_not_joined_has_no_membership(place: Place) -> None:
+    source = TopicPartition(place.topic("event"), 0)
+    bus = place.bus()
+    assert bus.poll(10, 0.0).membership is None
+    bus.subscribe([source.topic])
+    while (batch := bus.poll(10, 0.0)).assigned is None:
+        assert batch.membership is None
+
+
+def test_k16_a_transaction_whose_offsets_were_taken_commits_after_the_group_went_on(place: Place) -> None:
+    source = TopicPartition(place.topic("event", 2), 0)
+    trigger = TopicPartition(place.topic("trigger"), 0)
+    old, new = place.bus(), place.bus()
+    membership = assigned(place, old, [source.topic]).membership
+    old.start({})
+    transaction = place.begin("other")
+    transaction.write(trigger, b"match")
+    transaction.send_offsets({source: Committed(7, "old")}, membership)
+    new.subscribe([source.topic])
+    next_assignment(place, new, old)
+    assert new.committed([source]) is None  # the next owner waits
+    transaction.commit()
+    assert place.until("the offset", lambda: new.committed([source])) == {source: Committed(7, "old")}
+    reader = new.reader()
+    reader.read({trigger: 0})
+    assert values(taken(place, lambda: reader.take(10, 0.1), {trigger: 2})) == [b"match"]
+    reader.close()
+
+
+def test_k17_offsets_of_a_topic_that_is_not_there_are_refused_by_its_name(place: Place) -> None:
+    there = TopicPartition(place.topic("orders"), 0)
+    gone = TopicPartition(f"{there.topic}-gone", 0)
+    bus = place.bus()
+    for ask in (bus.start_offsets, bus.end_offsets, lambda tps: bus.offsets_since(tps, 0)):
+        for asked in ([gone], [there, gone]):
+            with pytest.raises(NotReadable) as refused:
+                ask(asked)
+            assert refused.value.topic == gone.topic
+
+
+def test_k18_a_topic_that_was_made_a_moment_ago_has_offsets(place: Place) -> None:
+    bus = place.bus()
+    for number in range(10):
+        name = place.topic(f"late-{number}", 3)
+        partitions = [TopicPartition(name, partition) for partition in range(3)]
+        assert bus.end_offsets(partitions) == dict.fromkeys(partitions, 0)
 
 
 def test_records_are_deleted_below_an_offset(place: Place) -> None:

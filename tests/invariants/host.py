@@ -173,7 +173,7 @@ def process(brokers: Brokers) -> Iterator[None]:
         patch.setattr(runtime, "has_engine", lambda config: False)
         patch.setattr(runtime.atexit, "register", lambda call: None)
         for name, real, ours in (
-            ("KafkaBus", KafkaBus, brokers.bus),
+            ("KafkaBus", KafkaBus, lambda config, **_: brokers.bus(config)),
             ("KafkaReader", KafkaReader, lambda config, errors, **_: _Reader(brokers)),
             ("check", topics.check, brokers.check),
             ("connect", clients.connect, connect),

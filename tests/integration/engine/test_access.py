@@ -320,3 +320,57 @@ def test_a_right_that_is_taken_away_is_told_and_given_back_is_gone_on_with(
             eventually("the wait fires", after.delivery)
     finally:
         runtime.stop()
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [[READ], [READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS]],
+    ids=["read", "all there is"],
+)
+def test_a_listed_topic_that_may_not_be_read_is_told_and_goes_on_by_itself_when_it_may(
+    guarded: Any, operations: list[AclOperation], unique_name: Callable[[str], str], eventually: Any
+) -> None:
+    reached_by, admin = guarded
+    rights = [binding("triggerer", TOPIC, LISTED, operation) for operation in operations]
+    refused = "Read" if operations == [READ] else "Describe"
+    said = f"Topic '{LISTED}' is not read: the brokers refuse {refused}"
+    (broker,) = admin.list_topics(timeout=10).brokers.values()
+    producer = Producer({"bootstrap.servers": f"{broker.host}:{broker.port}"})
+    name = unique_name("t")
+    conditions = {
+        "first": event(source=LISTED, subject=f"{name}-first"),
+        "second": event(source=LISTED, subject=f"{name}-second"),
+        "before": event(f"{name}-before"),
+        "after": event(f"{name}-after"),
+    }
+    waits = {wait: Heard() for wait in conditions}
+    runtime = Runtime(reached_by("triggerer"))
+    runtime.start()
+    try:
+        for wait, condition in conditions.items():
+            runtime.waits.open(Registration.of(f"{name}-{wait}", condition, None, 0), waits[wait])
+        with Emitter(reached_by("emitter").client, "bus-event") as emitter:
+            producer.produce(LISTED, b"{}", f"{name}-first")
+            emitter.emit(Event.of(f"{name}-before", "/test"))
+            eventually("both fire", lambda: waits["first"].delivery() and waits["before"].delivery())
+            for right in rights:
+                exact = AclBindingFilter(*(getattr(right, field) for field in ACL_FIELDS))
+                [removed] = admin.delete_acls([exact]).values()
+                removed.result()
+            try:
+                producer.produce(LISTED, b"{}", f"{name}-second")
+                assert producer.flush(30) == 0
+                eventually(
+                    "a wait is told",
+                    lambda: any(said in (notice.text or "") for notice in waits["after"].notices()),
+                )
+                emitter.emit(Event.of(f"{name}-after", "/test"))
+                eventually("the other topics go on", waits["after"].delivery)
+                assert waits["second"].delivery() is None
+            finally:
+                for given in admin.create_acls(rights).values():
+                    given.result()
+            eventually("it goes on", waits["second"].delivery)
+        assert runtime._counts()["restarts"] == 0
+    finally:
+        runtime.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,16 +14,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 from confluent_kafka import Producer
 from interlock import Event, count, event
 from interlock.engine.config import BusConfig
+from interlock.engine.health import examine
 from interlock.engine.kafka.topics import create
-from interlock.engine.records import CLOCK_KEY, partition_of
-from interlock.engine.sizes import MAX_EVENT_BYTES, MAX_INTERNAL_BYTES
+from interlock.engine.records import CLOCK_KEY, Registration, partition_of
+from interlock.engine.runtime import Runtime
+from interlock.engine.sizes import MAX_INTERNAL_BYTES
+from interlock.engine.waits import Delivery
 from interlock.events.errors import EmitError
 from interlock.events.kafka import encode
+from interlock.events.sizes import MAX_EVENT_BYTES
 from interlock.plugin.broker import LocalBroker
 
 from .conftest import Bench
@@ -167,6 +173,46 @@ def test_a_broker_that_is_paused_under_load_costs_time_only(
     assert max(grown) - before < 128 * MIB
 
 
+def test_a_broker_whose_disk_is_full_halts_and_has_all_it_acknowledged_when_it_is_back(
+    own_bench: tuple[Bench, LocalBroker], eventually: Any
+) -> None:
+    """No file may grow beyond a limit, which is to the broker what a full disk is: writing fails."""
+    bench, broker = own_bench
+    pid = broker.pid
+    assert pid is not None
+    bench.subscribe("pairs", PAIR)
+    bench.engine_process()
+    acknowledged: list[str] = []
+    producer = Producer({**bench.config.client, "enable.idempotence": True, "delivery.timeout.ms": 5000})
+    data = os.urandom(100_000).hex()
+
+    def emit(kind: str, key: str, data: str | None) -> None:
+        made = Event.of(kind, "/t", id=f"{kind}-{key}", subject=key, data=data, partitionkey="one")
+        record_key, value, headers = encode(made)
+
+        def told(error: Any, _message: Any) -> None:
+            if error is None:
+                acknowledged.append(key)
+
+        producer.produce(bench.config.topic("event"), value, record_key, headers=headers, on_delivery=told)
+
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (16 * MIB, hard))
+    for n in range(200):
+        emit("left", f"k{n}", data)
+    eventually("the broker halts", lambda: producer.poll(0.1) >= 0 and broker.pid is None, LOADED_S)
+    producer.flush(30)
+    kept = list(acknowledged)
+    assert 10 < len(kept) < 200
+    broker.stop()
+    broker.start()
+    for key in kept:
+        emit("right", key, None)
+    assert producer.flush(30) == 0
+    eventually("all fire", lambda: len(bench.firings()) >= len(kept), LOADED_S)
+    assert Counter(firing["firing"]["key"] for firing in bench.firings()) == Counter(kept)
+
+
 @pytest.mark.parametrize("at_limit", ["dead-letter", "drop-oldest"])
 def test_a_durable_subscription_keeps_no_more_open_keys_than_it_may(
     bench: Any, eventually: Any, at_limit: str
@@ -200,6 +246,33 @@ def test_a_durable_subscription_keeps_no_more_open_keys_than_it_may(
     assert Counter(firing["firing"]["key"] for firing in fired) == Counter(kept)
     assert {record.header("ce_subject") for record in dead} == (set() if drops else set(keys) - kept)
     assert all("max_keys=40" in (record.header("interlock_reason") or "") for record in dead)
+
+
+def test_a_wait_without_a_key_keeps_no_more_open_keys_than_it_may_and_is_told(
+    bench: Any, eventually: Any
+) -> None:
+    limited = msgspec.structs.replace(Registration.of("w", PAIR, None, 0), max_keys=20)
+    heard: list[Any] = []
+    runtime = Runtime(bench.config)
+    runtime.start()
+    try:
+        wait = runtime.waits.open(limited, heard.append)
+        for n in range(25):
+            bench.emit("left", subject=f"k{n}")
+        dead = eventually("five are set aside", lambda: len(d := bench.records("dead-letter")) == 5 and d)
+        reasons = {record.header("interlock_reason") or "" for record in dead}
+        assert all("'w' has no room for another key: 20 are open" in reason for reason in reasons)
+        said = "'w' waits without a key, and 20 are open"
+        eventually("it is told", lambda: any(said in (getattr(i, "text", None) or "") for i in heard))
+        eventually("health tells", lambda: any(said in text for text in examine(bench.config).problems))
+        assert len(_open(bench)) == 20
+        kept = _open(bench)[7]
+        bench.emit("right", subject=kept)
+        [delivery] = eventually("it fires", lambda: [i for i in heard if isinstance(i, Delivery)])
+        assert delivery.action.firing.key == kept
+        runtime.waits.close(wait)
+    finally:
+        runtime.stop()
 
 
 def _open(bench: Any) -> list[str]:

@@ -55,6 +55,8 @@ def test_registrations_without_an_engine_are_a_problem_and_a_bus_without_either_
     bench: Any, eventually: Any
 ) -> None:
     assert examine(bench.config).ok
+    topic, partition, _ = bench.emit("x")
+    assert row(examine(bench.config), topic, partition)["lag"] == 1
     with bench.waiting() as waiting:
         waiting("w", PAIR)
         [problem] = eventually("it is registered", lambda: examine(bench.config).problems)

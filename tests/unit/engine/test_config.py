@@ -129,6 +129,40 @@ def test_suites_with_which_a_broker_needs_no_certificate_are_refused(suites: str
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("enable.sasl.oauthbearer.unsecure.jwt", True),
+        ("enable.sasl.oauthbearer.unsecure.jwt", "T"),
+        ("enable.sasl.oauthbearer.unsecure.jwt", "whatever a later client takes for true"),
+        ("sasl.oauthbearer.token.endpoint.url", "http://user:canary@identity.example.com/token"),
+        ("sasl.oauthbearer.token.endpoint.url", "HTTP://identity.example.com/token"),
+        ("sasl.oauthbearer.token.endpoint.url", "http://127.0.0.1:8080/token"),
+        ("sasl.oauthbearer.token.endpoint.url", "identity.example.com/https://"),
+    ],
+)
+def test_tokens_that_anybody_can_make_or_read_are_refused_unless_the_administrator_names_them(
+    name: str, value: object
+) -> None:
+    oauth = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+    why = rf"sets {name}: .* tokens .*https:// address.*\[interlock\] allowed_client_properties"
+    with pytest.raises(ConfigError, match=why) as refused:
+        made(oauth | {name: value})
+    assert "canary" not in str(refused.value)
+    text = "true" if value is True else str(value)
+    client = SERVERS | oauth | {name: text}
+    assert BusConfig(client=client, allowed_client_properties=frozenset({name})).client == client
+
+
+def test_signed_tokens_from_an_endpoint_with_tls_are_taken() -> None:
+    oidc = {
+        "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "False",
+        "sasl.oauthbearer.token.endpoint.url": "HTTPS://identity.example.com/token",
+    }
+    assert made(oidc).client == SERVERS | oidc
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
         ("ssl.cipher.suites", "HIGH:!aNULL:!eNULL:-ADH:@STRENGTH"),
         ("ssl.cipher.suites", "DEFAULT@SECLEVEL=2"),
         ("ssl.cipher.suites", "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305"),

@@ -13,7 +13,7 @@ from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.dispatching import NEWS, Dispatching, Durable, Stream
 from interlock.engine.errors import UnreachableError
-from interlock.engine.kafka.clients import ClientErrors
+from interlock.engine.kafka.waiting import KafkaClients
 from interlock.engine.notices import Notice
 from interlock.engine.protocol.registry import Registry
 from interlock.engine.records import VERSION, BusRecord, Registration, RegistrationKey, encode_json
@@ -63,7 +63,7 @@ class Stage:
         self._apply(RegistrationKey(registration.incarnation, nonce).encode(), None)
 
     def serve(self) -> None:
-        self.dispatching.serve(self.registry, self, CONFIG, ClientErrors())  # type: ignore[arg-type]
+        self.dispatching.serve(self.registry, self, KafkaClients(CONFIG))  # type: ignore[arg-type]
 
     def open(self, what: Durable) -> tuple[Stream, list[Any]]:
         heard: list[Any] = []
@@ -212,7 +212,7 @@ def test_what_did_not_fit_is_read_again_when_there_is_room(
     topic = [fired("a", 0), fired("b", 1), fired("c", 2), fired("d", 3)]
     asked: list[Any] = []
 
-    def read_from(_: Any, __: Any, starts: Any) -> Any:
+    def read_from(_: Any, starts: Any) -> Any:
         asked.append(dict(starts))
         other = Record(ACTION, 4, 0, b"other\0z", b'{"state": "fired"}', None)
         return iter([*topic[starts[ACTION] :], other])

@@ -42,6 +42,7 @@ class Cluster:
         self.stable = dict.fromkeys((EVENT, OTHER), 10)
         self.stamps = [0] * 10  # of the records of each
         self.low = 0
+        self.listed: dict[str, Topic | None] = {}  # topics of others
         self.write(BUS_KEY, BusRecord(partitions=1, format=2))
         for tp in (EVENT, OTHER):
             self.write(place_key("source", *tp), SourceRecord(topic_id="t"))
@@ -63,8 +64,8 @@ class Cluster:
 
     # -- as the admin client
 
-    def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
-        return dict.fromkeys(names, Topic("t", 1))
+    def topics(self, names: Iterable[str], *, others: Iterable[str] = ()) -> dict[str, Topic | None]:
+        return {name: self.listed.get(name, Topic("t", 1)) for name in names}
 
     def group_members(self) -> list[Member]:
         return [Member("one", "here", self.owner)] if self.owner else []
@@ -76,7 +77,7 @@ class Cluster:
         return dict.fromkeys(partitions, 0)
 
     def stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: self.stable[tp] for tp in partitions}
+        return {tp: self.stable.get(tp, 10) for tp in partitions}
 
     def offsets_since(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
@@ -129,6 +130,34 @@ def test_a_look_back_that_retention_cut_short_is_told_of_a_partition_that_goes_o
     health = examine(CONFIG)
     assert health.problems == [GAP]
     assert state(health) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [
+        (None, "the topic is not there. Make it again, or take it out of the bus: "),
+        (Topic("", 0, "Describe"), "the brokers refuse Describe on the topic to this user. "),
+    ],
+    ids=["not there", "refused"],
+)
+def test_a_listed_topic_that_no_engine_can_read_is_named_with_what_to_do(
+    cluster: Cluster, topic: Topic | None, told: str
+) -> None:
+    cluster.write(BUS_KEY, BusRecord(partitions=1, format=2, topics=("orders", "rates")))
+    cluster.listed["orders"] = topic
+    [problem] = examine(CONFIG).problems
+    assert problem.startswith(f"Topic 'orders' is not read: {told}")
+    assert "airflow interlock topics remove orders --bus b" in problem
+
+
+def test_offsets_that_the_group_lost_leave_all_there_is_unread(cluster: Cluster) -> None:
+    """Of a listed topic as well: that it was read before is in the registry."""
+    orders, rates = TopicPartition("orders", 0), TopicPartition("rates", 0)
+    cluster.write(place_key("source", *orders), SourceRecord(topic_id="t"))
+    gone = [Position(tp, None, 4, 10, Topic("t", 1), listed=tp != EVENT) for tp in (EVENT, orders, rates)]
+    cluster.positions = lambda: gone  # type: ignore[method-assign]
+    lags = {row["topic"]: row["lag"] for row in examine(CONFIG).partitions}
+    assert lags == {"b-event": 6, "orders": 6, "rates": None}
 
 
 def test_what_an_engine_told_that_is_gone_is_told_as_such(cluster: Cluster) -> None:

@@ -98,7 +98,7 @@ def test_the_size_of_the_engine_is_handed_over(publisher: Publisher, sink: Sink,
 
 def position(topic: str, committed: int | None, low: int, end: int) -> Position:
     known = None if committed is None else Committed(committed, "")
-    return Position(TopicPartition(topic, 0), known, low, end, Topic("id", 1))
+    return Position(TopicPartition(topic, 0), known, low, end, Topic("id", 1), listed=topic == "other")
 
 
 def test_lag_is_the_groups_and_retention_used_that_of_the_worst_partition(
@@ -113,6 +113,7 @@ def test_lag_is_the_groups_and_retention_used_that_of_the_worst_partition(
             position("other", 20, 10, 20),
             position("other", None, 0, 1000),  # no engine has opened it
             position("b-trigger", 7, 0, 12),
+            position("b-trigger", None, 4, 12),  # nor this one, and it will read all of it
         ]
 
     monkeypatch.setattr(module, "Admin", lambda *_: object())
@@ -121,7 +122,7 @@ def test_lag_is_the_groups_and_retention_used_that_of_the_worst_partition(
     publisher.publish()
     assert asked == [("other",)]
     assert sink.gauges["interlock.source_lag"] == 10
-    assert sink.gauges["interlock.trigger_lag"] == 5
+    assert sink.gauges["interlock.trigger_lag"] == 5 + 8
     assert sink.gauges["interlock.retention_used"] == pytest.approx(0.1)
 
 
@@ -133,6 +134,34 @@ def test_retention_is_used_up_when_unread_records_are_the_next_to_go(
     committed: int, low: int, end: int, used: float
 ) -> None:
     assert position("t", committed, low, end).retention_used == used
+
+
+@pytest.mark.parametrize(
+    ("topic", "committed", "lag"),
+    [
+        ("b-event", 30, 70),
+        ("b-event", 100, 0),
+        ("b-event", None, 90),
+        ("b-event", 101, 90),
+        ("other", 30, 70),
+        ("other", None, None),
+    ],
+    ids=[
+        "behind",
+        "at the end",
+        "nothing committed",
+        "beyond the end",
+        "listed",
+        "listed, nothing committed",
+    ],
+)
+def test_the_lag_without_an_offset_is_all_there_is_or_not_known(
+    topic: str, committed: int | None, lag: int | None
+) -> None:
+    found = position(topic, committed, 10, 100)
+    assert found.lag == lag
+    if committed is None:
+        assert found.retention_used == 0
 
 
 def test_a_sink_that_fails_is_logged_once_and_loses_no_count(

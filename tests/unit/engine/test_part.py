@@ -239,6 +239,83 @@ def test_the_first_pass_may_take_longer_and_each_thread_that_hangs_doubles_the_p
     life.over.set()
 
 
+class AllHang:
+    """Each life hangs until `returns` is set."""
+
+    def __init__(self) -> None:
+        self.hangs, self.returns = threading.Semaphore(0), threading.Event()
+
+    def __call__(self, turn: Turn) -> None:
+        self.hangs.release()
+        self.returns.wait(30)
+
+    def hung_and_seen(self, watchdog: Watchdog) -> None:
+        """Wait for one more that hangs, and let its whole patience go by."""
+        assert self.hangs.acquire(timeout=30)
+        watchdog.look()
+        looks(watchdog, START_S * 2.0 ** watchdog._parts[0].stuck)
+
+
+@pytest.fixture
+def all_hang() -> Iterator[AllHang]:
+    life = AllHang()
+    yield life
+    life.returns.set()
+
+
+def test_a_third_thread_that_hangs_is_told_to_who_would_end_the_process_in_place_of_a_fourth(
+    board: NoticeBoard, all_hang: AllHang
+) -> None:
+    reasons: list[str] = []
+    part = Part("The part", "part", all_hang, CONFIG, board)
+    watchdog = Watchdog([part], reasons.append)
+    part.start()
+    for _ in range(2):
+        all_hang.hung_and_seen(watchdog)
+    assert (part.replaced, reasons) == (2, [])
+    all_hang.hung_and_seen(watchdog)
+    assert part.replaced == 2
+    [reason] = reasons
+    assert reason.startswith("The part made no pass for 1200 s, and 2 threads before this one still hang")
+    assert "self.returns.wait(30)" in reason  # where it hangs
+    part.stop()
+
+
+def test_threads_that_hung_and_returned_are_not_counted_among_the_three(
+    board: NoticeBoard, eventually: Any
+) -> None:
+    reasons: list[str] = []
+    lives: list[AllHang] = []
+
+    def life(turn: Turn) -> None:
+        lives[-1](turn)
+
+    part = Part("The part", "part", life, CONFIG, board)
+    watchdog = Watchdog([part], reasons.append)
+    for number in range(1, 5):
+        lives.append(AllHang())
+        if number == 1:
+            part.start()
+        lives[-1].hung_and_seen(watchdog)
+        assert part.replaced == number
+        lives[-1].returns.set()
+        eventually("it ends", lambda: part.stuck == 0)
+    assert reasons == []
+    part.stop()
+
+
+def test_in_a_process_with_other_work_each_thread_that_hangs_is_replaced(
+    board: NoticeBoard, all_hang: AllHang
+) -> None:
+    part = Part("The part", "part", all_hang, CONFIG, board)
+    watchdog = Watchdog([part])
+    part.start()
+    for _ in range(4):
+        all_hang.hung_and_seen(watchdog)
+    assert part.replaced == 4
+    part.stop()
+
+
 def test_a_loop_that_makes_passes_is_left_alone(board: NoticeBoard) -> None:
     goes_on, over = threading.Event(), threading.Event()
 

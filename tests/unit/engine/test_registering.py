@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.clients import ClientErrors
+from interlock.engine.kafka.waiting import KafkaWriter
 from interlock.engine.records import LeaseRecord, decode_json
 from interlock.engine.registering import LEASE_S, MOST_NAMED, Registering
 
@@ -21,10 +22,12 @@ class Bench:
         self.standing: dict[bytes, bytes] = {}
         self.written: list[tuple[bytes, bool]] = []
         monkeypatch.setattr("confluent_kafka.Producer", lambda _: self)
-        monkeypatch.setattr("time.monotonic", lambda: self.now)
-        self.registering = Registering(CONFIG, ClientErrors(), "p")
+        writer = KafkaWriter(CONFIG, ClientErrors())
+        self.registering = Registering(CONFIG, writer, "p", monotonic=lambda: self.now)
 
-    def produce(self, topic: str, value: bytes | None, key: bytes, partition: int) -> None:
+    def produce(
+        self, topic: str, value: bytes | None, key: bytes, partition: int, on_delivery: object
+    ) -> None:
         if not self.room:
             raise BufferError("full")
         self.room -= 1

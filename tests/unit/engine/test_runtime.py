@@ -9,16 +9,26 @@ from typing import Any
 
 import pytest
 from interlock.engine import runtime as module
-from interlock.engine import waits
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
+from interlock.engine.identity import Identity
+from interlock.engine.kafka import waiting
 from interlock.engine.notices import NoticeBoard
+from interlock.engine.protocol.attempts import process_of
 from interlock.engine.runtime import ENGINE, Runtime, run_engine
 from interlock.engine.telling import Account
 from interlock.engine.waits import Waits
+from structlog.contextvars import clear_contextvars
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 OTHER = BusConfig(name="b", client={"bootstrap.servers": "two:2"})
+
+
+@pytest.fixture(autouse=True)
+def _no_field_of_an_engine_stays() -> Iterator[None]:
+    """Engines run in the thread of the tests here."""
+    yield
+    clear_contextvars()
 
 
 @pytest.fixture
@@ -43,6 +53,15 @@ def test_a_rotated_secret_keeps_the_runtime_and_its_open_waits() -> None:
     assert Runtime.of(elsewhere) is not first
 
 
+@pytest.mark.usefixtures("no_threads")
+def test_a_process_that_was_forked_has_a_runtime_and_clients_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = Runtime.of(CONFIG)
+    monkeypatch.setattr(module.os, "getpid", lambda: -1)
+    assert Runtime.of(CONFIG) is not first
+
+
 def test_of_all_troubled_waits_one_reads_the_connection_now_and_then(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,11 +78,14 @@ class Cluster:
     def __init__(self) -> None:
         self.log: list[str] = []
         self.made = 0
+        self.ids: list[str] = []
+        self.ended: list[str] = []  # in good order
         self.reachable = True
         self.run_pass: Callable[[], None] = lambda: None
 
-    def bus(self, config: BusConfig) -> Any:
+    def bus(self, config: BusConfig, identity: Identity) -> Any:
         self.made += 1
+        self.ids.append(identity.next(config))
         return _Bus(self, f"id-{self.made}")
 
 
@@ -89,6 +111,9 @@ class _Engine:
 
     def run_pass(self) -> None:
         self.bus.cluster.run_pass()
+
+    def end(self) -> None:
+        self.bus.cluster.ended.append(self.bus.transactional_id)
 
     def close(self) -> None:
         self.bus.close()
@@ -143,6 +168,8 @@ def test_a_hanging_engine_is_fenced_before_its_successor_begins_and_does_nothing
     old.join(30)
     done = [entry for entry in cluster.log if entry != "looks"]
     assert done == ["id-1 begins", "id-2 buries id-1", "id-2 begins", "id-2 closes", "returns", "id-1 closes"]
+    hanging, successor = map(process_of, cluster.ids)
+    assert hanging != successor, "to others the process has ended on what it hangs in"
 
 
 def test_an_engine_that_could_not_fence_the_one_before_does_not_begin_and_the_next_one_fences_it(
@@ -177,6 +204,11 @@ def test_an_engine_that_failed_and_was_closed_is_not_fenced(cluster: Cluster, ru
     assert over.wait(30)
     part.join(30)
     assert cluster.log == ["id-1 begins", "id-1 closes", "id-2 begins", "id-2 closes"]
+    assert cluster.ended == ["id-2"], "the one that failed did not end in good order"
+    first, second = cluster.ids
+    assert first.startswith("b-engine-airflow-")
+    assert first.endswith(".1")
+    assert second == f"{process_of(first)}.2"
 
 
 def test_engines_and_waits_begin_without_the_dead_letter_topic(
@@ -189,7 +221,7 @@ def test_engines_and_waits_begin_without_the_dead_letter_topic(
             raise TopicsError(("Topic 'b-dead-letter' is missing.",))
         raise UnreachableError("it goes on")
 
-    for using in (module, waits):
+    for using in (module, waiting):
         monkeypatch.setattr(using, "check", check)
     with pytest.raises(UnreachableError, match="it goes on"):
         run_engine(CONFIG, threading.Event())

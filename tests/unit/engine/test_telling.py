@@ -21,10 +21,12 @@ class FakeEngine:
         self.ownership = SimpleNamespace(stopped={}, triggers={})
         self.missing: list[str] = []
         self.told: list[str] = []
+        self.full: list[str] = []
         self.problems = SimpleNamespace(
             stopped=lambda: list(self.ownership.stopped.values()),
             look_backs=lambda: self.missing,
             elsewhere=lambda: self.told,
+            full_waits=lambda: self.full,
             timers=None,
         )
         self.registry = _Registry()
@@ -140,3 +142,13 @@ def test_an_engine_that_ends_takes_its_words_back_but_not_those_of_its_successor
     successor.end()
     assert stage.account.size == Size(topics=("other",))
     assert stage.heard[-1] == Notice(None)
+
+
+def test_a_wait_without_room_is_told_until_it_has_some() -> None:
+    stage = Stage()
+    stage.engine.full = ["'w' waits without a key."]
+    stage.look()
+    assert stage.heard == [Notice("'w' waits without a key.")]
+    stage.engine.full = []
+    stage.look()
+    assert stage.heard[1:] == [Notice(None)]

@@ -60,7 +60,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.board = NoticeBoard()
-        self.waits = Waits(CONFIG, self.board)
+        self.waits = self.new_waits()
         self.stop = threading.Event()
         self.script: list[Callable[[], list[Any]]] = []
         self.produced: list[tuple[bytes, bytes]] = []
@@ -70,6 +70,9 @@ class Stage:
         self.broker_says: KafkaError | None = None
         self.read_so_far: dict[tuple[TopicPartition, int], bytes] = {}
         self.now = 0.0
+
+    def new_waits(self) -> Waits:
+        return Waits(CONFIG, self.board, monotonic=lambda: self.now)
 
     # -- the reader
 
@@ -89,7 +92,7 @@ class Stage:
     def close(self) -> None:
         pass
 
-    def fetch(self, _: object, __: object, places: Any) -> Any:
+    def fetch(self, _: object, places: Any, __: object) -> Any:
         return [(place, self.read_so_far.get((place.source, place.offset))) for place in places]
 
     # -- the producer
@@ -137,10 +140,9 @@ class Stage:
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage()
-    monkeypatch.setattr("interlock.engine.waits.check", lambda *_, **__: {"b-action": 1})
-    monkeypatch.setattr("interlock.engine.waits.KafkaReader", lambda *_, **__: made)
+    monkeypatch.setattr("interlock.engine.kafka.waiting.check", lambda *_, **__: {"b-action": 1})
+    monkeypatch.setattr("interlock.engine.kafka.waiting.KafkaReader", lambda *_, **__: made)
     monkeypatch.setattr("confluent_kafka.Producer", lambda _: made)
-    monkeypatch.setattr("time.monotonic", lambda: made.now)
     # The real one reads the topic again; tests/integration/engine shows it.
     monkeypatch.setattr("interlock.engine.waits.fetch", made.fetch)
     return made
@@ -386,7 +388,7 @@ def test_a_firing_that_was_replaced_while_it_was_fetched_is_looked_for_again(
 ) -> None:
     """The task wrote it again, acknowledged, and compaction removed the first."""
     _, heard = stage.open(W)
-    monkeypatch.setattr("interlock.engine.waits.fetch", lambda _, __, places: [(p, None) for p in places])
+    monkeypatch.setattr("interlock.engine.waits.fetch", lambda _, places, __: [(p, None) for p in places])
     stage.run([action(W), *ENDS])
     assert heard == []
     monkeypatch.setattr("interlock.engine.waits.fetch", stage.fetch)
@@ -398,7 +400,7 @@ def test_a_wait_whose_firing_retention_removed_is_registered_anew(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, heard = stage.open(W)
-    monkeypatch.setattr("interlock.engine.waits.fetch", lambda _, __, places: [(p, None) for p in places])
+    monkeypatch.setattr("interlock.engine.waits.fetch", lambda _, places, __: [(p, None) for p in places])
     stage.run([action(W), *ENDS], *([[]] * MOST_MISSES))
     assert heard == []
     assert len(stage.produced) == 1
@@ -418,7 +420,7 @@ def test_a_firing_read_before_the_registry_waits_for_the_keys_it_must_null(stage
     stage.run(ENDS)
     shown = stage.registered()
     other = Stage.__new__(Stage)  # another triggerer, which did not register this wait itself
-    other.__dict__ |= {**stage.__dict__, "waits": Waits(CONFIG, stage.board)}
+    other.__dict__ |= {**stage.__dict__, "waits": stage.new_waits()}
     _, heard = other.open(W)
     stage.script = []
     other.waits.run(_script(stage, [action(W)], [shown, *ENDS]))

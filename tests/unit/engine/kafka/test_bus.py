@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 from interlock.engine.bus import Batch, End, Record, TopicPartition
-from interlock.engine.errors import LostRange, UnreachableError
+from interlock.engine.errors import LostRange, NotReadable, UnreachableError
 from interlock.engine.kafka import bus as module
 from interlock.engine.kafka.bus import KafkaBus
 
@@ -197,7 +197,15 @@ def test_a_new_assignment_drops_the_troubles_of_the_old_one(consumer: FakeConsum
 
 
 @pytest.mark.parametrize(
-    "code", [KafkaError._TRANSPORT, KafkaError._MAX_POLL_EXCEEDED, KafkaError.UNKNOWN_TOPIC_OR_PART]
+    "code",
+    [
+        KafkaError._TRANSPORT,
+        KafkaError._MAX_POLL_EXCEEDED,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+    ],
 )
 def test_what_passes_by_itself_or_concerns_one_topic_stops_nothing(consumer: FakeConsumer, code: int) -> None:
     assigned(consumer)
@@ -214,3 +222,12 @@ def test_any_other_error_of_the_consumer_asks_for_a_new_bus(consumer: FakeConsum
     consumer.fails = failure(KafkaError._FATAL, fatal=True)
     with pytest.raises(UnreachableError):
         poll(consumer)
+
+
+def test_a_topic_that_may_not_be_read_is_named_after_what_came_of_others(consumer: FakeConsumer) -> None:
+    assigned(consumer)
+    consumer.arrived = [error(KafkaError.TOPIC_AUTHORIZATION_FAILED), FakeMessage(partition=1)]
+    assert len(poll(consumer).records) == 1
+    with pytest.raises(NotReadable, match=r"b-event\[0\]") as refused:
+        poll(consumer)
+    assert refused.value.topic == "b-event"

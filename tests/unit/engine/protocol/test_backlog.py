@@ -45,3 +45,18 @@ def test_cleared_while_it_is_gone_through_it_gives_nothing_more() -> None:
         backlog.clear()
     assert given == ends(1)
     assert len(backlog) == 0
+
+
+def test_the_next_one_can_be_looked_at_and_put_back() -> None:
+    backlog = Backlog()
+    assert backlog.first() is None
+    backlog.add(ends(1, 2, 3))
+    backlog.add(ends(4))
+    assert backlog.first() == backlog.first() == End(TP, 1)
+    assert len(backlog) == 4
+    for item in backlog:
+        if item.offset == 3:
+            backlog.put_back(item)
+            break
+    assert len(backlog) == 2
+    assert list(backlog) == ends(3, 4)

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from interlock import event
 from interlock.engine.bus import TopicPartition
+from interlock.engine.errors import UnreachableError
 from interlock.engine.protocol.burial import Burial
 from interlock.engine.protocol.stats import Stats
 from interlock.engine.records import Registration
@@ -167,3 +168,31 @@ def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(caplog: pytes
         burial.held_back([EVENT, TRIGGER])
     assert [call for call in bus.calls if call.startswith("bury")] == []
     assert "metadata" in caplog.text
+
+
+def test_a_group_that_cannot_be_asked_for_is_asked_again_and_ends_no_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Pool()
+    pool.boot("one")
+    pool.run(10)
+    bus = pool.buses["one"]
+    members, refused = bus.members, [0]
+
+    def refuse() -> frozenset[str]:
+        refused[0] += 1
+        raise UnreachableError("The coordinator is loading.")
+
+    monkeypatch.setattr(bus, "members", refuse)
+    pool.boot("dead")
+    pool.run(40)
+    assert refused[0] > 1
+    monkeypatch.setattr(bus, "members", members)
+    pool.run(40)
+    die_while_writing(pool, TRIGGER)
+    monkeypatch.setattr(bus, "members", refuse)
+    pool.run(40, pass_ms=100)
+    assert buried(pool) == []
+    monkeypatch.setattr(bus, "members", members)
+    pool.run(40, pass_ms=100)
+    assert buried(pool) == ["bury dead"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -18,7 +19,7 @@ from interlock.engine.records import (
     encode_msgpack,
 )
 
-from tests.unit.engine.protocol.pool import EVENT, REGISTRY, STATE, TRIGGER, Pool
+from tests.unit.engine.protocol.pool import ACTION, EVENT, REGISTRY, STATE, TRIGGER, Pool
 
 OTHER = TopicPartition(EVENT.topic, 1)
 PAIR = event("x") & event("y")
@@ -62,6 +63,20 @@ def test_an_expiry_fires_when_its_time_has_come_and_not_before() -> None:
     firing = pool.actions()[0]["firing"]
     assert not firing["incomplete"]
     assert firing["missing"]
+
+
+def test_a_timer_fires_within_a_second_of_its_cut_by_the_clock_of_the_brokers() -> None:
+    pool = Pool()
+    pool.boot()
+    pool.run(20)
+    for n in range(20):
+        waiting(pool, expires=f"{5_000 + 137 * n}ms", name=f"w{n}")
+    pool.run(200)
+    fired = [entry for _, entry in pool.log(ACTION).history()]
+    late = [entry.timestamp_ms - json.loads(entry.value or b"")["firing"]["timer_ms"] for entry in fired]
+    assert len(late) == 20
+    assert min(late) >= 0
+    assert max(late) <= 1000
 
 
 def test_an_event_that_came_in_time_is_not_overtaken_after_a_downtime() -> None:

@@ -589,3 +589,22 @@ def test_a_state_partition_that_cannot_be_read_to_its_end_is_an_error_that_says_
     pool.boot()
     with pytest.raises(EngineError, match=r"State could not be read: b-state\[0\] up to "):
         pool.run(80, pass_ms=1000)
+
+
+def test_an_engine_that_a_transaction_holds_back_for_long_says_so_until_it_is_over(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = Pool()
+    engine = pool.boot("one")
+    monkeypatch.setattr(pool.buses["one"], "committed", lambda _, stable=True: None if stable else {})
+    pool.run(10, pass_ms=2_500)
+    assert engine.problems.stopped() == []
+    with caplog.at_level("WARNING", "interlock.engine"):
+        pool.run(20, pass_ms=2_500)
+    [said] = engine.problems.stopped()
+    assert said.startswith(f"{EVENT} and 1 other partitions are not taken over")
+    assert [record.getMessage() for record in caplog.records].count(said) == 1
+    monkeypatch.undo()
+    pool.run(10)
+    assert engine.is_open
+    assert engine.problems.stopped() == []

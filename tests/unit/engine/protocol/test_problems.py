@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol import problems
-from interlock.engine.records import ProblemRecord, Registration, encode_json, place_key
+from interlock.engine.records import ProblemRecord, Registration, encode_json, partition_of, place_key
 
-from tests.unit.engine.protocol.pool import EVENT, REGISTRY, Pool
+from tests.unit.engine.protocol.pool import DEAD, EVENT, REGISTRY, TRIGGER, Pool
 
 OTHER = TopicPartition(EVENT.topic, 1)
 KEY = place_key("problem", *EVENT)
@@ -83,6 +84,31 @@ def test_what_is_told_of_a_topic_that_the_bus_lists_no_more_is_not_repeated() ->
     engine = pool.boot()
     pool.run()
     assert engine.problems.elsewhere() == []
+
+
+def test_a_wait_without_room_for_new_keys_is_told_by_every_engine_until_it_is_over() -> None:
+    pool = Pool(partitions=2, events=2)
+    half = event("x", by="data.k") & event("y", by="data.k")
+    wait = msgspec.structs.replace(Registration.of("w", half, None, 0), max_keys=3)
+    pool.register(wait)
+    pool.boot("one")
+    pool.boot("two")
+    pool.run()
+    for n in range(8):
+        pool.emit("x", {"k": n})
+        pool.run(100)
+    (owner,) = [engine for engine in pool.engines.values() if engine.problems.full_waits()]
+    (other,) = [engine for engine in pool.engines.values() if engine is not owner]
+    [text] = owner.problems.full_waits()
+    assert text.startswith("'w' waits without a key, and 3 are open")
+    assert owner.problems.all() == other.problems.elsewhere() == [text]
+    at = partition_of("one-shot", "w", "", 2)
+    key = place_key("problem", TRIGGER.topic, at)
+    assert len([1 for name, _ in pool.records(REGISTRY) if name == key]) == 1
+    assert len(pool.records(DEAD)) == 5
+    pool.remove(wait)
+    pool.run(200)
+    assert owner.problems.all() == other.problems.elsewhere() == []
 
 
 def test_a_problem_that_stays_is_written_once() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -134,6 +136,8 @@ def changed(**fields: Any) -> bytes:
         changed(v=[1]),
         changed(since_ms=10**20),
         changed(condition={"v": 1, "rubbish": True}),
+        changed(condition="text"),
+        changed().replace(b'"type"', b'"\xfftype"'),
         changed(condition=MIXED.to_json()),
         changed(condition=KEYED.to_json(), key=""),
         changed(condition=SOLO.to_json(), key="of nothing"),
@@ -146,6 +150,8 @@ def changed(**fields: Any) -> bytes:
         "version-type",
         "since",
         "condition",
+        "condition-type",
+        "condition-bytes",
         "no-key-for-a-mixed-condition",
         "empty-key",
         "key-without-by",
@@ -165,6 +171,36 @@ def test_a_registration_that_cannot_be_matched_is_left_out_and_told_and_stops_no
                 index.add(added, added.condition, added.registration.key)
     assert [r.offset for r in registry.between(0, 3)] == [0, 2]
     assert registry.position == 3
+    assert "bus-subscription[0]@1" in caplog.text
+
+
+# -- shared conditions
+
+
+def test_registrations_of_one_form_share_one_condition_which_goes_with_the_last_of_them() -> None:
+    first, second = (Registration.of(name, KEYED, "1", 1) for name in ("first", "second"))
+    registry = read(registered(0, first), registered(1, second), registered(2, A))
+    shared = registry.get(first.incarnation).condition
+    assert registry.get(second.incarnation).condition is shared
+    assert registry.get(A.incarnation).condition == SOLO
+    kept = weakref.ref(shared)
+    del shared
+    registry.apply(removed(3, first))
+    assert kept() is registry.get(second.incarnation).condition
+    registry.apply(removed(4, second))
+    gc.collect()
+    assert kept() is None
+
+
+def test_whether_key_and_condition_go_together_is_asked_of_each_registration_that_shares_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    form = Registration.of("x", MIXED, "1", 1)
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        registry = read(
+            registered(0, form), registered(1, msgspec.structs.replace(A, condition=form.condition))
+        )
+    assert [r.offset for r in registry.between(0, 9)] == [0]
     assert "bus-subscription[0]@1" in caplog.text
 
 

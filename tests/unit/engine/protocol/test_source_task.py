@@ -156,7 +156,7 @@ class World:
             else:
                 self.dead.append(output.value)
         self.committed = outputs.offsets[TP]
-        assert len(self.committed.metadata.encode()) <= 4096
+        assert len(self.committed.metadata.encode()) <= 4095
         task.committed()
 
     def run(self, live: int = FAR, back: int = FAR) -> SourceTask:

@@ -23,6 +23,7 @@ from interlock.engine.protocol.registry import Registry
 from interlock.engine.protocol.stats import Stats
 from interlock.engine.protocol.trigger_task import TriggerTask
 from interlock.engine.records import (
+    DEFAULT_MAX_KEYS,
     MatchRecord,
     MetaRecord,
     OffsetMetadata,
@@ -254,6 +255,8 @@ HUGE = 2**70
         (b"[" * 64 + b"]" * 64, True),
         (b"[" * 65 + b"]" * 65, False),
         (b"[" * 900 + b"]" * 900, False),
+        (b'[{"a":' * 32 + b"1" + b"}]" * 32, True),
+        (b'[{"a":' * 33 + b"1" + b"}]" * 33, False),
         (b"NaN", False),
     ],
 )
@@ -506,6 +509,69 @@ def test_an_event_that_cannot_be_judged_drops_no_key_at_the_limit() -> None:
     log.run(met(2, an_event("x", "2"), Target(0, d.incarnation, (7,), "r")))
     assert len(log.dead) == 1
     assert set(log.live_states()) == {state_key(d.incarnation, key) for key in (None, "p", "q")}
+
+
+def keyless(log: Log, **more: Any) -> Registration:
+    """A wait that names no key, of a condition that has some."""
+    limited = msgspec.structs.replace(Registration.of("w", PAIR, None, 0), **more)
+    return register(log.registry, 0, limited)
+
+
+def test_a_wait_without_a_key_has_as_many_open_keys_as_a_durable_subscription_at_most() -> None:
+    assert keyless(Log()).max_keys == DEFAULT_MAX_KEYS == 100_000
+
+
+def test_beyond_the_limit_of_a_wait_new_keys_go_to_the_dead_letters_and_it_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = Log(partitions=4)  # all its keys are on one of them
+    w = keyless(log, max_keys=20)
+    with caplog.at_level("WARNING", "interlock.engine"):
+        log.run(*(pair(w, n, "x", str(n), f"k{n}") for n in range(23)))
+    assert len(log.dead) == 3
+    reason = dict(log.dead[0].headers)["interlock_reason"]
+    assert reason == (
+        b"'w' has no room for another key: 20 are open on b-trigger[0], the most of a wait, max_keys=20."
+    )
+    [said] = [record.message for record in caplog.records]
+    assert said.startswith("'w' waits without a key, and 20 are open, the most there may be")
+    log.run(pair(w, 23, "y", "y", "k7"))
+    assert [f["firing"]["key"] for f in log.firings] == ["k7"]
+
+
+def test_a_wait_is_told_to_have_no_room_until_a_tenth_of_its_keys_are_closed_or_it_is_over() -> None:
+    log = Log()
+    w = keyless(log, max_keys=20)
+    task, outputs = log.task(), log.outputs()
+    assert task.full_waits() == []
+    for n in range(22):
+        task.process(at(n), pair(w, n, "x", str(n), f"k{n}"), outputs, 0)
+    [said] = task.full_waits()
+    assert "'w' waits without a key" in said
+    kept = task._store.get(w.incarnation)
+    assert kept is not None
+    task._store.close(w.incarnation, kept, "k0")
+    assert task.full_waits() == [said]
+    task._store.close(w.incarnation, kept, "k1")
+    assert task.full_waits() == []
+    for n in range(22, 25):
+        task.process(at(n), pair(w, n, "x", str(n), f"k{n}"), outputs, 0)
+    assert len(task.full_waits()) == 1
+    task.process(at(25), pair(w, 25, "y", "y", "k5"), outputs, 0)  # fires
+    assert task.full_waits() == []
+
+
+def test_keys_of_a_wait_that_have_nothing_pending_make_room_first() -> None:
+    log = Log()
+    w = keyless(log, max_keys=2)
+    half, _ = step(PAIR, EMPTY, Match(an_event("x", "0"), (0,), "b-event", 0, 0, 0))
+    seen, _ = step(PAIR, half, Match(an_event("y", "1"), (1,), "b-event", 0, 1, 0))
+    log.run(pair(w, 0, "x", "2", "p"))
+    kept = encode_msgpack(StateRecord(2, 0, SEEN_MS, seen.encode()))
+    log.states.append(Record(STATE, len(log.states), 0, state_key(w.incarnation, "seen"), kept, None))
+    log.run(pair(w, 1, "x", "3", "q"))
+    assert (log.dead, log.task().full_waits()) == ([], [])
+    assert set(log.live_states()) == {state_key(w.incarnation, key) for key in (None, "p", "q")}
 
 
 def test_a_key_that_fired_closes_when_its_events_are_forgotten_not_when_they_would_have_been() -> None:

@@ -1,0 +1,102 @@
+"""What waits use of Kafka, over librdkafka: readers without a group, and producers without transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ..bus import Output
+from ..config import BusConfig
+from ..errors import EngineError, NoRoom, NotSent, UnreachableError
+from .clients import ClientErrors, connect
+from .reader import KafkaReader
+from .topics import check
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Producer
+
+PROBE_TIMEOUT_S = 2.0
+LINGER_MS = 5
+
+
+class KafkaWriter:
+    """An idempotent producer (see `bus.Writer`)."""
+
+    def __init__(self, config: BusConfig, errors: ClientErrors, **own: object) -> None:
+        from confluent_kafka import Producer
+
+        self._config, self._errors = config, errors
+        self._producer: Producer = connect(
+            Producer, config, errors, enable_idempotence=True, acks="all", **own
+        )
+
+    def write(self, output: Output, told: Callable[[str | None], None] | None = None) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.produce(
+                output.topic,
+                output.value,
+                output.key,
+                partition=-1 if output.partition is None else output.partition,
+                on_delivery=None if told is None else _reporting(told),
+            )
+        except BufferError as e:
+            raise NoRoom(str(e)) from e
+        except KafkaException as e:
+            if e.args[0].fatal():
+                raise UnreachableError(f"The producer failed: {e.args[0].str()}.") from e
+            raise NotSent(e.args[0].str()) from e
+
+    def serve(self, timeout_s: float = 0) -> None:
+        self._producer.poll(timeout_s)
+
+    def flush(self, timeout_s: float) -> int:
+        return self._producer.flush(timeout_s)
+
+    def partitions(self, topic: str, timeout_s: float) -> int:
+        from confluent_kafka import KafkaException
+
+        try:
+            return len(self._producer.list_topics(topic, timeout=timeout_s).topics[topic].partitions)
+        except KafkaException as e:
+            raise self._errors.unreachable(self._config, e.args[0].str()) from e
+
+    def trouble(self) -> str | None:
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.list_topics(timeout=PROBE_TIMEOUT_S)
+        except KafkaException as e:
+            return str(self._errors.unreachable(self._config, e.args[0].str()))
+        self._errors.clear()
+        return None
+
+
+class KafkaClients:
+    """The clients of one connection (see `bus.Clients`)."""
+
+    def __init__(self, config: BusConfig) -> None:
+        self._config, self._errors = config, ClientErrors()
+
+    @property
+    def complain(self) -> bool:
+        return self._errors.last is not None
+
+    def check(self) -> Mapping[str, int]:
+        return check(self._config, dead_letters=False)
+
+    def reader(self, *, gather: bool = False) -> KafkaReader:
+        return KafkaReader(self._config, self._errors, gather=gather)
+
+    def writer(self, delivery_s: float | None = None) -> KafkaWriter:
+        if delivery_s is not None:
+            return KafkaWriter(self._config, self._errors, delivery_timeout_ms=int(delivery_s * 1000))
+        return KafkaWriter(self._config, self._errors, linger_ms=LINGER_MS, compression_type="lz4")
+
+    def unreachable(self, reason: str) -> EngineError:
+        return self._errors.unreachable(self._config, reason)
+
+
+def _reporting(told: Callable[[str | None], None]) -> Callable[[KafkaError | None, object], None]:
+    return lambda error, _: told(None if error is None else error.str())

@@ -1,0 +1,76 @@
+"""A record on which engine processes end: several in turn, then it is a dead letter, and the rest goes on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+from interlock import event
+from interlock.engine.health import examine
+from interlock.engine.protocol.attempts import MOST_TRIES, WIDTHS
+
+PATIENCE_S = 240.0
+# An engine alone, which ends without a word when it matches a certain event: by its own hand, or by a signal.
+VICTIM = """
+import json, os, signal, sys, threading
+from interlock.engine.config import BusConfig
+from interlock.engine.protocol.source_task import SourceTask
+from interlock.engine.runtime import Runtime
+
+match = SourceTask.match
+
+def dying(task, record, *rest):
+    if ("ce_id", b"lethal") in (record.headers or ()):
+        if sys.argv[2] == "exit":
+            os._exit(42)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return match(task, record, *rest)
+
+SourceTask.match = dying
+Runtime(BusConfig(**json.loads(sys.argv[1])), with_waits=False).start()
+threading.Event().wait()
+"""
+
+
+def test_a_record_on_which_process_after_process_ends_is_set_aside_and_what_follows_it_is_matched(
+    bench: Any,
+) -> None:
+    bench.subscribe("all", event("x"))
+    ids = ["before", "lethal", "behind", "after"]
+    partitions = {bench.emit("x", id=each, subject="s")[1] for each in ids}
+    assert len(partitions) == 1
+    form = json.dumps({"name": bench.config.name, "client": dict(bench.config.client)})
+    running: list[subprocess.Popen[bytes]] = []
+    ended, tries = 0, 0
+    deadline = time.monotonic() + PATIENCE_S
+    while not bench.records("dead-letter"):
+        assert time.monotonic() < deadline, f"{ended} processes have ended"
+        for process in [each for each in running if each.poll() is not None]:
+            running.remove(process)
+            ended += 1
+        while len(running) < 2:  # a supervisor starts them again
+            how = ("exit", "signal")[len(running)]
+            process = subprocess.Popen([sys.executable, "-c", VICTIM, form, how])
+            bench.stack.callback(process.wait)
+            bench.stack.callback(process.kill)
+            running.append(process)
+        for partition in examine(bench.config).partitions:
+            tries = max(tries, partition["tries"])
+        time.sleep(0.2)
+    firings = bench.eventually_fired("all", 3)
+    fired = [each["id"] for firing in firings for each in next(iter(firing["firing"]["events"].values()))]
+    assert sorted(fired) == ["after", "before", "behind"]
+    (letter,) = bench.records("dead-letter")
+    headers = {name: (value or b"").decode() for name, value in letter.headers}
+    assert headers["ce_id"] == "lethal"
+    assert headers["interlock_attempts"] == str(MOST_TRIES)
+    named = headers["interlock_reason"].partition("ended: ")[2].rstrip(".").split(", ")
+    assert len(set(named)) == MOST_TRIES
+    assert all(each.startswith(f"{bench.config.group}-") for each in named)
+    assert len(WIDTHS) + MOST_TRIES <= ended <= len(WIDTHS) + MOST_TRIES + 2
+    assert tries > 0, "health told of it"
+    for process in running:
+        assert process.poll() is None

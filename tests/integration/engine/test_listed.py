@@ -1,0 +1,39 @@
+"""A listed topic that is deleted, on a real broker: told, while the rest goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka.admin import NewTopic
+from interlock import event
+from interlock.engine.health import examine
+from interlock.engine.records import Registration
+from interlock.engine.runtime import Runtime
+
+
+def test_a_listed_topic_that_is_deleted_is_told_and_stops_nothing_until_it_is_made_again(
+    bench: Any, unique_name: Any, eventually: Any
+) -> None:
+    topic = unique_name("raw")
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    bench.admin.create_topics([NewTopic(topic, 2, config=stamped)])[topic].result()
+    bench.list_topics(topic)
+    bench.subscribe("each", event("x", by="subject"))
+    said = f"Topic '{topic}' is not read: the topic is not there."
+    runtime = Runtime(bench.config)
+    heard: list[Any] = []
+    runtime.start()
+    try:
+        runtime.waits.open(Registration.of("w", event("never"), None, 0), heard.append)
+        bench.emit("x", subject="before")
+        bench.eventually_fired("each", 1)
+        bench.admin.delete_topics([topic])[topic].result()
+        eventually("the wait is told", lambda: any(said in (notice.text or "") for notice in heard))
+        assert any(said in problem for problem in examine(bench.config).problems)
+        bench.emit("x", subject="after")
+        bench.eventually_fired("each", 2)
+        bench.admin.create_topics([NewTopic(topic, 2, config=stamped)])[topic].result()
+        eventually("it is well again", lambda: said not in (heard[-1].text or ""))
+        assert runtime._counts()["restarts"] == 0
+    finally:
+        runtime.stop()

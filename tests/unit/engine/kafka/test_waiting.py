@@ -1,0 +1,109 @@
+"""What waits use of Kafka: errors of a writer, and why a cluster does not answer, on a producer of a test."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from interlock.engine.bus import Output
+from interlock.engine.errors import NoRoom, NotSent, UnreachableError
+from interlock.engine.kafka.waiting import KafkaClients
+
+from tests.unit.engine.kafka.clients import CONFIG, failure
+
+RECORD = Output("b-subscription", 0, b"k", b"v")
+
+
+class Producer:
+    """`fails`: what the next calls raise. `says`: of records that are on their way, when it is asked."""
+
+    def __init__(self) -> None:
+        self.settings: dict[str, Any] = {}
+        self.fails: list[BaseException] = []
+        self.says: KafkaError | None = None
+        self._reports: list[Any] = []
+
+    def __call__(self, settings: dict[str, Any]) -> Producer:
+        self.settings = settings
+        return self
+
+    def _called(self) -> None:
+        if self.fails:
+            raise self.fails.pop(0)
+
+    def produce(self, topic: str, value: Any, key: Any, partition: int, on_delivery: Any) -> None:
+        self._called()
+        if on_delivery is not None:
+            self._reports.append(on_delivery)
+
+    def poll(self, timeout_s: float) -> None:
+        while self._reports:
+            self._reports.pop()(self.says, None)
+
+    def list_topics(self, topic: str | None = None, timeout: float = -1) -> Any:
+        self._called()
+        return SimpleNamespace(topics={topic: SimpleNamespace(partitions=[0, 1])})
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
+    made = Producer()
+    monkeypatch.setattr("confluent_kafka.Producer", made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("raised", "error"),
+    [
+        (BufferError("full"), NoRoom),
+        (failure(KafkaError.MSG_SIZE_TOO_LARGE), NotSent),
+        (failure(KafkaError._FATAL, fatal=True), UnreachableError),
+    ],
+)
+def test_a_record_that_is_not_taken_says_what_the_writer_is_still_good_for(
+    producer: Producer, raised: BaseException, error: type[Exception]
+) -> None:
+    writer = KafkaClients(CONFIG).writer()
+    producer.fails = [raised]
+    with pytest.raises(error) as caught:
+        writer.write(RECORD)
+    assert type(caught.value) is error
+
+
+@pytest.mark.parametrize("says", [None, KafkaError(KafkaError._MSG_TIMED_OUT, "too late")])
+def test_what_became_of_a_record_is_told_by_a_later_call(producer: Producer, says: KafkaError | None) -> None:
+    writer, heard = KafkaClients(CONFIG).writer(), []
+    producer.says = says
+    writer.write(RECORD, heard.append)
+    assert heard == []
+    writer.serve()
+    assert heard == [None if says is None else "too late"]
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_with_its_reason(producer: Producer) -> None:
+    writer = KafkaClients(CONFIG).writer()
+    assert writer.partitions("b-action", 1.0) == 2
+    producer.fails = [failure(KafkaError._TRANSPORT, reason="it is gone")]
+    with pytest.raises(UnreachableError, match="it is gone"):
+        writer.partitions("b-action", 1.0)
+
+
+def test_clients_complain_until_the_cluster_answers(producer: Producer) -> None:
+    clients = KafkaClients(CONFIG)
+    writer = clients.writer()
+    assert not clients.complain
+    producer.settings["error_cb"](KafkaError(KafkaError._RESOLVE, "no such host"))
+    assert clients.complain
+    producer.fails = [failure(KafkaError._TRANSPORT)]
+    assert "no such host" in (writer.trouble() or "")
+    assert clients.complain
+    assert writer.trouble() is None
+    assert not clients.complain
+
+
+def test_records_of_a_task_are_given_up_when_its_time_is_over(producer: Producer) -> None:
+    KafkaClients(CONFIG).writer(2.5)
+    assert producer.settings["delivery.timeout.ms"] == 2500
+    assert (producer.settings["acks"], producer.settings["enable.idempotence"]) == ("all", True)

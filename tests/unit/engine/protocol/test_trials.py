@@ -1,0 +1,252 @@
+"""Trials: engines that end on a record, one after the other, until it is set aside and the rest goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from interlock import event
+from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.protocol.attempts import MOST_ASIDE, MOST_TRIES, WIDTHS
+from interlock.engine.protocol.scanning import Scanning
+from interlock.engine.protocol.source_task import SourceTask
+from interlock.engine.protocol.trigger_task import TriggerTask
+from interlock.engine.records import Registration
+
+from tests.unit.engine.protocol.pool import DEAD, EVENT, TRIGGER, Pool
+
+
+class Died(BaseException):
+    """A process is no more."""
+
+
+@pytest.fixture
+def lethal(monkeypatch: pytest.MonkeyPatch) -> set[tuple[TopicPartition, int]]:
+    """Places of records that end each process which works on them."""
+    places: set[tuple[TopicPartition, int]] = set()
+    for kind, name in ((SourceTask, "match"), (TriggerTask, "process")):
+        original = getattr(kind, name)
+
+        def work(task: Any, record: Record, *rest: Any, original: Callable[..., Any] = original) -> Any:
+            if (record.source, record.offset) in places:
+                raise Died
+            return original(task, record, *rest)
+
+        monkeypatch.setattr(kind, name, work)
+    return places
+
+
+def run(pool: Pool, most: int = 400, *, ends: int = 1000) -> int:
+    """Engines one after the other, each until it dies or nothing is left to do; how many died."""
+    died = 0
+    for n in range(most):
+        if not pool.engines:
+            name = f"b-engine-d-{len(pool.buses)}.1"
+            pool.boot(name)
+        for name in list(pool.engines):
+            try:
+                for _ in range(60):
+                    pool.run(1, name)
+            except Died:
+                pool.kill(name)
+                died += 1
+        if died >= ends or (n and pool.engines):
+            return died
+    return died
+
+
+def dead_letters(pool: Pool) -> list[dict[str, str]]:
+    return [
+        {name: (value or b"").decode() for name, value in entry.headers or ()}
+        for _, entry in pool.log(DEAD).history()
+    ]
+
+
+def waiting(pool: Pool) -> None:
+    pool.register(Registration.of("w", event(type="x"), None, 0, kind="durable"))
+
+
+def test_a_record_that_ends_processes_is_set_aside_after_five_and_the_rest_is_matched(
+    lethal: set[tuple[TopicPartition, int]],
+) -> None:
+    pool = Pool()
+    waiting(pool)
+    for _ in range(20):
+        pool.emit("x")
+    lethal.add((EVENT, 7))
+    assert run(pool) == len(WIDTHS) + MOST_TRIES
+    (letter,) = dead_letters(pool)
+    assert letter["interlock_origin"] == "b-event[0]@7"
+    assert letter["interlock_attempts"] == str(MOST_TRIES)
+    assert letter["interlock_stage"] == "event"
+    assert all(f"b-engine-d-{n}.1" in letter["interlock_reason"] for n in range(3, 8))
+    assert len(pool.fired()) == 19
+    committed = pool.committed(EVENT)
+    assert committed is not None
+    assert committed.offset == 20
+    assert not pool.metadata(EVENT).a
+
+
+def test_a_match_that_ends_processes_is_set_aside_from_the_trigger_topic(
+    lethal: set[tuple[TopicPartition, int]],
+) -> None:
+    pool = Pool()
+    waiting(pool)
+    for _ in range(4):
+        pool.emit("x")
+    lethal.add((TRIGGER, 1))
+    run(pool)
+    (letter,) = dead_letters(pool)
+    assert letter["interlock_origin"] == "b-trigger[0]@1"
+    assert letter["interlock_attempts"] == str(MOST_TRIES)
+    assert letter["interlock_stage"] == "trigger"
+    assert len(pool.fired()) == 3
+
+
+def test_processes_that_lose_their_partitions_while_they_try_count_for_nothing(
+    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = Pool()
+    waiting(pool)
+    pool.emit("x")
+    lethal.add((EVENT, 0))
+    run(pool, ends=len(WIDTHS))
+    lethal.clear()
+    match, made = SourceTask.match, 2 * MOST_TRIES
+
+    def lost(task: SourceTask, *rest: Any) -> Any:
+        nonlocal made
+        assert task.attempts.trial is not None
+        assert not task.attempts.trial.ended
+        if made:  # whoever has the least name is given the partition
+            made -= 1
+            for bus in pool.buses.values():
+                bus.aborts = 1
+            pool.boot(f"b-engine-d-joins{made:02}.1")
+        return match(task, *rest)
+
+    monkeypatch.setattr(SourceTask, "match", lost)
+    pool.boot("b-engine-d-last.1")
+    for _ in range(200):
+        for name in list(pool.engines):
+            pool.run(1, name)
+    assert made == 0
+    assert len(pool.fired()) == 1
+    assert not dead_letters(pool)
+
+
+def test_nothing_else_runs_in_the_pass_that_tries_a_record_alone(
+    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends the process then is that record."""
+    pool = Pool()
+    pool.emit("x")
+    pool.emit("x")
+    lethal.add((EVENT, 0))
+    run(pool, ends=len(WIDTHS))
+    lethal.clear()
+    done: list[str] = []
+    match, advance = SourceTask.match, Scanning.advance
+
+    def matched(task: SourceTask, *rest: Any) -> Any:
+        assert task.attempts.alone
+        done.append("alone")
+        return match(task, *rest)
+
+    def scanned(*given: Any, **named: Any) -> Any:
+        done.append("scans")
+        return advance(*given, **named)
+
+    monkeypatch.setattr(SourceTask, "match", matched)
+    monkeypatch.setattr(Scanning, "advance", scanned)
+    pool.boot("b-engine-d-last.1")
+    pool.run(60)
+    assert done.count("alone") == 2
+    first = done.index("alone")
+    assert done[first : first + 2] == ["alone", "alone"]
+
+
+def test_an_orderly_end_leaves_nothing_suspect_and_a_kill_does() -> None:
+    pool = Pool()
+    pool.boot("b-engine-d-a.1")
+    pool.emit("x")
+    pool.run()
+    pool.engines["b-engine-d-a.1"].end()
+    assert pool.metadata(EVENT).e is True
+    pool.kill("b-engine-d-a.1")
+    pool.emit("x")
+    engine = pool.boot("b-engine-d-b.1")
+    pool.run(1)
+    while not engine.is_open:
+        pool.run(1)
+    assert engine.ownership.sources[EVENT].attempts.trial is None
+    pool.run()
+    pool.kill("b-engine-d-b.1")
+    pool.emit("x")
+    engine = pool.boot("b-engine-d-c.1")
+    while not engine.is_open:
+        engine.run_pass()
+    trial = engine.ownership.sources[EVENT].attempts.trial
+    assert trial is not None
+    assert trial.width == WIDTHS[0]
+
+
+def test_where_every_record_ends_processes_the_partition_stops_and_goes_on_when_told(
+    lethal: set[tuple[TopicPartition, int]],
+) -> None:
+    pool = Pool()
+    waiting(pool)
+    for n in range(2 * MOST_ASIDE):
+        pool.emit("x")
+        lethal.add((EVENT, n))
+    run(pool)
+    assert len(dead_letters(pool)) == MOST_ASIDE
+    (engine,) = pool.engines.values()
+    assert list(engine.ownership.stopped) == [EVENT]
+    assert engine.problems.all() == [
+        "b-event[0] is not read: processes end on one record of it after the other. 8 were set aside, and on "
+        "record 8 as well 5 engine processes ended: "
+        + ", ".join(f"b-engine-d-{n}.1" for n in range(43, 48))
+        + "; that is hardly their doing. Look for what ends the engines. Go on with: airflow interlock "
+        "topics resume b-event 0 --from start|end|OFFSET --bus b"
+    ]
+    lethal.clear()
+    pool.resume(EVENT, 8)
+    pool.run(60)
+    committed = pool.committed(EVENT)
+    assert committed is not None
+    assert committed.offset == 2 * MOST_ASIDE
+    assert len(pool.fired()) == MOST_ASIDE
+    assert not pool.metadata(EVENT).s
+
+
+def test_a_record_far_behind_the_committed_offset_is_found_where_nothing_is_matched(
+    lethal: set[tuple[TopicPartition, int]],
+) -> None:
+    pool = Pool()
+    waiting(pool)
+    for _ in range(3500):
+        pool.emit("of no interest")
+    lethal.add((EVENT, 3200))
+    assert run(pool) == len(WIDTHS) + MOST_TRIES
+    (letter,) = dead_letters(pool)
+    assert letter["interlock_origin"] == "b-event[0]@3200"
+
+
+def test_suspected_partitions_are_worked_on_together(lethal: set[tuple[TopicPartition, int]]) -> None:
+    pool = Pool(events=4)
+    waiting(pool)
+    for n in range(200):
+        pool.emit("x", partition=n % 4)
+    lethal.add((EVENT, 0))
+    run(pool, ends=1)
+    lethal.clear()
+    engine = pool.boot("b-engine-d-last.1")
+    while not engine.is_open:
+        pool.run(1)
+    assert all(source.attempts.trial is not None for source in engine.ownership.sources.values())
+    took = []
+    while sum(took) < 200:
+        took.append(engine.run_pass())
+    assert max(took) >= 200  # and the registry

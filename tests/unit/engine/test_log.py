@@ -1,0 +1,172 @@
+"""What the engine's log lines carry as fields, and that Airflow's own set-up shows them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interlock.engine import runtime as module
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import UnreachableError
+from interlock.engine.identity import Identity
+from interlock.engine.log import at, log
+from interlock.engine.runtime import Runtime
+from structlog.contextvars import clear_contextvars, get_contextvars
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "127.0.0.1:1"})
+Lines = list[tuple[str, dict[str, Any]]]
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    """Each line of the engine, with the fields that it had."""
+    found: Lines = []
+
+    class Fields(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.name == log.name:  # not a client's of another test
+                found.append((record.getMessage(), get_contextvars()))
+
+    clear_contextvars()  # a test that ran an engine in this thread left its fields
+    handler = Fields()
+    log.addHandler(handler)
+    yield found
+    log.removeHandler(handler)
+
+
+def test_a_place_is_told_as_fields_and_only_within(lines: Lines) -> None:
+    with at("t", 1):
+        log.error("a partition")
+        with at("u", 2, 0):
+            log.error("a record")
+        log.error("the partition again")
+    log.error("none")
+    partition = {"topic": "t", "partition": 1}
+    record = {"topic": "u", "partition": 2, "offset": 0}
+    assert [fields for _, fields in lines] == [partition, record, partition, {}]
+
+
+class _Bus:
+    made = 0
+
+    def __init__(self, config: BusConfig, *, identity: Identity) -> None:
+        _Bus.made += 1
+        self.transactional_id = f"id-{_Bus.made}"
+
+    def close(self) -> None:
+        pass
+
+
+class _Engine:
+    is_open = True
+    run_pass: Callable[[], None]
+
+    def __init__(self, bus: _Bus, config: BusConfig, stats: Any) -> None:
+        pass
+
+    def run_pass(self) -> None:
+        with at("t", 0, 7):
+            log.warning("a pass")
+        raise UnreachableError("no answer")
+
+    def close(self) -> None:
+        pass
+
+
+class _Teller:
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each engine fails in its first pass."""
+    for name, value in (("KafkaBus", _Bus), ("Engine", _Engine), ("Teller", _Teller)):
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(module, "check", lambda config, **_: None)
+    monkeypatch.setattr(_Bus, "made", 0)
+
+
+@pytest.mark.usefixtures("failing")
+def test_lines_of_an_engine_name_bus_and_engine_also_those_of_its_end_and_the_next_one_has_its_own(
+    lines: Lines, eventually: Any
+) -> None:
+    runtime = Runtime(CONFIG, with_waits=False)
+    runtime.start()
+    eventually("two engines have failed", lambda: [text for text, _ in lines].count("a pass") >= 2)
+    runtime.stop()
+    first, told, second = lines[:3]
+    assert first == ("a pass", {"bus": "b", "engine": "id-1", "topic": "t", "partition": 0, "offset": 7})
+    assert told == ("The engine: no answer", {"bus": "b", "engine": "id-1"})
+    assert second[1]["engine"] == "id-2"
+    assert get_contextvars() == {}
+
+
+def test_what_is_said_before_there_is_an_engine_names_the_bus_alone(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+
+    def check(config: BusConfig, **_: Any) -> None:
+        log.warning("looked")
+        over.set()
+        raise UnreachableError("no answer")
+
+    monkeypatch.setattr(module, "check", check)
+    runtime = Runtime(CONFIG, with_waits=False)
+    with at("of whoever starts it", 0):
+        runtime.start()
+        assert over.wait(30)
+        runtime.stop()
+    assert lines[0] == ("looked", {"bus": "b"})
+
+
+PROGRAM = """
+import threading
+from airflow.logging_config import configure_logging
+from tests.unit.engine import test_log
+from interlock.engine import runtime
+
+configure_logging()
+failed = threading.Event()
+for name in ("KafkaBus", "Engine", "Teller"):
+    setattr(runtime, name, getattr(test_log, "_" + name.removeprefix("Kafka")))
+runtime.check = lambda config, **_: None
+told = runtime.Runtime(test_log.CONFIG, with_waits=False)
+told.board.listen("program", lambda _: failed.set())
+told.start()
+assert failed.wait(30)
+told.stop()
+"""
+
+
+def test_airflow_shows_the_fields_in_its_lines_of_json() -> None:
+    environment = {**os.environ, "AIRFLOW__LOGGING__JSON_LOGS": "True"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=Path(__file__).parents[3],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    of_the_engine = {line["event"]: line for line in told if line.get("logger") == "interlock.engine"}
+    fields = {"bus": "b", "engine": "id-1"}
+    place = {"topic": "t", "partition": 0, "offset": 7}
+    assert of_the_engine["a pass"].items() >= {**fields, **place, "level": "warning"}.items()
+    told_of_its_end = of_the_engine["The engine: no answer"]
+    assert told_of_its_end.items() >= fields.items()
+    assert told_of_its_end.keys().isdisjoint(place)
