@@ -1,4 +1,4 @@
-"""Engines that run in greenlets: each goes on until it is told to stop, waits, fails, or is killed."""
+"""Processes that run in greenlets: each goes on until it is told to stop, waits, fails, or is killed."""
 
 from __future__ import annotations
 
@@ -28,33 +28,30 @@ class Crash(BaseException):
     """The process is killed."""
 
 
-class Actor:
-    """One process with an engine, and the host of its buses.
+class Process:
+    """One process: it lives until it is stopped or killed, and goes on when it is told to.
 
     skew_s: how far its clock is from the brokers'.
     """
 
     def __init__(
         self,
-        number: int,
+        name: str,
         cluster: Cluster,
         chance: Random,
         skew_s: float,
         say: Callable[[str], None],
         seen: Counter[str],
     ) -> None:
-        self.name = f"e{number}"
+        self.name = name
         self.cluster, self.chance, self.skew_s, self.seen = cluster, chance, skew_s, seen
         self.state: Condition = "down"
         self.idle = False  # it waits for others
-        self.bus: SimulatedBus | None = None
-        self.engine: Engine | None = None
         self.at = ""  # where it stands
         self.by_chance = True  # else nothing is left to chance, and it waits for others at once
         self._say = say
         self._error: UnreachableError | None = None
         self._budget = 0
-        self._lives = 0
         self._stopping = False
         self._greenlet: greenlet | None = None
         self._start_ms = cluster.now_ms
@@ -72,20 +69,6 @@ class Actor:
         self._greenlet.switch()
         if self._greenlet.dead:
             self.state = "down"
-        elif self.engine is not None and self.engine.cuts.wants_commits:
-            self.seen["cut that waited"] += 1
-
-    def run_into(self, steps: int) -> bool:
-        """Go on to the step of a commit that is so many ahead; False where it waits before."""
-        for _ in range(100):
-            self.run(0)
-            if self.state != "up":
-                return False
-            if self.at in COMMIT_STEPS:
-                steps -= 1
-                if steps < 0:
-                    return True
-        return False
 
     def fail_next(self) -> None:
         """The next request is not answered."""
@@ -98,14 +81,10 @@ class Actor:
     def crash(self) -> None:
         """Kill the process where it stands; what it had sent may still arrive."""
         assert self._greenlet is not None
-        if self.bus is not None:
-            self.bus.dead = True
-            if self.at in COMMIT_STEPS:
-                self.seen[f"crash where it {self.at}"] += 1
         with suppress(Crash):  # it comes out of one that has not begun
             if not self._greenlet.dead:
                 self._greenlet.throw(Crash)
-        self.state, self.bus, self.engine = "down", None, None
+        self.state = "down"
 
     # -- its life
 
@@ -115,29 +94,15 @@ class Actor:
                 self._live_once()
                 if not self._stopping:
                     self.wait("starts again")
-        except Crash:
-            pass
-        except Exception:
-            if self.bus is None or not self.bus.dead:
-                raise
+        except Crash:  # also by the record that it works on
+            self._die()
+
+    def _die(self) -> None:
+        """What is left when it was killed."""
 
     def _live_once(self) -> None:
-        self._lives += 1
-        bus: SimulatedBus | None = None
-        engine: Engine | None = None
-        try:
-            self.bus = bus = SimulatedBus(self.cluster, self, f"{self.name}.{self._lives}")
-            self.engine = engine = Engine(bus, CONFIG, clock=self._clock, monotonic=self._monotonic)
-            while not self._stopping:
-                engine.run_pass()
-        except EngineError as e:
-            self.say(f"fails: {type(e).__name__}: {e}")
-            self.seen[f"engine ended by {type(e).__name__}"] += 1
-        if engine is not None:
-            engine.close()
-        elif bus is not None:
-            bus.close()
-        self.bus = self.engine = None
+        """Until it fails, or is to stop."""
+        raise NotImplementedError
 
     def _clock(self) -> float:
         return self.cluster.now_ms / 1000 + self.skew_s
@@ -165,8 +130,13 @@ class Actor:
             self.idle = True
             getcurrent().parent.switch()
         error, self._error = self._error, None
-        if error is not None and self.bus is not None:
+        if error is not None and self._asks:
             raise error
+
+    @property
+    def _asks(self) -> bool:
+        """Whether somebody hears that a request is not answered."""
+        return True
 
     def choose(self, most: int) -> int:
         return int(self.chance.random() * most) if self.by_chance and most > 1 else 0
@@ -176,3 +146,90 @@ class Actor:
 
     def note(self, what: str) -> None:
         self.seen[what] += 1
+
+
+class Actor(Process):
+    """A process with an engine, and the host of its buses."""
+
+    def __init__(
+        self,
+        number: int,
+        cluster: Cluster,
+        chance: Random,
+        skew_s: float,
+        say: Callable[[str], None],
+        seen: Counter[str],
+    ) -> None:
+        super().__init__(f"e{number}", cluster, chance, skew_s, say, seen)
+        self.bus: SimulatedBus | None = None
+        self.engine: Engine | None = None
+        self.process = ""  # another name each time it boots
+        self.troubled: set[str] = set()  # processes that did not simply stop, or were given up by the group
+        self._boots = self._lives = 0
+
+    @property
+    def _asks(self) -> bool:
+        return self.bus is not None
+
+    def boot(self) -> None:
+        super().boot()
+        self._boots, self._lives = self._boots + 1, 0
+        self.process = f"{self.name}-{self._boots}"
+
+    def run(self, steps: int) -> None:
+        super().run(steps)
+        if self.state != "down" and self.engine is not None and self.engine.cuts.wants_commits:
+            self.seen["cut that waited"] += 1
+
+    def run_into(self, steps: int) -> bool:
+        """Go on to the step of a commit that is so many ahead; False where it waits before."""
+        for _ in range(100):
+            self.run(0)
+            if self.state != "up":
+                return False
+            if self.at in COMMIT_STEPS:
+                steps -= 1
+                if steps < 0:
+                    return True
+        return False
+
+    def crash(self) -> None:
+        if self.bus is not None:
+            self.bus.dead = True
+            if self.at in COMMIT_STEPS:
+                self.seen[f"crash where it {self.at}"] += 1
+        super().crash()
+        self._die()
+
+    def _die(self) -> None:
+        self.troubled.add(self.process)
+        if self.bus is not None:
+            self.bus.dead = True
+        self.bus = self.engine = None
+
+    def _live(self) -> None:
+        try:
+            super()._live()
+        except Exception:
+            if self.bus is None or not self.bus.dead:
+                raise
+
+    def _live_once(self) -> None:
+        self._lives += 1
+        bus: SimulatedBus | None = None
+        engine: Engine | None = None
+        try:
+            self.bus = bus = SimulatedBus(self.cluster, self, f"{self.process}.{self._lives}")
+            self.engine = engine = Engine(bus, CONFIG, clock=self._clock, monotonic=self._monotonic)
+            while not self._stopping:
+                engine.run_pass()
+            engine.end()
+        except EngineError as e:
+            self.say(f"fails: {type(e).__name__}: {e}")
+            self.seen[f"engine ended by {type(e).__name__}"] += 1
+            self.troubled.add(self.process)
+        if engine is not None:
+            engine.close()
+        elif bus is not None:
+            bus.close()
+        self.bus = self.engine = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from interlock.engine.bus import Batch, Committed, End, Output, Record, Topic, TopicPartition
-from interlock.engine.errors import LostRange, TransactionAborted, UnreachableError
+from interlock.engine.errors import LostRange, NotReadable, TransactionAborted, UnreachableError
 
 from tests.simulation.kafka import Cluster, InFlight, Log, Refused, Transaction
 
@@ -276,7 +276,7 @@ class SimulatedBus:
     def _log(self, tp: TopicPartition) -> Log:
         log = self.cluster.log(tp)
         if log is None:
-            raise UnreachableError(f"{tp} is not there.")
+            raise NotReadable(tp.topic, f"{tp} is not there.")
         return log
 
     def reader(self) -> SimulatedReader:

@@ -17,12 +17,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tests.simulation import later
-from tests.simulation.oracle import Oracle
+from tests.simulation.oracle import Oracle, Violation
+from tests.simulation.waits_oracle import judge_waits
 from tests.simulation.world import Action, World
 
 LATER_EVERY = 32  # of so many seeds some go on in other ways than to their drain
 AGED, REMADE, DAYS, FORGOTTEN = (0, 16), 8, 12, 24
 LATER = {DAYS: later.days, FORGOTTEN: later.forget}
+LEFT_ALONE = 9  # one with waits
 SEEDS = int(os.environ.get("SEEDS") or 10_000)
 
 
@@ -56,19 +58,25 @@ def play(seed: int, *, actions: list[Action] | None = None, trace: bool = False)
         if turn == REMADE:
             later.remake(world)
         world.drain()
-        problems = [str(violation) for violation in Oracle(world).judge()]
+        problems = _texts(Oracle(world).judge(), judge_waits(world))
         if not problems and turn in AGED:
             world.age()
-            problems = [str(violation) for violation in Oracle(world).judge_aged()]
+            problems = _texts(Oracle(world).judge_aged())
         elif not problems and turn in LATER:
             LATER[turn](world)
-            problems = [str(violation) for violation in Oracle(world).judge()]
+            problems = _texts(Oracle(world).judge())
+        elif not problems and turn == LEFT_ALONE:
+            problems = _texts(later.leave_alone(world))
     except Exception as e:  # whatever an engine or the oracle raises is a finding
         text = traceback.format_exc(limit=-6) if trace else ""
         problems = [f"{type(e).__name__}: {e}\n{text}"]
     finally:
         world.finish()
     return Outcome(seed, problems, world.done, world.trace or [], world.seen)
+
+
+def _texts(*violations: Iterable[Violation]) -> list[str]:
+    return [str(violation) for some in violations for violation in some]
 
 
 def shrink(outcome: Outcome, most: int = 400) -> Outcome:

@@ -13,8 +13,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from interlock.engine.bus import Committed, Headers, Record, Topic, TopicPartition
 
-MAX_METADATA_BYTES = 4096
+MAX_METADATA = 4095  # characters
 TRANSACTION_TIMEOUT_MS = 15_000
+NEVER_JOINED = ("", -1)  # the membership that such a consumer tells
 
 Decision: TypeAlias = Literal["open", "committed", "aborted"]
 
@@ -321,19 +322,20 @@ class Cluster:
         member: str,
         generation: int,
     ) -> None:
-        """The group takes the offsets, pending, if membership and generation are those of now."""
+        """The group takes the offsets, pending, if membership and generation are those of now, or none."""
         self._producer(transaction.name, transaction.epoch)
         if transaction.decision != "open":
             raise Refused("INVALID_TXN_STATE", fatal=True)
-        if any(len(c.metadata.encode()) > MAX_METADATA_BYTES for c in offsets.values()):
+        if any(len(c.metadata) > MAX_METADATA for c in offsets.values()):
             raise Refused("OFFSET_METADATA_TOO_LARGE")
         if any(self.log(tp) is None for tp in offsets):
             raise Refused("UNKNOWN_TOPIC_OR_PARTITION")
         group = self.group
-        if member not in group.members:
-            raise Refused("UNKNOWN_MEMBER_ID")
-        if generation != group.generation:
-            raise Refused("ILLEGAL_GENERATION")
+        if (member, generation) != NEVER_JOINED:
+            if member not in group.members:
+                raise Refused("UNKNOWN_MEMBER_ID")
+            if generation != group.generation:
+                raise Refused("ILLEGAL_GENERATION")
         pending = group.pending.setdefault(transaction, {})
         for tp, committed in offsets.items():
             group.places += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Final
 
@@ -11,6 +12,8 @@ from interlock.engine.protocol.upkeep import LEFTOVER_MS, ORPHANS_S, TOPICS_S
 from interlock.engine.records import ResumeRecord, encode_json, is_leftover, place_key
 
 from tests.simulation.actors import Actor
+from tests.simulation.oracle import Oracle, Violation
+from tests.simulation.waits_oracle import judge_gone, judge_kept, judge_waits, places
 from tests.simulation.world import EVENT, FEW, HOUR_MS, ORDERS, REGISTRY, TRIGGER, World
 
 LAG_MS: Final = 24 * HOUR_MS
@@ -18,6 +21,7 @@ WEEK_MS: Final = 7 * LAG_MS
 SWEEPS_MS: Final = 2 * int(ORPHANS_S * 1000)
 AWAKE_MS: Final = int(MOST_PAUSE_S * 1000) - HOUR_MS
 NOTICED_MS: Final = int(TOPICS_S * 1000) + 1
+DAY_ROUNDS: Final = 26  # of an hour
 EVENTS: Final = 6
 STEPS: Final = 12
 
@@ -42,7 +46,12 @@ def days(world: World) -> None:
 
 
 def forget(world: World) -> None:
-    """All engines are away for a week, and the group's offsets with them; an administrator goes on."""
+    """All engines are away for a week, and the group's offsets with them; an administrator goes on.
+
+    Not where a match was set aside, which no mark tells of: written again, it is judged after all.
+    """
+    if any(tp.topic == TRIGGER for tp, _ in world.lethal):
+        return
     rng = Random(f"forget {world.seed}")
     _a_day(world, rng, [])
     world.say("-- the group is forgotten")
@@ -93,6 +102,49 @@ def remake(world: World) -> None:
     cluster.now_ms += NOTICED_MS
 
 
+def leave_alone(world: World) -> Iterator[Violation]:
+    """A day of waiting; then all who wait are killed, and come back two days later."""
+    assert world.waiting is not None
+    rng = Random(f"leave alone {world.seed}")
+    world.say("-- a day of waiting")
+    world.waiting.add()
+    world.settle()
+    before = places(world)
+    for _ in range(DAY_ROUNDS):
+        world.cluster.now_ms += HOUR_MS
+        world.go_round()
+    _sweep(world)
+    yield from judge_kept(world, before)
+    _emit(world, rng)
+    world.drain()
+    yield from judge_waits(world)
+    world.say("-- nobody waits for two days")
+    world.waiting.add()
+    world.settle()
+    world.waiting.finish()
+    world.with_triggerers = False
+    for _ in range(2 * LAG_MS // AWAKE_MS):
+        world.cluster.now_ms += AWAKE_MS
+        world.go_round()
+    _sweep(world)
+    yield from judge_gone(world)
+    log = world.cluster.topics[REGISTRY.topic].logs[0]
+    world.cluster.compact(REGISTRY.topic, 0, log.end, min_lag_ms=LAG_MS, expired=log.end)
+    world.with_triggerers = True
+    _emit(world, rng)
+    world.drain()
+    world.seen["waits that were left alone for days"] += 1
+    yield from judge_waits(world)
+    yield from Oracle(world).judge()
+
+
+def _sweep(world: World) -> None:
+    """Engines learn the time, and remove what nobody waits for."""
+    for _ in range(3):
+        world.cluster.now_ms += SWEEPS_MS
+        world.settle()
+
+
 def _resume(world: World, *names: str) -> None:
     """An administrator lets all partitions go on from their starts, once they have stopped."""
     for name in names:
@@ -111,6 +163,7 @@ def _a_day(world: World, rng: Random, asleep: list[Actor]) -> None:
         world.act(("pause", world.actors.index(actor), 0))
         if actor.bus is not None and actor.bus.member is not None:
             world.cluster.leave(actor.bus.member)
+            actor.troubled.add(actor.process)
     if asleep and rng.random() < 0.7:
         world.act(("remove", rng.randrange(1 << 16), 0))
     for ms in (2 * LEFTOVER_MS, SWEEPS_MS, SWEEPS_MS):  # partitions move first, and the time is to be learned

@@ -28,6 +28,7 @@ from interlock.conditions import (
     step,
 )
 from interlock.engine.bus import Committed, TopicPartition
+from interlock.engine.protocol.attempts import MOST_TRIES, WIDTHS, process_of
 from interlock.engine.records import (
     ActionRecord,
     MatchRecord,
@@ -36,6 +37,7 @@ from interlock.engine.records import (
     Registration,
     RegistrationKey,
     StateRecord,
+    Target,
     decode_json,
     decode_msgpack,
     is_leftover,
@@ -52,6 +54,7 @@ from tests.simulation.subscriptions import PLAIN
 from tests.simulation.world import ACTION, DEAD_LETTER, EVENT, ORDERS, REGISTRY, STATE, TRIGGER, World
 
 TTL_MS: Final = 30 * 24 * 3600 * 1000
+MOST_KILLED: Final = MOST_TRIES + len(WIDTHS) + 4  # a process that was paused may come back to it
 SLACK_MS: Final = 3_000  # a cut takes some rounds
 
 
@@ -154,6 +157,7 @@ class Oracle:
         self._i3_i4_matches()
         self._i6_firings()
         self._i8_dead_letters()
+        self._attempts()
         self._i10_state()
         return self.violations
 
@@ -327,6 +331,7 @@ class Oracle:
                         if (
                             is_there
                             and instance.in_force
+                            and (log.tp, offset) not in self.world.lethal
                             and (removed is None or _had_seen(removed, instance, offset))
                         ):
                             needed[place] = numbers
@@ -339,6 +344,9 @@ class Oracle:
                 source = TopicPartition(match.topic, match.partition)
                 for target in match.targets:
                     found = self.by_place.get(target.registry_offset)
+                    if found is None and self._was_read_late(target):
+                        self.world.seen["match for what was gone, and read without its first record"] += 1
+                        continue
                     if found is None or found.registration.incarnation != target.incarnation:
                         self.wrong("I3", f"{where} names {target}, which nobody registered there")
                         continue
@@ -368,6 +376,8 @@ class Oracle:
                     if stamp != match.timestamp_ms or match.event != event:
                         self.wrong("I3", f"{where}: {place} holds another event or time")
                     entered = Match(event, numbers, *source, match.offset, stamp)
+                    if (log.tp, offset) in self.world.lethal:
+                        continue  # nobody judges it
                     self.entered[log.tp.partition].append((offset, found, target.key, entered))
         for place in needed:
             self.wrong("I3", f"{place} is missing")
@@ -401,6 +411,20 @@ class Oracle:
                 )
             follower.end()
 
+    def _was_read_late(self, target: Target) -> bool:
+        """Whether it names a repetition by its place, by a reader whom compaction left that record alone.
+
+        Of what is gone: the null that ended it stands behind, and drops what is matched.
+        """
+        for offset, entry in self._log(REGISTRY).history():
+            if offset == target.registry_offset:
+                key = (entry.key or b"").decode().partition(":")[0]
+                return key == target.incarnation and any(
+                    each.registration.incarnation == key and not each.in_force and each.offset < offset
+                    for each in self.instances
+                )
+        return False
+
     def _i8_dead_letters(self) -> None:
         """Each unreadable record is in the dead letters once, and nothing else is."""
         needed: Counter[str] = Counter()
@@ -408,6 +432,11 @@ class Oracle:
             for offset, entry in log.history():
                 if self._event(log, offset, entry) is None:
                     needed[f"{log.tp}@{offset}"] += 1
+        lethal = set()
+        for tp, at in self.world.lethal:
+            if any(offset == at for offset, _ in self._log(tp).history()):
+                lethal.add(f"{tp}@{at}")
+                needed[f"{tp}@{at}"] = 1
         told: set[str] = set()
         for log in self.cluster.topics[DEAD_LETTER].logs:
             for offset, entry in log.history():
@@ -420,8 +449,30 @@ class Oracle:
                     reason = (headers.get("interlock_reason") or b"").decode()
                     self.wrong("I8", f"{log.tp}@{offset} holds {origin}, which is no such record: {reason}")
                 needed[origin] -= 1
+                attempts, expected = headers.get("interlock_attempts"), MOST_TRIES if origin in lethal else 1
+                if attempts != str(expected).encode():
+                    self.wrong("I8", f"{log.tp}@{offset} holds {origin} with {attempts!r} attempts")
         for origin in +needed:
             self.wrong("I8", f"{origin} cannot be read, and is not in the dead letters")
+
+    def _attempts(self) -> None:
+        """No record is blamed for a process that stopped in order or went on; each costs so many at most."""
+        troubled = self.world.troubled
+        for tp, commits in self.cluster.group.history.items():
+            for _, committed in commits:
+                if not committed.metadata:
+                    continue
+                metadata = decode_json(OffsetMetadata, committed.metadata, str(tp))
+                trial, committer = metadata.a, process_of(metadata.c)
+                for name in trial.ended if trial else ():
+                    self.world.seen["end of a process that was counted"] += 1
+                    if process_of(name) == committer or process_of(name) not in troubled:
+                        self.wrong("attempts", f"{tp}@{trial.at} is blamed for {name}")
+        most = MOST_KILLED * (2 if self.world.forgotten else 1)
+        for (tp, offset), count in self.world.killed.items():
+            self.world.seen[f"record that killed {count}"] += 1
+            if count > most:
+                self.wrong("attempts", f"{tp}@{offset} killed {count} processes")
 
     def _i10_state(self) -> None:
         """Nothing is kept for what is gone, nor a state for what is closed."""

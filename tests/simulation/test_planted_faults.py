@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,6 +9,7 @@ import pytest
 from interlock.engine.bus import Bus, Topic, TopicPartition
 from interlock.engine.pause import Pause
 from interlock.engine.protocol import cut, following, ownership
+from interlock.engine.protocol.attempts import Attempts
 from interlock.engine.protocol.cut import Cuts
 from interlock.engine.protocol.following import Following
 from interlock.engine.protocol.judge import Judge
@@ -26,39 +25,11 @@ from interlock.engine.records import Target
 from tests.simulation import faults, world
 from tests.simulation.bus import SimulatedBus
 from tests.simulation.faults import wrap
-from tests.simulation.hunt import DAYS, FORGOTTEN, LATER_EVERY, REMADE, explained, play
+from tests.simulation.finding import assert_found, often
+from tests.simulation.hunt import DAYS, FORGOTTEN, REMADE
 from tests.simulation.world import STATE, TRIGGER
 
 Patch = pytest.MonkeyPatch
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Engines say in their logs what becomes of them, which is much here."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
-
-
-def assert_found(within: int, *checks: str, turn: int | None = None) -> None:
-    """One of the first worlds fails by one of these checks; its counterexample is printed.
-
-    turn: only of those that go on after their drain in this way.
-    """
-    seeds = range(within) if turn is None else range(turn, within, LATER_EVERY)
-    for seed in seeds:
-        outcome = play(seed)
-        if outcome.kinds & set(checks):
-            print(explained(outcome))
-            return
-        assert not outcome.problems, f"seed {seed}: {outcome.problems}"
-    pytest.fail(f"not found in {within} worlds")
-
-
-def often(patch: Patch, action: str, weight: int) -> None:
-    """The worlds have more of an action than they have otherwise."""
-    chances = [(name, weight if name == action else usual) for name, usual in world.CHANCES]
-    patch.setattr(world, "_WEIGHTS", [usual for _, usual in chances])
 
 
 def test_a_commit_without_a_fence_is_found(monkeypatch: Patch) -> None:
@@ -140,7 +111,7 @@ def test_a_recovery_up_to_the_committed_end_of_the_states_is_found(monkeypatch: 
         return {tp: self._log(tp).stable_end if tp.topic == STATE else end for tp, end in found.items()}
 
     wrap(monkeypatch, SimulatedBus, "end_offsets", stable)
-    assert_found(2000, "I2", "I3", "I6", "I10", "timers")
+    assert_found(4000, "I2", "I3", "I6", "I10", "timers")
 
 
 def test_events_of_before_since_that_count_are_found(monkeypatch: Patch) -> None:
@@ -266,6 +237,55 @@ def test_an_engine_that_begins_before_the_registry_is_read_is_found(monkeypatch:
     monkeypatch.setattr(following, "TAKE", 1)
     monkeypatch.setattr(Following, "read_whole", until_the_bus_is_known)
     assert_found(4000, "I3", "I6", "I10", "timers", turn=DAYS)
+
+
+def test_processes_that_went_on_or_stopped_and_are_counted_are_found(monkeypatch: Patch) -> None:
+    def all_are_gone(original: Any, self: Attempts, metadata: Any, own: str, *_: Any, unread: bool) -> None:
+        original(self, msgspec.structs.replace(metadata, e=msgspec.UNSET), "", (), unread=unread)
+
+    monkeypatch.setattr(world, "LETHAL", 1.0)
+    wrap(monkeypatch, Attempts, "take_over", all_are_gone)
+    assert_found(1000, "attempts")
+
+
+def test_a_count_that_a_success_does_not_clear_is_found(monkeypatch: Patch) -> None:
+    def kept(original: Any, self: Attempts, *rest: Any) -> Any:
+        ended = self.trial.ended if self.trial is not None else ()
+        answer = original(self, *rest)
+        if self.trial is not None:
+            self.trial = msgspec.structs.replace(self.trial, ended=ended)
+        return answer
+
+    monkeypatch.setattr(world, "LETHAL", 1.0)
+    wrap(monkeypatch, Attempts, "begin", kept)
+    wrap(monkeypatch, Attempts, "passed", kept)
+    assert_found(300, "I8")
+
+
+def test_a_try_that_is_not_committed_before_it_is_found(monkeypatch: Patch) -> None:
+    def in_memory_only(original: Any, self: Attempts) -> dict[str, Any]:
+        said: dict[str, Any] = original(self)
+        if self.trial is not None:
+            said["a"] = msgspec.structs.replace(self.trial, trying=False)
+        return said
+
+    monkeypatch.setattr(world, "LETHAL", 1.0)
+    wrap(monkeypatch, Attempts, "metadata", in_memory_only)
+    assert_found(100, "attempts", "Stuck")
+
+
+def test_a_count_in_a_transaction_without_the_fence_is_found(monkeypatch: Patch) -> None:
+    """Who lost the partition writes its own count, and its old offset, over those of the owner."""
+
+    def unfenced(original: Any, self: Any) -> bool:
+        group = self._bus.cluster.group
+        if self._membership is not None and group.members:
+            self._membership = (next(iter(group.members)), group.generation)
+        return bool(original(self))
+
+    monkeypatch.setattr(world, "LETHAL", 1.0)
+    wrap(monkeypatch, Engine, "_begin_trials", unfenced)
+    assert_found(1000, "I2", "I3", "I6", "I8", "attempts")
 
 
 def test_without_a_fault_nothing_is_found() -> None:

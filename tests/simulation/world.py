@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from interlock.engine.bus import TopicPartition
-from interlock.engine.protocol import outputs
+from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.protocol import attempts, outputs
+from interlock.engine.protocol.attempts import process_of
+from interlock.engine.protocol.source_task import SourceTask
+from interlock.engine.protocol.trigger_task import TriggerTask
 from interlock.engine.protocol.upkeep import SETTLED_S
 from interlock.engine.records import (
     BUS_KEY,
@@ -28,7 +31,7 @@ from interlock.engine.records import (
 from interlock.events.event import Event
 from interlock.events.kafka import encode
 
-from tests.simulation.actors import CONFIG, Actor
+from tests.simulation.actors import CONFIG, Actor, Crash
 from tests.simulation.kafka import Cluster, Log
 from tests.simulation.subscriptions import (
     KEYS,
@@ -38,6 +41,7 @@ from tests.simulation.subscriptions import (
     WITHOUT_TIMERS,
     Wanted,
 )
+from tests.simulation.waiting import EVERY, TURN, Waiting
 
 Action: TypeAlias = tuple[str | int, ...]
 
@@ -48,13 +52,17 @@ REGISTRY: Final = TopicPartition(REGISTRY_TOPIC, 0)
 ORDERS: Final = "orders"  # a topic of others, with its own times
 PASS_RECORDS: Final = outputs.MAX_PASS_RECORDS
 FEW: Final = 4
+WIDTHS: Final = attempts.WIDTHS
+ALONE: Final = (1,)
 STEPS: Final = 120
 STEP_MS: Final = 40
+WAIT_STEPS: Final = 60
 DRAIN_ROUNDS: Final = 400
 ROUND_MS: Final = 600
 QUIET_ROUNDS: Final = 4
 BEYOND_TIMERS_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
+LETHAL: Final = 0.15  # of the worlds have records that end each process which works on them
 
 # What happens, and how often.
 CHANCES: Final[tuple[tuple[str, int], ...]] = (
@@ -123,8 +131,13 @@ class World:
         self._first: dict[tuple[str, int], Registration] = {}  # what a repetition repeats
         self._nonces_of: dict[str, list[bytes]] = {}
         self._left_over: dict[bytes, int] = {}  # by which record
+        self.with_triggerers = True  # those that are down are started again in each round
         # Partitions whose offsets were lost, after so many commits: they were read again from their starts.
         self.forgotten: dict[TopicPartition, int] = {}
+        self.lethal = self._lethal()
+        self.killed: Counter[tuple[TopicPartition, int]] = Counter()  # processes, by such a record
+        self._harmless = SourceTask.match, TriggerTask.process
+        self._plant()
         self.actors = [
             Actor(n, cluster, self.chance, rng.choice((0.0, 0.0, -90.0, 45.0)), self.say, self.seen)
             for n in range(rng.choice((1, 2, 2, 3)))
@@ -133,6 +146,8 @@ class World:
         outputs.MAX_PASS_RECORDS = FEW if rng.random() < 0.2 else PASS_RECORDS
         for actor in self.actors:
             actor.boot()
+        with_waits = isinstance(seed, int) and seed % EVERY == TURN
+        self.waiting = Waiting(self, seed) if with_waits else None
         for _ in range(rng.choice((0, 0, 4, 12))):  # what a look-back finds
             self._do_emit(rng.randrange(16), rng.randrange(1 << 16))
             self.cluster.now_ms += 120
@@ -150,6 +165,45 @@ class World:
             self.cluster.now_ms += 100
         for actor in self.actors:
             actor.by_chance = True
+
+    def _lethal(self) -> frozenset[tuple[TopicPartition, int]]:
+        """Where records that kill stand, if something stands there."""
+        rng = Random(f"lethal {self.seed}")
+        if rng.random() >= LETHAL:
+            return frozenset()
+        if rng.random() < 0.6:  # the first end already leads to a try alone, while there are faults
+            attempts.WIDTHS = ALONE
+        choices = [(EVENT, self.sources), (TRIGGER, self.triggers)]
+        return frozenset(
+            (TopicPartition(name, rng.randrange(count)), rng.randrange(8))
+            for name, count in rng.choices(choices, k=rng.choice((1, 1, 2)))
+        )
+
+    def _plant(self) -> None:
+        match, process = self._harmless
+
+        def matched(task: SourceTask, record: Record, *rest: Any) -> bool:
+            self._die_of(record)
+            return match(task, record, *rest)
+
+        def processed(task: TriggerTask, record: Record, *rest: Any) -> None:
+            self._die_of(record)
+            process(task, record, *rest)
+
+        SourceTask.match, TriggerTask.process = matched, processed  # type: ignore[method-assign]
+
+    def _die_of(self, record: Record) -> None:
+        place = record.source, record.offset
+        if place in self.lethal:
+            self.killed[place] += 1
+            self.say(f"{record} kills the process that works on it")
+            self.seen["record that kills"] += 1
+            raise Crash
+
+    @property
+    def troubled(self) -> set[str]:
+        """Processes whose end, or absence, may count for a record."""
+        return {process for actor in self.actors for process in actor.troubled}
 
     def _wanted(self) -> list[Wanted]:
         rng, wanted = self.rng, []
@@ -180,16 +234,30 @@ class World:
     def play(self, steps: int = STEPS) -> None:
         """The random phase."""
         rng = self.rng
-        for _ in range(steps):
+        for n in range(steps):
+            if self.waiting is not None and n % 2:
+                self._act(("waits", *self.waiting.choose()))
             name = rng.choices(_NAMES, _WEIGHTS)[0]
-            action = (name, *self._arguments(name))
-            if self.act(action):
-                self.done.append(action)
+            self._act((name, *self._arguments(name)))
+        if self.waiting is not None:
+            self._play_waits(self.waiting)
+
+    def _play_waits(self, waiting: Waiting) -> None:
+        """What is fired by now is delivered, beside engines that go on."""
+        for n in range(WAIT_STEPS):
+            self._act(("waits", *waiting.choose()))
+            if n % 6 == 0:
+                self._act(("boot", n, 0))
+                self._act(("run", n // 6 % len(self.actors), 64))
+                self._act(("mark", 0, 1))
 
     def replay(self, actions: list[Action]) -> None:
         for action in actions:
-            if self.act(action):
-                self.done.append(action)
+            self._act(action)
+
+    def _act(self, action: Action) -> None:
+        if self.act(action):
+            self.done.append(action)
 
     def _arguments(self, name: str) -> tuple[int, ...]:
         rng = self.rng
@@ -216,10 +284,15 @@ class World:
             if actor.state == "down":
                 actor.boot()
             actor.state = "up"
+        if self.waiting is not None:
+            self.waiting.mend()
         cluster.in_flight.clear()
         self.settle()
         cluster.now_ms += BEYOND_TIMERS_MS
         self.settle()
+        if self.waiting is not None:  # a trigger that was ended last may have replaced a wait, which notices
+            cluster.now_ms += BEYOND_TIMERS_MS
+            self.settle()
 
     def age(self) -> None:
         """After the drain: who names what it waits for is killed, and a month goes by."""
@@ -253,6 +326,8 @@ class World:
                 actor.boot()
             if actor.state == "up":
                 actor.run(400)
+        if self.waiting is not None:
+            self.waiting.go_round(boot=self.with_triggerers)
         self._mark_all()
 
     def end_the_dead(self) -> None:
@@ -281,11 +356,16 @@ class World:
             tuple((name, log.end, log.start) for name, topic in cluster.topics.items() for log in topic.logs),
             tuple(cluster.group.offsets.items()),
             cluster.group.generation,
+            () if self.waiting is None else self.waiting.facts(),
         )
 
     def finish(self) -> None:
-        """End the engines."""
+        """End all processes."""
         outputs.MAX_PASS_RECORDS = PASS_RECORDS
+        attempts.WIDTHS = WIDTHS
+        SourceTask.match, TriggerTask.process = self._harmless  # type: ignore[method-assign]
+        if self.waiting is not None:
+            self.waiting.finish()
         for actor in self.actors:
             if actor.state != "down":
                 actor.crash()
@@ -294,6 +374,7 @@ class World:
 
     def _do_run(self, n: int, steps: int) -> bool:
         actor = self.actors[n]
+        self._supervise(actor)
         if actor.state != "up":
             return False
         self.cluster.now_ms += STEP_MS
@@ -303,11 +384,19 @@ class World:
     def _do_into(self, n: int, steps: int) -> bool:
         """An engine goes on until it is inside a commit, where it is left for the next action."""
         actor = self.actors[n]
+        self._supervise(actor)
         if actor.state != "up":
             return False
         self.cluster.now_ms += STEP_MS
         actor.run_into(steps)
         return True
+
+    def _supervise(self, actor: Actor) -> None:
+        """Where records kill, there are to be processes to be killed; brokers notice that they are gone."""
+        if self.lethal and actor.state == "down":
+            for member in self._dead_members():
+                self.cluster.leave(member)
+            actor.boot()
 
     def _do_mark(self, n: int, few: int) -> bool:
         found = self.cluster.unmarked()
@@ -327,8 +416,8 @@ class World:
     def _do_compact(self, n: int, below: int) -> bool:
         topic = self.cluster.topics[(STATE, STATE, ACTION, REGISTRY_TOPIC)[n % 4]]
         log = topic.logs[n // 4 % len(topic.logs)]
-        if not log.end:
-            return False
+        if not log.end or (log.tp == REGISTRY and self.waiting is not None):
+            return False  # what waits have read, and what they leave over, is kept for a day
         below %= log.end + 1
         expired = 0
         if log.tp == REGISTRY:
@@ -389,6 +478,10 @@ class World:
         dead = [member for member in self._dead_members() if n % 4]
         member = (dead or members)[n // 4 % len(dead or members)]
         self.say(f"the session of {member} is over")
+        client = self.cluster.group.members[member].client
+        for actor in self.actors:
+            if actor.process == process_of(client):
+                actor.troubled.add(actor.process)
         self.cluster.leave(member)
         return True
 
@@ -469,6 +562,9 @@ class World:
         if self.listed:
             logs += self.cluster.topics[ORDERS].logs
         return logs[n % len(logs)]
+
+    def _do_waits(self, name: str, n: int, what: int) -> bool:
+        return self.waiting is not None and self.waiting.act(name, n, what)
 
     def _do_emit(self, n: int, what: int) -> bool:
         log = self._source_log(n)

@@ -1,0 +1,213 @@
+"""Those who wait: tasks, the triggerers that wait for them, and the workers that they resume on.
+
+What a triggerer and a worker do with Kafka is the engine's own code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Final, Literal, NamedTuple, Protocol
+
+from interlock.conditions import Condition
+from interlock.engine.acknowledge import write
+from interlock.engine.bus import TopicPartition
+from interlock.engine.errors import EngineError
+from interlock.engine.notices import Notice, NoticeBoard
+from interlock.engine.records import ActionRecord, Registration, RegistrationKey
+from interlock.engine.waits import Delivery, Wait, Waits
+
+from tests.simulation.actors import CONFIG, Process
+from tests.simulation.clients import SimulatedClients
+from tests.simulation.kafka import Cluster
+
+REGISTRY: Final = TopicPartition(CONFIG.topic("subscription"), 0)
+ACTION: Final = CONFIG.topic("action")
+
+
+@dataclass(eq=False)
+class Task:
+    """A task instance that waits. `generation`: how often it was cleared; `trigger`: the number of the last.
+
+    new: to be run, for the first time or again. scheduled: resumed, with what its trigger told.
+    """
+
+    name: str
+    condition: Condition
+    key: str | None
+    back_ms: int
+    since_ms: int | None = None
+    generation: int = 0
+    trigger: int = -1
+    state: Literal["new", "deferred", "scheduled", "running", "done"] = "new"
+    host: Triggerer | None = None
+    resumed: Resumed | None = None
+    worker: Worker | None = None
+
+    @property
+    def registration(self) -> Registration:
+        assert self.since_ms is not None
+        return Registration.of(self.name, self.condition, self.key, self.since_ms, generation=self.generation)
+
+
+class Told(NamedTuple):
+    """What a triggerer has to tell Airflow; `known`: the registry keys of the wait that it had read."""
+
+    trigger: int
+    delivery: Delivery
+    known: frozenset[bytes]
+
+
+class Resumed(NamedTuple):
+    """That a task was resumed. `ends`: of the action topic by then. `incarnation`: what it waited for."""
+
+    task: str
+    incarnation: str
+    action: ActionRecord
+    ends: tuple[int, ...]
+    keys: tuple[str, ...]
+    known: frozenset[bytes]
+
+
+class Triggerer(Process):
+    """A process with the engine's `Waits`, and what its triggers have to tell."""
+
+    def __init__(
+        self,
+        number: int,
+        cluster: Cluster,
+        chance: Random,
+        skew_s: float,
+        say: Callable[[str], None],
+        seen: Counter[str],
+    ) -> None:
+        super().__init__(f"t{number}", cluster, chance, skew_s, say, seen)
+        self._names = count()
+        self._begin()
+
+    def _begin(self) -> None:
+        self.told: deque[Told] = deque()
+        self.open: dict[int, tuple[Task, Wait]] = {}  # by trigger
+        self._stop = threading.Event()
+        self._clients: SimulatedClients | None = None
+        self.waits = Waits(
+            CONFIG,
+            NoticeBoard(),
+            clients=self._connect,
+            clock=self._clock,
+            monotonic=self._monotonic,
+            nonce=lambda: f"{self.name}.{next(self._names)}",
+        )
+
+    def boot(self) -> None:
+        self._begin()
+        super().boot()
+
+    def stop(self) -> None:
+        super().stop()
+        self._stop.set()
+
+    def crash(self) -> None:
+        if self.at.startswith(("writes", "hears")):
+            self.seen[f"crash where it {self.at}"] += 1
+        super().crash()
+
+    def run_into(self, steps: int) -> None:
+        """Go on, for a while at most, to where it is about to write, or has written, so many steps ahead."""
+        for _ in range(30):
+            self.run(0)
+            if self.state != "up":
+                return
+            if self.at.startswith(("writes", "hears")):
+                steps -= 1
+                if steps < 0:
+                    return
+
+    @property
+    def _asks(self) -> bool:
+        return self.at != "starts again"
+
+    @property
+    def registry_read(self) -> int:
+        """Up to where it had read the registry before it took what it works on."""
+        reader = None if self._clients is None else self._clients.following
+        return 0 if reader is None else reader.before.get(REGISTRY, 0)
+
+    def take(self, task: Task) -> None:
+        """A trigger begins, unless it runs here already."""
+        number, incarnation = task.trigger, task.registration.incarnation
+        if number in self.open:
+            return
+
+        def deliver(item: Delivery | Notice) -> None:
+            if isinstance(item, Delivery):
+                known = standing(self.cluster, incarnation, self.registry_read)
+                self.told.append(Told(number, item, frozenset(known)))
+                self.say(f"hears the firing {item.action.firing.id[:6]} of {task.name}")
+
+        self.open[number] = task, self.waits.open(task.registration, deliver)
+
+    def _connect(self, _: object) -> SimulatedClients:
+        self._clients = SimulatedClients(CONFIG, self.cluster, self)
+        return self._clients
+
+    def _live_once(self) -> None:
+        try:
+            self.waits.run(self._stop)
+        except EngineError as e:
+            self.say(f"fails: {type(e).__name__}: {e}")
+            self.seen[f"waits ended by {type(e).__name__}"] += 1
+
+
+class Place(Protocol):
+    """Of a world, what is used here."""
+
+    cluster: Cluster
+    chance: Random
+    seen: Counter[str]
+
+    def say(self, what: str) -> None: ...
+
+    def write_registry(self, key: bytes, value: bytes | None) -> int: ...
+
+
+class Worker(Process):
+    """A process with a task that was resumed: it acknowledges."""
+
+    def __init__(self, task: Task, world: Place, *, by_chance: bool) -> None:
+        super().__init__(f"{task.name}'s worker", world.cluster, world.chance, 0.0, world.say, world.seen)
+        assert task.resumed is not None
+        self.resumed = task.resumed
+        self.acknowledged = False
+        self.by_chance = by_chance
+
+    def _live_once(self) -> None:
+        try:
+            clients = SimulatedClients(CONFIG, self.cluster, self)
+            write(CONFIG, clients, (self.resumed.action,), self.resumed.keys)
+            self.acknowledged = True
+        except EngineError as e:
+            self.say(f"could not acknowledge, which changes nothing for the task: {e}")
+            self.seen["firing that could not be acknowledged"] += 1
+        self._stopping = True
+
+    def crash(self) -> None:
+        if self.at.startswith(("writes", "hears")):
+            self.seen[f"crash where it {self.at}"] += 1
+        super().crash()
+
+
+def standing(cluster: Cluster, incarnation: str, below: int) -> list[bytes]:
+    """The registry keys of an incarnation that stand below this offset, and are not nulled there."""
+    keys: dict[bytes, bool] = {}
+    for offset, entry in cluster.topics[REGISTRY.topic].logs[0].history():
+        if offset >= below:
+            break
+        key = RegistrationKey.decode(entry.key or b"")
+        if key is not None and key.incarnation == incarnation:
+            keys[entry.key or b""] = entry.value is not None
+    return [key for key, stands in keys.items() if stands]
