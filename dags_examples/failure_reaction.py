@@ -13,14 +13,14 @@ dispatch_dag(
     "failure_reaction",
     condition=dag_run("rates_ingest", state="failed", label="failed"),
     trigger_dag_id="clean_up",
-    conf={"run_id": "{{ firing.events.failed[0].data.run_id }}"},
+    conf={"failed_run": "{{ firing.events.failed[0].data.run_id }}"},
     tags=["interlock"],
 )
 
 with DAG("clean_up", schedule=None, tags=["interlock"]):
 
     @task
-    def clean_up(run_id: str) -> str:
-        return f"removed what {run_id} left"
+    def clean_up(failed_run: str) -> str:  # run_id is a name of Airflow's own
+        return f"removed what {failed_run} left"
 
-    clean_up("{{ dag_run.conf['run_id'] }}")
+    clean_up("{{ dag_run.conf['failed_run'] }}")

@@ -24,4 +24,4 @@ with DAG("spark_completion", schedule="@daily", tags=["interlock"]):
     def load(output: str) -> str:
         return f"loaded {output}"
 
-    load("{{ ti.xcom_pull(task_ids='orders')['events']['orders'][0]['data']['output'] }}")
+    orders >> load("{{ ti.xcom_pull(task_ids='orders')['events']['orders'][0]['data']['output'] }}")

@@ -166,10 +166,10 @@ class LocalAirflow:
         """SIGKILL to the oldest triggerer and its whole process tree."""
         self.processes.kill(self._triggerers.pop(0))
 
-    def start_triggerer(self, timeout_s: float = 60.0) -> None:
-        """Starts one more triggerer and returns when it is alive."""
+    def start_triggerer(self, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None) -> None:
+        """Starts one more triggerer and returns when it is alive. environment: variables of it alone."""
         before = datetime.now(UTC)
-        self._start_triggerer()
+        self._start_triggerer(environment)
         deadline = time.monotonic() + timeout_s
         while not any(job["start_date"] >= before for job in self.api.jobs("TriggererJob")):
             self.processes.check()
@@ -184,22 +184,28 @@ class LocalAirflow:
             self._warm_up.join()
         self.api.close()
 
-    def _component(self, name: str, *options: str, command: str | None = None) -> None:
+    def _component(
+        self,
+        name: str,
+        *options: str,
+        command: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         # The API server can lock itself out of SQLite (see rest.py); only its patience ends that.
         patience_s = 2 if name == "api-server" else 60
         self.processes.start(
             name,
             [sys.executable, "-m", "airflow", command or name, *options],
-            {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self._database(patience_s)},
+            {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self._database(patience_s), **(environment or {})},
         )
 
     def _database(self, patience_s: int) -> str:
         return f"sqlite:///{self.home / 'airflow.db'}?timeout={patience_s}"
 
-    def _start_triggerer(self) -> None:
+    def _start_triggerer(self, environment: Mapping[str, str] | None = None) -> None:
         self._triggerers_started += 1
         name = f"triggerer-{self._triggerers_started}"
-        self._component(name, "--skip-serve-logs", command="triggerer")
+        self._component(name, "--skip-serve-logs", command="triggerer", environment=environment)
         self._triggerers.append(name)
 
     def _not_ready(self) -> list[str]:

@@ -65,6 +65,11 @@ class Processes:
             return "\n".join(text.splitlines()[-lines:])
         return ""
 
+    def tails(self, lines: int = 15) -> dict[str, str]:
+        """By name, the last lines of each process that has said anything, ended ones included."""
+        names = sorted(path.stem for path in self.log_folder.glob("*.log"))
+        return {name: tail for name in names if (tail := self.log_tail(name, lines))}
+
     def check(self) -> None:
         """Raises ServiceError when a process that should be running has ended."""
         for name, process in self._running.items():

@@ -85,6 +85,12 @@ class AirflowRest:
         found = self._get("/api/v2/assets/events", limit="100", order_by="timestamp")["asset_events"]
         return [event for event in found if event["name"] == name]
 
+    def update_asset(self, name: str) -> None:
+        """Says that an asset was updated, as its page in the UI does."""
+        found = self._get("/api/v2/assets", name_pattern=name)["assets"]
+        [asset_id] = [asset["id"] for asset in found if asset["name"] == name]
+        self._send("POST", "/api/v2/assets/events", {"asset_id": asset_id})
+
     def has_queued_asset_events(self, dag_id: str) -> bool:
         """Whether asset events are about to start a run of the DAG."""
         return bool(self._get(f"/api/v2/dags/{quote(dag_id)}/assets/queuedEvents")["total_entries"])
@@ -96,15 +102,22 @@ class AirflowRest:
         run_id: str | None = None,
         logical_date: datetime | None = None,
         conf: Mapping[str, Any] | None = None,
+        partition_key: str | None = None,
     ) -> str:
         """Creates a run and gives its id, which is made up unless given: a repeat creates no other."""
         body: dict[str, Any] = {
             "dag_run_id": run_id or f"manual__{uuid.uuid4().hex}",
             "logical_date": logical_date.isoformat() if logical_date else None,
             "conf": dict(conf or {}),
+            "partition_key": partition_key,
         }
         self._send("POST", f"/api/v2/dags/{quote(dag_id)}/dagRuns", body)
         return str(body["dag_run_id"])
+
+    def backfill(self, dag_id: str, begin: datetime, end: datetime) -> None:
+        """Creates the runs of these logical dates, which have none yet."""
+        body = {"dag_id": dag_id, "from_date": begin.isoformat(), "to_date": end.isoformat()}
+        self._send("POST", "/api/v2/backfills", body)
 
     def delete(self, dag_id: str) -> None:
         """Deletes what the database has of a DAG, its runs included."""

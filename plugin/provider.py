@@ -50,7 +50,8 @@ def get_provider_info() -> dict[str, Any]:
                     "allowed_client_properties": {
                         "description": (
                             "Names of Kafka client properties, separated by commas, that connections may set "
-                            "although they run a program, load a library or switch a certificate check off. "
+                            "although they run a program, load a library, switch a certificate check off, or "
+                            "take unsigned tokens or a token endpoint without https. "
                             "Any other of this kind is refused."
                         ),
                         "version_added": "0.1.0",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 READ_AGAIN_S = 15.0
 MOST_WAIT_S = 15.0  # between two readings of a connection that was not told
 STATE_S = 25.0  # for a task's state; Airflow gives `on_kill` 30 s
+STATE_AGAIN_S = 2.0  # between two times it is asked for: a locked or restarted database answers soon
 # As Airflow's API tells them; a task that waits to be retried registers the same again.
 WAITED_FOR = frozenset({"deferred", "up_for_retry"})
 LOOK_S = 30.0  # for how long a trigger that starts too late looks whether its firing is there
@@ -152,10 +153,15 @@ class EventTrigger(BaseTrigger):
         if task is None:  # in `dag.test()`
             return False
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+        from tenacity import AsyncRetrying, stop_after_delay, wait_fixed
 
+        again = AsyncRetrying(
+            wait=wait_fixed(STATE_AGAIN_S), stop=stop_after_delay(STATE_S - STATE_AGAIN_S), reraise=True
+        )
         try:
             async with asyncio.timeout(STATE_S):
-                states = await asyncio.to_thread(
+                states = await again(
+                    asyncio.to_thread,
                     RuntimeTaskInstance.get_task_states,
                     dag_id=task.dag_id,
                     map_index=task.map_index,

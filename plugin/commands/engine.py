@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .console import bus_arguments, bus_of, or_exit
+from .console import bus_arguments, bus_of, or_exit, say
 
 if TYPE_CHECKING:
     import threading
@@ -26,7 +26,8 @@ def command() -> ActionCommand:
         description=(
             "Runs the engine that a triggerer runs, in the foreground: one more member of the group that "
             "shares the bus's partitions. Logs to stdout. What a cluster refuses or does not answer is "
-            "logged and tried again; only a connection or setting that cannot be used ends it, with 1."
+            "logged and tried again. It ends with 1 when a connection or setting cannot be used, and when "
+            "its threads hang one after the other: its supervisor is to start it anew."
         ),
         func=lazy_load_command("interlock.plugin.commands.engine.run"),
         args=tuple(arg for arg in bus_arguments() if "--output" not in arg.flags),
@@ -34,11 +35,10 @@ def command() -> ActionCommand:
 
 
 def run(args: Namespace) -> None:
-    """Run until a signal, then leave the group; exit 1 when the configuration cannot be used."""
+    """Run until a signal, then leave the group; exit 1 for a configuration that cannot be used."""
     import signal
     import threading
 
-    _log_to_stdout()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -46,6 +46,8 @@ def run(args: Namespace) -> None:
 
 
 def _run(args: Namespace, stop: threading.Event) -> None:
+    from structlog.contextvars import bind_contextvars
+
     from ...engine.errors import ConfigError
     from ...engine.kafka.reachability import require_usable
     from ...engine.log import log
@@ -54,8 +56,9 @@ def _run(args: Namespace, stop: threading.Event) -> None:
 
     config = bus_of(args)
     require_usable(config)
+    bind_contextvars(bus=config.name)
     log.info("An engine for %s begins.", config.describe())
-    runtime = Runtime(config, initialised_stats(), with_waits=False)
+    runtime = Runtime(config, initialised_stats(), with_waits=False, give_up=_end)
     wrong: list[str | None] = [None]
 
     def heard(notice: Notice) -> None:
@@ -74,13 +77,9 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     log.info("The engine for %s has left the group.", config.describe())
 
 
-def _log_to_stdout() -> None:
-    import logging
-    import sys
+def _end(reason: str) -> None:
+    """End the process at once: an end in order may wait for what the threads that hang hold."""
+    import os
 
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logger = logging.getLogger("interlock")
-    logger.handlers = [handler]
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
+    say(f"airflow interlock engine: {reason}")
+    os._exit(1)

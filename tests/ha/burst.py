@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from .aims import FLOOR, judged
 from .crowd import REST_S, Crowd, Tasks
 from .faulty import emit, half
 from .installation import Installation, Say
@@ -21,7 +22,6 @@ from .judge import (
     Differences,
     Wait,
     actions,
-    against_aim,
     appended,
     half_met,
     judge_registrations,
@@ -68,7 +68,7 @@ class Burst:
             **self.differences.counts(),
             "left_deferred_ms": spread(took),
             "floor_ms": spread(floors),
-            **against_aim("ratio_all_left", ratio),
+            **judged("ratio_all_left", ratio, FLOOR),
             "decided_ms": spread(decided),
             **crowd.form(),
         }

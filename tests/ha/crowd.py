@@ -5,13 +5,14 @@ Their pool has no slots: what leaves `deferred` stands `scheduled`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from interlock.conditions import event
 
+from .aims import FLOOR, JUDGED_FROM, KIB_PER_WAIT, PER_WAIT, judged
 from .faulty import half
 from .installation import BUS, DEPLOYMENT, Installation, Say
 from .judge import Wait
@@ -19,6 +20,12 @@ from .measure import Figures, measure
 
 MEASURED_S, REST_S = 20.0, 15.0
 CLAIM_S = 180.0
+COSTS = {
+    "kib_per_wait": KIB_PER_WAIT,
+    "threads_per_wait": PER_WAIT,
+    "clients_per_wait": PER_WAIT,
+    "ratio_idle_cpu": FLOOR,
+}
 
 
 @dataclass(frozen=True)
@@ -62,19 +69,9 @@ class Crowd:
         return waits
 
     def form(self) -> dict[str, Any]:
-        """What was measured, for the object to print.
-
-        kib_per_trigger: what each takes beside the first one.
-        """
-        uss = {name: each.uss_kib for name, each in self.figures.items()}
-        more = max(1, self._size - 1)
-        return {
-            "figures": {name: each.form() for name, each in self.figures.items()},
-            "kib_per_trigger": {
-                "wait": round((uss["waits"] - uss["one wait"]) / more, 1),
-                "stock": round((uss["stock triggers"] - uss["one stock trigger"]) / more, 1),
-            },
-        }
+        """What was measured, for the object to print; `costs` judges it."""
+        figures = {name: each.form() for name, each in self.figures.items()}
+        return {"figures": figures, **costs(self.figures, self._size)}
 
     def expected(self, waits: Tasks) -> dict[int, Wait]:
         """By map index, for the judge."""
@@ -122,6 +119,30 @@ class Crowd:
     def _fresh_triggerer(self) -> None:
         self._site.airflow.stop_triggerer()
         self._site.airflow.start_triggerer()
+
+
+def costs(figures: Mapping[str, Figures], size: int) -> dict[str, Any]:
+    """What each takes beside the first one, and the processor time of all waits to that of stock triggers.
+
+    Told with their aims from JUDGED_FROM waits on; a figure is None where a state of it was not measured.
+    """
+    one, all_ = figures.get("one wait"), figures.get("waits")
+    one_stock, stock = figures.get("one stock trigger"), figures.get("stock triggers")
+    more = max(1, size - 1)
+    told: dict[str, float | None] = dict.fromkeys(COSTS)
+    if one and all_:
+        told["kib_per_wait"] = round((all_.uss_kib - one.uss_kib) / more, 1)
+        # In whole hundredths: a pool of threads that some waits fill is none of theirs.
+        told["threads_per_wait"] = int(100 * (all_.threads - one.threads) / more) / 100
+        told["clients_per_wait"] = int(100 * (all_.kafka_clients - one.kafka_clients) / more) / 100
+    if all_ and stock and stock.cpu_percent:
+        told["ratio_idle_cpu"] = round(all_.cpu_percent / stock.cpu_percent, 3)
+    form: dict[str, Any] = {}
+    for name, aim in COSTS.items():
+        form |= judged(name, told[name], aim) if size >= JUDGED_FROM else {name: told[name]}
+    if one_stock and stock:
+        form["kib_per_stock_trigger"] = round((stock.uss_kib - one_stock.uss_kib) / more, 1)
+    return form
 
 
 def _trigger_kwargs(run_id: str, number: int) -> dict[str, Any]:

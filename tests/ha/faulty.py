@@ -14,13 +14,13 @@ from typing import Any
 
 from interlock.events import EmitError, Emitter, Event
 
+from .aims import FLOOR, judged
 from .faults import Faults
 from .installation import DEPLOYMENT, Installation, Say
 from .judge import (
     Differences,
     Wait,
     actions,
-    against_aim,
     appended,
     away_from,
     judge_dispatch,
@@ -250,7 +250,7 @@ class Run:
             **wrong.counts(),
             "left_deferred_ms": spread(calm),
             "floor_ms": spread(floors_away),
-            **against_aim("ratio_p50", _ratio(calm, floors_away)),
+            **judged("ratio_p50", _ratio(calm, floors_away), FLOOR),
             "decided_ms": spread([took for number, took in decided_ms.items() if number in away]),
             "left_deferred_near_faults_ms": spread(
                 [took for number, took in left_ms.items() if number not in away]

@@ -21,7 +21,6 @@ from interlock.events.event import Event
 from tests.chaos.log import Log, Rec, read_action, read_event, read_match, read_registrations
 
 CLOCK_MS = 5  # the broker stamps an append a little after or before others look at the clock
-AIM, FAR = 1.2, 3.0  # of a ratio to Airflow's floor; from FAR on it is no matter of a busy machine
 
 
 @dataclass
@@ -273,15 +272,6 @@ def spread(values: Sequence[float]) -> dict[str, float | int | None]:
         return round(ordered[max(0, math.ceil(share * len(ordered)) - 1)]) if ordered else None
 
     return {"count": len(ordered), "p50": rank(0.5), "p99": rank(0.99), "max": rank(1.0)}
-
-
-def against_aim(name: str, ratio: float | None) -> dict[str, Any]:
-    """The ratio, its aim, and how they compare: met, missed, far off, or not measured."""
-    if ratio is None:
-        verdict = "not measured"
-    else:
-        verdict = "met" if ratio <= AIM else "missed" if ratio < FAR else "far off"
-    return {name: ratio, f"{name}_aim": AIM, f"{name}_verdict": verdict}
 
 
 def away_from(at_ms: float, faults: Iterable[tuple[float, float]], away_ms: float) -> bool:

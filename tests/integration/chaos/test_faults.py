@@ -29,6 +29,8 @@ class Engine:
     def kill(self) -> None:
         self.alive = False
 
+    terminate = kill
+
 
 @pytest.fixture
 def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -142,3 +144,17 @@ def test_half_of_the_partitions_are_idle_for_most_of_each_minute() -> None:
     idle.for_good = True
     idle.look(121.0)
     assert idle.partition_of(b"k") != -1
+
+
+def test_a_pool_that_is_scaled_starts_engines_and_lets_the_surplus_leave_in_good_order(pool: Any) -> None:
+    pool.start()
+    pool.scale(1)
+    pool.tend()
+    assert len(pool._engines) == 3
+    first = list(pool._engines)
+    pool.scale(-2)
+    [left] = pool._engines
+    assert left in first
+    assert pool.done.kills == 0
+    pool.tend()
+    assert pool._engines == [left]

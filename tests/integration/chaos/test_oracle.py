@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from interlock.conditions import EMPTY, Condition, absent, event, sequence
+from interlock.conditions import EMPTY, Condition, absent, count, event, sequence
 
 from tests.chaos.judge import Verdict, judge
 from tests.chaos.paper import START_MS, Paper
@@ -53,7 +53,7 @@ def test_a_firing_that_was_lost_is_missing() -> None:
     wait, a, b = pair_of(paper)
     paper.match(wait, a, (0,), 3)
     paper.match(wait, b, (1,), 3, judge=False)
-    assert wrong(paper) == {"missing": 1}
+    assert wrong(paper) == {"missing": 1, "unexpected": 1}  # and the state is that of before
 
 
 def test_matches_committed_outside_their_transaction_are_duplicated() -> None:
@@ -83,7 +83,20 @@ def test_a_state_record_that_was_dropped_costs_its_firing() -> None:
     paper.match(wait, a, (0,), 3)
     wait.states["k"] = EMPTY  # what the next owner finds
     paper.match(wait, b, (1,), 4)
+    assert wrong(paper) == {"missing": 1, "unexpected": 1}
+
+
+@pytest.mark.parametrize("kind", ["durable", "one-shot"])
+def test_a_state_that_its_matches_do_not_give_is_unexpected_before_it_costs_a_firing(kind: str) -> None:
+    paper = Paper()
+    wait = paper.register("s", count(A, 3), kind=kind, key=None if kind == "durable" else "k")
+    a, other = paper.event("a", 1), paper.event("other", 1)
+    paper.match(wait, a, (0,), 3, judge=False)
     assert wrong(paper) == {"missing": 1}
+    paper.judge(wait, a, (0,), 3)
+    assert not wrong(paper)
+    paper.judge(wait, other, (0,), 4)
+    assert wrong(paper) == {"unexpected": 1}
 
 
 def test_a_tick_without_the_cut_fires_what_must_not_and_not_what_must() -> None:

@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from interlock.events import Delivery, EmitError, Emitter, Event
-from interlock.events.kafka import decode
+from interlock.events.kafka import decode, encode
+from interlock.events.sizes import MAX_EVENT_BYTES, record_bytes
 
 
 @pytest.fixture
@@ -74,6 +75,51 @@ def test_one_event_that_is_too_large_is_named_and_the_others_are_there(
     assert ("/s", "large") in caught.value.undelivered
     assert "size" in str(caught.value).lower()
     assert emitter.emit(Event.of("t", "/s", id="after")).offset >= 0
+
+
+def of_size(size: int, **attributes: str) -> Event:
+    """An event that is so large as a record, by its data."""
+
+    def made(data: int) -> Event:
+        return Event.of("t", "/s", id="large", data=b"x" * data, datacontenttype="a/b", **attributes)
+
+    data = size - record_bytes(*encode(made(0)))
+    while record_bytes(*encode(made(data))) > size:  # lengths take more bytes the larger they are
+        data -= 1
+    return made(data)
+
+
+@pytest.fixture
+def event_topic(bootstrap_servers: str) -> str:
+    """As `topics create` makes the one of a bus."""
+    name = f"event-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    large = NewTopic(name, 1, 1, config={"max.message.bytes": str(MAX_EVENT_BYTES)})
+    admin.create_topics([large])[name].result(30)
+    return name
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{}, {"subject": "s" * 1000}, {f"extension{n}": "é" * 40 for n in range(300)}],
+    ids=["data", "key", "headers"],
+)
+def test_the_largest_event_is_taken_and_one_byte_more_is_refused_with_both_sizes(
+    bootstrap_servers: str, event_topic: str, attributes: dict[str, str]
+) -> None:
+    largest, beyond = of_size(MAX_EVENT_BYTES, **attributes), of_size(MAX_EVENT_BYTES + 1, **attributes)
+    assert record_bytes(*encode(largest)) == MAX_EVENT_BYTES
+    with Emitter({"bootstrap.servers": bootstrap_servers}, event_topic) as emitter:
+        assert read(bootstrap_servers, emitter.emit(largest)) == largest
+        with pytest.raises(EmitError, match=f"too large: {MAX_EVENT_BYTES + 1} bytes.*{MAX_EVENT_BYTES} are"):
+            emitter.emit(beyond)
+        assert emitter.emit_all([largest, largest])[1].offset == 2
+    # That is how the brokers count.
+    client = {"bootstrap.servers": bootstrap_servers, "message.max.bytes": str(2 * MAX_EVENT_BYTES)}
+    with Emitter(client, event_topic) as emitter:
+        assert emitter.emit(largest).offset == 3
+        with pytest.raises(EmitError, match="Message size too large"):
+            emitter.emit(beyond)
 
 
 def test_a_missing_topic_gives_an_error_that_names_it(bootstrap_servers: str) -> None:

@@ -20,20 +20,23 @@ from interlock.events.schemas import data_schema
 from interlock.plugin.broker import LocalBroker
 
 from demo.airflow import LocalAirflow
+from demo.rest import instant
 from demo.topics import Record, read_all
 
 ROOT = Path(__file__).parents[3]
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 PREFIX = "interlock.airflow."
+BOUND_S, MARGIN_S = 2, 30  # listener_timeout, and what a busy machine needs beside it
+UNTOLD = timedelta(minutes=1)  # the last of it is left to the listener by `reconcile`
 DAGS = """
     from __future__ import annotations
 
     from datetime import timedelta
 
     from airflow.providers.standard.operators.empty import EmptyOperator
-    from airflow.sdk import DAG, task
+    from airflow.sdk import DAG, PartitionedAtRuntime, task
     from airflow.sdk.exceptions import AirflowSkipException
-    from interlock import dag_run
+    from interlock import dag_run, task_instance
     from interlock.operators import EventSensor, emit
 
     with DAG("ends", schedule=None):
@@ -67,9 +70,30 @@ DAGS = """
     with DAG("idle", schedule=None):  # stays paused
         plain()
 
+    with DAG("away", schedule=None):
+
+        @task
+        def fails():
+            raise ValueError("as it was told")
+
+        [plain(), fails(), skips()] >> EmptyOperator(task_id="empty", trigger_rule="all_done")
+
     with DAG("after", schedule=None):
         day_before = dag_run("plain", offset=timedelta(days=1), label="plain")
         EventSensor(task_id="wait", condition=day_before, key="{{ ts }}")
+
+    with DAG("regional", schedule=PartitionedAtRuntime()):
+        plain()
+
+    with DAG("matching", schedule=None):
+        mapped = task_instance("ends", "good", by=["ds", "data.map_index"], label="end")
+        skipped = task_instance("ends", "skips", state=["failed", "skipped"], by="logical_date", label="end")
+        report = dag_run("plain", dates={"2026-11-05": "2026-11-02", "2026-11-06": "2026-11-05"}, label="end")
+        region = dag_run("regional", by="partition_key", label="end")
+        EventSensor(task_id="mapped", condition=mapped, key=["{{ ds }}", 1])
+        EventSensor(task_id="skipped", condition=skipped, key="{{ ts }}")
+        EventSensor(task_id="dates", condition=report, key="{{ ds }}")
+        EventSensor(task_id="partition", condition=region, key="{{ dag_run.conf['region'] }}")
     """
 
 
@@ -123,11 +147,72 @@ def site(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -
             settings={
                 ("interlock", "listener"): "dag_run,task_instance",
                 ("interlock", "listener_dags"): "!hidden,!interlock_*",
-                ("interlock", "listener_timeout"): "2",
+                ("interlock", "listener_timeout"): str(BOUND_S),
             },
         ) as airflow:
-            airflow.api.wait_for_dags("ends", "plain", "hidden", "idle", "after", "interlock_reconcile")
+            airflow.api.wait_for_dags(
+                "ends",
+                "plain",
+                "hidden",
+                "idle",
+                "away",
+                "after",
+                "regional",
+                "matching",
+                "interlock_reconcile",
+            )
             yield Site(airflow, broker, bus)
+
+
+@dataclass
+class Crash:
+    """Runs that ended while the broker was away; then the scheduler, which held their ends, was killed."""
+
+    away: str
+    plain: str
+    hidden: str
+    ended_at: datetime
+    warnings: dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def crash(site: Site, eventually: Callable[..., Any]) -> Crash:
+    """Broker and scheduler run again when it is over."""
+    api, tasks = site.airflow.api, ("good", "fails", "skips")
+    hidden = site.run("hidden")
+    site.broker.stop()
+    away, plain = site.run("away"), site.run("plain", logical_date=DAY)
+
+    def warnings(task_id: str) -> list[dict[str, Any]]:
+        lines = api.log("away", away, task_id)
+        return [line for line in lines if "Interlock's listener" in str(line)]
+
+    for task_id in tasks:
+        eventually(f"the log of {task_id} has the warning", lambda t=task_id: warnings(t))
+    site.airflow.processes.kill("scheduler")
+    site.broker.start()
+    site.airflow._component("scheduler", "--skip-serve-logs")
+    ended = [
+        instant(api.run(dag_id, run_id)["end_date"]) for dag_id, run_id in (("away", away), ("plain", plain))
+    ]
+    return Crash(away, plain, hidden, max(ended), {task_id: warnings(task_id) for task_id in tasks})
+
+
+def test_tasks_that_end_while_kafka_is_away_have_their_states_and_one_warning_within_the_bound(
+    site: Site, crash: Crash
+) -> None:
+    tasks = {task["task_id"]: task for task in site.airflow.api.tasks("away", crash.away)}
+    states = {task_id: task["state"] for task_id, task in tasks.items()}
+    assert states == {"good": "success", "fails": "failed", "skips": "skipped", "empty": "success"}
+    for task_id, warnings in crash.warnings.items():
+        [warning] = warnings
+        assert "airflow interlock reconcile" in str(warning)
+        task = tasks[task_id]
+        assert task["try_number"] == 1
+        assert task["duration"] < BOUND_S + MARGIN_S
+        late = instant(warning["timestamp"]) - instant(task["end_date"])
+        assert late < timedelta(seconds=BOUND_S + MARGIN_S)
+    assert site.told(crash.away) == site.told(crash.plain) == Counter()
 
 
 ENDS = Counter(
@@ -206,48 +291,62 @@ def test_a_dag_waits_for_the_run_of_another_of_the_day_before(site: Site) -> Non
     assert [each["data"]["run_id"] for each in output["events"]["plain"]] == [wanted]
 
 
-def test_what_an_outage_and_a_killed_scheduler_swallowed_is_reconciled_with_the_same_ids(
-    site: Site, eventually: Callable[..., Any]
+def test_waits_for_tasks_dates_and_partitions_take_the_ends_that_airflow_tells(site: Site) -> None:
+    api, day = site.airflow.api, datetime(2026, 11, 5, tzinfo=UTC)
+    api.unpause("matching")
+    waiting = api.trigger("matching", logical_date=day, conf={"region": "eu"})
+    for dag_id in ("ends", "plain", "regional"):
+        api.unpause(dag_id)
+    api.trigger("plain", logical_date=day)  # the date of the key, and not the one that goes with it
+    api.trigger("regional", partition_key="asia")
+    ends = api.trigger("ends", logical_date=day)
+    wanted = {
+        "mapped": ends,
+        "skipped": ends,
+        "dates": api.trigger("plain", logical_date=day - timedelta(days=3)),
+        "partition": api.trigger("regional", partition_key="eu"),
+    }
+    assert api.wait_for_run("matching", waiting) == "success"
+    taken = {}
+    for task_id in wanted:
+        [[end]] = api.xcom("matching", waiting, task_id)["events"].values()
+        taken[task_id] = end["data"]
+    assert {task_id: end["run_id"] for task_id, end in taken.items()} == wanted
+    assert taken["mapped"]["map_index"] == 1
+    assert taken["partition"]["partition_key"] == "eu"
+
+
+def test_what_an_outage_and_a_killed_scheduler_swallowed_is_reconciled(site: Site, crash: Crash) -> None:
+    done = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now", "--dags", "away")
+    assert (done.returncode, "5 emitted" in done.stdout) == (0, True), done.stdout
+    assert site.told(crash.away) == Counter(
+        {
+            "dag_run.succeeded away": 1,
+            "task_instance.succeeded away/good": 1,
+            "task_instance.failed away/fails": 1,
+            "task_instance.skipped away/skips": 1,
+            # Airflow calls no listener for it
+            "task_instance.succeeded away/empty": 1,
+        }
+    )
+
+
+def test_the_example_dag_completes_the_record_after_a_crash_with_the_listeners_ids(
+    site: Site, crash: Crash, eventually: Callable[..., Any]
 ) -> None:
-    api = site.airflow.api
-    hidden = site.run("hidden")
-    site.broker.stop()
-    run_id = site.run("plain", logical_date=DAY)
-    assert api.task("plain", run_id, "good")["state"] == "success"
-
-    def warnings() -> list[str]:
-        lines = map(str, api.log("plain", run_id, "good"))
-        return [line for line in lines if "Interlock's listener" in line]
-
-    eventually("the task's log has the warning", warnings)
-    assert len(warnings()) == 1
-    assert "airflow interlock reconcile" in warnings()[0]
-    site.airflow.processes.kill("scheduler")  # it holds the end of the run, which it has not told
-    site.broker.start()
-    assert site.told(run_id) == Counter()
-
-    def reconcile() -> str:
-        done = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now")
-        assert done.returncode == 0, done.stdout
-        return done.stdout
-
-    assert "emitted" in reconcile()
-    assert site.told(run_id) == Counter(
+    assert site.told(crash.plain) == Counter()
+    eventually("the ends are not of the last minute", lambda: datetime.now(UTC) > crash.ended_at + UNTOLD, 90)
+    site.run("interlock_reconcile")
+    assert site.told(crash.plain) == Counter(
         {"dag_run.succeeded plain": 1, "task_instance.succeeded plain/good": 1}
     )
-    known = DagRun(deployment="airflow", dag_id="plain", run_id=run_id, run_type="manual", run_after=None)
+    known = DagRun(
+        deployment="airflow", dag_id="plain", run_id=crash.plain, run_type="manual", run_after=None
+    )
     common: dict[str, Any] = {"run": known, "state": "success", "started_at": None, "ended_at": None}
     task = TaskInstanceEnd(task_id="good", map_index=-1, try_number=1, max_tries=0, **common)
-    assert {r.header("ce_id") for r in site.records(run_id)} == {DagRunEnd(**common).id, task.id}
-    # what Airflow calls no listener for is told by reconcile, what is filtered by nobody
-    found = read_all(site.broker.bootstrap_servers, site.bus.topic("event"))
-    assert [_short(r) for r in found if r.header("ce_subject") == "ends/empty"] == [
-        "task_instance.succeeded ends/empty"
-    ]
-    assert site.told(hidden) == Counter()
-    assert "0 emitted" in reconcile()
-
-    # the same command from a DAG
-    site.airflow._component("scheduler", "--skip-serve-logs")
-    site.run("interlock_reconcile")
-    assert len(site.records(run_id)) == 2
+    assert {r.header("ce_id") for r in site.records(crash.plain)} == {DagRunEnd(**common).id, task.id}
+    # what is filtered is told by nobody
+    assert site.told(crash.hidden) == Counter()
+    again = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now", "--dags", "plain")
+    assert "0 emitted" in again.stdout

@@ -46,9 +46,11 @@ DAGS = {
     "rows.py": """
         from __future__ import annotations
 
-        from datetime import timedelta
+        import os
+        import signal
+        from datetime import UTC, datetime, timedelta
 
-        from airflow.sdk import DAG
+        from airflow.sdk import DAG, Asset
         from interlock import event
         from interlock.operators import EmitEventOperator, EventSensor
 
@@ -56,7 +58,7 @@ DAGS = {
         # a scheduler that lags behind fails tasks that are resumed soon (ADR 6)
         again = {"retries": 3, "retry_delay": timedelta(seconds=1)}
 
-        for dag_id in ("cleared", "marked", "paused", "deleted", "tested"):
+        for dag_id in ("cleared", "marked", "paused", "deleted", "tested", "beside"):
             with DAG(dag_id, schedule=None, default_args=again):
                 EventSensor(task_id="wait", condition=row, key=dag_id)
 
@@ -86,6 +88,45 @@ DAGS = {
 
         with DAG("retried", schedule=None, default_args=again):
             Once(task_id="wait", condition=row, key="retried")
+
+        class Killed(EventSensor):
+            # in its first try before it defers, in its second when it is resumed
+            def execute(self, context):
+                self._die_once(context, "first")
+                super().execute(context)
+
+            def execute_complete(self, context, event):
+                self._die_once(context, "resumed")
+                return super().execute_complete(context, event)
+
+            def _die_once(self, context, moment):
+                store = context["task_state_store"]
+                if store.get(moment) is None:
+                    store.set(moment, True)
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        with DAG("killed", schedule=None, default_args=again):
+            Killed(task_id="wait", condition=row, key="killed")
+
+        # an end: else Airflow would start a run of today
+        begin, end = (datetime(2024, 5, day, tzinfo=UTC) for day in (17, 18))
+
+        with DAG("backfilled", schedule="@daily", start_date=begin, end_date=end, default_args=again):
+            EventSensor(task_id="wait", condition=row, key="{{ ds }}")
+
+        with DAG("updated", schedule=[Asset("updated_asset")], default_args=again):
+            EventSensor(task_id="wait", condition=row, key="updated")
+            EventSensor(task_id="partition", condition=row, key="{{ dag_run.partition_key }}", retries=0)
+
+        class Elsewhere(EventSensor):
+            # each try has a process of its own, and this one is in another deployment
+            def execute(self, context):
+                os.environ["AIRFLOW__INTERLOCK__DEPLOYMENT"] = "elsewhere"
+                super().execute(context)
+
+        with DAG("shared", schedule=None, default_args=again):
+            EventSensor(task_id="wait", condition=row, key="shared")
+            Elsewhere(task_id="elsewhere", condition=row, key="shared")
 
         with DAG("mapped", schedule=None, default_args=again):
             EventSensor.partial(task_id="wait", condition=row).expand(key=[f"mapped-{n}" for n in range(8)])

@@ -111,3 +111,23 @@ def test_what_fires_while_the_dispatcher_is_paused_gets_its_run_when_it_is_not(
         "it has its run", lambda: set(runs(site, "close")) - before == {f"dispatch__{f}" for f in firings}
     )
     eventually("it is acknowledged", lambda: set(actions(site, subscription).values()) == {"acked"})
+
+
+def test_an_emitting_task_that_is_retried_starts_one_run_and_when_it_is_cleared_one_more(
+    site: Any, eventually: Any
+) -> None:
+    subscription = "airflow/dispatch/invoice_on_sale"
+    for dag_id in ("invoice_on_sale", "invoice", "sell"):
+        site.api.unpause(dag_id)
+    eventually("the dispatcher is registered", lambda: registered(site, subscription))
+    run_id = site.api.trigger("sell")
+    assert site.api.wait_for_run("sell", run_id) == "success"
+    site.api.clear("sell", run_id, "sell")
+    # Of one key and source: what the second event fires comes after all that the first one did.
+    eventually("the event of the clear has its run", lambda: len(runs(site, "invoice")) >= 2, 90)
+    eventually("all are acknowledged", lambda: set(actions(site, subscription).values()) == {"acked"})
+    records = read_all(site.bus.bootstrap_servers, site.bus.topic("event"))
+    first, repeat, cleared = (r.header("ce_id") for r in records if r.header("ce_type") == "sold")
+    assert first == repeat != cleared
+    told = sorted(run["conf"]["event"] for run in runs(site, "invoice").values())
+    assert told == sorted([first, cleared])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,8 @@ from interlock.events import Emitter
 from demo.rest import instant
 from demo.topics import read_all
 
+DAY = datetime(2024, 5, 17, tzinfo=UTC)
+LOOKBACK = timedelta(hours=24)
 EXECUTION_TIMEOUT = timedelta(seconds=8)  # as the DAG has it
 AT_ONCE = 6  # more make Airflow wait for SQLite's lock, which it answers with errors
 
@@ -62,10 +65,39 @@ class Row:
         by_key = {record.key: record.value for record in records}
         return sum(1 for value in by_key.values() if value and f"/{run_id}/".encode() in value)
 
+    def registrations(self, run_id: str) -> list[dict[str, Any]]:
+        """All registrations of the run, also those that are over."""
+        records = read_all(self.site.bus.bootstrap_servers, self.site.bus.topic("subscription"))
+        forms = [record.json() or {} for record in records]
+        return [form for form in forms if f"/{run_id}/" in form.get("subscription", "")]
+
+    def firings(self, run_id: str) -> set[str]:
+        """The ids of the firings that the run's waits were given."""
+        records = read_all(self.site.bus.bootstrap_servers, self.site.bus.topic("action"))
+        forms = [record.json() or {} for record in records]
+        return {form["firing"]["id"] for form in forms if f"/{run_id}/" in form.get("subscription", "")}
+
+    def since(self, run_id: str) -> set[datetime]:
+        """From when on the run's waits count events."""
+        return {datetime.fromtimestamp(form["since_ms"] / 1000, UTC) for form in self.registrations(run_id)}
+
+    def first_run(self, dag_id: str) -> dict[str, Any]:
+        """As soon as it is there: Airflow starts it."""
+        return dict(self.eventually(f"{dag_id} has a run", lambda: self.api.runs(dag_id))[0])
+
     def until_registered(self, run_id: str, count: int = 1) -> None:
         self.eventually(
             f"{count} registrations of {run_id}", lambda: self.registered(run_id) == count, deadline_s=120
         )
+
+    def until_the_scheduler_begins_anew(self) -> None:
+        """Its heartbeat is the end of a loop: what it reads from then on was written before."""
+
+        def beat() -> str | None:
+            return ((self.api.health() or {}).get("scheduler") or {}).get("latest_scheduler_heartbeat")
+
+        before = self.eventually("the scheduler has a heartbeat", beat)
+        self.eventually("it has another one", lambda: beat() not in (None, before))
 
 
 def clear_after_firing(row: Row) -> dict[str, Any]:
@@ -160,7 +192,56 @@ def retried(row: Row) -> dict[str, Any]:
     row.reaches("retried", run_id, "up_for_retry")
     row.emit("retried", id="second")
     assert row.api.wait_for_run("retried", run_id) == "success"
-    return row.output("retried", run_id)
+    tries = row.api.task("retried", run_id, "wait")["try_number"]
+    logs = "".join(str(row.api.log("retried", run_id, "wait", number + 1)) for number in range(tries))
+    since = re.findall(r"events since (\S+), until", logs)
+    run_after = instant(row.api.run("retried", run_id)["run_after"])
+    return {**row.output("retried", run_id), "since": since, "run after": run_after}
+
+
+def killed(row: Row) -> dict[str, Any]:
+    run_id = row.deferred("killed")  # in its second try
+    row.emit("killed", id="first")
+    row.eventually(
+        "its third try", lambda: row.api.task("killed", run_id, "wait")["try_number"] > 2, deadline_s=120
+    )
+    row.emit("killed", id="second")
+    state = row.api.wait_for_run("killed", run_id)
+    return {"state": state, "output": row.output("killed", run_id), "firings": row.firings(run_id)}
+
+
+def backfilled(row: Row) -> dict[str, Any]:
+    row.emit("2024-05-17", id="before")
+    row.api.unpause("backfilled")
+    row.api.backfill("backfilled", DAY, DAY)
+    run = row.first_run("backfilled")
+    state = row.api.wait_for_run("backfilled", run["dag_run_id"])
+    return {"type": run["run_type"], "state": state, "since": row.since(run["dag_run_id"])}
+
+
+def updated(row: Row) -> dict[str, Any]:
+    row.emit("updated", id="before")
+    row.emit("None", id="of no partition")
+    row.api.unpause("updated")
+    row.api.update_asset("updated_asset")
+    run = row.first_run("updated")
+    run_id = run["dag_run_id"]
+    row.ends("updated", run_id)
+    states = {task["task_id"]: task["state"] for task in row.api.tasks("updated", run_id)}
+    log = str(row.api.log("updated", run_id, "partition"))
+    since = row.since(run_id)
+    return {"run": run, "states": states, "log": log, "since": since}
+
+
+def two_deployments(row: Row) -> dict[str, Any]:
+    row.api.unpause("shared")
+    run_id = row.api.trigger("shared")
+    row.until_registered(run_id, 2)
+    subscriptions = {form["subscription"] for form in row.registrations(run_id)}
+    row.emit("shared", id="for both")
+    state = row.api.wait_for_run("shared", run_id)
+    outputs = [row.api.xcom("shared", run_id, task_id) for task_id in ("wait", "elsewhere")]
+    return {"run": run_id, "subscriptions": subscriptions, "state": state, "outputs": outputs}
 
 
 def paused(row: Row) -> dict[str, Any]:
@@ -174,9 +255,11 @@ def paused(row: Row) -> dict[str, Any]:
 
 
 def deleted(row: Row) -> dict[str, Any]:
+    """Airflow 3.3's scheduler ends where a DAG goes away in the loop that has read it."""
     run_id = row.deferred("deleted")
     row.until_registered(run_id)
     row.api.pause("deleted")
+    row.until_the_scheduler_begins_anew()
     row.api.delete("deleted")
     row.until_registered(run_id, 0)
     return {}
@@ -193,13 +276,17 @@ def mapped(row: Row) -> dict[str, Any]:
 
 
 def dag_test(row: Row) -> dict[str, Any]:
+    beside = row.deferred("beside")
     row.emit("tested")
     before = row.eventually("an engine runs", lambda: members(row), deadline_s=120)
     for _ in range(3):
         done = row.site.airflow.cli("dags", "test", "tested", timeout_s=150)
         if "PendingRollbackError" not in done.stdout and "database is locked" not in done.stdout:
             break  # else the command and the DAG processor wrote the DAG to SQLite at the same moment
-    return {"before": before, "after": members(row), "said": done.stdout, "code": done.returncode}
+    after = members(row)
+    row.emit("beside", id="later")
+    told = {"said": done.stdout, "code": done.returncode, "beside": row.api.wait_for_run("beside", beside)}
+    return {"before": before, "after": after, **told}
 
 
 def members(row: Row) -> frozenset[str]:
@@ -213,7 +300,14 @@ def members(row: Row) -> frozenset[str]:
         admin.close()
 
 
+def _to_the_millisecond(moment: datetime) -> datetime:
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+# The long ones first.
 PLAYS = (
+    killed,
+    dag_test,
     clear_after_firing,
     clear_after_failing,
     clear_of_the_upstream,
@@ -225,7 +319,9 @@ PLAYS = (
     paused,
     deleted,
     mapped,
-    dag_test,
+    backfilled,
+    updated,
+    two_deployments,
 )
 
 
@@ -287,6 +383,48 @@ def test_retry_after_the_resumption_finds_the_same_firing(rows: Any) -> None:
     assert [e["id"] for e in played["before"]["events"]["row"]] == ["first"]
 
 
+def test_retry_keeps_its_since(rows: Any) -> None:
+    played = rows[retried].result()
+    expected = (played["run after"] - LOOKBACK).isoformat(timespec="seconds")
+    assert len(played["since"]) >= 2
+    assert set(played["since"]) == {expected}
+
+
+def test_killed_before_it_deferred_and_while_it_is_resumed_a_task_finds_its_firing(rows: Any) -> None:
+    played = rows[killed].result()
+    assert played["state"] == "success"
+    assert played["firings"] == {played["output"]["firing_id"]}
+    assert [e["id"] for e in played["output"]["events"]["row"]] == ["first"]
+
+
+def test_backfill_weeks_later_counts_events_since_its_logical_date(rows: Any) -> None:
+    assert rows[backfilled].result() == {"type": "backfill", "state": "success", "since": {DAY - LOOKBACK}}
+
+
+def test_asset_triggered_run_waits_as_a_manual_run_and_not_for_a_partition_that_it_has_not(rows: Any) -> None:
+    played = rows[updated].result()
+    run = played["run"]
+    assert (run["run_type"], run["logical_date"]) == ("asset_triggered", None)
+    assert played["states"] == {"wait": "success", "partition": "failed"}
+    assert "was rendered to 'None'" in played["log"]
+    [since] = played["since"]
+    assert since == _to_the_millisecond(instant(run["run_after"]) - LOOKBACK)
+
+
+def test_two_deployments_on_one_bus_get_an_event_each_by_its_own_subscription(rows: Any) -> None:
+    played = rows[two_deployments].result()
+    assert played["state"] == "success"
+    run_id = played["run"]
+    assert played["subscriptions"] == {
+        f"airflow/shared/{run_id}/wait",
+        f"elsewhere/shared/{run_id}/elsewhere",
+    }
+    one, other = played["outputs"]
+    assert one["events"] == other["events"]
+    assert [e["id"] for e in one["events"]["row"]] == ["for both"]
+    assert one["firing_id"] != other["firing_id"]
+
+
 def test_dag_paused_waits_take_their_firing_and_their_task_stays_scheduled(rows: Any) -> None:
     assert rows[paused].result()["while paused"] == "scheduled"
 
@@ -309,3 +447,4 @@ def test_dag_test_waits_beside_the_others_and_leaves_the_group_as_it_was(rows: A
     assert played["code"] == 0, played["said"][-3000:]
     assert "Firing " in played["said"]
     assert played["after"] == played["before"]
+    assert played["beside"] == "success"

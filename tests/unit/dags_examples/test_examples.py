@@ -167,7 +167,7 @@ def test_failure_reaction_starts_a_run_for_each_failed_run(dags: dict[str, DAG])
         dag_run_end("rates_ingest", "failed", run_id="r4", at="2026-11-20T01:00:00Z"),
     ]
     runs = runs_of(dags["failure_reaction"], ends)
-    assert [run.conf["run_id"] for run in runs] == ["r1", "r4"]
+    assert [run.conf["failed_run"] for run in runs] == ["r1", "r4"]
     assert call(dags, "clean_up", "clean_up", "r1") == "removed what r1 left"
 
 
@@ -180,6 +180,7 @@ def test_spark_completion_loads_what_the_job_wrote_and_fails_when_the_job_failed
     assert done.output is not None, str(done)
     assert done.output["events"]["orders"][0]["data"]["output"] == "/data/orders/2026-11-20"
     assert call(dags, "spark_completion", "load", "x") == "loaded x"
+    assert dags["spark_completion"].get_task("load").upstream_task_ids == {"orders"}
     failed = orders.given([spark_application_end("orders", "failed", at="2026-11-20T05:00:00Z", data=DAY)])
     assert (failed.state, failed.outcome) == ("failed", "fail_on"), str(failed)
 

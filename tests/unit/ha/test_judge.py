@@ -15,12 +15,9 @@ from interlock.conditions import event as matcher
 from tests.chaos.log import Log, Rec
 from tests.chaos.processes import ROOT
 from tests.ha.judge import (
-    AIM,
-    FAR,
     Differences,
     Wait,
     actions,
-    against_aim,
     appended,
     away_from,
     half_met,
@@ -300,21 +297,6 @@ def test_waits_are_half_met_when_the_trigger_topic_names_them() -> None:
         match = [2, "ha-event", 0, 0, 1000, [attributes, b"{}"], [[0, incarnation, [0], "k"]], "topic id"]
         log.add(Rec("ha-trigger", 0, 0, 1010, None, msgspec.msgpack.encode(match)))
     assert half_met({0: WAIT}, log) == 1
-
-
-@pytest.mark.parametrize(
-    ("ratio", "verdict"),
-    [
-        (None, "not measured"),
-        (0.9, "met"),
-        (AIM, "met"),
-        (1.201, "missed"),
-        (FAR, "far off"),
-    ],
-)
-def test_a_ratio_is_told_with_its_aim_and_how_they_compare(ratio: float | None, verdict: str) -> None:
-    told = against_aim("ratio_p50", ratio)
-    assert told == {"ratio_p50": ratio, "ratio_p50_aim": 1.2, "ratio_p50_verdict": verdict}
 
 
 def test_differences_are_added_each_to_its_kind() -> None:

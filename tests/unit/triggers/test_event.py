@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -357,15 +358,18 @@ def test_a_delivery_after_the_end_of_its_loop_reaches_nobody_and_harms_only_itse
 class States:
     """What Airflow tells of the task's state; `absent` where there is no such task instance any more."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, state: str | Exception | None, name: str) -> None:
-        self.state, self.name = state, name
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, state: str | None, name: str = "wait", failures: float = 0
+    ) -> None:
+        self.state, self.name, self.failures = state, name, failures
         self.asked: list[dict[str, Any]] = []
         monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", self.get)
 
     def get(self, **question: Any) -> dict[str, dict[str, str | None]]:
         self.asked.append(question)
-        if isinstance(self.state, Exception):
-            raise self.state
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no answer")
         return {} if self.state == "absent" else {"run": {self.name: self.state}}
 
 
@@ -413,13 +417,24 @@ def test_a_wait_that_another_triggerer_has_by_now_leaves_its_registration(
 def test_a_wait_whose_tasks_state_cannot_be_asked_for_leaves_its_registration(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    States(monkeypatch, OSError("no answer"), "wait")
+    monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.1)
+    monkeypatch.setattr("interlock.triggers.event.STATE_AGAIN_S", 0.01)
+    States(monkeypatch, "success", failures=math.inf)
     trigger = a_trigger()
     said = said_by(trigger)
     cancelled(trigger, waits)
     assert waits.withdrawn == []
     [(level, text)] = said
     assert (level, "no answer" in text) == ("warning", True)
+
+
+def test_a_tasks_state_that_is_not_told_at_first_is_asked_for_again(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interlock.triggers.event.STATE_AGAIN_S", 0.01)
+    States(monkeypatch, "success", failures=2)
+    cancelled(a_trigger(), waits)
+    assert waits.withdrawn == waits.opened
 
 
 def test_a_wait_whose_triggerer_stops_leaves_its_registration(waits: FakeWaits) -> None:

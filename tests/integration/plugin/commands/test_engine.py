@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from interlock import event
 from interlock.engine.health import examine
 
@@ -58,6 +59,32 @@ def test_an_engine_alone_fires_a_wait_and_leaves_the_group_on_sigterm(
     log = (tmp_path / "engine.log").read_text()
     assert f"owns 2 source and 2 trigger partitions of bus '{bench.config.name}'" in log
     assert "has left the group" in log
+
+
+def test_in_json_its_lines_have_bus_engine_and_place_as_fields(
+    bench: Any, start: Start, tmp_path: Path, eventually: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__LOGGING__JSON_LOGS", "True")
+    start(dict(bench.config.client))
+    topic = bench.config.topic("event")
+    producer = Producer(dict(bench.config.client))
+    producer.produce(topic, b"no event", partition=1)
+    assert producer.flush(30) == 0
+
+    def lines() -> list[dict[str, Any]]:
+        text = (tmp_path / "engine.log").read_text()
+        return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+
+    def told() -> dict[str, Any] | None:
+        return next((line for line in lines() if "went to the dead-letter topic" in line["event"]), None)
+
+    [member] = eventually("it is a member", lambda: examine(bench.config).engines)
+    line = eventually("it tells of the record", told)
+    assert line["event"].startswith(f"{topic}[1]@0 went")
+    place = {"topic": topic, "partition": 1, "offset": 0}
+    assert line.items() >= {"bus": bench.config.name, "engine": member["engine"], **place}.items()
+    of_the_engine = [line for line in lines() if line.get("logger") == "interlock.engine"]
+    assert [line for line in of_the_engine if line["bus"] != bench.config.name] == []
 
 
 def test_a_property_that_no_client_takes_ends_it_with_a_reason_and_not_its_value(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 from interlock import event
-from interlock.operators import dispatch_dag
+from interlock.operators import EmitEventOperator, dispatch_dag
 from interlock.triggers.asset import ConditionTrigger
 
 with DAG("settle", schedule=None):
@@ -32,6 +34,35 @@ with DAG("close", schedule=None, max_active_runs=2):
             raise ValueError("as it was told")
 
     close()
+
+
+class FailsOnce(EmitEventOperator):
+    # in its first try, when its event is stored
+    def execute(self, context):
+        place = super().execute(context)
+        if context["ti"].try_number == 1:
+            raise ValueError("as it was told")
+        return place
+
+
+with DAG("sell", schedule=None):
+    again = {"retries": 1, "retry_delay": timedelta(0)}
+    FailsOnce(task_id="sell", type="sold", subject="lse", data={"sale": "{{ run_id }}"}, **again)
+
+dispatch_dag(
+    "invoice_on_sale",
+    condition=event("sold", by="data.sale", label="sold"),
+    trigger_dag_id="invoice",
+    conf={"event": "{{ firing.events.sold[0].id }}"},
+)
+
+with DAG("invoice", schedule=None):
+
+    @task
+    def invoice() -> None:
+        pass
+
+    invoice()
 
 market = Asset(
     "market",

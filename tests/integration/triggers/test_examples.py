@@ -1,0 +1,183 @@
+"""Each example fires in a real Airflow. What their conditions mean is gone through in
+tests/unit/dags_examples.
+
+Elsewhere: `settle_on_trades` in test_dispatch.py, `interlock_reconcile` in tests/integration/plugin, and
+those of the demo in tests/integration/demo.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from interlock import Event
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
+from interlock.events import Emitter
+from interlock.plugin.broker import LocalBroker
+from interlock.testing import spark_application_end
+
+from demo.airflow import LocalAirflow
+from tests.integration.triggers.test_dispatch import registered
+
+EXAMPLES = Path(__file__).parents[3] / "dags_examples"
+FILES = (
+    "absence_alert",
+    "and_with_expiry",
+    "asset_route",
+    "data_backfill",
+    "failure_reaction",
+    "n_of_m",
+    "plain_topic",
+    "sequence",
+    "spark_completion",
+    # whose failure failure_reaction waits for: the variable that it reads is missing
+    "rates_ingest",
+    "spark_job",
+)
+TEN_MINUTES, SHORTER = '"10m"', '"3s"'
+DAY, PAST = datetime(2026, 11, 20, tzinfo=UTC), datetime(2026, 11, 2, tzinfo=UTC)
+DATE = {"date": "2026-11-20"}
+DURABLE = (
+    "dispatch/absence_alert",
+    "dispatch/failure_reaction",
+    "dispatch/sales_restated",
+    "asset/market_close",
+)
+WAITING = ("and_with_expiry", "n_of_m", "plain_topic", "spark_completion")
+REST = ("sequence", "sales_report", "rates_ingest", "clean_up", "sales_again", "tell")
+
+
+def sent(kind: str, event_id: str, source: str = "/test", subject: str | None = None, **data: Any) -> Event:
+    time = "2026-11-20T06:00:00Z"
+    return Event.of(f"com.example.{kind}", source, id=event_id, subject=subject, time=time, data=data)
+
+
+# In this order.
+WAITED_FOR = (
+    sent("orders.done", "orders", **DATE, rows=7),
+    sent("rates.published", "rates", **DATE),
+    sent("market.closed", "tse", source="/markets/tse", **DATE),
+    sent("market.closed", "nyse", source="/markets/nyse", **DATE),
+    sent("batch.uploaded", "uploaded", batch="b7"),
+    sent("batch.scanned", "scanned", batch="b7", clean=True),
+    sent("batch.approved", "approved", batch="b7"),
+    spark_application_end("orders", at="2026-11-20T05:00:00Z", data={**DATE, "output": "/data/orders"}),
+    sent("sales.closed", "closed", date="2026-11-02"),
+)
+REACTED_TO = (
+    sent("station.alive", "alive", subject="north"),
+    sent("market.closed", "lse", source="/markets/lse", date="2026-11-21"),
+    sent("sales.restated", "first", date="2026-11-02", reason="late bill"),
+    sent("sales.restated", "second", date="2026-11-02", reason="typing error"),
+)
+
+
+@dataclass
+class Site:
+    """An Airflow with the examples, and their bus."""
+
+    airflow: LocalAirflow
+    bus: BusConfig
+
+
+@pytest.fixture(scope="module")
+def examples(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Their ten minutes are three seconds; all else is as it stands there."""
+    folder = tmp_path_factory.mktemp("examples")
+    dags = folder / "dags"
+    dags.mkdir()
+    for name in FILES:
+        text = (EXAMPLES / f"{name}.py").read_text()
+        assert (TEN_MINUTES in text) == (name in ("absence_alert", "data_backfill"))
+        (dags / f"{name}.py").write_text(text.replace(TEN_MINUTES, SHORTER))
+    bus = BusConfig(name="examples", client={"bootstrap.servers": broker.bootstrap_servers})
+    create(bus, partitions=2)
+    admin = AdminClient(dict(bus.client))
+    stamped = NewTopic("raw_orders", 1, config={"message.timestamp.type": "LogAppendTime"})
+    admin.create_topics([stamped])["raw_orders"].result()
+    with LocalAirflow(
+        folder / "home",
+        dags,
+        connections={"kafka_default": {"conn_type": "kafka", "extra": dict(bus.client)}},
+        settings={
+            ("interlock", "bus"): bus.name,
+            ("interlock", "listener"): "dag_run",
+            ("interlock", "resume_margin"): "8",  # many DAGs at once on a busy machine
+        },
+    ) as airflow:
+        yield Site(airflow, bus)
+
+
+@pytest.fixture(scope="module")
+def played(examples: Site, eventually: Callable[..., Any]) -> Site:
+    """All wait, and all that they wait for has come."""
+    api, bus = examples.airflow.api, examples.bus
+    dispatchers = tuple(name.partition("/")[2] for name in DURABLE[:3])
+    api.wait_for_dags(*dispatchers, *WAITING, *REST, "asset_route", timeout_s=120)
+    for dag_id in (*dispatchers, *WAITING, *REST, "asset_route"):
+        api.unpause(dag_id)
+    api.parse_again("asset_route")  # Airflow makes the watchers of unpaused DAGs when it parses them
+    for dag_id in WAITING:
+        api.trigger(dag_id, logical_date=DAY)
+    api.trigger("sequence", conf={"batch": "b7"})
+    api.backfill("sales_report", PAST, PAST)
+    added = examples.airflow.cli("interlock", "topics", "add", "raw_orders")
+    assert added.returncode == 0, added.stdout
+    producer = Producer(dict(bus.client))
+    for status in ("new", "done"):
+        value = {"status": status, "rows": 5, "day": "20261120"}
+        producer.produce("raw_orders", json.dumps(value).encode(), status.encode())
+    producer.flush(10)
+    with Emitter(bus.client, bus.topic("event")) as emitter:
+        for event in WAITED_FOR:
+            emitter.emit(event)
+        for name in DURABLE:
+            eventually(f"{name} is registered", lambda n=name: registered(examples, f"airflow/{n}"), 120)
+        api.trigger("rates_ingest", run_id="broken")
+        for event in REACTED_TO:
+            emitter.emit(event)
+    return examples
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "task_id", "output"),
+    [
+        ("and_with_expiry", "report", "2026-11-20: 7 orders"),
+        ("n_of_m", "value_positions", ["nyse", "tse"]),
+        ("tell", "tell", "north is silent since 2026-11-20T06:00:00Z"),
+        (
+            "sequence",
+            "approved",
+            {"uploaded": ["uploaded"], "scanned": ["scanned"], "approved": ["approved"]},
+        ),
+        ("plain_topic", "order_done", {"order": ["0/1"]}),
+        ("spark_completion", "load", "loaded /data/orders"),
+        ("sales_report", "closed", {"closed": ["closed"]}),
+        ("sales_again", "compute", "computed 2026-11-02"),
+        ("asset_route", "days", ["2026-11-21"]),
+        ("clean_up", "clean_up", "removed what broken left"),
+    ],
+)
+def test_an_example_fires_and_its_tasks_do_what_it_is_for(
+    played: Site, eventually: Callable[..., Any], dag_id: str, task_id: str, output: Any
+) -> None:
+    api = played.airflow.api
+
+    def ours() -> list[dict[str, Any]]:
+        """Airflow may start one of today beside it."""
+        return [run for run in api.runs(dag_id) if run["run_type"] != "scheduled"]
+
+    [run] = eventually(f"{dag_id} has a run", ours, 120)
+    assert api.wait_for_run(dag_id, run["dag_run_id"]) == "success"
+    found = api.xcom(dag_id, run["dag_run_id"], task_id)
+    if isinstance(found, dict):  # a firing
+        found = {label: [event["id"] for event in events] for label, events in found["events"].items()}
+    assert found == output

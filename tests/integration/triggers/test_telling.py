@@ -1,0 +1,95 @@
+"""What a triggerer tells of its engine by Airflow's own ways: OpenTelemetry, and a log of JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from interlock import Event
+from interlock.events import Emitter
+
+from .collector import Collector, Point
+
+DAY = "2024-06-03"
+PREFIX = "airflow."  # Airflow's, [metrics] otel_prefix
+OPERATING = Path(__file__).parents[3] / "docs" / "operating.md"
+# What an engine tells that took over partitions and fired for one wait; the rest count what did not happen.
+TOLD = {
+    "sum": {"consumed", "matched", "stepped", "fired", "transactions", "delivered"},
+    "gauge": {
+        "recovery_time",
+        "partitions",
+        "stopped",
+        "open_keys",
+        "registrations",
+        "source_lag",
+        "trigger_lag",
+        "retention_used",
+    },
+    "exponential_histogram": {"transaction_time", "firing_latency"},
+}
+
+
+@pytest.fixture
+def collector(site: Any) -> Iterator[Collector]:
+    """The one triggerer sends its metrics here, and logs JSON; afterwards there is one as before."""
+    with Collector() as collector:
+        site.airflow.kill_triggerer()
+        site.airflow.start_triggerer(
+            environment={
+                "AIRFLOW__METRICS__OTEL_ON": "True",
+                "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL": "http/protobuf",
+                "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": collector.endpoint,
+                "OTEL_METRIC_EXPORT_INTERVAL": "1000",
+                "AIRFLOW__LOGGING__JSON_LOGS": "True",
+            }
+        )
+        yield collector
+        site.airflow.kill_triggerer()
+        site.airflow.start_triggerer()
+
+
+def documented() -> dict[str, str]:
+    """The kind of each metric in the table of docs/operating.md."""
+    rows = re.findall(
+        r"^\| (`interlock\..*?) \| (counter|timing|gauge)\b", OPERATING.read_text(), re.MULTILINE
+    )
+    return {name: kind for names, kind in rows for name in re.findall(r"`(interlock\.\w+)`", names)}
+
+
+def test_metrics_as_documented_reach_a_collector_and_log_lines_have_fields(
+    site: Any, collector: Collector, eventually: Any
+) -> None:
+    run_id = site.deferred("pair", logical_date=datetime.fromisoformat(DAY).replace(tzinfo=UTC))
+    with Emitter(site.bus.client, site.bus.topic("event")) as emitter:
+        for half in ("first.half", "second.half"):
+            emitter.emit(Event.of(half, "/test", data={"day": DAY}))
+    assert site.api.wait_for_run("pair", run_id, timeout_s=180) == "success"
+
+    def ours() -> list[Point]:
+        return [p for p in list(collector.points) if p.name.startswith(f"{PREFIX}interlock.")]
+
+    wanted = {(f"{PREFIX}interlock.{name}", kind) for kind, names in TOLD.items() for name in names}
+    eventually("all of them came", lambda: wanted <= {(p.name, p.kind) for p in ours()}, deadline_s=90)
+    kinds = {"sum": "counter", "gauge": "gauge", "exponential_histogram": "timing"}
+    table = documented()
+    assert {p.name: kinds[p.kind] for p in ours()}.items() <= {
+        PREFIX + n: k for n, k in table.items()
+    }.items()
+    tags = {"bus": site.bus.name, "deployment": site.bus.deployment}
+    assert [p for p in ours() if not p.attributes.items() >= tags.items()] == []
+    assert [p for p in ours() if (p.kind == "gauge") != ("hostname" in p.attributes)] == []
+    [fired] = {p.value for p in ours() if p.name == f"{PREFIX}interlock.fired"}
+    assert fired == 1
+
+    name = site.airflow._triggerers[-1]
+    lines = site.airflow.processes.log_path(name).read_text().splitlines()
+    told = [json.loads(line) for line in lines if '"interlock.engine"' in line]
+    [owns] = [line for line in told if re.match(r"Engine \S+ owns [1-9]", line["event"])][-1:]
+    assert owns["bus"] == site.bus.name
+    assert owns["event"].startswith(f"Engine {owns['engine']} owns")

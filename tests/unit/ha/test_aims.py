@@ -1,0 +1,75 @@
+"""How what `make ha` and `make burst` measure is compared with what is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.ha.aims import FLOOR, JUDGED_FROM, judged, verdicts
+from tests.ha.crowd import costs
+from tests.ha.measure import Figures
+
+ONE = Figures(cpu_percent=8.0, uss_kib=300_000, threads=40, kafka_clients=5)
+WAITS = Figures(cpu_percent=9.0, uss_kib=300_000 + 999 * 15, threads=45, kafka_clients=5)
+STOCK = {"one stock trigger": ONE, "stock triggers": replace(ONE, uss_kib=300_000 + 999 * 10)}
+FIGURES = {"one wait": ONE, "waits": WAITS, **STOCK}
+
+
+@pytest.mark.parametrize(
+    ("figure", "verdict", "fails"),
+    [
+        (None, "not measured", True),
+        (0.9, "met", False),
+        (FLOOR.most, "met", False),
+        (1.201, "missed", False),
+        (FLOOR.far, "far off", True),
+    ],
+)
+def test_a_figure_is_told_with_its_aim_and_fails_the_run_where_it_is_far_off_or_not_there(
+    figure: float | None, verdict: str, fails: bool
+) -> None:
+    told = judged("ratio_p50", figure, FLOOR)
+    assert told == {"ratio_p50": figure, "ratio_p50_aim": 1.2, "ratio_p50_verdict": verdict}
+    line = f"ratio_p50 is {figure}, its aim at most 1.2: {verdict}"
+    assert list(verdicts({"seed": 1, **told})) == [(line, fails)]
+
+
+def test_waits_that_cost_memory_alone_meet_their_aims() -> None:
+    told = costs(FIGURES, 1000)
+    assert (told["kib_per_wait"], told["kib_per_stock_trigger"]) == (15.0, 10.0)
+    assert told["ratio_idle_cpu"] == 1.125
+    assert (told["threads_per_wait"], told["clients_per_wait"]) == (0, 0)
+    assert [line.rpartition(": ")[2] for line, _ in verdicts(told)] == ["met"] * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "figures", "verdict"),
+    [
+        ("kib_per_wait", {"uss_kib": 300_000 + 999 * 21}, "missed"),
+        ("kib_per_wait", {"uss_kib": 300_000 + 999 * 61}, "far off"),
+        ("threads_per_wait", {"threads": 40 + 30}, "missed"),
+        ("threads_per_wait", {"threads": 40 + 999}, "far off"),
+        ("clients_per_wait", {"kafka_clients": 5 + 999}, "far off"),
+        ("ratio_idle_cpu", {"cpu_percent": 25.0}, "far off"),
+    ],
+)
+def test_a_cost_of_each_wait_is_judged_by_its_own_aim(
+    name: str, figures: dict[str, float], verdict: str
+) -> None:
+    told = costs({**FIGURES, "waits": replace(WAITS, **figures)}, 1000)  # type: ignore[arg-type]
+    assert told[f"{name}_verdict"] == verdict
+
+
+def test_what_was_not_measured_fails_the_run() -> None:
+    told = costs({"one wait": ONE, "waits": WAITS}, 1000)
+    assert [line for line, fails in verdicts(told) if fails] == [
+        "ratio_idle_cpu is None, its aim at most 1.2: not measured"
+    ]
+    assert all(fails for _, fails in verdicts(costs({}, 1000)))
+
+
+def test_a_small_crowd_is_told_and_not_judged() -> None:
+    told = costs(FIGURES, JUDGED_FROM - 1)
+    assert told["kib_per_wait"] == 30.1
+    assert list(verdicts(told)) == []

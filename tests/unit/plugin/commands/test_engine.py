@@ -1,0 +1,30 @@
+"""An engine alone whose threads hang."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import threading
+from interlock.engine import runtime, watchdog
+from interlock.engine.config import BusConfig
+from interlock.plugin.commands import engine
+
+def hangs(*_, **__):
+    threading.Event().wait()
+
+watchdog.LOOK_S, watchdog.START_S = 0.01, 0.05
+runtime.run_engine = hangs
+engine.bus_of = lambda args: BusConfig(client={"bootstrap.servers": "127.0.0.1:1"})
+engine.run(None)
+"""
+
+
+def test_an_engine_alone_ends_with_1_and_the_reason_when_its_third_thread_hangs() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    [told] = [line for line in done.stderr.splitlines() if line.startswith("airflow interlock engine: ")]
+    assert "2 threads before this one still hang: the process ends, and is to be started anew" in told
+    assert "in hangs" in done.stderr  # where
+    assert done.stdout.count("is replaced; it starts again") >= 2
