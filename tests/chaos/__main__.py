@@ -31,6 +31,21 @@ from .load import Load, Plan, orders_topic
 from .processes import ROOT, STEPS
 
 WRONG = ("missing", "duplicated", "unexpected", "leaked_keys", "late")
+# Of each of these something must have fired in a run of some length.
+LIVES = tuple(f"{kind}, {when}" for kind in ("one-shot", "durable") for when in ("live", "look-back"))
+NODES = (
+    "Matcher",
+    "AllOf",
+    "AnyOf",
+    "AtLeast",
+    "Count",
+    "Within",
+    "Sequence",
+    "Ordered",
+    "Absent",
+    "Quiet",
+    "Expires",
+)
 RATE = 110.0
 MORE_S = (
     180.0  # beyond a quarter of the time, for what has not happened yet on a machine with other work to do
@@ -51,13 +66,17 @@ def minimums(seconds: float) -> dict[str, int]:
     }
 
 
-def draw(seed: int) -> dict[str, int]:
-    """The point of the sweep that a seed stands for; conditions, keys and subscriptions vary in each run."""
+def draw(seed: int) -> dict[str, Any]:
+    """The point of the sweep that a seed stands for; conditions and subscriptions vary in each run.
+
+    replicas: how many engines there are in each third of the time. keys: how many are in use at once.
+    """
     r = random.Random(f"sweep {seed}")
     return {
-        "replicas": r.choice((2, 3, 4)),
+        "replicas": r.choice(((2, 2, 2), (3, 3, 3), (4, 4, 4), (1, 3, 1))),
         "partitions": r.choice((4, 6, 8)),
         "durables": r.choice((6, 12, 16)),
+        "keys": r.choice((4, 24, 300)),
     }
 
 
@@ -111,6 +130,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     plan = Plan(
         rate=RATE,
         durables=sweep["durables"],
+        keys=sweep["keys"],
         waits_per_s=4.0,
         timed=not args.untimed,
         durable=not args.untimed,
@@ -123,7 +143,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         _make_orders(config)
         bus = {"name": name, "client": {"bootstrap.servers": cluster.proxied}}
         oracle = OracleProcess(cluster.direct, config, folder)
-        pool = Pool(cluster, bus, folder, sweep["replicas"], args.seed, say, args.plant)
+        pool = Pool(cluster, bus, folder, sweep["replicas"][0], args.seed, say, args.plant)
         load = Load(cluster.direct, config, plan, args.seed, sweep["partitions"])
         try:
             pool.start()
@@ -131,7 +151,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             if plan.listed:
                 later = threading.Timer(args.seconds * 0.2, _list_orders, (config,))
                 later.start()
-            _torment(args, pool, load, say)
+            _torment(args, pool, load, sweep["replicas"], say)
             pool.rest()
             if not args.calm:
                 say(f"no faults any more; half of the partitions is idle for {QUIET_S:.0f} s")
@@ -167,6 +187,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "undone": verdict["undone"] or ([] if settled["settled"] else settled["why"]),
         "acknowledged": load.told.acked,
         "engines": pool.done.engines,
+        "ended_by_themselves": pool.done.ended_by_themselves,
         "took_s": round(time.monotonic() - started, 1),
         "config": {**sweep, **asdict(plan), "registered": dict(sorted(load.told.registered.items()))},
     }
@@ -188,9 +209,9 @@ def _list_orders(config: BusConfig) -> None:
     write_bus_record(config, msgspec.structs.replace(record, topics=(orders_topic(config),)))
 
 
-def _torment(args: argparse.Namespace, pool: Pool, load: Load, say: Any) -> None:
+def _torment(args: argparse.Namespace, pool: Pool, load: Load, replicas: tuple[int, ...], say: Any) -> None:
     """The schedule, and beyond its end what has not happened often enough, for a while more."""
-    begun, told = time.monotonic(), 0.0
+    begun, told, third = time.monotonic(), 0.0, 0
     left = [] if args.calm else schedule(args.seed, args.seconds)
     wanted = minimums(args.seconds)
     while True:
@@ -200,6 +221,11 @@ def _torment(args: argparse.Namespace, pool: Pool, load: Load, say: Any) -> None
             planned = left.pop(0)
             say(str(planned))
             pool.do(planned)
+        while elapsed >= args.seconds * (third + 1) / len(replicas) and third + 1 < len(replicas):
+            third += 1
+            if replicas[third] != replicas[third - 1]:
+                say(f"{replicas[third]} engines from now on, where there were {replicas[third - 1]}")
+            pool.scale(replicas[third] - replicas[third - 1])
         pool.tend()
         if load.failed:
             return
@@ -240,6 +266,8 @@ def failures(told: dict[str, Any]) -> list[str]:
     """Why a run does not pass, in sentences; empty: it does."""
     wrong = [f"{told[name]} {name}" for name in WRONG if told[name]]
     wrong += [f"not done: {each}" for each in told["undone"]]
+    if told["ended_by_themselves"]:
+        wrong.append(f"{told['ended_by_themselves']} engines ended that nobody had told to")
     if told["calm"] or told["plant"]:
         return wrong
     least = minimums(told["seconds"])
@@ -257,6 +285,10 @@ def failures(told: dict[str, Any]) -> list[str]:
             f"too few of {kind!r}"
             for kind in kinds
             if told["faults_by_kind"].get(kind, 0) < least["faults_by_kind"]
+        ]
+        wrong += [f"no firing of {life!r}" for life in LIVES if not told["fired_by_life"].get(life)]
+        wrong += [
+            f"no firing of a condition with {node}" for node in NODES if not told["fired_by_node"].get(node)
         ]
     return wrong
 

@@ -108,6 +108,7 @@ class Done:
     kills_by_step: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(STEPS, 0)))
     by_kind: Counter[str] = field(default_factory=Counter)
     engines: int = 0
+    ended_by_themselves: int = 0
     marks: list[int] = field(default_factory=list)
 
     def mark(self, in_s: float = 0.0) -> None:
@@ -204,6 +205,7 @@ class Pool:
                 if each.told is not None:
                     self.done.kills_by_step[each.told] += 1
             else:
+                self.done.ended_by_themselves += 1
                 self._say(f"{each.name} ended by itself: {each.process.returncode}, see {each.log}")
                 if each.told is not None:
                     self._again.append(each.told)
@@ -321,6 +323,12 @@ class Pool:
             self._in(JOINED_S, self._one_less)
 
         self._in(ZOMBIE_S, wake)
+
+    def scale(self, by: int) -> None:
+        """So many engines more from now on, or fewer: the others leave in good order."""
+        self._replicas += max(0, by)
+        for _ in range(-by):
+            self._one_less()
 
     def _one_less(self) -> None:
         """Back to the number of before: one leaves in good order."""

@@ -152,6 +152,7 @@ class Judge:
             )
         self._dead_letters()
         self._leaks(folds)
+        self._states(folds)
         return told
 
     # -- firings
@@ -300,6 +301,30 @@ class Judge:
             elif stored.state is not None:
                 self._check_close(stored, life, what)
 
+    def _states(self, folds: dict[int, list[tuple[str, Fold]]]) -> None:
+        """What is kept for a key is what its matches give.
+
+        Only where ticks change nothing: elsewhere the same firings may leave another state behind.
+        """
+        kept = {(each.incarnation, each.key): each for each in read_states(self._log).values()}
+        for life in self._model.lives:
+            if life.ended is not None or life.condition.needs_ticks:
+                continue
+            together = [(key, fold) for key, fold in folds.get(life.r, []) if fold.matches]
+            if life.kind == "one-shot" and any(fold.fired for _, fold in together):
+                continue
+            for key, fold in together:
+                closes = closes_at(life.condition, fold.state, TTL_MS)
+                found = kept.get((life.incarnation, key)) or kept.get((life.incarnation, None))
+                if found is not None and found.state is not None:
+                    if _held(State.decode(found.state)) != _held(fold.state):
+                        self._wrong.unexpected.append(
+                            f"{found.record}: state of key {key!r} of {life} is not what its matches give"
+                        )
+                elif closes is not None and closes > self._now_ms:
+                    last = f"{self._log.topic('trigger')}[{fold.partition}]@{fold.matches[-1][0]}"
+                    self._wrong.missing.append(f"{last}: no state of key {key!r} of {life} behind it")
+
     def _check_close(self, stored: Stored, life: Life, what: str) -> None:
         closes = closes_at(life.condition, State.decode(stored.state or b""), TTL_MS)
         if stored.key is None and closes is None:
@@ -335,6 +360,15 @@ def _content(expected: Expected) -> dict[str, Any]:
         "timer_ms": told.timer_ms,
         "origins": origins,
     }
+
+
+def _held(state: State) -> tuple[Any, ...]:
+    """What a state holds of the log: its events by their places, and what it remembers of earlier ones."""
+    matches, waiting = (
+        [(m.topic, m.partition, m.offset, m.timestamp_ms, m.matchers) for m in each]
+        for each in (state.matches, state.waiting)
+    )
+    return matches, waiting, state.seen, state.last_ms, state.dropped
 
 
 def _told(expected: Expected) -> str:

@@ -35,8 +35,8 @@ from interlock.events.event import Event
 from interlock.events.kafka import encode
 
 TYPES = tuple(f"chaos.{letter}" for letter in "abcdef")
-KEY_LIFE_S = 12.0  # how long events of a key come
-KEYS_AT_ONCE = 24
+# How long events of a key come where 24 are in use at once; in proportion where there are others.
+KEY_LIFE_S = 12.0
 # In each minute no event comes to half of the source partitions for so long.
 IDLE_EVERY_S, IDLE_FOR_S = 60.0, 40.0
 BY: dict[str, Any] = {
@@ -90,6 +90,7 @@ class Plan:
 
     rate: float  # events a second
     durables: int
+    keys: int  # in use at once
     waits_per_s: float
     timed: bool  # conditions that need ticks
     durable: bool
@@ -250,8 +251,8 @@ class Load:
         now = time.time()
         while self._keys and self._keys[0][1] < now:
             self._keys.popleft()
-        while len(self._keys) < KEYS_AT_ONCE:
-            late = KEY_LIFE_S * (0.5 + self._random.random())
+        while len(self._keys) < self._plan.keys:
+            late = KEY_LIFE_S * self._plan.keys / 24 * (0.5 + self._random.random())
             self._keys.append((self._next_key, now + late))
             self._next_key += 1
         return self._random.choice(self._keys)[0]
