@@ -9,7 +9,7 @@ from pathlib import Path
 
 from interlock.plugin.broker import LocalBroker
 
-from . import latency, recovery, registration, throughput, timers
+from . import latency, protocols, recovery, registration, start, throughput, timers
 from .lines import progress
 
 
@@ -26,6 +26,8 @@ QUESTIONS: dict[str, Callable[[str], None]] = {
     "timers": lambda at: timers.run(at, _number("RATE", 2_000)),
     "recovery": lambda at: recovery.open_keys(at, _number("KEYS", 1_000_000)),
     "failover": recovery.killed_inside_a_transaction,
+    "protocols": lambda _: protocols.run(),
+    "start": lambda at: start.run(at, _number("ENDED", 1_000_000)),
     "registration": lambda at: registration.run(at, _number("EVENTS", 1_000_000)),
 }
 

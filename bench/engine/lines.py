@@ -7,11 +7,34 @@ import sys
 from typing import Any
 
 
-def tell(question: str, figure: float, unit: str, ratio: float | None = None, **more: Any) -> None:
-    """question, figure, unit, and the ratio to the baseline of the same run."""
-    line: dict[str, Any] = {"question": question, "figure": round(figure, 3), "unit": unit}
-    if ratio is not None:
-        line["ratio"] = round(ratio, 3)
+def tell(
+    question: str,
+    figure: float,
+    unit: str,
+    ratio: float | None = None,
+    *,
+    least_ratio: float | None = None,
+    most: float | None = None,
+    **more: Any,
+) -> None:
+    """question, figure, unit, the ratio to the baseline of the same run, the aim, and whether it is met.
+
+    The aim is `least_ratio`, which the ratio is to reach, or `most`, which the figure is not to exceed; null
+    where there is none.
+    """
+    aim, met = None, None
+    if ratio is not None and least_ratio is not None:
+        aim, met = least_ratio, ratio >= least_ratio
+    elif most is not None:
+        aim, met = most, figure <= most
+    line = {
+        "question": question,
+        "figure": round(figure, 3),
+        "unit": unit,
+        "ratio": None if ratio is None else round(ratio, 3),
+        "aim": aim,
+        "met": met,
+    }
     print(json.dumps({**line, **more}), flush=True)
 
 

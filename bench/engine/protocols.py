@@ -1,0 +1,139 @@
+"""Failover of a consumer group, classic against KIP-848, with the same session timeout (ADR 12)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from interlock.engine.kafka.bus import HEARTBEAT_MS, SESSION_TIMEOUT_MS
+from interlock.plugin.broker import LocalBroker
+
+from .lines import progress, tell
+
+PARTITIONS = 32
+ROUNDS = 3
+DEADLINE_S = 120.0
+# By default brokers bound the newer protocol's session to 45 s; here it has the one of the classic protocol.
+BROKER = {
+    "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.min.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
+}
+CLASSIC: dict[str, Any] = {
+    "group.protocol": "classic",
+    "session.timeout.ms": SESSION_TIMEOUT_MS,
+    "heartbeat.interval.ms": HEARTBEAT_MS,
+}
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "classic, range": {**CLASSIC, "partition.assignment.strategy": "range"},
+    "classic, cooperative-sticky": {**CLASSIC, "partition.assignment.strategy": "cooperative-sticky"},
+    "consumer (KIP-848)": {"group.protocol": "consumer"},
+}
+VICTIM = """
+import json, sys
+from confluent_kafka import Consumer
+consumer = Consumer(json.loads(sys.argv[1]))
+consumer.subscribe([sys.argv[2]])
+while True:
+    consumer.poll(0.1)
+"""
+
+
+def run() -> None:
+    """Seconds from a SIGKILL of one of two members until the other reads what the dead one had."""
+    with (
+        tempfile.TemporaryDirectory(prefix="interlock-bench-") as folder,
+        LocalBroker(Path(folder), properties=BROKER, report=progress) as broker,
+    ):
+        least = None
+        for number, (name, settings) in enumerate(PROTOCOLS.items()):
+            took = [
+                _failover(broker.bootstrap_servers, f"failover-{number}-{n}", settings) for n in range(ROUNDS)
+            ]
+            median = statistics.median(took)
+            least = least or median
+            tell(
+                f"failover, {name}, session 6 s",
+                median,
+                "s",
+                median / least,
+                least=min(took),
+                most_s=max(took),
+            )
+
+
+def _failover(servers: str, topic: str, settings: dict[str, Any]) -> float:
+    client = {"bootstrap.servers": servers}
+    made = AdminClient(client).create_topics([NewTopic(topic, PARTITIONS, 1)])
+    made[topic].result(15)
+    over = threading.Event()
+    load = threading.Thread(target=_load, args=(client, topic, over))
+    load.start()
+    given = {**client, **settings, "group.id": topic, "enable.auto.commit": False, "fetch.wait.max.ms": 10,
+             "auto.offset.reset": "latest", "topic.metadata.refresh.interval.ms": 1000}  # fmt: skip
+    survivor = Consumer(given)
+    survivor.subscribe([topic])
+    victim = None
+    try:
+        _read_until(survivor, set(range(PARTITIONS)))
+        victim = subprocess.Popen([sys.executable, "-c", VICTIM, json.dumps(given), topic])
+        lost = _until_shared(survivor)
+        os.kill(victim.pid, signal.SIGKILL)
+        started = time.monotonic()
+        _read_until(survivor, lost)
+        return time.monotonic() - started
+    finally:
+        if victim is not None:
+            victim.kill()
+            victim.wait()
+        over.set()
+        load.join()
+        survivor.close()
+
+
+def _load(client: dict[str, Any], topic: str, over: threading.Event) -> None:
+    """Records on all partitions, some of each every 20 ms."""
+    producer = Producer({**client, "linger.ms": 1})
+    while not over.wait(0.02):
+        for partition in range(PARTITIONS):
+            producer.produce(topic, b"x", partition=partition)
+        producer.poll(0)
+    producer.flush(10)
+
+
+def _until_shared(survivor: Consumer) -> set[int]:
+    """The partitions that the other member has, once it has its half and both have read for a second."""
+    deadline, since = time.monotonic() + DEADLINE_S, None
+    while since is None or time.monotonic() - since < 1.0:
+        _require(deadline)
+        survivor.poll(0.05)
+        half = len(survivor.assignment()) == PARTITIONS // 2
+        since = (since or time.monotonic()) if half else None
+    return set(range(PARTITIONS)) - {tp.partition for tp in survivor.assignment()}
+
+
+def _read_until(consumer: Consumer, wanted: set[int]) -> None:
+    """Until a record of each of these partitions has come."""
+    deadline, left = time.monotonic() + DEADLINE_S, set(wanted)
+    while left:
+        _require(deadline)
+        message = consumer.poll(0.05)
+        if message is not None and message.error() is None:
+            left.discard(message.partition())
+
+
+def _require(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise SystemExit("bench: the group does not get where it should")
