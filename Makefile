@@ -121,6 +121,12 @@ $(VENV)/.airflow-$(AIRFLOW_OLDEST): $(VENV)/.interlock
 	@$(UV) pip install --quiet --python $(PY) "apache-airflow==$(AIRFLOW_OLDEST)"
 	@touch $@
 
+# What the protocols lean on, asked of another broker than the newest that is claimed.
+BROKER_OLDEST ?= 3.3.2
+.PHONY: test-broker-oldest
+test-broker-oldest: java $(VENV)/.interlock ## The contract suite on the oldest broker that is claimed (BROKER_OLDEST=3.3.2)
+	BROKER="$(BROKER_OLDEST)" $(PYTEST) tests/contract
+
 # Rounds of cases that no run has seen; a failing one says how to have its cases again.
 FUZZ_SECONDS ?= 300
 FUZZ_EXAMPLES ?= 10000
@@ -166,7 +172,7 @@ burst: java $(VENV)/.interlock ## 1,000 waits met at one moment beside 1,000 sto
 	@$(PY) -m tests.ha --only burst $(BURST)
 
 .PHONY: bench-engine
-bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=200000 SUBSCRIPTIONS=100000 KEYS=1000000 ONLY=throughput,latency)
+bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=200000 SUBSCRIPTIONS=100000 KEYS=1000000 ONLY=throughput,latency,protocols,start ENDED=1000000)
 	@$(PY) -m bench.engine
 
 .PHONY: bench-conditions
