@@ -160,7 +160,7 @@ class EventTrigger(BaseTrigger):
         )
         try:
             async with asyncio.timeout(STATE_S):
-                states = await again(
+                states: dict[str, dict[str, Any]] = await again(
                     asyncio.to_thread,
                     RuntimeTaskInstance.get_task_states,
                     dag_id=task.dag_id,

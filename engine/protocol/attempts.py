@@ -16,7 +16,7 @@ from ..records import Aside, OffsetMetadata, Trial
 
 # The most that a pass had taken from one partition when its process ended (`loop.MOST_RECORDS`).
 SUSPECTS: Final = 10_000
-# Of suspects a pass takes so many; where a process ends again, the next of these. 1 is alone, and counted.
+# Of suspects a pass takes so many; where a process ends on the first, the next of these. 1 is alone: counted.
 WIDTHS: Final = (1000, 30, 1)
 MOST_TRIES: Final = 5
 # So many records of a partition are set aside, each near the one before it; then it is no record that kills.
@@ -53,31 +53,35 @@ class Attempts:
         self._used = 0  # of the width, in this pass
 
     def take_over(
-        self, metadata: OffsetMetadata, own: str, members: Iterable[str] | None, *, unread: bool
+        self, metadata: OffsetMetadata, offset: int, own: str, members: Iterable[str] | None, *, unread: bool
     ) -> None:
         """Judge what the former owner left. unread: whether there is anything that it may have tried.
 
-        A process that is a member again has not ended: it went on with new clients, or was paused. Where the
-        members are not known, None, nobody more is taken for ended and nobody less.
+        offset: the committed one. A process that is a member again has not ended: it went on with new
+        clients, or was paused. Where the members are not known, None, nobody more is taken for ended and
+        nobody less.
         """
-        self.trial = self._judged = self._judge(metadata, own, members) if unread else None
+        self.trial = self._judged = self._judge(metadata, offset, own, members) if unread else None
 
     @staticmethod
-    def _judge(metadata: OffsetMetadata, own: str, members: Iterable[str] | None) -> Trial | None:
+    def _judge(
+        metadata: OffsetMetadata, offset: int, own: str, members: Iterable[str] | None
+    ) -> Trial | None:
         trial = metadata.a or None
         living = {process_of(name_of(each)) for each in (own, *(members or ()))}
         former = name_of(metadata.c)
         gone = members is not None and bool(former) and not metadata.e and process_of(former) not in living
         if trial is None:
-            return Trial(WIDTHS[0], SUSPECTS) if gone else None
+            return _suspect(WIDTHS[0], SUSPECTS, offset) if gone else None
+        if gone and trial.width > 1:
+            left = min(trial.width, trial.left)  # it took so many at most
+            if 0 <= trial.at < offset:  # and committed others: something else may have ended it
+                return Trial(trial.width, left)
+            return _suspect(next(each for each in WIDTHS if each < trial.width), left, offset)
         ended = tuple(each for each in trial.ended if process_of(each) not in living)
-        width, left = trial.width, trial.left
-        if gone and trial.trying:
-            if former not in ended:
-                ended = (*ended, former)
-        elif gone and width > 1:  # it took so many at most
-            width, left = next((each for each in WIDTHS if each < width), 1), min(width, left)
-        return Trial(width, left, trial.at, trying=False, ended=ended)
+        if gone and trial.trying and former not in ended:
+            ended = (*ended, former)
+        return Trial(trial.width, trial.left, trial.at, trying=False, ended=ended)
 
     # -- a pass
 
@@ -122,7 +126,7 @@ class Attempts:
             return False
         self._used += 1
         left = trial.left - 1
-        self.trial = None if left <= 0 else Trial(trial.width, left)
+        self.trial = None if left <= 0 else Trial(trial.width, left, -1 if trial.width == 1 else trial.at)
         return left <= 0 or self._used >= trial.width
 
     def set_aside(self, offset: int) -> None:
@@ -162,6 +166,10 @@ class Attempts:
             self.trial = msgspec.structs.replace(self.trial, trying=False)
         self.in_order = False
         self._used = 0
+
+
+def _suspect(width: int, left: int, offset: int) -> Trial:
+    return Trial(width, left, -1 if width == 1 else offset)
 
 
 def is_condemned(trial: Trial) -> bool:

@@ -249,7 +249,9 @@ class Ownership:
                 metadata = metadata_of(found)
                 attempts = (self.sources.get(tp) or self.triggers[tp]).attempts
                 own = self._bus.transactional_id
-                attempts.take_over(metadata, own, self._burial.known, unread=highs[tp] > found.offset)
+                attempts.take_over(
+                    metadata, found.offset, own, self._burial.known, unread=highs[tp] > found.offset
+                )
                 if attempts.trial is not None:
                     log.info("%s", taken_with_care(tp, metadata.c, attempts.trial))
         state = self._config.topic("state")

@@ -22,10 +22,10 @@ TP = TopicPartition("b-event", 0)
 
 
 def taken_over(
-    former: OffsetMetadata, own: str = "b-engine-d-new.1", *members: str, unread: bool = True
+    former: OffsetMetadata, own: str = "b-engine-d-new.1", *members: str, offset: int = 0, unread: bool = True
 ) -> Attempts:
     attempts = Attempts(former)
-    attempts.take_over(former, own, members, unread=unread)
+    attempts.take_over(former, offset, own, members, unread=unread)
     return attempts
 
 
@@ -43,7 +43,7 @@ def test_a_process_is_told_by_its_id_less_its_life_and_an_id_of_before_is_one() 
 
 
 def test_what_a_process_that_is_gone_left_unread_is_suspect() -> None:
-    assert taken_over(left_by("b-engine-d-old.1")).trial == Trial(WIDTHS[0], SUSPECTS)
+    assert taken_over(left_by("b-engine-d-old.1"), offset=7).trial == Trial(WIDTHS[0], SUSPECTS, 7)
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,32 @@ def test_nothing_is_suspect_of_a_member_of_the_same_process_or_where_nothing_is_
     assert taken_over(old, unread=False).trial is None
 
 
-def test_each_end_narrows_what_a_pass_takes_down_to_one_record() -> None:
-    trial = Trial(WIDTHS[0], SUSPECTS)
+def owners_of(trial: Trial, offsets: list[int]) -> list[tuple[int, int, int]]:
+    """What each owner makes of a trial whose former owners all ended, at these committed offsets."""
     seen = []
-    for n in range(4):
-        found = taken_over(left_by(f"b-engine-d-{n}.1", trial)).trial
+    for n, offset in enumerate(offsets):
+        found = taken_over(left_by(f"b-engine-d-{n}.1", trial), offset=offset).trial
         assert found is not None
-        seen.append((found.width, found.left))
+        seen.append((found.width, found.left, found.at))
         trial = found
-    assert seen == [(30, 1000), (1, 30), (1, 30), (1, 30)]
+    return seen
+
+
+def test_each_end_on_the_first_records_narrows_what_a_pass_takes_down_to_one_record() -> None:
+    owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 5), [5] * 4)
+    assert owners == [(30, 1000, 5), (1, 30, -1), (1, 30, -1), (1, 30, -1)]
+
+
+def test_an_end_behind_records_that_went_well_narrows_nothing_the_first_time() -> None:
+    """It may have had other reasons; what a pass had taken then is what is suspect."""
+    owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [3000, 3900, 4050, 4080, 4081])
+    assert owners == [(1000, 1000, -1), (30, 1000, 3900), (30, 30, -1), (1, 30, -1), (1, 30, -1)]
+
+
+def test_a_wide_try_keeps_the_offset_where_it_began() -> None:
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(30, 40, 5)))
+    attempts.passed()
+    assert attempts.trial == Trial(30, 39, 5)
 
 
 def test_only_an_end_during_the_try_of_one_record_alone_is_counted() -> None:
@@ -201,11 +218,11 @@ def test_an_earlier_version_passes_the_count_over() -> None:
 def test_where_the_members_are_not_told_nobody_more_has_ended_and_nobody_less() -> None:
     old = left_by("b-engine-d-old.1")
     attempts = Attempts(old)
-    attempts.take_over(old, "b-engine-d-new.1", None, unread=True)
+    attempts.take_over(old, 0, "b-engine-d-new.1", None, unread=True)
     assert attempts.trial is None
     tried = left_by("b-engine-d-q.1", Trial(1, 9, 5, trying=True, ended=("b-engine-d-p.1",)))
     attempts = Attempts(tried)
-    attempts.take_over(tried, "b-engine-d-new.1", None, unread=True)
+    attempts.take_over(tried, 0, "b-engine-d-new.1", None, unread=True)
     assert attempts.trial == Trial(1, 9, 5, trying=False, ended=("b-engine-d-p.1",))
 
 
