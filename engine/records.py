@@ -231,10 +231,10 @@ class ActionRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Trial(msgspec.Struct, frozen=True, array_like=True):
     """A partition whose next records are suspected of having ended a process (docs/engine.md "Attempts").
 
-    `width`: how many of them a pass may take. `left`: how many are still suspected. `at`: of a width of 1 the
-    record that is tried alone, -1 where none is yet; else the offset from which that many are taken, -1 where
-    a process has ended beyond it before. `trying`: the committer was about to try it. `ended`: transactional
-    ids of processes that ended on it.
+    `width`: how many of them a pass may take, 0 for one alone. `left`: how many are still suspected. `at`: of
+    0 the record that is tried alone, -1 where none is yet; else the offset from which that many are taken, -1
+    where a process has ended beyond it before. `trying`: the committer was about to try it. `ended`:
+    transactional ids of processes that ended on it.
     """
 
     width: int

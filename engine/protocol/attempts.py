@@ -16,9 +16,12 @@ from ..records import Aside, OffsetMetadata, Trial
 
 # The most that a pass had taken from one partition when its process ended (`loop.MOST_RECORDS`).
 SUSPECTS: Final = 10_000
-# Of suspects a pass takes so many; where a process ends on the first, the next of these. 1 is alone: counted.
-WIDTHS: Final = (1000, 30, 1)
+# Of suspects a pass takes so many from each partition; where a process ends on the first, the next of these, and
+# then one of one partition alone, with nothing beside it: only that is counted.
+WIDTHS: Final = (100, 1)
+ALONE: Final = 0
 MOST_TRIES: Final = 5
+WARY: Final = 30  # so many behind a record that was set aside are tried alone as well: they may be of its kind
 # So many records of a partition are set aside, each near the one before it; then it is no record that kills.
 MOST_ASIDE: Final = 8
 NEAR: Final = 10_000  # offsets
@@ -72,12 +75,12 @@ class Attempts:
         former = name_of(metadata.c)
         gone = members is not None and bool(former) and not metadata.e and process_of(former) not in living
         if trial is None:
-            return _suspect(WIDTHS[0], SUSPECTS, offset) if gone else None
-        if gone and trial.width > 1:
+            return _narrowed(SUSPECTS, SUSPECTS, offset) if gone else None
+        if gone and trial.width != ALONE:
             left = min(trial.width, trial.left)  # it took so many at most
             if 0 <= trial.at < offset:  # and committed others: something else may have ended it
                 return Trial(trial.width, left)
-            return _suspect(next(each for each in WIDTHS if each < trial.width), left, offset)
+            return _narrowed(trial.width, left, offset)
         ended = tuple(each for each in trial.ended if process_of(each) not in living)
         if gone and trial.trying and former not in ended:
             ended = (*ended, former)
@@ -93,7 +96,7 @@ class Attempts:
     @property
     def alone(self) -> bool:
         """Whether the next record is tried alone."""
-        return self.trial is not None and self.trial.width == 1
+        return self.trial is not None and self.trial.width == ALONE
 
     @property
     def condemned(self) -> bool:
@@ -109,7 +112,7 @@ class Attempts:
         """A pass begins with this record; whether a commit must precede it."""
         self._used = 0
         trial = self.trial
-        if trial is not None and trial.width == 1:
+        if trial is not None and trial.width == ALONE:
             if trial.at != offset:
                 trial = msgspec.structs.replace(trial, at=offset, ended=())
             self.trial = msgspec.structs.replace(trial, trying=not is_condemned(trial))
@@ -120,19 +123,21 @@ class Attempts:
         self._used = 0
 
     def passed(self) -> bool:
-        """A record was worked on; True where the pass takes no more of this partition."""
+        """A record was worked on; True where the pass is to take no more of this partition."""
         trial = self.trial
         if trial is None:
             return False
         self._used += 1
         left = trial.left - 1
-        self.trial = None if left <= 0 else Trial(trial.width, left, -1 if trial.width == 1 else trial.at)
+        at = -1 if trial.width == ALONE else trial.at
+        self.trial = None if left <= 0 else Trial(trial.width, left, at)
         return left <= 0 or self._used >= trial.width
 
     def set_aside(self, offset: int) -> None:
         """The record goes to the dead letters."""
         near = self.aside is not None and offset - self.aside.at <= NEAR
         self.aside = Aside(self.aside.count + 1 if near and self.aside is not None else 1, offset)
+        self.trial = Trial(ALONE, 1 + WARY)
 
     def at_end(self) -> None:
         """All there is was worked on."""
@@ -168,8 +173,10 @@ class Attempts:
         self._used = 0
 
 
-def _suspect(width: int, left: int, offset: int) -> Trial:
-    return Trial(width, left, -1 if width == 1 else offset)
+def _narrowed(width: int, left: int, offset: int) -> Trial:
+    """The trial of so many suspects beyond the offset, with the next width."""
+    narrower = next((each for each in WIDTHS if each < width), ALONE)
+    return Trial(narrower, left, -1 if narrower == ALONE else offset)
 
 
 def is_condemned(trial: Trial) -> bool:
@@ -207,10 +214,16 @@ def told(trial: Trial) -> str:
 def taken_with_care(tp: TopicPartition, former: str, trial: Trial) -> str:
     """A sentence for whoever reads the log of an engine that takes a partition over."""
     ended = f" Record {trial.at}: {told(trial)}." if trial.ended else ""
+    taken = "They are taken alone" if trial.width == ALONE else f"At most {trial.width} are taken at a time"
     return (
-        f"{tp}: an engine process ended before a record of it, perhaps on it; the last was {former}. "
-        f"At most {trial.width} at a time are taken.{ended}"
+        f"{tp}: an engine process ended before one of the next {trial.left} records of it, perhaps on it; the "
+        f"last was {former}. {taken}.{ended}"
     )
+
+
+def is_usual(trial: Trial) -> bool:
+    """Whether it is what any end of a process leaves that was not told to stop."""
+    return trial.width == max(WIDTHS, default=ALONE)
 
 
 def under_trial(tp: TopicPartition, metadata: OffsetMetadata) -> str | None:

@@ -34,10 +34,10 @@ class Backlog:
             return item
         return None
 
-    def put_back(self, item: Record | End) -> None:
-        """It is the next one again: whoever goes through it must stop."""
-        self._parts.appendleft(iter((item,)))
-        self._left += 1
+    def put_back(self, *items: Record | End) -> None:
+        """They are the next ones again: whoever goes through it must stop."""
+        self._parts.appendleft(iter(items))
+        self._left += len(items)
 
     def clear(self) -> None:
         """Whoever is going through it gets nothing more either."""

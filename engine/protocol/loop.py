@@ -274,18 +274,23 @@ class Engine:
         until = self._monotonic() + MOST_S
         consumed = filtered = 0
         trials, watched = self._trials, self._trials.watched
+        held: list[Record | End] = []  # for the next pass: with a suspect, what follows it in its partition
+        held_of: set[TopicPartition] = set()
         for item in rest:
             tp = item.source
             source = sources.get(tp)
             if isinstance(item, End):
                 task = source or triggers.get(tp)
-                if task is not None:
+                if tp in held_of:
+                    held.append(item)
+                elif task is not None:
                     task.at_end(item.offset)
                 continue
             is_watched = bool(watched) and tp in watched  # most often there are none
             if is_watched and not trials.admits(tp):
-                rest.put_back(item)
-                break
+                held.append(item)
+                held_of.add(tp)
+                continue
             consumed += 1
             if is_watched and trials.set_aside(item, outputs, now_ms):
                 pass
@@ -298,6 +303,8 @@ class Engine:
                 break
             if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
                 break
+        if held and not self.ownership.opening:
+            rest.put_back(*held)
         if not self.ownership.opening:  # else what this pass did is taken back
             self.stats.consumed += consumed
             self.stats.filtered += filtered

@@ -5,6 +5,7 @@ docs/engine.md "Taking over a partition" has the numbered steps.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +16,7 @@ from ..config import BusConfig
 from ..errors import EngineError
 from ..log import at, log
 from ..records import OffsetMetadata, ResumeRecord, encode_json
-from .attempts import taken_with_care
+from .attempts import is_usual, taken_with_care
 from .burial import Burial
 from .following import Following
 from .listed import Listed
@@ -253,7 +254,8 @@ class Ownership:
                     metadata, found.offset, own, self._burial.known, unread=highs[tp] > found.offset
                 )
                 if attempts.trial is not None:
-                    log.info("%s", taken_with_care(tp, metadata.c, attempts.trial))
+                    level = logging.DEBUG if is_usual(attempts.trial) else logging.INFO
+                    log.log(level, "%s", taken_with_care(tp, metadata.c, attempts.trial))
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
         require_whole(self._bus, states, HALF_MET)

@@ -28,14 +28,14 @@ class Trials:
     def __init__(self, ownership: Ownership, stats: Stats) -> None:
         self._ownership, self._stats = ownership, stats
         self._begun: TopicPartition | None = None
-        self._admitted: AbstractSet[TopicPartition] = frozenset()
+        self._admitted: set[TopicPartition] = set()
         self.watched: AbstractSet[TopicPartition] = frozenset()
         self.taken: set[TopicPartition] = set()
         self.alone = False
 
     def begin(self, first: Record | End | None) -> list[SourceTask | TriggerTask]:
         """A pass begins with this; whose commits must precede it, lest its end went unnoticed."""
-        self._begun, self._admitted, self.alone = None, frozenset(), False
+        self._begun, self._admitted, self.alone = None, set(), False
         self.taken.clear()
         self.watch()
         if not self.watched or not isinstance(first, Record):
@@ -69,7 +69,7 @@ class Trials:
         return self._begun is not None and self._task(self._begun).attempts.full
 
     def admits(self, tp: TopicPartition) -> bool:
-        """Whether this pass may take a record of a watched partition; else the next one begins with it."""
+        """Whether this pass may take a record of a watched partition; else it waits for the next one."""
         return tp in self._admitted
 
     def set_aside(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
@@ -90,7 +90,9 @@ class Trials:
         if attempts.trial is None:
             return False
         self.taken.add(tp)
-        return attempts.passed()
+        if attempts.passed():
+            self._admitted.discard(tp)
+        return self.alone
 
     def _task(self, tp: TopicPartition) -> SourceTask | TriggerTask:
         return self._ownership.sources.get(tp) or self._ownership.triggers[tp]

@@ -54,7 +54,7 @@ from tests.simulation.subscriptions import PLAIN
 from tests.simulation.world import ACTION, DEAD_LETTER, EVENT, ORDERS, REGISTRY, STATE, TRIGGER, World
 
 TTL_MS: Final = 30 * 24 * 3600 * 1000
-MOST_KILLED: Final = MOST_TRIES + 2 * len(WIDTHS) + 3  # a process that was paused may come back to it
+MOST_KILLED: Final = MOST_TRIES + 2 * len(WIDTHS) + 4  # a process that was paused may come back to it
 SLACK_MS: Final = 3_000  # a cut takes some rounds
 
 

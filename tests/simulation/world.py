@@ -53,7 +53,7 @@ ORDERS: Final = "orders"  # a topic of others, with its own times
 PASS_RECORDS: Final = outputs.MAX_PASS_RECORDS
 FEW: Final = 4
 WIDTHS: Final = attempts.WIDTHS
-ALONE: Final = (1,)
+AT_ONCE_ALONE: Final = ()
 STEPS: Final = 120
 STEP_MS: Final = 40
 WAIT_STEPS: Final = 60
@@ -172,7 +172,7 @@ class World:
         if rng.random() >= LETHAL:
             return frozenset()
         if rng.random() < 0.6:  # the first end already leads to a try alone, while there are faults
-            attempts.WIDTHS = ALONE
+            attempts.WIDTHS = AT_ONCE_ALONE
         choices = [(EVENT, self.sources), (TRIGGER, self.triggers)]
         return frozenset(
             (TopicPartition(name, rng.randrange(count)), rng.randrange(8))

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.attempts import (
+    ALONE,
     MOST_ASIDE,
     MOST_TRIES,
     NEAR,
@@ -72,15 +73,15 @@ def owners_of(trial: Trial, offsets: list[int]) -> list[tuple[int, int, int]]:
     return seen
 
 
-def test_each_end_on_the_first_records_narrows_what_a_pass_takes_down_to_one_record() -> None:
+def test_each_end_on_the_first_records_narrows_what_a_pass_takes_down_to_one_record_alone() -> None:
     owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 5), [5] * 4)
-    assert owners == [(30, 1000, 5), (1, 30, -1), (1, 30, -1), (1, 30, -1)]
+    assert owners == [(1, 100, 5), (ALONE, 1, -1), (ALONE, 1, -1), (ALONE, 1, -1)]
 
 
 def test_an_end_behind_records_that_went_well_narrows_nothing_the_first_time() -> None:
     """It may have had other reasons; what a pass had taken then is what is suspect."""
-    owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [3000, 3900, 4050, 4080, 4081])
-    assert owners == [(1000, 1000, -1), (30, 1000, 3900), (30, 30, -1), (1, 30, -1), (1, 30, -1)]
+    owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [3000, 3050, 3080, 3080, 3081])
+    assert owners == [(100, 100, -1), (1, 100, 3050), (1, 1, -1), (ALONE, 1, -1), (ALONE, 1, -1)]
 
 
 def test_a_wide_try_keeps_the_offset_where_it_began() -> None:
@@ -90,42 +91,42 @@ def test_a_wide_try_keeps_the_offset_where_it_began() -> None:
 
 
 def test_only_an_end_during_the_try_of_one_record_alone_is_counted() -> None:
-    counted = taken_over(left_by("b-engine-d-old.1", Trial(1, 9, 5, trying=True)))
-    assert counted.trial == Trial(1, 9, 5, ended=("b-engine-d-old.1",))
-    again = taken_over(left_by("b-engine-d-old.1", Trial(1, 9, 5, trying=False)))
-    assert again.trial == Trial(1, 9, 5)
-    in_order = taken_over(left_by("b-engine-d-old.1", Trial(1, 9, 5, trying=True), in_order=True))
-    assert in_order.trial == Trial(1, 9, 5)
+    counted = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True)))
+    assert counted.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-old.1",))
+    again = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=False)))
+    assert again.trial == Trial(ALONE, 9, 5)
+    in_order = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True), in_order=True))
+    assert in_order.trial == Trial(ALONE, 9, 5)
 
 
 def test_a_process_that_is_a_member_again_had_not_ended() -> None:
-    trial = Trial(1, 9, 5, trying=True, ended=("b-engine-d-a.1", "b-engine-d-b.1"))
+    trial = Trial(ALONE, 9, 5, trying=True, ended=("b-engine-d-a.1", "b-engine-d-b.1"))
     found = taken_over(left_by("b-engine-d-c.1", trial), "b-engine-d-new.1", "b-engine-d-a.2")
-    assert found.trial == Trial(1, 9, 5, ended=("b-engine-d-b.1", "b-engine-d-c.1"))
+    assert found.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-b.1", "b-engine-d-c.1"))
 
 
 def test_a_try_is_said_before_it_and_cleared_by_its_success() -> None:
-    attempts = Attempts(left_by("x", Trial(1, 2, 5, ended=("b-engine-d-a.1",))))
+    attempts = Attempts(left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
     attempts.noted = True
     assert attempts.begin(5)
-    assert attempts.trial == Trial(1, 2, 5, trying=True, ended=("b-engine-d-a.1",))
+    assert attempts.trial == Trial(ALONE, 2, 5, trying=True, ended=("b-engine-d-a.1",))
     attempts.committed()
     assert attempts.passed()
-    assert attempts.trial == Trial(1, 1)
+    assert attempts.trial == Trial(ALONE, 1)
     attempts.committed()
     assert attempts.begin(7), "the next one is another record"
-    assert attempts.trial == Trial(1, 1, 7, trying=True)
+    assert attempts.trial == Trial(ALONE, 1, 7, trying=True)
     attempts.committed()
     assert attempts.passed()
     assert attempts.trial is None
 
 
 def test_a_try_that_was_taken_back_is_said_no_more() -> None:
-    attempts = Attempts(OffsetMetadata(R=0, a=Trial(1, 2, 5)))
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
     attempts.begin(5)
     attempts.committed()
     attempts.rollback()
-    assert attempts.trial == Trial(1, 2, 5)
+    assert attempts.trial == Trial(ALONE, 2, 5)
     assert attempts.changed
 
 
@@ -147,10 +148,10 @@ def test_the_first_record_of_a_new_owner_waits_until_its_name_is_committed() -> 
 
 def test_a_record_is_given_up_after_so_many_processes_and_no_try_is_said() -> None:
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
-    attempts = Attempts(OffsetMetadata(R=0, a=Trial(1, 2, 5, ended=ended[:-1])))
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended[:-1])))
     attempts.begin(5)
     assert not attempts.condemned
-    attempts = Attempts(OffsetMetadata(R=0, a=Trial(1, 2, 5, ended=ended)))
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended)))
     attempts.begin(5)
     assert attempts.condemned
     assert attempts.trial is not None
@@ -165,12 +166,12 @@ def test_only_so_many_records_near_each_other_are_set_aside_then_the_partition_s
         attempts.set_aside(n)
     assert attempts.aside == Aside(MOST_ASIDE, MOST_ASIDE - 1)
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
-    near = left_by("x", Trial(1, 2, MOST_ASIDE, ended=ended), aside=attempts.aside)
+    near = left_by("x", Trial(ALONE, 2, MOST_ASIDE, ended=ended), aside=attempts.aside)
     assert Attempts(near).full
     told = why_stopped(near)
     assert told is not None
     assert f"record {MOST_ASIDE}" in told
-    far = left_by("x", Trial(1, 2, MOST_ASIDE + NEAR, ended=ended), aside=attempts.aside)
+    far = left_by("x", Trial(ALONE, 2, MOST_ASIDE + NEAR, ended=ended), aside=attempts.aside)
     assert not Attempts(far).full
     assert why_stopped(far) is None
     attempts = Attempts(far)
@@ -180,8 +181,8 @@ def test_only_so_many_records_near_each_other_are_set_aside_then_the_partition_s
 
 def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
     assert under_trial(TP, OffsetMetadata(R=0)) is None
-    assert under_trial(TP, left_by("x", Trial(1, 2, 5, trying=True))) is None
-    told = under_trial(TP, left_by("x", Trial(1, 2, 5, ended=("b-engine-d-a.1",))))
+    assert under_trial(TP, left_by("x", Trial(ALONE, 2, 5, trying=True))) is None
+    told = under_trial(TP, left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
     assert told == (
         "b-event[0]@5: while it was tried alone 1 engine process ended: b-engine-d-a.1. After 5 it goes to "
         "the dead letters."
@@ -190,7 +191,7 @@ def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
 
 def test_a_very_long_id_is_counted_without_its_beginning() -> None:
     long = f"{'b' * 100}-engine-{'d' * 100}-{'0' * 12}"
-    counted = taken_over(left_by(f"{long}.9", Trial(1, 9, 5, trying=True))).trial
+    counted = taken_over(left_by(f"{long}.9", Trial(ALONE, 9, 5, trying=True))).trial
     assert counted is not None
     assert counted.ended == (f"{'d' * 87}-{'0' * 12}.9",)
     again = taken_over(left_by("b-engine-d-c.1", counted), "b-engine-d-new.1", f"{long}.10").trial
@@ -211,7 +212,7 @@ def test_an_earlier_version_passes_the_count_over() -> None:
         n: int = 0
         t: str = ""
 
-    said = OffsetMetadata(R=7, c="x.1", n=3, e=True, a=Trial(1, 9, 5, trying=True), s=Aside(1, 5))
+    said = OffsetMetadata(R=7, c="x.1", n=3, e=True, a=Trial(ALONE, 9, 5, trying=True), s=Aside(1, 5))
     assert decode_json(Before, encode_json(said), "x") == Before(v=said.v, R=7, c="x.1", n=3)
 
 
@@ -220,14 +221,14 @@ def test_where_the_members_are_not_told_nobody_more_has_ended_and_nobody_less() 
     attempts = Attempts(old)
     attempts.take_over(old, 0, "b-engine-d-new.1", None, unread=True)
     assert attempts.trial is None
-    tried = left_by("b-engine-d-q.1", Trial(1, 9, 5, trying=True, ended=("b-engine-d-p.1",)))
+    tried = left_by("b-engine-d-q.1", Trial(ALONE, 9, 5, trying=True, ended=("b-engine-d-p.1",)))
     attempts = Attempts(tried)
     attempts.take_over(tried, 0, "b-engine-d-new.1", None, unread=True)
-    assert attempts.trial == Trial(1, 9, 5, trying=False, ended=("b-engine-d-p.1",))
+    assert attempts.trial == Trial(ALONE, 9, 5, trying=False, ended=("b-engine-d-p.1",))
 
 
 def test_what_was_judged_stays_where_a_partition_is_lost_before_it_was_noted() -> None:
-    attempts = taken_over(left_by("b-engine-d-old.1", Trial(1, 9, 5, trying=True)))
+    attempts = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True)))
     attempts.rollback()
-    assert attempts.trial == Trial(1, 9, 5, ended=("b-engine-d-old.1",))
+    assert attempts.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-old.1",))
     assert attempts.changed
