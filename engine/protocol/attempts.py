@@ -16,12 +16,12 @@ from ..records import Aside, OffsetMetadata, Trial
 
 # The most that a pass had taken from one partition when its process ended (`loop.MOST_RECORDS`).
 SUSPECTS: Final = 10_000
-# Of suspects a pass takes so many from each partition; where a process ends on the first, the next of these, and
-# then one of one partition alone, with nothing beside it: only that is counted.
+# Of suspects a pass takes so many from each partition; where a process ends on the first, the next of these,
+# and then one of one partition alone, with nothing beside it: only that is counted.
 WIDTHS: Final = (100, 1)
 ALONE: Final = 0
 MOST_TRIES: Final = 5
-WARY: Final = 30  # so many behind a record that was set aside are tried alone as well: they may be of its kind
+WARY: Final = 30  # so many behind one that was set aside are tried alone as well: they may be of its kind
 # So many records of a partition are set aside, each near the one before it; then it is no record that kills.
 MOST_ASIDE: Final = 8
 NEAR: Final = 10_000  # offsets
@@ -216,8 +216,8 @@ def taken_with_care(tp: TopicPartition, former: str, trial: Trial) -> str:
     ended = f" Record {trial.at}: {told(trial)}." if trial.ended else ""
     taken = "They are taken alone" if trial.width == ALONE else f"At most {trial.width} are taken at a time"
     return (
-        f"{tp}: an engine process ended before one of the next {trial.left} records of it, perhaps on it; the "
-        f"last was {former}. {taken}.{ended}"
+        f"{tp}: an engine process ended before one of the next {trial.left} records of it, perhaps on it; "
+        f"the last was {former}. {taken}.{ended}"
     )
 
 

@@ -47,6 +47,16 @@ class _Fired:
     def id(self) -> str:
         return str(self.form["firing"]["id"])
 
+    @property
+    def name(self) -> str:
+        """As `Expected.name`."""
+        origins = self.form["firing"]["origins"].items()
+        places = {
+            label: [(o["topic"], o["partition"], o["offset"]) for o in together]
+            for label, together in origins
+        }
+        return f"{self.id} {sorted(places.items())}"
+
 
 def judge(log: Log, now_ms: int, marks: Iterable[int] = ()) -> Verdict:
     """The verdict over a log after which nothing is to come, at the time now. marks: see `Judge`."""
@@ -61,8 +71,11 @@ def reconcile(log: Log, model: Model, now_ms: int) -> list[Fold]:
     Only for conditions that the passing of time can meet: elsewhere ticks change nothing.
     """
     actual: dict[tuple[str, str], list[str]] = defaultdict(list)
+    names: dict[tuple[str, str], list[str]] = defaultdict(list)
     for fired in _fired(log):
-        actual[fired.form["incarnation"], fired.form["firing"]["key"] or ""].append(fired.id)
+        of_key = fired.form["incarnation"], fired.form["firing"]["key"] or ""
+        actual[of_key].append(fired.id)
+        names[of_key].append(fired.name)
     one_shots = {incarnation for incarnation, _ in actual}
     lives = Counter(life.incarnation for life in model.lives)
     unexplained = []
@@ -71,9 +84,17 @@ def reconcile(log: Log, model: Model, now_ms: int) -> list[Fold]:
         found = actual.get((life.incarnation, fold.key), [])
         if life.kind == "one-shot" and not found and life.incarnation in one_shots:
             continue  # another key fired first
-        taken = [each.id for each in fold.fired]
-        if life.kind == "one-shot":
-            taken = taken[:1]
+        told = fold.fired[:1] if life.kind == "one-shot" else fold.fired
+        taken = [each.id for each in told]
+        named = names.get((life.incarnation, fold.key), [])
+        if (
+            taken == found
+            and [each.name for each in told] != named
+            and lives[life.incarnation] == 1
+            and life.condition.needs_ticks
+            and fold.explain(named, now_ms)
+        ):
+            continue
         if taken == found or (life.ended is not None and taken[: len(found)] == found):
             continue
         if lives[life.incarnation] > 1 and taken == found[len(found) - len(taken) :]:

@@ -66,6 +66,14 @@ class Expected:
     at: int | None
     after: int
 
+    @property
+    def name(self) -> str:
+        """The id, and the places of its events: of an event that came twice, either may take part."""
+        places: dict[str, list[tuple[str, int, int]]] = {}
+        for label, m in ((part.label, part.match) for part in self.firing.taking_part):
+            places.setdefault(label, []).append((m.topic, m.partition, m.offset))
+        return f"{self.id} {sorted(places.items())}"
+
 
 @dataclass
 class Fold:
@@ -115,10 +123,12 @@ class Fold:
     def explain(self, actual: list[str], now_ms: int) -> bool:
         """Look for legal ticks under which just these firings come, in this order; take them if there are.
 
+        actual: their ids, or their names, which tell more.
         A life that ended may have stopped at any place, a one-shot one stops at its first firing.
         """
         condition = self.life.condition
         legal = self._legal_until()
+        by_name = any(" " in each for each in actual)
         stops = self.life.ended is not None or (self.life.kind == "one-shot" and bool(actual))
         tried: set[tuple[int, int, bytes]] = set()
         left: list[tuple[int, State, tuple[Expected, ...]]] = [(0, self._first(), ())]
@@ -145,7 +155,7 @@ class Fold:
                 following.append((number, after, self._told(firings, None)))
             for then, after, told in following:
                 all_told = (*fired, *told)
-                ids = [each.id for each in all_told]
+                ids = [each.name if by_name else each.id for each in all_told]
                 if self.life.kind == "one-shot":
                     ids = ids[:1]
                 if ids == actual[: len(ids)]:

@@ -16,7 +16,6 @@ from interlock.engine.records import MatchRecord, Registration, decode_msgpack
 
 from tests.unit.engine.protocol.pool import DEAD, EVENT, TRIGGER, Pool
 
-
 SUSPECTED = dict(zip(WIDTHS, (SUSPECTS, *WIDTHS), strict=False))
 
 
