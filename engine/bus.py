@@ -72,12 +72,14 @@ class Topic(NamedTuple):
     """A topic as it is now; a topic that is deleted and made again has another id.
 
     refused: of a topic that is none of the bus's own, what its brokers do not allow this client: "Read", or
-    "Describe", and then nothing else is known of it.
+    "Describe", and then nothing else is known of it. leaderless: of such a topic, the partitions that no
+    broker leads now: questions about them wait until their time is up.
     """
 
     id: str
     partitions: int
     refused: str = ""
+    leaderless: tuple[int, ...] = ()
 
     @property
     def hidden(self) -> bool:

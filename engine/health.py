@@ -152,7 +152,7 @@ def _look_at_listed(health: Health, config: BusConfig, admin: Admin, listed: Seq
     user may be another one than this.
     """
     for name, topic in admin.topics(listed, others=listed).items():
-        reason = why_not(config, name, topic) if topic is None or topic.hidden else None
+        reason = why_not(config, name, topic) if topic is None or topic.hidden or topic.leaderless else None
         if reason is not None:
             health.problems.append(topic_not_read(name, reason))
 

@@ -170,7 +170,10 @@ class Admin:
                 for p, future in futures.items()
             }
 
-        found = _again(ask)
+        try:
+            found = _again(ask)
+        except _NoLeader as e:
+            raise NotReadable(e.topic, f"Offsets of topic {e.topic!r}: {e}") from e.__cause__
         for tp, offset in found.items():
             # A question whose time was up is answered by "invalid", and no error. Taken for an offset, it
             # would say that there is nothing to recover.
@@ -188,7 +191,9 @@ class Admin:
             if code == KafkaError._NOENT:  # so it is too for a topic that is not there, for ever
                 found = self.topics([topic], others=[topic])[topic]
                 if found is not None and not found.hidden:
-                    raise
+                    raise _NoLeader(topic, str(e)) from e.__cause__
+            elif code in leader_moves():
+                raise _NoLeader(topic, str(e)) from e.__cause__
             elif code not in not_readable():
                 raise
             raise NotReadable(topic, f"Offsets of topic {topic!r}: {e}") from e.__cause__
@@ -215,7 +220,13 @@ class Admin:
                 return None
             allowed = set(description.authorized_operations or ()) if name in others else set()
             refused = allowed and not allowed & {AclOperation.READ, AclOperation.ALL}
-            return Topic(str(description.topic_id), len(description.partitions), "Read" if refused else "")
+            leaderless = [p.id for p in description.partitions if name in others and p.leader is None]
+            return Topic(
+                str(description.topic_id),
+                len(description.partitions),
+                "Read" if refused else "",
+                tuple(leaderless),
+            )
 
         def ask() -> dict[str, Topic | None]:
             futures = self._client.describe_topics(
@@ -271,6 +282,14 @@ class Admin:
             return call()
         except (KafkaException, FutureTimeout) as e:
             raise self._errors.unreachable(self._config, e) from e
+
+
+class _NoLeader(UnreachableError):
+    """Nobody leads a partition of the topic, or not the broker that was asked."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        super().__init__(reason)
+        self.topic = topic
 
 
 def _again(ask: Callable[[], T]) -> T:

@@ -37,7 +37,7 @@ class Burial:
         self.known: frozenset[str] | None = None  # the members, by the last answer; None: there was none
 
     def look(self) -> None:
-        """Remember who is a member now; at each new assignment, which tells of all who joined.
+        """Remember who is a member now: at the start, and at each new assignment, which has all who joined.
 
         A coordinator that does not answer is asked again by `goes_on` and `held_back`.
         """

@@ -15,6 +15,7 @@ from ..errors import RecordError
 from ..log import log
 from ..records import CLOCK_KEY, CLOCK_VALUE, OffsetMetadata
 from .clock import BrokerClock
+from .listed import Listed
 from .lost import metadata_of
 from .outputs import Outputs
 from .progress import Progress
@@ -26,6 +27,7 @@ PATIENCE_S: Final = 600.0
 CLOSING_S: Final = 1.0  # between cuts that only close keys, and after one that left keys due
 AGAIN_S: Final = 0.1  # between cuts in any case
 LOOK_S: Final = 0.05  # between two looks at the committed offsets
+UNREAD_S: Final = 1.0  # between two looks at a topic that may not be read
 SAY_AFTER_S: Final = 30.0
 
 
@@ -44,6 +46,7 @@ class _Cut:
     went_without: bool = False  # it was, but some keys are ticked that were not ready
     missing: str = ""
     hidden: str = ""  # a topic whose ends are not known
+    asked: float = 0.0  # when the sources were asked for
     said: bool = False
     ticked: set[TopicPartition] = field(default_factory=set)
 
@@ -56,11 +59,12 @@ class Cuts:
         bus: Bus,
         config: BusConfig,
         registry: Registry,
+        listed: Listed,
         clock: BrokerClock,
         stats: Stats,
         monotonic: Callable[[], float],
     ) -> None:
-        self._bus, self._config, self._registry = bus, config, registry
+        self._bus, self._config, self._registry, self._listed = bus, config, registry, listed
         self._clock, self._stats, self._monotonic = clock, stats, monotonic
         self._cut: _Cut | None = None
         self._progress = Progress()
@@ -197,12 +201,9 @@ class Cuts:
         if not self._clock.fresh:
             self._ask_time(due[0], outputs, touched)
             return
-        # 2. A fresh list of source partitions, and their ends. What a listed topic holds that may not be
-        # described, nobody knows.
-        topics = source_topics(self._bus, self._config, self._registry)
-        ends = self._bus.end_offsets(partitions_of(topics))
-        self._cut = _Cut(now_ms, due, ends, {name: t.id for name, t in topics.items()}, self._monotonic())
-        self._cut.hidden = next((name for name, topic in topics.items() if topic.hidden), "")
+        # 2. A fresh list of source partitions, and their ends.
+        self._cut = _Cut(now_ms, due, {}, {}, self._monotonic())
+        self._look_for_sources(self._cut)
         self._looked = self._monotonic() - LOOK_S
 
     def _ask_time(self, task: TriggerTask, outputs: Outputs, touched: set[TopicPartition]) -> None:
@@ -213,7 +214,8 @@ class Cuts:
         """3. The committed offsets are at the ends; and which registrations have seen all of that."""
         if cut.hidden:
             cut.missing = f"topic {cut.hidden!r}, which may not be read"
-            self._look_again(cut)
+            if self._monotonic() - cut.asked >= UNREAD_S:
+                self._look_for_sources(cut)
             return False
         committed = self._bus.committed(cut.sources)
         if committed is None:
@@ -243,14 +245,17 @@ class Cuts:
         self._progress.look(reached, self._registry.position, self._monotonic())
         return True
 
-    def _look_again(self, cut: _Cut) -> None:
-        """Whether a topic can be described by now, and so what is to be reached of it."""
+    def _look_for_sources(self, cut: _Cut) -> None:
+        """What is to be reached. What a listed topic holds that may not be read, nobody knows, or will."""
+        cut.asked = self._monotonic()
         topics = source_topics(self._bus, self._config, self._registry)
-        cut.hidden = next((name for name, topic in topics.items() if topic.hidden), "")
-        if not cut.hidden:
-            new = [tp for tp in partitions_of(topics) if tp not in cut.sources]
-            cut.sources.update(self._bus.end_offsets(new))
-            cut.topic_ids.update({name: topic.id for name, topic in topics.items()})
+        shut = [name for name in topics if name in self._listed.shut or topics[name].hidden]
+        cut.hidden = shut[0] if shut else ""
+        readable = {name: topic for name, topic in topics.items() if name not in shut}
+        cut.sources.update(
+            self._bus.end_offsets([tp for tp in partitions_of(readable) if tp not in cut.sources])
+        )
+        cut.topic_ids.update({name: topic.id for name, topic in readable.items()})
 
     def _lose_patience(self, cut: _Cut) -> None:
         waited = self._monotonic() - cut.started

@@ -94,4 +94,10 @@ def why_not(config: BusConfig, name: str, topic: Topic | None) -> str | None:
             f"the brokers refuse {topic.refused} on the topic to this user. Allow Read, Describe and "
             f"DescribeConfigs, and it goes on by itself; or {remove}"
         )
+    if topic.leaderless:
+        numbers = ", ".join(map(str, topic.leaderless))
+        return (
+            f"no broker leads its partitions {numbers}. It goes on by itself when their brokers are back; or "
+            f"{remove}"
+        )
     return None

@@ -96,7 +96,7 @@ class Engine:
             clients.callback(self._scanning.close)
             clients.callback(self.ownership.close)
             self._setting_aside = SettingAside(bus, config, self.ownership, monotonic)
-            self.cuts = Cuts(bus, config, self.registry, self.clock, self.stats, monotonic)
+            self.cuts = Cuts(bus, config, self.registry, self._listed, self.clock, self.stats, monotonic)
             self.problems = Problems(
                 config, self.registry, self.ownership, self._listed, gaps, self.cuts, monotonic
             )
@@ -119,6 +119,7 @@ class Engine:
             self._last_commit = self._last_registry_commit = monotonic()
             self._counted = self.stats.counted()  # with the last commit
             self._subscribed: tuple[str, ...] = ()
+            self._burial.look()  # one that died in its first transaction is named by the group alone
             self._following.read_whole()
             self._following.changed = self._registry_changed
             self._upkeep.check_topics()

@@ -45,6 +45,8 @@ QUOTAS = {
 KILLS_PER_STEP = 5
 BURST_EVERY_S, BURST_SHARE = 45.0, 0.55
 APART_S = 8.0  # before a rule that met nothing comes again: engines that start must get into the group
+WORKED_S = 3.0  # after which an engine that owns partitions has come to something
+AT_WORK = 0.9  # of kills, asked each second: of engines that work; the others meet one that takes over, too
 MOST_LATE = 3  # kills that wait for the next burst
 NEED_A_LONG_RUN = frozenset(
     {"clock skew", "coordinator delay", "coordinator loading", "drop replies", "broker restart TERM"}
@@ -184,17 +186,22 @@ class Pool:
         self._engines.append(made)
         return made
 
-    def _some(self) -> EngineProcess | None:
-        """One that runs, and that nothing is planned for; those that have run for a while first."""
+    def _some(self, *, at_work: bool = False) -> EngineProcess | None:
+        """One that runs, and that nothing is planned for; those that have worked for a while first.
+
+        at_work: only one of these. Else an engine alone would die each time before it came to anything.
+        """
         now = time.monotonic()
         free = [e for e in self._engines if e.alive and not e.stopped and e.told is None]
-        settled = [e for e in free if now - e.started > 4]
-        chosen = settled or free
+        working = [e for e in free if e.owning is not None and now - e.owning > WORKED_S]
+        chosen = working if at_work else working or free
         return self._random.choice(chosen) if chosen else None
 
     def tend(self) -> None:
         """Look after the engines: count who died, start others, do what is due."""
         now = time.monotonic()
+        for each in self._engines:
+            each.look()
         for each in [e for e in self._engines if not e.alive]:
             self._engines.remove(each)
             self._ordered.pop(each, None)
@@ -289,7 +296,9 @@ class Pool:
         if self._over:
             return
         # one at least has no order: else a slow machine's engines die before they get anywhere
-        victim = self._some() if len(self._ordered) < max(1, self._replicas - 1) else None
+        at_work = self._random.random() < AT_WORK
+        may_die = len(self._ordered) < max(1, self._replicas - 1)
+        victim = self._some(at_work=at_work) if may_die else None
         if victim is None:
             self._in(1.0, lambda: self._again.append(step))
             return

@@ -34,6 +34,7 @@ STEPS = (
     "5 committed",
     "6 in memory",
 )
+OWNS = "trigger partitions of bus"  # in the line of an engine that has taken partitions over
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -48,6 +49,7 @@ class EngineProcess:
     stopped: bool = False  # by SIGSTOP
     told: str | None = None  # the step at which it is to die
     started: float = field(default_factory=time.monotonic)
+    owning: float | None = None  # since when it is seen to own partitions
 
     @staticmethod
     def start(
@@ -69,6 +71,11 @@ class EngineProcess:
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
+
+    def look(self) -> None:
+        """Whether it owns partitions by now, as its log says."""
+        if self.owning is None and OWNS in self.log.read_text(errors="replace"):
+            self.owning = time.monotonic()
 
     def die_at(self, step: str | None) -> None:
         """None takes an order back."""

@@ -28,6 +28,7 @@ class FakeAdminClient:
         self.answers: list[Any] = []
         self.asked = 0
         self.groups: list[Any] = []
+        self.leader: str | None = "another broker"  # of partition 1
         # Of the topics that are asked for: what is allowed of each, as brokers tell it, or their refusal.
         self.described: dict[str, Any] = {"orders": [AclOperation.READ, AclOperation.DESCRIBE]}
 
@@ -54,7 +55,8 @@ class FakeAdminClient:
             if isinstance(answer, Exception):
                 found[name].set_exception(answer)
             else:
-                description = SimpleNamespace(topic_id="t", partitions=[1, 2], authorized_operations=answer)
+                brokers = [SimpleNamespace(id=0, leader="a broker"), SimpleNamespace(id=1, leader=self.leader)]
+                description = SimpleNamespace(topic_id="t", partitions=brokers, authorized_operations=answer)
                 found[name].set_result(description)
         return found
 
@@ -146,6 +148,26 @@ def test_what_a_broker_refuses_of_a_topic_of_others_is_part_of_the_answer(
 ) -> None:
     client.described = {"orders": told}
     assert admin.topics(["orders"], others=["orders"]) == {"orders": topic}
+
+
+def test_partitions_that_nobody_leads_are_told_of_topics_of_others(
+    admin: Admin, client: FakeAdminClient
+) -> None:
+    client.leader = None
+    assert admin.topics(["orders"], others=["orders"]) == {"orders": Topic("t", 2, leaderless=(1,))}
+    assert admin.topics(["orders"]) == {"orders": Topic("t", 2)}
+
+
+@pytest.mark.parametrize("code", [KafkaError.LEADER_NOT_AVAILABLE, KafkaError._NOENT])
+def test_a_topic_that_nobody_leads_when_the_time_is_up_is_named(
+    admin: Admin, client: FakeAdminClient, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REQUEST_TIMEOUT_S", 0.15)
+    client.answers = [failure(code)]
+    with pytest.raises(NotReadable) as unled:
+        admin.end_offsets([HERE])
+    assert unled.value.topic == "orders"
+    assert client.asked > 1
 
 
 def test_a_refusal_of_a_topic_of_the_buss_own_is_an_error(admin: Admin, client: FakeAdminClient) -> None:

@@ -119,6 +119,12 @@ class Pool:
 
     def boot(self, name: str = "one") -> Engine:
         """A new engine, and its first pass: it asks to join."""
+        engine = self.make(name)
+        engine.run_pass()
+        return engine
+
+    def make(self, name: str = "one") -> Engine:
+        """A new engine, before its first pass."""
         self.buses[name] = bus = Bus(self.cluster, name)
         engine = Engine(
             bus,
@@ -127,7 +133,6 @@ class Pool:
             monotonic=lambda: self.cluster.now_ms / 1000,
         )
         self.engines[name] = engine
-        engine.run_pass()
         return engine
 
     def run(self, passes: int = 30, *names: str, pass_ms: int = PASS_MS) -> None:

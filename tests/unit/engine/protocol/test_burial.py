@@ -59,6 +59,21 @@ def test_an_engine_that_died_before_it_committed_anything_is_known_as_a_member_o
     assert buried(pool) == ["bury dead"]
 
 
+def test_an_engine_that_died_in_its_first_transaction_is_known_to_one_that_began_while_it_was_a_member() -> (
+    None
+):
+    pool = Pool()
+    pool.register(ONE)
+    pool.emit("x")
+    pool.boot("dead")
+    pool.make()
+    die_while_writing(pool, TRIGGER)
+    assert pool.committed(EVENT) is None
+    pool.run(40, pass_ms=100)
+    assert buried(pool) == ["bury dead"]
+    assert pool.fired() == [("one", "met")]
+
+
 def test_a_dead_engine_is_ended_while_another_partition_is_busy() -> None:
     pool = Pool(events=2)
     pool.register(ONE)

@@ -95,6 +95,33 @@ def test_a_topic_that_is_deleted_is_told_by_every_engine_and_the_others_go_on() 
     assert pool.fired() == [("each", "met")] * 3
 
 
+def test_a_topic_that_no_broker_leads_is_told_and_no_engine_waits_for_an_answer_about_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = two_engines(EACH, ORDER, ENDS)
+    describe, leads = pool.cluster.describe, False
+
+    def described(name: str) -> Topic | None:
+        found = describe(name)
+        return found._replace(leaderless=(0,)) if found and name == "orders" and not leads else found
+
+    monkeypatch.setattr(pool.cluster, "describe", described)
+    pool.run(10, pass_ms=5000)
+    for bus in pool.buses.values():
+        bus.calls.clear()
+    pool.emit("x")
+    pool.run(300, pass_ms=200)
+    [text] = told(pool)
+    assert text.startswith("Topic 'orders' is not read: no broker leads its partitions 0. It goes on by itself")
+    assert pool.fired() == [("each", "met")], "timers wait for what the topic may hold"
+    assert not any("end orders" in bus.calls for bus in pool.buses.values())
+    leads = True
+    pool.write(ORDERS, b"k", b"v")
+    pool.run(300, pass_ms=200)
+    assert sorted(pool.fired()) == [("each", "met"), ("ends", "expired"), ("order", "met")]
+    assert not told(pool)
+
+
 @pytest.mark.parametrize("question", ["end_offsets", "offsets_since", "committed"])
 def test_a_question_about_a_topic_that_was_deleted_a_moment_ago_ends_no_engine(
     question: str, monkeypatch: pytest.MonkeyPatch
