@@ -16,9 +16,9 @@ from ..records import Aside, OffsetMetadata, Trial
 
 # The most that a pass had taken from one partition when its process ended (`loop.MOST_RECORDS`).
 SUSPECTS: Final = 10_000
-# Of suspects a pass takes so many from each partition; where a process ends on the first, the next of these,
-# and then one of one partition alone, with nothing beside it: only that is counted.
-WIDTHS: Final = (100, 1)
+# Of suspects a pass takes so many from each partition, at first all; where a process ends on the first, the
+# next of these, and then one of one partition alone, with nothing beside it: only that is counted.
+WIDTHS: Final = (SUSPECTS, 100, 1)
 ALONE: Final = 0
 MOST_TRIES: Final = 5
 WARY: Final = 30  # so many behind one that was set aside are tried alone as well: they may be of its kind
@@ -75,7 +75,7 @@ class Attempts:
         former = name_of(metadata.c)
         gone = members is not None and bool(former) and not metadata.e and process_of(former) not in living
         if trial is None:
-            return _narrowed(SUSPECTS, SUSPECTS, offset) if gone else None
+            return _narrowed(SUSPECTS + 1, SUSPECTS, offset) if gone else None
         if gone and trial.width != ALONE:
             left = min(trial.width, trial.left)  # it took so many at most
             if 0 <= trial.at < offset:  # and committed others: something else may have ended it

@@ -46,7 +46,7 @@ KILLS_PER_STEP = 5
 BURST_EVERY_S, BURST_SHARE = 45.0, 0.55
 APART_S = 8.0  # before a rule that met nothing comes again: engines that start must get into the group
 WORKED_S = 3.0  # after which an engine that owns partitions has come to something
-AT_WORK = 0.9  # of kills, asked each second: of engines that work; the others meet one that takes over, too
+AT_WORK = 0.7  # of kills: of engines that work; the others meet one that takes over, too
 MOST_LATE = 3  # kills that wait for the next burst
 NEED_A_LONG_RUN = frozenset(
     {"clock skew", "coordinator delay", "coordinator loading", "drop replies", "broker restart TERM"}
@@ -155,7 +155,7 @@ class Pool:
         self.resting = False  # few kills that are late are made up for
         self._over = False
         self._ordered: dict[EngineProcess, float] = {}
-        self._again: list[str] = []  # steps at which nobody died: to be tried again
+        self._again: list[tuple[str, bool]] = []  # kills of which nobody died: to be tried again
         self._rules: list[_Rule] = []
         self._admin = AdminClient({"bootstrap.servers": cluster.direct})
         self._skew_s = 0.0
@@ -215,11 +215,11 @@ class Pool:
                 self.done.ended_by_themselves += 1
                 self._say(f"{each.name} ended by itself: {each.process.returncode}, see {each.log}")
                 if each.told is not None:
-                    self._again.append(each.told)
+                    self._again.append((each.told, True))
         for each, since in list(self._ordered.items()):
             if now - since > DIES_WITHIN_S:
                 del self._ordered[each]
-                self._again.append(str(each.told))
+                self._again.append((str(each.told), True))
                 each.die_at(None)
         for due, work in [x for x in self._later if x[0] <= now]:
             self._later.remove((due, work))
@@ -227,7 +227,7 @@ class Pool:
         while len(self._engines) < self._replicas:
             self._new()
         if self._again and (not self.resting or len(self._again) > MOST_LATE):
-            self._kill_at(self._again.pop(0))
+            self._kill_at(*self._again.pop(0))
         for given in list(self._rules):
             if given.counts:
                 self._rules.remove(given)
@@ -263,7 +263,7 @@ class Pool:
     def do(self, planned: Planned) -> None:
         """Carry out one fault; those that take time go on by themselves in `tend`."""
         if planned.step:
-            self._kill_at(planned.step)
+            self._kill_at(planned.step, self._random.random() < AT_WORK)
             return
         doers: dict[str, Callable[[], None]] = {
             "kill": self._sigkill,
@@ -292,15 +292,14 @@ class Pool:
             each.die_at(None)
         self._ordered.clear()
 
-    def _kill_at(self, step: str) -> None:
+    def _kill_at(self, step: str, at_work: bool) -> None:
         if self._over:
             return
         # one at least has no order: else a slow machine's engines die before they get anywhere
-        at_work = self._random.random() < AT_WORK
         may_die = len(self._ordered) < max(1, self._replicas - 1)
         victim = self._some(at_work=at_work) if may_die else None
         if victim is None:
-            self._in(1.0, lambda: self._again.append(step))
+            self._in(1.0, lambda: self._again.append((step, at_work)))
             return
         victim.die_at(step)
         self._ordered[victim] = time.monotonic()

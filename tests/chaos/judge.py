@@ -87,13 +87,8 @@ def reconcile(log: Log, model: Model, now_ms: int) -> list[Fold]:
         told = fold.fired[:1] if life.kind == "one-shot" else fold.fired
         taken = [each.id for each in told]
         named = names.get((life.incarnation, fold.key), [])
-        if (
-            taken == found
-            and [each.name for each in told] != named
-            and lives[life.incarnation] == 1
-            and life.condition.needs_ticks
-            and fold.explain(named, now_ms)
-        ):
+        by_ticks = life.condition.needs_ticks and lives[life.incarnation] == 1
+        if by_ticks and [each.name for each in told] != named and fold.explain(named, now_ms):
             continue
         if taken == found or (life.ended is not None and taken[: len(found)] == found):
             continue

@@ -55,7 +55,10 @@ class FakeAdminClient:
             if isinstance(answer, Exception):
                 found[name].set_exception(answer)
             else:
-                brokers = [SimpleNamespace(id=0, leader="a broker"), SimpleNamespace(id=1, leader=self.leader)]
+                brokers = [
+                    SimpleNamespace(id=0, leader="a broker"),
+                    SimpleNamespace(id=1, leader=self.leader),
+                ]
                 description = SimpleNamespace(topic_id="t", partitions=brokers, authorized_operations=answer)
                 found[name].set_result(description)
         return found

@@ -75,12 +75,12 @@ def owners_of(trial: Trial, offsets: list[int]) -> list[tuple[int, int, int]]:
 
 def test_each_end_on_the_first_records_narrows_what_a_pass_takes_down_to_one_record_alone() -> None:
     owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 5), [5] * 4)
-    assert owners == [(1, 100, 5), (ALONE, 1, -1), (ALONE, 1, -1), (ALONE, 1, -1)]
+    assert owners == [(100, SUSPECTS, 5), (1, 100, 5), (ALONE, 1, -1), (ALONE, 1, -1)]
 
 
 def test_an_end_behind_records_that_went_well_narrows_nothing_the_first_time() -> None:
     """It may have had other reasons; what a pass had taken then is what is suspect."""
-    owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [3000, 3050, 3080, 3080, 3081])
+    owners = owners_of(Trial(100, SUSPECTS, 0), [3000, 3050, 3080, 3080, 3081])
     assert owners == [(100, 100, -1), (1, 100, 3050), (1, 1, -1), (ALONE, 1, -1), (ALONE, 1, -1)]
 
 

@@ -112,7 +112,9 @@ def test_a_topic_that_no_broker_leads_is_told_and_no_engine_waits_for_an_answer_
     pool.emit("x")
     pool.run(300, pass_ms=200)
     [text] = told(pool)
-    assert text.startswith("Topic 'orders' is not read: no broker leads its partitions 0. It goes on by itself")
+    assert text.startswith(
+        "Topic 'orders' is not read: no broker leads its partitions 0. It goes on by itself"
+    )
     assert pool.fired() == [("each", "met")], "timers wait for what the topic may hold"
     assert not any("end orders" in bus.calls for bus in pool.buses.values())
     leads = True
