@@ -79,7 +79,7 @@ class Attempts:
         if gone and trial.width != ALONE:
             left = min(trial.width, trial.left)  # it took so many at most
             if 0 <= trial.at < offset:  # and committed others: something else may have ended it
-                return Trial(trial.width, left)
+                return Trial(trial.width, left, offset if is_usual(trial) else -1)
             return _narrowed(trial.width, left, offset)
         ended = tuple(each for each in trial.ended if process_of(each) not in living)
         if gone and trial.trying and former not in ended:

@@ -84,6 +84,13 @@ def test_an_end_behind_records_that_went_well_narrows_nothing_the_first_time() -
     assert owners == [(100, 100, -1), (1, 100, 3050), (1, 1, -1), (ALONE, 1, -1), (ALONE, 1, -1)]
 
 
+def test_ends_that_each_came_behind_records_that_went_well_narrow_nothing_at_first() -> None:
+    owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [3000, 6000, 9000, 9000])
+    assert owners == [(WIDTHS[0], SUSPECTS, offset) for offset in (3000, 6000, 9000)] + [
+        (100, SUSPECTS, 9000)
+    ]
+
+
 def test_a_wide_try_keeps_the_offset_where_it_began() -> None:
     attempts = Attempts(OffsetMetadata(R=0, a=Trial(30, 40, 5)))
     attempts.passed()
