@@ -200,7 +200,8 @@ class Bus(Protocol):
 class Writer(Protocol):
     """Writes records outside transactions, each once, those of a partition in order. One thread.
 
-    A record is on its way after `write`, and may still arrive when nobody waits for it any more.
+    Their headers are not written: nobody who waits has any. A record is on its way after `write`, and may
+    still arrive when nobody waits for it any more.
     """
 
     def write(self, output: Output, told: Callable[[str | None], None] | None = None) -> None:

@@ -9,10 +9,11 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from interlock.engine.bus import Batch, Bus, Committed, End, Record, TopicPartition
+from interlock.engine.bus import Batch, Bus, Clients, Committed, End, Record, TopicPartition
 from interlock.engine.config import BusConfig
 
 from tests.simulation.bus import Alone, SimulatedBus
+from tests.simulation.clients import SimulatedClients
 from tests.simulation.kafka import NEVER_JOINED, Cluster, Transaction
 
 T = TypeVar("T")
@@ -39,6 +40,8 @@ class Place(Protocol):
     ) -> str: ...
 
     def bus(self) -> Bus: ...
+
+    def clients(self) -> Clients: ...
 
     def dies_owning(self, topic: str) -> str:
         """The transactional id of a member that was assigned the topic, and whose process was killed then."""
@@ -121,6 +124,10 @@ class Simulation:
         bus = SimulatedBus(self.cluster, self.host, f"engine-{len(self._buses)}")
         self._buses.append(bus)
         return bus
+
+    def clients(self) -> SimulatedClients:
+        config = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+        return SimulatedClients(config, self.cluster, self.host)
 
     def dies_owning(self, topic: str) -> str:
         bus = self.bus()
@@ -243,6 +250,11 @@ class Broker:
         bus: Bus = KafkaBus(self.config)
         self._buses.append(bus)
         return bus
+
+    def clients(self) -> Clients:
+        from interlock.engine.kafka.waiting import KafkaClients
+
+        return KafkaClients(self.config)
 
     def dies_owning(self, topic: str) -> str:
         program = (

@@ -439,6 +439,49 @@ def test_k18_a_topic_that_was_made_a_moment_ago_has_offsets(place: Place) -> Non
         assert bus.end_offsets(partitions) == dict.fromkeys(partitions, 0)
 
 
+def test_k19_records_of_a_writer_arrive_in_their_order_and_are_told_in_a_later_call(place: Place) -> None:
+    tp = TopicPartition(place.topic("subscription"), 0)
+    writer = place.clients().writer()
+    told: list[str | None] = []
+    for n in range(20):
+        writer.write(Output(*tp, b"key", None if n % 5 == 4 else b"%d" % n), told.append)
+    writer.write(Output(*tp, b"key", b"of no interest"))
+    assert writer.flush(30) == 0
+    writer.serve()
+    assert told == [None] * 20
+    reader = place.clients().reader()
+    reader.read({tp: 0})
+    records = taken(place, lambda: reader.take(100, 0.1), {tp: 21})[:21]
+    reader.close()
+    assert [each.offset for each in records] == list(range(21))
+    assert [each.key for each in records] == [b"key"] * 21
+    assert values(records)[:20] == [None if n % 5 == 4 else b"%d" % n for n in range(20)]
+
+
+@pytest.mark.parametrize("gather", [False, True])
+def test_k20_readers_of_waits_see_what_is_committed_and_that_alone(place: Place, gather: bool) -> None:
+    tp = TopicPartition(place.topic("action"), 0)
+    aborted, committed = place.begin("aborted"), place.begin("committed")
+    reader = place.clients().reader(gather=gather)
+    reader.read({tp: 0})
+    aborted.write(tp, b"aborted")
+    committed.write(tp, b"committed")
+    place.append(tp, b"plain")
+    assert values(reader.take(10, 0.1)) == []
+    aborted.abort()
+    committed.commit()
+    assert values(taken(place, lambda: reader.take(10, 0.1), {tp: 5})) == [b"committed", b"plain"]
+    reader.close()
+
+
+def test_k21_a_writer_counts_partitions_none_of_a_topic_that_is_not_there(place: Place) -> None:
+    name = place.topic("action", 3)
+    writer = place.clients().writer()
+    assert writer.partitions(name, 10) == 3
+    assert writer.partitions(f"{name}-gone", 10) == 0
+    assert writer.trouble() is None
+
+
 def test_records_are_deleted_below_an_offset(place: Place) -> None:
     tp = TopicPartition(place.topic("trigger"), 0)
     for _ in range(5):

@@ -115,8 +115,9 @@ class SimulatedWriter:
 
     def _append(self, output: Output) -> None:
         assert output.partition is not None
+        assert output.headers is None
         tp = TopicPartition(output.topic, output.partition)
-        offset, _ = self._cluster.append(tp, output.key, output.value, output.headers)
+        offset, _ = self._cluster.append(tp, output.key, output.value)
         self._host.say(f"{kind_of(output)} {(output.key or b'').decode()} stands at {tp}@{offset}")
 
     def flush(self, timeout_s: float) -> int:
@@ -125,7 +126,8 @@ class SimulatedWriter:
 
     def partitions(self, topic: str, timeout_s: float) -> int:
         self._host.pause("asks for the partitions")
-        return len(self._cluster.topics[topic].logs)
+        found = self._cluster.topics.get(topic)
+        return 0 if found is None else len(found.logs)
 
     def trouble(self) -> str | None:
         try:

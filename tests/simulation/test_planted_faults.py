@@ -240,8 +240,8 @@ def test_an_engine_that_begins_before_the_registry_is_read_is_found(monkeypatch:
 
 
 def test_processes_that_went_on_or_stopped_and_are_counted_are_found(monkeypatch: Patch) -> None:
-    def all_are_gone(original: Any, self: Attempts, metadata: Any, own: str, *_: Any, unread: bool) -> None:
-        original(self, msgspec.structs.replace(metadata, e=msgspec.UNSET), "", (), unread=unread)
+    def all_are_gone(original: Any, self: Attempts, metadata: Any, at: int, *_: Any, unread: bool) -> None:
+        original(self, msgspec.structs.replace(metadata, e=msgspec.UNSET), at, "", (), unread=unread)
 
     monkeypatch.setattr(world, "LETHAL", 1.0)
     wrap(monkeypatch, Attempts, "take_over", all_are_gone)
@@ -258,6 +258,7 @@ def test_a_count_that_a_success_does_not_clear_is_found(monkeypatch: Patch) -> N
 
     monkeypatch.setattr(world, "LETHAL", 1.0)
     wrap(monkeypatch, Attempts, "begin", kept)
+    wrap(monkeypatch, Attempts, "set_aside", kept)
     wrap(monkeypatch, Attempts, "passed", kept)
     assert_found(300, "I8")
 

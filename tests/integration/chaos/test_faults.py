@@ -24,7 +24,13 @@ class Engine:
 
     def __init__(self, name: str, skew_s: float) -> None:
         self.name, self.skew_s = name, skew_s
-        self.alive, self.stopped, self.told, self.started = True, False, None, 0.0
+        self.alive, self.stopped, self.told, self.owning = True, False, None, None
+
+    def look(self) -> None:
+        pass
+
+    def die_at(self, step: str | None) -> None:
+        self.told = step
 
     def kill(self) -> None:
         self.alive = False
@@ -90,6 +96,20 @@ def test_a_rule_that_met_nobody_is_given_again_to_as_many_as_before(pool: Any) -
     assert len(pool.rules) == 21
     assert {rule.client for rule in pool.rules} == {None}
     assert pool.done.by_kind["coordinator delay"] == 0
+
+
+def test_a_kill_of_an_engine_at_work_waits_until_one_has_worked_for_a_while(pool: Any) -> None:
+    pool.start()
+    pool._kill_at("3 begin", at_work=True)
+    at_once(pool)
+    at_once(pool)
+    assert not any(engine.told for engine in pool._engines)
+    pool._engines[1].owning = 0.0
+    at_once(pool)
+    at_once(pool)
+    assert [engine.told for engine in pool._engines] == [None, "3 begin"]
+    pool._kill_at("3 begin", at_work=False)
+    assert [engine.told for engine in pool._engines] == [None, "3 begin"], "one is left alone"
 
 
 def test_nothing_is_tried_again_when_the_faults_are_over(pool: Any) -> None:
