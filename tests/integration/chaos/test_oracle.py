@@ -8,7 +8,8 @@ import sys
 import pytest
 from interlock.conditions import EMPTY, Condition, absent, count, event, sequence
 
-from tests.chaos.judge import Verdict, judge
+from tests.chaos.judge import Verdict, _fired, judge
+from tests.chaos.model import Model
 from tests.chaos.paper import START_MS, Paper
 from tests.chaos.processes import ROOT
 
@@ -39,6 +40,23 @@ def test_a_log_that_is_right_has_no_differences(kind: str) -> None:
     assert not verdict.differences
     assert (verdict.events, verdict.firings) == (2, 1)
     assert verdict.fired_by_node == {"AllOf": 1, "Matcher": 1}
+
+
+def test_a_firing_has_the_same_name_in_the_log_and_in_the_model_and_copies_of_events_have_others() -> None:
+    names = []
+    for first in (1, 0):  # of two copies, which the pair takes
+        paper = Paper()
+        wait, a, b = pair_of(paper)
+        copies = a, paper.event("a", 1.5, id_=str(a.header("ce_id")))
+        paper.match(wait, copies[first], (0,), 3)
+        paper.match(wait, b, (1,), 3)
+        model = Model(paper.log)
+        [expected] = [each for fold in model.folds.values() for each in fold.fired]
+        [found] = _fired(paper.log)
+        assert (found.id, found.name) == (expected.id, expected.name)
+        names.append(found.name)
+    assert names[0] != names[1]
+    assert names[0].split()[0] == names[1].split()[0]
 
 
 def test_an_offset_that_was_skipped_is_missing() -> None:
