@@ -329,18 +329,27 @@ class SimulatedBus:
         self._transaction = transaction
         host.say(f"begins {transaction}")
         appended: int | None = None
-        for output in outputs:
+        # The client does not wait for its records before it sends the offsets.
+        late = host.choose(len(outputs) + 1) if host.choose(3) == 2 else 0
+        for number, output in enumerate((*outputs, None)):
+            if number == len(outputs) - late:
+                cluster.send_offsets(transaction, offsets, *membership)
+                host.say(
+                    f"{transaction} sends offsets "
+                    + ", ".join(f"{tp}@{c.offset} {c.metadata}" for tp, c in offsets.items())
+                )
+                if late:
+                    self.step("sends the offsets")
+            if output is None:
+                break
             tp = self._partition(output)
             offset, stamp = cluster.write(transaction, tp, output.key, output.value, output.headers)
             if self._log(tp).log_append_time:
                 appended = stamp
             host.say(f"{transaction} writes {tp}@{offset}{_shown(output)}")
+            if number >= len(outputs) - late:
+                host.note("record written after the offsets")
             self.step("writes")
-        cluster.send_offsets(transaction, offsets, *membership)
-        host.say(
-            f"{transaction} sends offsets "
-            + ", ".join(f"{tp}@{c.offset} {c.metadata}" for tp, c in offsets.items())
-        )
         try:
             self.step("sends the end")
         except BaseException:

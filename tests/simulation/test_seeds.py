@@ -54,6 +54,7 @@ MUST_BE_SEEN = (
     "partition added",
     "poison",
     "record that kills",
+    "record written after the offsets",
     "registered again",
     "registration beside a removal",
     "retention",

@@ -8,6 +8,8 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions, NewTopic
 from interlock import event
+from interlock.engine.health import examine
+from interlock.engine.kafka.topics import create
 
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
 
@@ -64,6 +66,28 @@ def test_plain_records_of_a_listed_topic_are_events_and_added_partitions_are_fou
         fired = bench.eventually_fired("done", 2)
     assert {f["firing"]["key"] for f in fired} == {"first", "added"}
     assert bench.records("dead-letter") == []
+
+
+def test_an_event_topic_that_is_made_again_stops_its_partitions_until_they_are_resumed(
+    bench: Any, eventually: Any
+) -> None:
+    topic = bench.config.topic("event")
+    bench.subscribe("s", event("x", by="subject"))
+    with bench.engine(allow_restarts=True):
+        bench.emit("x", subject="k", id="before")
+        bench.eventually_fired("s", 1)
+        bench.admin.delete_topics([topic])[topic].result()
+        eventually("it is gone", lambda: topic not in bench.admin.list_topics(timeout=10).topics)
+        assert create(bench.config, partitions=bench.partitions)[0] == [topic]
+        _, partition, _ = bench.emit("x", subject="k", id="after")
+        said = f"{topic}[{partition}] is not read"
+        eventually("health names it", lambda: any(said in text for text in examine(bench.config).problems))
+        assert len(bench.firings()) == 1
+        for number in range(bench.partitions):
+            bench.resume("event", number)
+        fired = bench.eventually_fired("s", 2)
+    assert [each["id"] for each in fired[-1]["firing"]["events"]["x"]] == ["after"]
+    assert len(bench.firings()) == 2
 
 
 def test_a_lost_range_stops_its_partition_alone_until_an_administrator_says_where_to_go_on(
