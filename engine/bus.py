@@ -86,6 +86,11 @@ class Topic(NamedTuple):
         """Whether no question about it is answered."""
         return self.refused == "Describe"
 
+    @property
+    def has_offsets(self) -> bool:
+        """Whether questions for the offsets of its partitions are answered."""
+        return not (self.hidden or self.leaderless)
+
 
 class Taken(Protocol):
     """Records and ends in the order in which they came. To be gone through once."""

@@ -55,11 +55,11 @@ class Position:
 def positions(admin: Admin, config: BusConfig, listed: Sequence[str]) -> list[Position]:
     """All partitions of the event topic, of the topics that the bus lists, and of the trigger topic.
 
-    A topic that is not there has none, nor has a listed one that may not be described. Raises
-    UnreachableError.
+    A topic that is not there has none, nor has a listed one that may not be described or that has a partition
+    without a leader. Raises UnreachableError.
     """
     found = admin.topics((config.topic("event"), *listed, config.topic("trigger")), others=listed)
-    topics = {name: topic for name, topic in found.items() if topic is not None}
+    topics = {name: topic for name, topic in found.items() if topic is not None and topic.has_offsets}
     partitions = [
         TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)
     ]

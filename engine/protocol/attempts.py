@@ -78,13 +78,15 @@ class Attempts:
             return _narrowed(SUSPECTS + 1, SUSPECTS, offset) if gone else None
         if gone and trial.width != ALONE:
             left = min(trial.width, trial.left)  # it took so many at most
-            if 0 <= trial.at < offset:  # and committed others: something else may have ended it
+            # It committed others, as many as would make a difference: something else may have ended it.
+            if trial.at >= 0 and offset - trial.at >= max(1, _narrower(trial.width)):
                 return Trial(trial.width, left, offset if is_usual(trial) else -1)
             return _narrowed(trial.width, left, offset)
         ended = tuple(each for each in trial.ended if process_of(each) not in living)
         if gone and trial.trying and former not in ended:
             ended = (*ended, former)
-        return Trial(trial.width, trial.left, trial.at, trying=False, ended=ended)
+        at = offset if trial.width != ALONE and trial.at >= 0 else trial.at  # this owner begins here
+        return Trial(trial.width, trial.left, at, trying=False, ended=ended)
 
     # -- a pass
 
@@ -97,6 +99,12 @@ class Attempts:
     def alone(self) -> bool:
         """Whether the next record is tried alone."""
         return self.trial is not None and self.trial.width == ALONE
+
+    @property
+    def outlived(self) -> bool:
+        """Whether the committed metadata say that a record is tried, and it is not: it was taken back."""
+        said = self._kept_trial is not None and self._kept_trial.trying
+        return said and not (self.trial is not None and self.trial.trying)
 
     @property
     def condemned(self) -> bool:
@@ -175,8 +183,12 @@ class Attempts:
 
 def _narrowed(width: int, left: int, offset: int) -> Trial:
     """The trial of so many suspects beyond the offset, with the next width."""
-    narrower = next((each for each in WIDTHS if each < width), ALONE)
+    narrower = _narrower(width)
     return Trial(narrower, left, -1 if narrower == ALONE else offset)
+
+
+def _narrower(width: int) -> int:
+    return next((each for each in WIDTHS if each < width), ALONE)
 
 
 def is_condemned(trial: Trial) -> bool:

@@ -27,7 +27,7 @@ PATIENCE_S: Final = 600.0
 CLOSING_S: Final = 1.0  # between cuts that only close keys, and after one that left keys due
 AGAIN_S: Final = 0.1  # between cuts in any case
 LOOK_S: Final = 0.05  # between two looks at the committed offsets
-UNREAD_S: Final = 1.0  # between two looks at a topic that may not be read
+UNREAD_S: Final = 1.0  # between two looks at a topic that cannot be read
 SAY_AFTER_S: Final = 30.0
 
 
@@ -213,7 +213,7 @@ class Cuts:
     def _sources_reached(self, cut: _Cut) -> bool:
         """3. The committed offsets are at the ends; and which registrations have seen all of that."""
         if cut.hidden:
-            cut.missing = f"topic {cut.hidden!r}, which may not be read"
+            cut.missing = f"topic {cut.hidden!r}, which cannot be read"
             if self._monotonic() - cut.asked >= UNREAD_S:
                 self._look_for_sources(cut)
             return False
@@ -246,10 +246,10 @@ class Cuts:
         return True
 
     def _look_for_sources(self, cut: _Cut) -> None:
-        """What is to be reached. What a listed topic holds that may not be read, nobody knows, or will."""
+        """What is to be reached. What a listed topic holds that cannot be read, nobody knows."""
         cut.asked = self._monotonic()
         topics = source_topics(self._bus, self._config, self._registry)
-        shut = [name for name in topics if name in self._listed.shut or topics[name].hidden]
+        shut = [name for name in topics if name in self._listed.shut or not topics[name].has_offsets]
         cut.hidden = shut[0] if shut else ""
         readable = {name: topic for name, topic in topics.items() if name not in shut}
         cut.sources.update(

@@ -13,6 +13,9 @@ from .registry import Registry
 
 LOOK_S: Final = 30.0
 AGAIN_S: Final = 5.0  # while one of them cannot be read
+# For so long one is left alone whose questions fail while its description is well, then for twice as long.
+FAILED_S: Final = 5.0
+MOST_FAILED_S: Final = 1200.0
 
 
 class Listed:
@@ -24,6 +27,7 @@ class Listed:
         self._bus, self._config, self._registry, self._monotonic = bus, config, registry, monotonic
         self.shut: dict[str, str] = {}
         self._looked: float | None = None
+        self._failed: dict[str, tuple[float, float]] = {}  # until when, and for how long
 
     def problems(self) -> list[str]:
         """A sentence for each topic that is not read."""
@@ -40,8 +44,9 @@ class Listed:
             return set()
         self._looked = now
         names = self._names()
-        for gone in self.shut.keys() - set(names):
-            del self.shut[gone]
+        for gone in (self.shut.keys() | self._failed.keys()) - set(names):
+            self.shut.pop(gone, None)
+            self._failed.pop(gone, None)
         return self.note(self._bus.topics(names)) if names else set()
 
     def note(self, found: Mapping[str, Topic | None]) -> set[str]:
@@ -55,6 +60,8 @@ class Listed:
                 if name not in self.shut:
                     changed.add(name)
                 self._shut(name, reason)
+            elif self._monotonic() < self._failed.get(name, (0.0, 0.0))[0]:
+                continue
             elif self.shut.pop(name, None) is not None:
                 log.info("Topic %r can be read again.", name)
                 changed.add(name)
@@ -67,6 +74,10 @@ class Listed:
         self._looked = self._monotonic()
         self.note(self._bus.topics([error.topic]))
         if error.topic not in self.shut:  # brokers differ for a moment, or do not tell what they allow
+            until, pause = self._failed.get(error.topic, (0.0, 0.0))
+            lately = self._looked < until + MOST_FAILED_S
+            pause = min(2 * pause, MOST_FAILED_S) if pause and lately else FAILED_S
+            self._failed[error.topic] = self._looked + pause, pause
             self._shut(error.topic, f"{error} It is tried again.")
         return True
 

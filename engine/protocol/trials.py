@@ -38,8 +38,10 @@ class Trials:
         self._begun, self._admitted, self.alone = None, set(), False
         self.taken.clear()
         self.watch()
-        if not self.watched or not isinstance(first, Record):
+        if not self.watched:
             return []
+        if not isinstance(first, Record):
+            return [task for task in self._ownership.tasks() if task.attempts.outlived]
         needed = False
         if first.source in self.watched:
             self._begun = first.source
@@ -56,7 +58,7 @@ class Trials:
         return [
             task
             for task in self._ownership.tasks()
-            if not task.attempts.noted or (needed and task.tp == first.source)
+            if not task.attempts.noted or task.attempts.outlived or (needed and task.tp == first.source)
         ]
 
     def watch(self) -> None:

@@ -157,7 +157,7 @@ class Upkeep:
         positions = {
             task.tp: task.position
             for task in tasks
-            if (topic := there[task.tp.topic]) is not None and not topic.hidden
+            if (topic := there[task.tp.topic]) is not None and topic.has_offsets
         }
         ends = self._bus.end_offsets(positions)
         held = any(ends[tp] > at and self._stood.get(tp) == at for tp, at in positions.items())

@@ -215,11 +215,11 @@ class Pool:
                 self.done.ended_by_themselves += 1
                 self._say(f"{each.name} ended by itself: {each.process.returncode}, see {each.log}")
                 if each.told is not None:
-                    self._again.append((each.told, True))
+                    self._again.append((each.told, each.at_work))
         for each, since in list(self._ordered.items()):
             if now - since > DIES_WITHIN_S:
                 del self._ordered[each]
-                self._again.append((str(each.told), True))
+                self._again.append((str(each.told), each.at_work))
                 each.die_at(None)
         for due, work in [x for x in self._later if x[0] <= now]:
             self._later.remove((due, work))
@@ -302,6 +302,7 @@ class Pool:
             self._in(1.0, lambda: self._again.append((step, at_work)))
             return
         victim.die_at(step)
+        victim.at_work = at_work
         self._ordered[victim] = time.monotonic()
 
     def _sigkill(self) -> None:

@@ -50,6 +50,7 @@ class EngineProcess:
     told: str | None = None  # the step at which it is to die
     started: float = field(default_factory=time.monotonic)
     owning: float | None = None  # since when it is seen to own partitions
+    at_work: bool = False  # whether it was to have worked before it dies
 
     @staticmethod
     def start(

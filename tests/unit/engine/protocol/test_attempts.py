@@ -91,6 +91,17 @@ def test_ends_that_each_came_behind_records_that_went_well_narrow_nothing_at_fir
     ]
 
 
+def test_a_few_records_that_went_well_are_no_sign_that_something_else_ended_it() -> None:
+    assert owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [99]) == [(100, SUSPECTS, 99)]
+    assert owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [100]) == [(WIDTHS[0], SUSPECTS, 100)]
+
+
+def test_an_owner_begins_where_the_one_before_it_stopped_in_good_order() -> None:
+    left = left_by("b-engine-d-old.1", Trial(100, SUSPECTS, 0), in_order=True)
+    assert taken_over(left, offset=3000).trial == Trial(100, SUSPECTS, 3000)
+    assert taken_over(left_by("", Trial(100, 7)), offset=3000).trial == Trial(100, 7), "the second time"
+
+
 def test_a_wide_try_keeps_the_offset_where_it_began() -> None:
     attempts = Attempts(OffsetMetadata(R=0, a=Trial(30, 40, 5)))
     attempts.passed()
@@ -135,6 +146,20 @@ def test_a_try_that_was_taken_back_is_said_no_more() -> None:
     attempts.rollback()
     assert attempts.trial == Trial(ALONE, 2, 5)
     assert attempts.changed
+
+
+def test_a_try_that_was_taken_back_is_to_be_unsaid_before_anything_else_is_tried() -> None:
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
+    attempts.begin(5)
+    assert not attempts.outlived
+    attempts.committed()
+    attempts.rollback()
+    assert attempts.outlived
+    attempts.begin(5)
+    assert not attempts.outlived, "it is tried again"
+    attempts.rollback()
+    attempts.committed()
+    assert not attempts.outlived
 
 
 def test_a_narrowed_pass_takes_so_many_and_no_more() -> None:

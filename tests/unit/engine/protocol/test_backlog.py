@@ -35,6 +35,23 @@ def test_one_that_was_left_at_its_last_item_takes_more() -> None:
     assert list(backlog) == ends(2)
 
 
+def test_what_was_held_back_comes_first_again_also_when_nothing_else_is_left() -> None:
+    backlog = Backlog()
+    backlog.add(ends(1, 2, 3, 4))
+    given = []
+    for item in backlog:
+        given.append(item)
+        if item.offset == 3:
+            break
+    backlog.put_back(*given[:2])
+    assert len(backlog) == 3
+    assert list(backlog) == ends(1, 2, 4)
+    backlog.put_back(*ends(1, 2))
+    backlog.add(ends(5))
+    assert list(backlog) == ends(1, 2, 5)
+    assert len(backlog) == 0
+
+
 def test_cleared_while_it_is_gone_through_it_gives_nothing_more() -> None:
     backlog = Backlog()
     backlog.add(ends(1, 2))

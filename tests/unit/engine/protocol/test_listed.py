@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from interlock import event
 from interlock.engine.bus import Committed, Topic, TopicPartition
 from interlock.engine.errors import NotReadable
 from interlock.engine.protocol import cut
+from interlock.engine.protocol.listed import FAILED_S, MOST_FAILED_S, Listed
 from interlock.engine.records import BusRecord, Registration, place_key
 
-from tests.unit.engine.protocol.pool import EVENT, REGISTRY, Pool
+from tests.unit.engine.protocol.pool import CONFIG, EVENT, REGISTRY, Pool
 
 ORDERS = TopicPartition("orders", 0)
 EACH = Registration.of("each", event("x"), None, 0, kind="durable")
@@ -106,9 +110,9 @@ def test_a_topic_that_no_broker_leads_is_told_and_no_engine_waits_for_an_answer_
         return found._replace(leaderless=(0,)) if found and name == "orders" and not leads else found
 
     monkeypatch.setattr(pool.cluster, "describe", described)
-    pool.run(10, pass_ms=5000)
     for bus in pool.buses.values():
         bus.calls.clear()
+    pool.run(10, pass_ms=5000)
     pool.emit("x")
     pool.run(300, pass_ms=200)
     [text] = told(pool)
@@ -262,3 +266,26 @@ def test_the_buss_own_topics_are_nothing_to_go_on_without(monkeypatch: pytest.Mo
     monkeypatch.setattr(pool.buses["one"], "poll", refused)
     with pytest.raises(NotReadable):
         engine.run_pass()
+
+
+def test_a_topic_whose_questions_fail_though_its_description_is_well_is_left_alone_for_longer_each_time() -> (
+    None
+):
+    now, described = 0.0, Topic("t", 1)
+    bus: Any = SimpleNamespace(topics=lambda names: dict.fromkeys(names, described))
+    registry: Any = SimpleNamespace(bus=BusRecord(partitions=1, topics=("orders",)))
+    listed = Listed(bus, CONFIG, registry, lambda: now)
+    apart = []
+    for _ in range(10):
+        assert listed.shut_by(NotReadable("orders", "no answer."))
+        assert listed.problems() == ["Topic 'orders' is not read: no answer. It is tried again."]
+        began = now
+        while listed.shut:
+            now += 5
+            listed.look()
+        apart.append(now - began)
+    assert apart == [5, 10, 20, 40, 80, 160, 320, 640, 1200, 1200]
+    now += MOST_FAILED_S
+    assert listed.shut_by(NotReadable("orders", "no answer."))
+    now += FAILED_S
+    assert listed.look() == {"orders"}
