@@ -48,6 +48,8 @@ class Running:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            # Tests that a shell runs in the background ignore it, and so would all that they start.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def read_until(self, text: str) -> str:
