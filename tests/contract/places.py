@@ -228,7 +228,7 @@ class Broker:
 
         settings = {"message.timestamp.type": "CreateTime" if own_time else "LogAppendTime"}
         if own_time:
-            settings |= {"retention.ms": "-1", "message.timestamp.before.max.ms": str(2**62)}
+            settings |= {"retention.ms": "-1"}
         if compact:
             settings |= {
                 "cleanup.policy": "compact",
