@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from random import Random
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from greenlet import getcurrent, greenlet
 from interlock.engine.config import BusConfig
@@ -28,33 +27,35 @@ class Crash(BaseException):
     """The process is killed."""
 
 
+class Surroundings(Protocol):
+    """Of a world, what its processes are in."""
+
+    cluster: Cluster
+    chance: Random
+    seen: Counter[str]
+
+    def say(self, what: str) -> None: ...
+
+
 class Process:
     """One process: it lives until it is stopped or killed, and goes on when it is told to.
 
     skew_s: how far its clock is from the brokers'.
     """
 
-    def __init__(
-        self,
-        name: str,
-        cluster: Cluster,
-        chance: Random,
-        skew_s: float,
-        say: Callable[[str], None],
-        seen: Counter[str],
-    ) -> None:
-        self.name = name
-        self.cluster, self.chance, self.skew_s, self.seen = cluster, chance, skew_s, seen
+    def __init__(self, name: str, world: Surroundings, skew_s: float = 0.0) -> None:
+        self.name, self.skew_s = name, skew_s
+        self.cluster, self.chance, self.seen = world.cluster, world.chance, world.seen
         self.state: Condition = "down"
         self.idle = False  # it waits for others
         self.at = ""  # where it stands
         self.by_chance = True  # else nothing is left to chance, and it waits for others at once
-        self._say = say
+        self._say = world.say
         self._error: UnreachableError | None = None
         self._budget = 0
         self._stopping = False
         self._greenlet: greenlet | None = None
-        self._start_ms = cluster.now_ms
+        self._start_ms = world.cluster.now_ms
 
     # -- what the world does with it
 
@@ -151,16 +152,8 @@ class Process:
 class Actor(Process):
     """A process with an engine, and the host of its buses."""
 
-    def __init__(
-        self,
-        number: int,
-        cluster: Cluster,
-        chance: Random,
-        skew_s: float,
-        say: Callable[[str], None],
-        seen: Counter[str],
-    ) -> None:
-        super().__init__(f"e{number}", cluster, chance, skew_s, say, seen)
+    def __init__(self, number: int, world: Surroundings, skew_s: float) -> None:
+        super().__init__(f"e{number}", world, skew_s)
         self.bus: SimulatedBus | None = None
         self.engine: Engine | None = None
         self.process = ""  # another name each time it boots

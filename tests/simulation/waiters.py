@@ -6,11 +6,9 @@ What a triggerer and a worker do with Kafka is the engine's own code.
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import deque
 from dataclasses import dataclass
 from itertools import count
-from random import Random
 from typing import Final, Literal, NamedTuple, Protocol
 
 from interlock.conditions import Condition
@@ -21,7 +19,7 @@ from interlock.engine.notices import Notice, NoticeBoard
 from interlock.engine.records import ActionRecord, Registration, RegistrationKey
 from interlock.engine.waits import Delivery, Wait, Waits
 
-from tests.simulation.actors import CONFIG, Process
+from tests.simulation.actors import CONFIG, Process, Surroundings
 from tests.simulation.clients import SimulatedClients
 from tests.simulation.kafka import Cluster
 
@@ -76,16 +74,8 @@ class Resumed(NamedTuple):
 class Triggerer(Process):
     """A process with the engine's `Waits`, and what its triggers have to tell."""
 
-    def __init__(
-        self,
-        number: int,
-        cluster: Cluster,
-        chance: Random,
-        skew_s: float,
-        say: Callable[[str], None],
-        seen: Counter[str],
-    ) -> None:
-        super().__init__(f"t{number}", cluster, chance, skew_s, say, seen)
+    def __init__(self, number: int, world: Surroundings, skew_s: float) -> None:
+        super().__init__(f"t{number}", world, skew_s)
         self._names = count()
         self._begin()
 
@@ -163,14 +153,8 @@ class Triggerer(Process):
             self.seen[f"waits ended by {type(e).__name__}"] += 1
 
 
-class Place(Protocol):
-    """Of a world, what is used here."""
-
-    cluster: Cluster
-    chance: Random
-    seen: Counter[str]
-
-    def say(self, what: str) -> None: ...
+class WithRegistry(Surroundings, Protocol):
+    """Of a world, what waits need."""
 
     def write_registry(self, key: bytes, value: bytes | None) -> int: ...
 
@@ -178,8 +162,8 @@ class Place(Protocol):
 class Worker(Process):
     """A process with a task that was resumed: it acknowledges."""
 
-    def __init__(self, task: Task, world: Place, *, by_chance: bool) -> None:
-        super().__init__(f"{task.name}'s worker", world.cluster, world.chance, 0.0, world.say, world.seen)
+    def __init__(self, task: Task, world: Surroundings, *, by_chance: bool) -> None:
+        super().__init__(f"{task.name}'s worker", world)
         assert task.resumed is not None
         self.resumed = task.resumed
         self.acknowledged = False

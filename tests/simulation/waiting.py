@@ -11,7 +11,16 @@ from typing import Final
 
 from tests.simulation.actors import Process
 from tests.simulation.subscriptions import KEYS, UNKEYED, WITH_TIMERS, WITHOUT_TIMERS
-from tests.simulation.waiters import ACTION, REGISTRY, Place, Resumed, Task, Triggerer, Worker, standing
+from tests.simulation.waiters import (
+    ACTION,
+    REGISTRY,
+    Resumed,
+    Task,
+    Triggerer,
+    WithRegistry,
+    Worker,
+    standing,
+)
 
 EVERY: Final = 4  # of so many seeds one has waiters, the one with this remainder:
 TURN: Final = 1
@@ -41,16 +50,13 @@ _NAMES, _WEIGHTS = [name for name, _ in CHANCES], [weight for _, weight in CHANC
 class Waiting:
     """The tasks, triggerers and workers of a world."""
 
-    def __init__(self, world: Place, seed: int | str) -> None:
+    def __init__(self, world: WithRegistry, seed: int | str) -> None:
         self.world = world
         self.by_chance = True
         self.rng = rng = Random(f"waits {seed}")
         self.tasks = [self._task(n) for n in range(rng.choice((1, 2, 2, 3)))]
         self.triggerers = [
-            Triggerer(
-                n, world.cluster, world.chance, rng.choice((0.0, 0.0, -90.0, 45.0)), world.say, world.seen
-            )
-            for n in range(rng.choice((1, 2, 2, 3)))
+            Triggerer(n, world, rng.choice((0.0, 0.0, -90.0, 45.0))) for n in range(rng.choice((1, 2, 2, 3)))
         ]
         self.resumptions: list[Resumed] = []
         self.finished: list[tuple[Resumed, bool]] = []  # whether it was acknowledged

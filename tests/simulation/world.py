@@ -139,8 +139,7 @@ class World:
         self._harmless = SourceTask.match, TriggerTask.process
         self._plant()
         self.actors = [
-            Actor(n, cluster, self.chance, rng.choice((0.0, 0.0, -90.0, 45.0)), self.say, self.seen)
-            for n in range(rng.choice((1, 2, 2, 3)))
+            Actor(n, self, rng.choice((0.0, 0.0, -90.0, 45.0))) for n in range(rng.choice((1, 2, 2, 3)))
         ]
         # where a pass holds little, the rest of a batch waits in memory
         outputs.MAX_PASS_RECORDS = FEW if rng.random() < 0.2 else PASS_RECORDS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from typing import Any
 
 from interlock import event
@@ -36,7 +35,7 @@ threading.Event().wait()
 
 
 def test_a_record_on_which_process_after_process_ends_is_set_aside_and_what_follows_it_is_matched(
-    bench: Any,
+    bench: Any, eventually: Any
 ) -> None:
     bench.subscribe("all", event("x"))
     ids = ["before", "lethal", "behind", "after"]
@@ -45,13 +44,14 @@ def test_a_record_on_which_process_after_process_ends_is_set_aside_and_what_foll
     form = json.dumps({"name": bench.config.name, "client": dict(bench.config.client)})
     running: list[subprocess.Popen[bytes]] = []
     ended, tries = 0, 0
-    deadline = time.monotonic() + PATIENCE_S
-    while not bench.records("dead-letter"):
-        assert time.monotonic() < deadline, f"{ended} processes have ended"
+
+    def set_aside() -> Any:
+        """The dead letters; and who has ended is started again, as by a supervisor."""
+        nonlocal ended, tries
         for process in [each for each in running if each.poll() is not None]:
             running.remove(process)
             ended += 1
-        while len(running) < 2:  # a supervisor starts them again
+        while len(running) < 2:
             how = ("exit", "signal")[len(running)]
             process = subprocess.Popen([sys.executable, "-c", VICTIM, form, how])
             bench.stack.callback(process.wait)
@@ -59,7 +59,9 @@ def test_a_record_on_which_process_after_process_ends_is_set_aside_and_what_foll
             running.append(process)
         for partition in examine(bench.config).partitions:
             tries = max(tries, partition["tries"])
-        time.sleep(0.2)
+        return bench.records("dead-letter")
+
+    eventually("the record is set aside", set_aside, PATIENCE_S)
     firings = bench.eventually_fired("all", 3)
     fired = [each["id"] for firing in firings for each in next(iter(firing["firing"]["events"].values()))]
     assert sorted(fired) == ["after", "before", "behind"]

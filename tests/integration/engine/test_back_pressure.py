@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import psutil
@@ -109,30 +109,34 @@ def test_waiters_that_take_nothing_hold_up_nobody_and_find_all_their_firings_lat
     assert Counter(told.read_text().split()) == Counter(f"slow{n}" for n in range(waits))
 
 
+class OwnBench(NamedTuple):
+    bench: Bench
+    broker: LocalBroker
+    pid: int  # of the broker
+
+
 @pytest.fixture
 def own_bench(
     tmp_path: Path,
     unique_name: Callable[[str], str],
     say: Callable[[str], None],
     eventually: Callable[..., Any],
-) -> Iterator[tuple[Bench, LocalBroker]]:
-    """A bus on a broker that no other test uses."""
+) -> Iterator[OwnBench]:
+    """A bus with pairs that are waited for, on a broker that no other test uses."""
     with LocalBroker(tmp_path / "broker", report=say) as broker:
         config = BusConfig(name=unique_name("bus"), client={"bootstrap.servers": broker.bootstrap_servers})
         create(config, partitions=4)
         made = Bench(config, 4, eventually)
+        pid = broker.pid
+        assert pid is not None
         with made.stack:
-            yield made, broker
+            made.subscribe("pairs", PAIR)
+            yield OwnBench(made, broker, pid)
 
 
-def test_a_broker_that_is_paused_under_load_costs_time_only(
-    own_bench: tuple[Bench, LocalBroker], eventually: Any
-) -> None:
+def test_a_broker_that_is_paused_under_load_costs_time_only(own_bench: OwnBench, eventually: Any) -> None:
     """Longer than commits and sessions last; events go on coming as soon as it takes them again."""
-    bench, broker = own_bench
-    pid = broker.pid
-    assert pid is not None
-    bench.subscribe("pairs", PAIR)
+    bench, _, pid = own_bench
     engine = psutil.Process(bench.engine_process().pid)
     over = threading.Event()
     keys: list[str] = []
@@ -174,13 +178,10 @@ def test_a_broker_that_is_paused_under_load_costs_time_only(
 
 
 def test_a_broker_whose_disk_is_full_halts_and_has_all_it_acknowledged_when_it_is_back(
-    own_bench: tuple[Bench, LocalBroker], eventually: Any
+    own_bench: OwnBench, eventually: Any
 ) -> None:
     """No file may grow beyond a limit, which is to the broker what a full disk is: writing fails."""
-    bench, broker = own_bench
-    pid = broker.pid
-    assert pid is not None
-    bench.subscribe("pairs", PAIR)
+    bench, broker, pid = own_bench
     bench.engine_process()
     acknowledged: list[str] = []
     producer = Producer({**bench.config.client, "enable.idempotence": True, "delivery.timeout.ms": 5000})
