@@ -1,0 +1,39 @@
+"""Buses that had an engine, for what the next one makes of them."""
+
+from __future__ import annotations
+
+from interlock import event
+from interlock.engine.bus import TopicPartition
+from interlock.engine.records import (
+    OffsetMetadata,
+    Registration,
+    encode_json,
+)
+
+from tests.unit.engine.protocol.pool import EVENT, Pool
+
+OTHER = TopicPartition(EVENT.topic, 1)
+PAIR = Registration.of("pair", event("x") & event("y"), None, 0)
+EACH = Registration.of("each", event("x"), None, 0, kind="durable")
+
+
+def used(events: int = 1, *registrations: Registration) -> Pool:
+    """A bus whose engine has read three events of each partition, and was killed."""
+    pool = Pool(events=events)
+    for registration in registrations:
+        pool.register(registration)
+    pool.boot()
+    for number in range(events):
+        for _ in range(3):
+            pool.emit("x", partition=number)
+    pool.run()
+    pool.kill()
+    return pool
+
+
+def stopped(pool: Pool) -> dict[TopicPartition, str]:
+    return pool.engines["one"].ownership.stopped
+
+
+def metadata(pool: Pool, tp: TopicPartition, **fields: object) -> str:
+    return encode_json(OffsetMetadata(**{"R": 1, "t": pool.topic_id(tp.topic), **fields})).decode()  # type: ignore[arg-type]
