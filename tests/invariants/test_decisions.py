@@ -44,7 +44,7 @@ from interlock.events.kafka import encode
 
 from tests.invariants.durable import durable, ids_fired
 from tests.invariants.needs import Patch, needs
-from tests.simulation import oracle
+from tests.simulation import follower
 from tests.simulation.faults import wrap
 from tests.simulation.subscriptions import UNKEYED, WITH_TIMERS, WITHOUT_TIMERS
 from tests.unit.engine.protocol.pool import DEAD, EVENT, STATE, TRIGGER, Pool
@@ -478,4 +478,4 @@ def _one_step_for_all(patch: Patch) -> None:
 
 @needs(_one_step_for_all)
 def test_i14_the_engine_the_rehearsal_and_the_oracle_of_the_tests_call_the_same_step() -> None:
-    assert judge.step is rehearsal.step is oracle.step is step
+    assert judge.step is rehearsal.step is follower.step is step

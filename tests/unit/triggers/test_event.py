@@ -417,8 +417,9 @@ def test_a_wait_that_another_triggerer_has_by_now_leaves_its_registration(
 def test_a_wait_whose_tasks_state_cannot_be_asked_for_leaves_its_registration(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.1)
-    monkeypatch.setattr("interlock.triggers.event.STATE_AGAIN_S", 0.01)
+    # Between two questions lies all the time there is: one is asked.
+    monkeypatch.setattr("interlock.triggers.event.STATE_S", 20.0)
+    monkeypatch.setattr("interlock.triggers.event.STATE_AGAIN_S", 20.0)
     States(monkeypatch, "success", failures=math.inf)
     trigger = a_trigger()
     said = said_by(trigger)
