@@ -16,6 +16,7 @@ from .kafka.admin import Admin
 from .kafka.clients import ClientErrors
 from .kafka.topics import read_registry, write_registry_records
 from .positions import Position, positions
+from .protocol.listed import not_read, why_not
 from .protocol.lost import look_at
 from .protocol.registry import Registry
 from .records import ResumeRecord, encode_json, place_key
@@ -134,8 +135,11 @@ def _look(config: BusConfig, topic: str | None) -> tuple[Registry, list[Position
         )
     with closing(Admin(config, ClientErrors())) as admin:
         found = positions(admin, config, registry.bus.topics)
-    if topic is not None and not any(each.tp.topic == topic for each in found):
-        raise TopicsError((f"Topic {topic!r} is not there.",))
+        if topic is not None and not any(each.tp.topic == topic for each in found):
+            if topic in registry.bus.topics:
+                reason = why_not(config, topic, admin.topics([topic], others=[topic])[topic])
+                raise TopicsError((not_read(topic, reason or "it was not, a moment ago. Try again."),))
+            raise TopicsError((f"Topic {topic!r} is not there.",))
     return registry, found
 
 

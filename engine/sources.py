@@ -18,6 +18,8 @@ from .errors import TopicsError
 from .kafka.admin import Admin
 from .kafka.clients import ClientErrors
 from .kafka.reader import KafkaReader, drain
+from .log import log
+from .protocol.listed import not_read, why_not
 from .protocol.registry import Registry
 
 MAX_BYTES: Final = 64 * 1024 * 1024  # of records held at once; beyond it those read first are let go
@@ -86,13 +88,20 @@ def follow(
 
 
 def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> list[TopicPartition]:
-    """The partitions of the event topic and of the topics that the bus lists; TopicsError without any."""
+    """The partitions of the event topic and of the topics that the bus lists; TopicsError without any.
+
+    A listed topic that engines cannot read either is left out, and the log says why.
+    """
     listed = () if registry.bus is None else registry.bus.topics
-    found = admin.topics((config.topic("event"), *listed))
+    found = admin.topics((config.topic("event"), *listed), others=listed)
+    for name in listed:
+        reason = why_not(config, name, found[name])
+        if reason is not None:
+            log.warning("%s", not_read(name, reason))
     partitions = [
         TopicPartition(name, number)
         for name, topic in found.items()
-        if topic is not None
+        if topic is not None and topic.has_offsets
         for number in range(topic.partitions)
     ]
     if not partitions:

@@ -76,8 +76,8 @@ def run() -> None:
 
 def _failover(servers: str, topic: str, settings: dict[str, Any]) -> float:
     client = {"bootstrap.servers": servers}
-    made = AdminClient(client).create_topics([NewTopic(topic, PARTITIONS, 1)])
-    made[topic].result(15)
+    admin = AdminClient(client)  # destroyed with its last name, and what was asked of it with it
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(15)
     over = threading.Event()
     load = threading.Thread(target=_load, args=(client, topic, over))
     load.start()

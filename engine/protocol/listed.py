@@ -59,6 +59,7 @@ class Listed:
             if reason is not None:
                 if name not in self.shut:
                     changed.add(name)
+                self._failed.pop(name, None)
                 self._shut(name, reason)
             elif self._monotonic() < self._failed.get(name, (0.0, 0.0))[0]:
                 continue

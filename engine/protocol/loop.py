@@ -159,6 +159,8 @@ class Engine:
         except NotReadable as e:  # of no commit: what is not committed is taken back
             if not self._listed.shut_by(e):
                 raise
+            if self.ownership.is_open:
+                self._take_back()  # partitions of this topic are not opened again for now
             self._open_again()
             return 0
 
@@ -187,9 +189,9 @@ class Engine:
             touched |= self.cuts.advance(triggers, outputs) | self._trials.taken
             self._upkeep.sweep(outputs)
             self.problems.write(outputs)
-        if self._gather(outputs, touched):
-            # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
-            self._commit(outputs, batch.membership)
+        # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
+        if self._gather(outputs, touched) and self._commit(outputs, batch.membership):
+            self._trials.committed()
         self._upkeep.run()
         changed = self._listed.look()
         if self._setting_aside.may_try_again() or changed & {tp.topic for tp in self.ownership.assigned}:
@@ -432,13 +434,12 @@ class Engine:
         except TransactionAborted as e:
             self.stats.aborted += 1
             self._aborts += 1
-            if self._aborts >= MOST_ABORTS:
+            aborts = max(self._aborts, self._trials.aborted())
+            if aborts >= MOST_ABORTS:
                 self._go_back()
-                raise EngineError(
-                    f"{e} That was number {self._aborts} in a row; the engine starts anew."
-                ) from e
+                raise EngineError(f"{e} That was number {aborts} in a row; the engine starts anew.") from e
             log.info("%s The engine goes back to the committed offsets.", e)
-            self._undo(outputs, str(e) if self._aborts >= SUSPICIOUS_ABORTS else "")
+            self._undo(outputs, str(e) if aborts >= SUSPICIOUS_ABORTS else "")
             return False
         # 6. Only now is what the tasks hold in memory true.
         self._aborts = 0
@@ -460,6 +461,19 @@ class Engine:
         """The pass had no effect. refusal: why partitions that set records aside must wait, if they must."""
         self._rest.clear()
         self._go_back()
-        if refusal:
+        if refusal and outputs.set_aside:
+            self._take_back()
             self._setting_aside.hold(outputs.set_aside, refusal)
         self.ownership.rollback()
+
+    def _take_back(self) -> None:
+        """Go back, and before partitions are left alone, commit that no record of theirs is tried any more.
+
+        Else the end of this process, for whatever reason, would count as the record's doing.
+        """
+        tasks = self.ownership.tasks()
+        for task in tasks:
+            task.rollback()
+        outlived = [task for task in tasks if task.attempts.outlived]
+        if outlived:
+            self._commit(self._offsets_of(outlived), self._membership)

@@ -5,6 +5,7 @@ docs/engine.md "Attempts". `attempts.py` has what is known of one partition.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set as AbstractSet
 
 from ..bus import End, Record, TopicPartition
@@ -29,6 +30,7 @@ class Trials:
         self._ownership, self._stats = ownership, stats
         self._begun: TopicPartition | None = None
         self._admitted: set[TopicPartition] = set()
+        self._aborts: Counter[TopicPartition] = Counter()
         self.watched: AbstractSet[TopicPartition] = frozenset()
         self.taken: set[TopicPartition] = set()
         self.alone = False
@@ -95,6 +97,22 @@ class Trials:
         if attempts.passed():
             self._admitted.discard(tp)
         return self.alone
+
+    def aborted(self) -> int:
+        """A transaction was aborted: how many in a row where one record was alone in it, else 0.
+
+        Counted by partition, since what is committed in between, that it is tried and of other partitions,
+        says nothing of the record.
+        """
+        if not self.alone or self._begun is None:
+            return 0
+        self._aborts[self._begun] += 1
+        return self._aborts[self._begun]
+
+    def committed(self) -> None:
+        """The transaction of the pass was committed."""
+        if self.alone and self._begun is not None:
+            self._aborts.pop(self._begun, None)
 
     def _task(self, tp: TopicPartition) -> SourceTask | TriggerTask:
         return self._ownership.sources.get(tp) or self._ownership.triggers[tp]

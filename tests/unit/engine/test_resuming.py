@@ -37,7 +37,10 @@ PARTITIONS = (EVENT, OTHER, TRIGGER, ORDERS)
 
 
 class Cluster:
-    """The group's positions, of partitions with records 10 to 19; and what is written to the registry."""
+    """The group's positions, of partitions with records 10 to 19; and what is written to the registry.
+
+    unread: listed topics that are there, and have no positions.
+    """
 
     def __init__(self) -> None:
         self.registry = Registry()
@@ -48,6 +51,7 @@ class Cluster:
             tp: Committed(15, metadata()) for tp in PARTITIONS
         }
         self.written: dict[bytes, bytes | None] = {}
+        self.unread: dict[str, Topic] = {}
 
     def write(self, key: bytes, value: bytes | None) -> None:
         place = TopicPartition("b-subscription", 0)
@@ -72,6 +76,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     class Admin:
         def __init__(self, *_: object) -> None: ...
         def close(self) -> None: ...
+
+        def topics(self, names: list[str], **_: object) -> dict[str, Topic | None]:
+            return {name: cluster.unread.get(name) for name in names}
 
     monkeypatch.setattr(resuming, "Admin", Admin)
     monkeypatch.setattr(resuming, "positions", lambda *_: cluster.positions())
@@ -163,12 +170,18 @@ def test_where_nothing_stopped_there_is_nothing_to_resume(cluster: Cluster) -> N
         told("end")
 
 
+def test_of_a_listed_topic_that_cannot_be_read_the_reason_is_told(cluster: Cluster) -> None:
+    cluster.unread["gone"] = Topic("t", 2, leaderless=(1,))
+    with pytest.raises(TopicsError, match="Topic 'gone' is not read: no broker leads its partitions 1"):
+        resuming.resumptions(CONFIG, "start", "gone")
+
+
 @pytest.mark.parametrize(
     ("start", "topic", "problem"),
     [
         ("12", None, "of several partitions, give start or end"),
         ("start", "elsewhere", "does not read 'elsewhere'"),
-        ("start", "gone", "Topic 'gone' is not there"),
+        ("start", "gone", "Topic 'gone' is not read: the topic is not there"),
     ],
 )
 def test_what_cannot_be_said_of_several_partitions_is_refused(

@@ -25,9 +25,15 @@ class Log:
     def __init__(self, **topics: list[list[tuple[int, int]]]) -> None:
         self.topics = {name.replace("_", "-"): partitions for name, partitions in topics.items()}
         self.asked: dict[TopicPartition, int] = {}
+        self.leaderless: dict[str, tuple[int, ...]] = {}
 
     def topics_of(self, names: Any) -> dict[str, Topic | None]:
-        return {n: Topic("i", len(self.topics[n])) if n in self.topics else None for n in names}
+        return {
+            name: Topic("i", len(self.topics[name]), leaderless=self.leaderless.get(name, ()))
+            if name in self.topics
+            else None
+            for name in names
+        }
 
     def ends(self, partitions: Any) -> dict[TopicPartition, int]:
         return {tp: len(self.topics[tp.topic][tp.partition]) for tp in partitions}
@@ -50,7 +56,8 @@ def last(monkeypatch: pytest.MonkeyPatch, log: Log, count: int, listed: tuple[st
     class Admin:
         def __init__(self, *_: Any) -> None: ...
 
-        def topics(self, names: Any) -> Any:
+        def topics(self, names: Any, *, others: Any) -> Any:
+            assert tuple(others) == listed
             return log.topics_of(names)
 
         def start_offsets(self, partitions: Any) -> Any:
@@ -84,6 +91,17 @@ def test_plain_records_of_listed_topics_are_events_and_of_the_event_topic_they_a
         ("raw", "org.apache.kafka.record"),
         ("b-event", "t"),
     ]
+
+
+def test_a_listed_topic_that_no_engine_can_read_is_left_out_and_the_log_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = Log(b_event=[[(10, 1)]], raw=[[(20, 1)]])
+    log.leaderless["raw"] = (0,)
+    events, _ = last(monkeypatch, log, 10, ("raw", "gone"))
+    assert [seen.topic for seen in events] == ["b-event"]
+    assert "Topic 'raw' is not read: no broker leads its partitions 0." in caplog.text
+    assert "Topic 'gone' is not read: the topic is not there." in caplog.text
 
 
 def test_no_more_than_the_bytes_allowed_are_held_and_the_last_read_stay(

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 from interlock import event
-from interlock.engine.bus import Record, TopicPartition
-from interlock.engine.protocol.attempts import MOST_ASIDE, MOST_TRIES, SUSPECTS, WIDTHS
+from interlock.engine.bus import Record, Topic, TopicPartition
+from interlock.engine.errors import EngineError, NotReadable, TransactionAborted
+from interlock.engine.protocol.attempts import ALONE, MOST_ASIDE, MOST_TRIES, SUSPECTS, WIDTHS
 from interlock.engine.protocol.scanning import Scanning
 from interlock.engine.protocol.source_task import SourceTask
 from interlock.engine.protocol.trigger_task import TriggerTask
-from interlock.engine.records import MatchRecord, Registration, decode_msgpack
+from interlock.engine.records import MatchRecord, Registration, Trial, decode_msgpack
 
-from tests.unit.engine.protocol.pool import DEAD, EVENT, TRIGGER, Pool
+from tests.unit.engine.protocol.pool import DEAD, EVENT, TRIGGER, Bus, Pool
 
 SUSPECTED = dict(zip(WIDTHS, (SUSPECTS, *WIDTHS), strict=False))
 
@@ -104,6 +105,89 @@ def test_a_match_that_ends_processes_is_set_aside_from_the_trigger_topic(
     assert letter["interlock_attempts"] == str(MOST_TRIES)
     assert letter["interlock_stage"] == "trigger"
     assert len(pool.fired()) == 3
+
+
+def alone(pool: Pool, lethal: set[tuple[TopicPartition, int]], tp: TopicPartition) -> str:
+    """An engine that is about to try the first record of this partition alone, and could live on."""
+    lethal.add((tp, 0))
+    run(pool, ends=1 + len(WIDTHS))
+    lethal.clear()
+    pool.boot("b-engine-d-last.1")
+    return "b-engine-d-last.1"
+
+
+def test_a_try_whose_dead_letter_cannot_be_written_is_taken_back_before_its_partition_waits(
+    lethal: set[tuple[TopicPartition, int]],
+) -> None:
+    pool = Pool()
+    pool.write(EVENT, None, b"no event")
+    name = alone(pool, lethal, EVENT)
+    pool.cluster.delete(DEAD.topic)
+    engine = pool.engines[name]
+    said = set()
+    while EVENT not in engine.ownership.stopped:
+        pool.run(1)
+        trial = pool.metadata(EVENT).a
+        said.add(bool(trial) and trial.trying)
+    assert said == {False}
+    assert pool.metadata(EVENT).a == Trial(ALONE, 1, 0)
+
+
+def test_a_try_in_which_a_listed_topic_cannot_be_read_any_more_is_taken_back_before_it_is_left_alone(
+    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = TopicPartition("orders", 0)
+    pool = Pool(topics=("orders",))
+    pool.boot()
+    pool.run()  # its beginning is committed
+    pool.kill()
+    pool.write(other, None, b"anything")
+    name = alone(pool, lethal, other)
+
+    describe = pool.cluster.describe
+
+    def refuses(topic: str) -> Topic | None:
+        found = describe(topic)
+        return found if found is None or topic != other.topic else found._replace(refused="Read")
+
+    def refused(*_: Any) -> Any:
+        monkeypatch.setattr(pool.cluster, "describe", refuses)
+        raise NotReadable(other.topic, "The brokers refuse Read.")
+
+    monkeypatch.setattr(SourceTask, "match", refused)
+    engine = pool.engines[name]
+    while other not in engine.ownership.stopped:
+        pool.run(1)
+    trial = pool.metadata(other).a
+    assert trial
+    assert not trial.trying
+
+
+def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_without_a_word(
+    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is committed in between, that it is tried and of another partition, does not hide the aborts."""
+    tried = TopicPartition(EVENT.topic, 1)
+    pool = Pool(events=2)
+    waiting(pool)
+    pool.emit("x", partition=1)
+    alone(pool, lethal, tried)
+    commit = Bus.commit
+
+    def refused(bus: Bus, outputs: Any, offsets: Any, membership: object) -> int | None:
+        if outputs and tried in offsets:
+            raise TransactionAborted("The brokers refuse it.")
+        return commit(bus, outputs, offsets, membership)
+
+    monkeypatch.setattr(Bus, "commit", refused)
+
+    def passes() -> None:
+        for _ in range(400):
+            pool.emit("x", partition=0)
+            pool.run(1)
+
+    with pytest.raises(EngineError, match="number 5 in a row"):
+        passes()
 
 
 def test_processes_that_lose_their_partitions_while_they_try_count_for_nothing(
