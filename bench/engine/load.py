@@ -28,12 +28,12 @@ def new_bus(name: str, bootstrap_servers: str) -> BusConfig:
 def others(count: int) -> Iterator[Event]:
     """Events that nobody subscribes to, of about 300 bytes with their six headers."""
     for n in range(count):
-        yield _event("com.example.other", n, f"s{n % 1000}")
+        yield one("com.example.other", n, f"s{n % 1000}")
 
 
 def solos(count: int) -> Iterator[Event]:
     for n in range(count):
-        yield _event("solo", n, f"s{n % 1000}")
+        yield one("solo", n, f"s{n % 1000}")
 
 
 def pairs(count: int) -> Iterator[Event]:
@@ -42,10 +42,10 @@ def pairs(count: int) -> Iterator[Event]:
     for start in range(0, keys, OPEN):
         for half in ("pair.first", "pair.second"):
             for n in range(start, min(start + OPEN, keys)):
-                yield _event(half, n, f"k{n}")
+                yield one(half, n, f"k{n}")
 
 
-def _event(kind: str, n: int, subject: str) -> Event:
+def one(kind: str, n: int, subject: str) -> Event:
     return Event.of(
         kind,
         "/bench",
@@ -61,8 +61,8 @@ def produce(config: BusConfig, events: Iterable[Event]) -> int:
         {**config.client, "linger.ms": 20, "compression.type": "lz4", "partitioner": "murmur2_random"}
     )
     count = 0
-    for one in events:
-        key, value, headers = encode(one)
+    for each in events:
+        key, value, headers = encode(each)
         while True:
             try:
                 producer.produce(config.topic("event"), value, key, headers=headers)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import psutil
+from interlock import event
+from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.notices import NoticeBoard
@@ -16,11 +18,12 @@ from interlock.engine.records import Registration
 from interlock.engine.waits import Waits
 
 from .lines import percentile, progress, tell
-from .load import PAIR, SOLO, new_bus, others, produce, solos, subscribe
+from .load import PAIR, SOLO, new_bus, one, others, produce, solos, subscribe
 
 BURST = 3000
 SINGLE = 30
 LOOK_BACKS = 1000
+LIVE = event("live")
 DEADLINE_S = 600.0
 
 
@@ -51,34 +54,63 @@ def _registered(bootstrap_servers: str) -> None:
 
 
 def _looked_back(bootstrap_servers: str, events: int) -> None:
-    """Waits whose events are the last of a long log, registered together."""
+    """Waits whose events are the last of a long log, registered together; live events go on meanwhile."""
     config = new_bus("look-back", bootstrap_servers)
     progress(f"writing {events} events")
     written = produce(config, others(events)) + produce(config, solos(LOOK_BACKS))
-    with _engine(config) as engine:
+    with _engine(config, sizes := []) as engine:
         _until(lambda: engine.stats.consumed >= written)
         process = psutil.Process()
         before = most = process.memory_info().rss
+        subscribe(config, [("live", LIVE, None)], durable=True, since_ms=int(time.time() * 1000))
+        _until(lambda: _applied(engine))
+        sizes.clear()
         looks = ((f"w{n}", SOLO, f"s{n}") for n in range(LOOK_BACKS))
         started = time.perf_counter()
         subscribe(config, looks, durable=False)
-
-        def fired() -> bool:
-            nonlocal most
+        waited: list[float] = []
+        # What looks back fires at the end of the log, so any firing before is that of the live event.
+        while engine.stats.fired == len(waited):
+            emitted, fired = time.perf_counter(), engine.stats.fired
+            produce(config, [one("live", len(waited), "live")])
+            _until(lambda fired=fired: engine.stats.fired > fired)
+            waited.append(time.perf_counter() - emitted)
             most = max(most, process.memory_info().rss)
-            return engine.stats.fired == LOOK_BACKS
-
-        _until(fired, 0.05)
+        _until(lambda: engine.stats.fired == LOOK_BACKS + len(waited), 0.05)
         took = time.perf_counter() - started
         about = f"{LOOK_BACKS} look-backs over {events} events"
         tell(about, took, "s")
         tell(f"memory of {about}", (most - before) / 2**20, "MiB")
         tell(f"{about}: records read for each event", engine.stats.scanned / written, "records")
+        during = waited[:-1]  # the last one fired with them
+        for share, name in ((0.5, "p50"), (0.99, "p99")):
+            tell(
+                f"{about}: a live event is emitted meanwhile -> its firing is committed, {name}",
+                percentile(during, share) * 1000,
+                "ms",
+                events=len(during),
+            )
+        records, size = max(records for records, _ in sizes), max(size for _, size in sizes)
+        tell(f"{about}: the largest transaction", size / 2**20, "MiB", most_records=records)
+
+
+class _Sized(KafkaBus):
+    """Notes records and bytes of each transaction."""
+
+    sizes: list[tuple[int, int]]
+
+    def commit(
+        self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
+    ) -> int | None:
+        self.sizes.append((len(outputs), sum(len(each.value or b"") for each in outputs)))
+        return super().commit(outputs, offsets, membership)
 
 
 @contextmanager
-def _engine(config: BusConfig) -> Iterator[Engine]:
-    engine, over = Engine(KafkaBus(config), config), threading.Event()
+def _engine(config: BusConfig, sizes: list[tuple[int, int]] | None = None) -> Iterator[Engine]:
+    bus = _Sized(config)
+    bus.sizes = [] if sizes is None else sizes
+    engine, over = Engine(bus, config), threading.Event()
 
     def life() -> None:
         while not over.is_set():
