@@ -381,12 +381,14 @@ class Pool:
         lasts_s = self._random.uniform(least_s, most_s)
         return Rule(kind, time.monotonic() + lasts_s, lasts_s=lasts_s, **more)
 
-    def _rule(self, kind: str, rule: Rule, everybody: bool = False) -> None:
+    def _rule(self, kind: str, rule: Rule, everybody: bool = False, *, at_work: bool = False) -> None:
         """One engine gets it, or, now and then, all."""
-        victim = self._some()
+        if self._over and at_work:
+            return
+        victim = self._some(at_work=at_work)
         if victim is None:
             rule.until += 1.0
-            self._in(1.0, lambda: self._rule(kind, rule, everybody))
+            self._in(1.0, lambda: self._rule(kind, rule, everybody, at_work=at_work))
             return
         rule.client = None if everybody or self._random.random() < 0.2 else victim.name
         self.done.mark()
@@ -399,7 +401,9 @@ class Pool:
             return
         self._say(f"{given.kind} has met nothing that counts, and comes again")
         until = time.monotonic() + given.rule.lasts_s
-        self._rule(given.kind, replace(given.rule, until=until, hits=0, met=set()), given.everybody)
+        again = replace(given.rule, until=until, hits=0, met=set())
+        # At work: rules that come again to an engine alone while it starts would never let it.
+        self._rule(given.kind, again, given.everybody, at_work=True)
 
     def _drop_replies(self) -> None:
         names = self._random.sample(

@@ -89,6 +89,7 @@ def test_a_rule_that_met_nobody_is_given_again_to_as_many_as_before(pool: Any) -
     assert pool.rules == []
     pool.start()
     at_once(pool)
+    pool._engines[0].owning = 0.0
     for _ in range(20):
         pool.rules[-1].until = 0.0
         pool.tend()
@@ -96,6 +97,20 @@ def test_a_rule_that_met_nobody_is_given_again_to_as_many_as_before(pool: Any) -
     assert len(pool.rules) == 21
     assert {rule.client for rule in pool.rules} == {None}
     assert pool.done.by_kind["coordinator delay"] == 0
+
+
+def test_a_rule_that_met_nobody_comes_again_only_to_an_engine_that_has_worked_for_a_while(pool: Any) -> None:
+    """Else an engine alone, which several rules take in turns while it starts, never gets anywhere."""
+    pool.start()
+    pool.do(Planned(0, "black-hole"))
+    pool.rules[0].until = 0.0
+    pool.tend()
+    for _ in range(5):
+        at_once(pool)
+    assert len(pool.rules) == 1
+    pool._engines[1].owning = 0.0
+    at_once(pool)
+    assert [rule.client for rule in pool.rules[1:]] == ["engine-2"]
 
 
 def test_a_kill_of_an_engine_at_work_waits_until_one_has_worked_for_a_while(pool: Any) -> None:

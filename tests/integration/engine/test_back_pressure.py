@@ -135,7 +135,10 @@ def own_bench(
 
 
 def test_a_broker_that_is_paused_under_load_costs_time_only(own_bench: OwnBench, eventually: Any) -> None:
-    """Longer than commits and sessions last; events go on coming as soon as it takes them again."""
+    """Longer than commits and sessions last; events go on coming as soon as it takes them again.
+
+    Meanwhile the engine's process is not busy: a loop that asks without rest would take a core.
+    """
     bench, _, pid = own_bench
     engine = psutil.Process(bench.engine_process().pid)
     over = threading.Event()
@@ -158,13 +161,14 @@ def test_a_broker_that_is_paused_under_load_costs_time_only(own_bench: OwnBench,
     thread.start()
     try:
         eventually("it fires", lambda: len(bench.firings()) > 100)
-        before = engine.memory_info().rss
+        before, worked_s = engine.memory_info().rss, _cpu_s(engine)
         os.kill(pid, signal.SIGSTOP)
         try:
             grown = [before]
             for _ in range(PAUSE_S * 2):
                 over.wait(0.5)  # the fault itself
                 grown.append(engine.memory_info().rss)
+            worked_s = _cpu_s(engine) - worked_s
         finally:
             os.kill(pid, signal.SIGCONT)
         there = len(bench.firings())
@@ -175,6 +179,12 @@ def test_a_broker_that_is_paused_under_load_costs_time_only(own_bench: OwnBench,
     eventually("all fire", lambda: len(bench.firings()) >= len(keys), LOADED_S)
     assert Counter(firing["firing"]["key"] for firing in bench.firings()) == Counter(keys)
     assert max(grown) - before < 128 * MIB
+    assert worked_s < PAUSE_S / 4
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 def test_a_broker_whose_disk_is_full_halts_and_has_all_it_acknowledged_when_it_is_back(
