@@ -83,9 +83,9 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
         tell(f"memory of {about}", (most - before) / 2**20, "MiB")
         tell(f"{about}: records read for each event", engine.stats.scanned / written, "records")
         during = waited[:-1]  # the last one fired with them
-        for share, name in ((0.5, "p50"), (0.99, "p99")):
+        for share, name in ((0.5, "p50"), (0.99, "p99")) if during else ():
             tell(
-                f"{about}: a live event is emitted meanwhile -> its firing is committed, {name}",
+                f"{about}: a live event is emitted meanwhile -> it fires, {name}",
                 percentile(during, share) * 1000,
                 "ms",
                 events=len(during),

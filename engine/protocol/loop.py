@@ -159,8 +159,6 @@ class Engine:
         except NotReadable as e:  # of no commit: what is not committed is taken back
             if not self._listed.shut_by(e):
                 raise
-            if self.ownership.is_open:
-                self._take_back()  # partitions of this topic are not opened again for now
             self._open_again()
             return 0
 
@@ -428,21 +426,27 @@ class Engine:
         if refusal:
             self._undo(outputs, refusal)
             return False
-        began = self._monotonic()
         try:
-            stamped = self._bus.commit(outputs.records, outputs.offsets, membership)
+            self._send(outputs, membership)
         except TransactionAborted as e:
             self.stats.aborted += 1
             self._aborts += 1
             aborts = max(self._aborts, self._trials.aborted())
             if aborts >= MOST_ABORTS:
-                self._go_back()
-                raise EngineError(f"{e} That was number {aborts} in a row; the engine starts anew.") from e
+                over = "in a row" if aborts == self._aborts else "over one record"
+                self._leave(self.ownership.assigned)
+                raise EngineError(f"{e} That was number {aborts} {over}; the engine starts anew.") from e
             log.info("%s The engine goes back to the committed offsets.", e)
             self._undo(outputs, str(e) if aborts >= SUSPICIOUS_ABORTS else "")
             return False
-        # 6. Only now is what the tasks hold in memory true.
         self._aborts = 0
+        return True
+
+    def _send(self, outputs: Outputs, membership: object) -> None:
+        """Steps 3 to 6; TransactionAborted where nothing of it counts."""
+        began = self._monotonic()
+        stamped = self._bus.commit(outputs.records, outputs.offsets, membership)
+        # 6. Only now is what the tasks hold in memory true.
         self._last_commit = self._monotonic()
         self.stats.transactions += 1
         self.stats.sample(self.stats.transaction_s, self._last_commit - began)
@@ -455,25 +459,36 @@ class Engine:
             self._last_registry_commit = self._last_commit
         self.ownership.fresh -= outputs.offsets.keys()
         self._counted = self.stats.counted()
-        return True
 
     def _undo(self, outputs: Outputs, refusal: str) -> None:
         """The pass had no effect. refusal: why partitions that set records aside must wait, if they must."""
         self._rest.clear()
         self._go_back()
-        if refusal and outputs.set_aside:
-            self._take_back()
-            self._setting_aside.hold(outputs.set_aside, refusal)
-        self.ownership.rollback()
+        if not (refusal and outputs.set_aside):
+            self.ownership.rollback()
+            return
+        self._leave(outputs.set_aside)
+        self._trials.forget_aborts(outputs.set_aside)
+        self._setting_aside.hold(outputs.set_aside, refusal)
+        self.ownership.start()
 
-    def _take_back(self) -> None:
-        """Go back, and before partitions are left alone, commit that no record of theirs is tried any more.
+    def _leave(self, partitions: Collection[TopicPartition]) -> None:
+        """Go back, and commit that these are left in good order: none of their records is tried any more.
 
-        Else the end of this process, for whatever reason, would count as the record's doing.
+        Else an end of this process while they wait, or its absence while it starts anew, would count as a
+        record's doing.
         """
+        self._go_back()
         tasks = self.ownership.tasks()
         for task in tasks:
             task.rollback()
-        outlived = [task for task in tasks if task.attempts.outlived]
-        if outlived:
-            self._commit(self._offsets_of(outlived), self._membership)
+            task.attempts.in_order = task.tp in partitions
+        left = [task for task in tasks if task.tp in partitions]
+        if not left:
+            return
+        try:
+            self._send(self._offsets_of(left), self._membership)
+        except TransactionAborted as e:
+            log.info("That partitions are left in good order was not committed: %s", e)
+            for task in tasks:
+                task.rollback()

@@ -5,7 +5,7 @@ docs/engine.md "Attempts". `attempts.py` has what is known of one partition.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from ..bus import End, Record, TopicPartition
@@ -29,8 +29,9 @@ class Trials:
     def __init__(self, ownership: Ownership, stats: Stats) -> None:
         self._ownership, self._stats = ownership, stats
         self._begun: TopicPartition | None = None
+        self._offset = 0  # of the record with which the pass begins
         self._admitted: set[TopicPartition] = set()
-        self._aborts: Counter[TopicPartition] = Counter()
+        self._aborts: dict[TopicPartition, tuple[int, int]] = {}  # offset of a record, how many
         self.watched: AbstractSet[TopicPartition] = frozenset()
         self.taken: set[TopicPartition] = set()
         self.alone = False
@@ -46,7 +47,7 @@ class Trials:
             return [task for task in self._ownership.tasks() if task.attempts.outlived]
         needed = False
         if first.source in self.watched:
-            self._begun = first.source
+            self._begun, self._offset = first.source, first.offset
             attempts = self._task(first.source).attempts
             needed = attempts.begin(first.offset)
             self.alone = attempts.alone
@@ -101,18 +102,25 @@ class Trials:
     def aborted(self) -> int:
         """A transaction was aborted: how many in a row where one record was alone in it, else 0.
 
-        Counted by partition, since what is committed in between, that it is tried and of other partitions,
-        says nothing of the record.
+        Counted by record, since what is committed in between, that it is tried and of other partitions, says
+        nothing of it.
         """
         if not self.alone or self._begun is None:
             return 0
-        self._aborts[self._begun] += 1
-        return self._aborts[self._begun]
+        offset, count = self._aborts.get(self._begun, (self._offset, 0))
+        count = count + 1 if offset == self._offset else 1
+        self._aborts[self._begun] = self._offset, count
+        return count
 
     def committed(self) -> None:
         """The transaction of the pass was committed."""
         if self.alone and self._begun is not None:
             self._aborts.pop(self._begun, None)
+
+    def forget_aborts(self, partitions: Iterable[TopicPartition]) -> None:
+        """These wait, with what was counted of them."""
+        for tp in partitions:
+            self._aborts.pop(tp, None)
 
     def _task(self, tp: TopicPartition) -> SourceTask | TriggerTask:
         return self._ownership.sources.get(tp) or self._ownership.triggers[tp]

@@ -276,6 +276,14 @@ def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, even
     assert not any(thread.name.startswith("interlock-") for thread in threading.enumerate())
 
 
+def produce_rubbish(client: Any, admin: AdminClient) -> None:
+    """A record in each partition that must be set aside before what follows is read."""
+    producer = Producer(dict(client))
+    for partition in admin.list_topics("bus-event", timeout=10).topics["bus-event"].partitions:
+        producer.produce("bus-event", b"rubbish", partition=partition)
+    assert producer.flush(30) == 0
+
+
 @pytest.mark.parametrize(
     ("right", "told"),
     [
@@ -284,8 +292,16 @@ def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, even
         ((TOPIC, "bus-trigger", READ), "[Aa]uthorization|TOPIC_AUTHORIZATION"),
         ((GROUP, "bus-engine", READ), "[Gg]roup.*authorization|authorization.*group"),
         ((TXN, "bus-engine-*", WRITE), "[Tt]ransactional.*[Aa]uthorization"),
+        ((TOPIC, "bus-dead-letter", WRITE), "cannot be set aside.*[Aa]uthorization"),
     ],
-    ids=["write state", "write action", "read trigger", "read group", "write transactional id"],
+    ids=[
+        "write state",
+        "write action",
+        "read trigger",
+        "read group",
+        "write transactional id",
+        "write dead-letter",
+    ],
 )
 def test_a_right_that_is_taken_away_is_told_and_given_back_is_gone_on_with(
     guarded: Any, right: Any, told: str, unique_name: Callable[[str], str], eventually: Any
@@ -308,6 +324,8 @@ def test_a_right_that_is_taken_away_is_told_and_given_back_is_gone_on_with(
             [removed] = [future.result() for future in admin.delete_acls([exact]).values()]
             assert len(removed) == 1
             try:
+                if taken.name == "bus-dead-letter":
+                    produce_rubbish(reached_by("emitter").client, admin)
                 emitter.emit(Event.of(f"{event_type}2", "/test"))
                 eventually(
                     "the wait is told",

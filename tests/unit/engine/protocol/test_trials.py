@@ -2,72 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from interlock import event
-from interlock.engine.bus import Record, Topic, TopicPartition
-from interlock.engine.errors import EngineError, NotReadable, TransactionAborted
-from interlock.engine.protocol.attempts import ALONE, MOST_ASIDE, MOST_TRIES, SUSPECTS, WIDTHS
+from interlock.engine.bus import TopicPartition
+from interlock.engine.protocol.attempts import MOST_ASIDE, MOST_TRIES, SUSPECTS, WIDTHS
 from interlock.engine.protocol.scanning import Scanning
 from interlock.engine.protocol.source_task import SourceTask
-from interlock.engine.protocol.trigger_task import TriggerTask
-from interlock.engine.records import MatchRecord, Registration, Trial, decode_msgpack
+from interlock.engine.records import MatchRecord, decode_msgpack
 
-from tests.unit.engine.protocol.pool import DEAD, EVENT, TRIGGER, Bus, Pool
+from tests.unit.engine.protocol.dying import dead_letters, run, waiting
+from tests.unit.engine.protocol.pool import EVENT, TRIGGER, Pool
 
 SUSPECTED = dict(zip(WIDTHS, (SUSPECTS, *WIDTHS), strict=False))
-
-
-class Died(BaseException):
-    """A process is no more."""
-
-
-@pytest.fixture
-def lethal(monkeypatch: pytest.MonkeyPatch) -> set[tuple[TopicPartition, int]]:
-    """Places of records that end each process which works on them."""
-    places: set[tuple[TopicPartition, int]] = set()
-    for kind, name in ((SourceTask, "match"), (TriggerTask, "process")):
-        original = getattr(kind, name)
-
-        def work(task: Any, record: Record, *rest: Any, original: Callable[..., Any] = original) -> Any:
-            if (record.source, record.offset) in places:
-                raise Died
-            return original(task, record, *rest)
-
-        monkeypatch.setattr(kind, name, work)
-    return places
-
-
-def run(pool: Pool, most: int = 400, *, ends: int = 1000) -> int:
-    """Engines one after the other, each until it dies or nothing is left to do; how many died."""
-    died = 0
-    for n in range(most):
-        if not pool.engines:
-            name = f"b-engine-d-{len(pool.buses)}.1"
-            pool.boot(name)
-        for name in list(pool.engines):
-            try:
-                for _ in range(60):
-                    pool.run(1, name)
-            except Died:
-                pool.kill(name)
-                died += 1
-        if died >= ends or (n and pool.engines):
-            return died
-    return died
-
-
-def dead_letters(pool: Pool) -> list[dict[str, str]]:
-    return [
-        {name: (value or b"").decode() for name, value in entry.headers or ()}
-        for _, entry in pool.log(DEAD).history()
-    ]
-
-
-def waiting(pool: Pool) -> None:
-    pool.register(Registration.of("w", event(type="x"), None, 0, kind="durable"))
 
 
 def test_a_record_that_ends_processes_is_set_aside_after_five_and_the_rest_is_matched(
@@ -105,89 +52,6 @@ def test_a_match_that_ends_processes_is_set_aside_from_the_trigger_topic(
     assert letter["interlock_attempts"] == str(MOST_TRIES)
     assert letter["interlock_stage"] == "trigger"
     assert len(pool.fired()) == 3
-
-
-def alone(pool: Pool, lethal: set[tuple[TopicPartition, int]], tp: TopicPartition) -> str:
-    """An engine that is about to try the first record of this partition alone, and could live on."""
-    lethal.add((tp, 0))
-    run(pool, ends=1 + len(WIDTHS))
-    lethal.clear()
-    pool.boot("b-engine-d-last.1")
-    return "b-engine-d-last.1"
-
-
-def test_a_try_whose_dead_letter_cannot_be_written_is_taken_back_before_its_partition_waits(
-    lethal: set[tuple[TopicPartition, int]],
-) -> None:
-    pool = Pool()
-    pool.write(EVENT, None, b"no event")
-    name = alone(pool, lethal, EVENT)
-    pool.cluster.delete(DEAD.topic)
-    engine = pool.engines[name]
-    said = set()
-    while EVENT not in engine.ownership.stopped:
-        pool.run(1)
-        trial = pool.metadata(EVENT).a
-        said.add(bool(trial) and trial.trying)
-    assert said == {False}
-    assert pool.metadata(EVENT).a == Trial(ALONE, 1, 0)
-
-
-def test_a_try_in_which_a_listed_topic_cannot_be_read_any_more_is_taken_back_before_it_is_left_alone(
-    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = TopicPartition("orders", 0)
-    pool = Pool(topics=("orders",))
-    pool.boot()
-    pool.run()  # its beginning is committed
-    pool.kill()
-    pool.write(other, None, b"anything")
-    name = alone(pool, lethal, other)
-
-    describe = pool.cluster.describe
-
-    def refuses(topic: str) -> Topic | None:
-        found = describe(topic)
-        return found if found is None or topic != other.topic else found._replace(refused="Read")
-
-    def refused(*_: Any) -> Any:
-        monkeypatch.setattr(pool.cluster, "describe", refuses)
-        raise NotReadable(other.topic, "The brokers refuse Read.")
-
-    monkeypatch.setattr(SourceTask, "match", refused)
-    engine = pool.engines[name]
-    while other not in engine.ownership.stopped:
-        pool.run(1)
-    trial = pool.metadata(other).a
-    assert trial
-    assert not trial.trying
-
-
-def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_without_a_word(
-    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is committed in between, that it is tried and of another partition, does not hide the aborts."""
-    tried = TopicPartition(EVENT.topic, 1)
-    pool = Pool(events=2)
-    waiting(pool)
-    pool.emit("x", partition=1)
-    alone(pool, lethal, tried)
-    commit = Bus.commit
-
-    def refused(bus: Bus, outputs: Any, offsets: Any, membership: object) -> int | None:
-        if outputs and tried in offsets:
-            raise TransactionAborted("The brokers refuse it.")
-        return commit(bus, outputs, offsets, membership)
-
-    monkeypatch.setattr(Bus, "commit", refused)
-
-    def passes() -> None:
-        for _ in range(400):
-            pool.emit("x", partition=0)
-            pool.run(1)
-
-    with pytest.raises(EngineError, match="number 5 in a row"):
-        passes()
 
 
 def test_processes_that_lose_their_partitions_while_they_try_count_for_nothing(

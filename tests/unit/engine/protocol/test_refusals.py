@@ -1,0 +1,181 @@
+"""Transactions that brokers refuse: what waits, what goes on, and that no record is blamed for it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+from interlock import Event, event
+from interlock.engine.bus import Committed, Output, TopicPartition
+from interlock.engine.errors import EngineError, TransactionAborted
+from interlock.engine.records import Registration
+from interlock.events.kafka import encode
+
+from tests.unit.engine.protocol.dying import alone, dead_letters, waiting
+from tests.unit.engine.protocol.pool import DEAD, EVENT, TRIGGER, Bus, Pool
+
+OTHER = TopicPartition(EVENT.topic, 1)
+Refused = Callable[[Sequence[Output], Mapping[TopicPartition, Committed]], bool]
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
+    """Transactions of which that is true are aborted, as where brokers refuse a record of them."""
+    commit = Bus.commit
+
+    def asked(
+        bus: Bus, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
+    ) -> int | None:
+        if refused(outputs, offsets):
+            raise TransactionAborted("The brokers refuse it.")
+        return commit(bus, outputs, offsets, membership)
+
+    monkeypatch.setattr(Bus, "commit", asked)
+
+
+def no_dead_letters(outputs: Sequence[Output], _: object) -> bool:
+    return any(output.topic == DEAD.topic for output in outputs)
+
+
+def no_matches(outputs: Sequence[Output], _: object) -> bool:
+    return any(output.topic == TRIGGER.topic for output in outputs)
+
+
+def test_a_try_whose_dead_letter_cannot_be_written_is_taken_back_before_its_partition_waits(
+    lethal: set[tuple[TopicPartition, int]],
+) -> None:
+    pool = Pool()
+    pool.write(EVENT, None, b"no event")
+    engine = pool.engines[alone(pool, lethal, EVENT)]
+    pool.cluster.delete(DEAD.topic)
+    while EVENT not in engine.ownership.stopped:
+        pool.run(1)
+    left = pool.metadata(EVENT)
+    assert left.a
+    assert (left.a.trying, left.a.ended, left.e) == (False, (), True)
+
+
+@pytest.mark.parametrize("tried_alone", [False, True])
+def test_a_partition_whose_dead_letters_are_refused_waits_and_the_others_go_on(
+    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch, tried_alone: bool
+) -> None:
+    pool = Pool(events=2)
+    waiting(pool)
+    pool.write(OTHER, None, b"no event")
+    engine = pool.engines[alone(pool, lethal, OTHER)] if tried_alone else pool.boot()
+    with monkeypatch.context() as patch:
+        refusing(patch, no_dead_letters)
+        for _ in range(1000):  # a minute: it is tried again now and then
+            pool.emit("x")
+            pool.run(1)
+        assert list(engine.ownership.stopped) == [OTHER]
+        assert len(pool.fired()) > 900
+        assert dead_letters(pool) == []
+    pool.run(200)
+    assert [letter["interlock_origin"] for letter in dead_letters(pool)] == ["b-event[1]@0"]
+    assert engine.ownership.stopped == {}
+
+
+def test_engines_that_end_in_order_beside_a_partition_that_waits_leave_nothing_suspect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Pool(events=2)
+    waiting(pool)
+    refusing(monkeypatch, no_dead_letters)
+    pool.write(OTHER, None, b"no event")
+    for n in range(5):
+        name = f"b-engine-d-{n}.1"
+        engine = pool.boot(name)
+        for _ in range(200):
+            pool.emit("x")
+            pool.run(1)
+        assert list(engine.ownership.stopped) == [OTHER]
+        engine.end()
+        pool.kill(name)
+        assert [(pool.metadata(tp).a or None, pool.metadata(tp).e) for tp in (EVENT, OTHER)] == [
+            (None, True)
+        ] * 2
+
+
+def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_without_a_word(
+    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is committed in between, that it is tried and of another partition, does not hide the aborts."""
+    pool = Pool(events=2)
+    waiting(pool)
+    pool.emit("x", partition=1)
+    alone(pool, lethal, OTHER)
+    refusing(monkeypatch, lambda outputs, offsets: bool(outputs) and OTHER in offsets)
+
+    def passes() -> None:
+        for _ in range(400):
+            pool.emit("x")
+            pool.run(1)
+
+    with pytest.raises(EngineError, match="number 5 over one record; the engine starts anew"):
+        passes()
+    left = pool.metadata(OTHER)
+    assert left.a
+    assert (left.a.trying, left.a.ended, left.e) == (False, (), True)
+
+
+def test_lives_that_end_by_refusals_make_no_record_suspect_whoever_takes_over_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As `part.py` does it: a process makes new clients after a pause, in which it is no member."""
+    r, pool = random.Random(1), Pool()
+    waiting(pool)
+    began = pool.cluster.now_ms
+    lives, fails, begins = [0] * 6, [0] * 6, [0.0] * 6
+    at_work: dict[int, str] = {}
+
+    def work(process: int) -> None:
+        now_s = (pool.cluster.now_ms - began) / 1000
+        try:
+            if process not in at_work:
+                if now_s < begins[process]:
+                    return
+                lives[process] += 1
+                at_work[process] = f"b-engine-d-p{process}.{lives[process]}"
+                pool.boot(at_work[process])
+            pool.run(1, at_work[process], pass_ms=10)
+        except EngineError:
+            pool.kill(at_work.pop(process))
+            fails[process] += 1
+            begins[process] = now_s + r.uniform(0, min(15, 0.5 * 2 ** fails[process]))
+
+    with monkeypatch.context() as patch:
+        refusing(patch, no_matches)
+        pool.emit("x")
+        while pool.cluster.now_ms < began + 120_000:
+            for process in range(6):
+                work(process)
+            pool.cluster.now_ms += 50
+            assert not (pool.committed(EVENT) and pool.metadata(EVENT).a)
+    assert sum(lives) > 12
+    for name in at_work.values():
+        pool.kill(name)
+    pool.boot("b-engine-d-last.1")
+    pool.run()
+    assert (pool.fired(), dead_letters(pool)) == ([("w", "met")], [])
+
+
+def test_keys_that_a_changed_condition_drops_are_counted_once_where_a_transaction_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def subscribed(second: str, nonce: str) -> None:
+        pair = event("x", by="subject") & event(second, by="subject")
+        pool.register(Registration.of("w", pair, None, 0, kind="durable"), nonce)
+
+    pool = Pool(events=2)
+    subscribed("y", "n1")
+    engine = pool.boot()
+    for n in range(3):
+        pool.write(EVENT, *encode(Event.of("x", "/s", id=str(n), subject=f"k{n}")))
+    pool.run()
+    refusing(monkeypatch, no_dead_letters)
+    subscribed("z", "n2")
+    pool.write(OTHER, None, b"no event")
+    pool.run(60)
+    assert list(engine.ownership.stopped) == [OTHER]
+    assert engine.stats.keys_dropped == 3
