@@ -18,8 +18,9 @@ from ..records import Aside, OffsetMetadata, Trial
 SUSPECTS: Final = 10_000
 # Of suspects a pass takes so many from each partition, at first all; where a process ends on the first, the
 # next of these, and then one of one partition alone, with nothing beside it: only that is counted.
-WIDTHS: Final = (SUSPECTS, 100, 1)
+WIDTHS: Final = (SUSPECTS, 300, 10, 1)
 ALONE: Final = 0
+ENOUGH: Final = 100  # records that were committed: their owner came to something
 MOST_TRIES: Final = 5
 WARY: Final = 30  # so many behind one that was set aside are tried alone as well: they may be of its kind
 # So many records of a partition are set aside, each near the one before it; then it is no record that kills.
@@ -79,7 +80,7 @@ class Attempts:
         if gone and trial.width != ALONE:
             left = min(trial.width, trial.left)  # it took so many at most
             # It committed others, as many as would make a difference: something else may have ended it.
-            if trial.at >= 0 and offset - trial.at >= max(1, _narrower(trial.width)):
+            if trial.at >= 0 and offset - trial.at >= max(1, min(ENOUGH, _narrower(trial.width))):
                 return Trial(trial.width, left, offset if is_usual(trial) else -1)
             return _narrowed(trial.width, left, offset)
         ended = tuple(each for each in trial.ended if process_of(each) not in living)

@@ -74,25 +74,33 @@ def owners_of(trial: Trial, offsets: list[int]) -> list[tuple[int, int, int]]:
 
 
 def test_each_end_on_the_first_records_narrows_what_a_pass_takes_down_to_one_record_alone() -> None:
-    owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 5), [5] * 4)
-    assert owners == [(100, SUSPECTS, 5), (1, 100, 5), (ALONE, 1, -1), (ALONE, 1, -1)]
+    owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 5), [5] * 5)
+    assert owners == [(300, SUSPECTS, 5), (10, 300, 5), (1, 10, 5), (ALONE, 1, -1), (ALONE, 1, -1)]
 
 
 def test_an_end_behind_records_that_went_well_narrows_nothing_the_first_time() -> None:
     """It may have had other reasons; what a pass had taken then is what is suspect."""
-    owners = owners_of(Trial(100, SUSPECTS, 0), [3000, 3050, 3080, 3080, 3081])
-    assert owners == [(100, 100, -1), (1, 100, 3050), (1, 1, -1), (ALONE, 1, -1), (ALONE, 1, -1)]
+    owners = owners_of(Trial(300, SUSPECTS, 0), [3000, 3050, 3080, 3085, 3086, 3086, 3087])
+    assert owners == [
+        (300, 300, -1),
+        (10, 300, 3050),
+        (10, 10, -1),
+        (1, 10, 3085),
+        (1, 1, -1),
+        (ALONE, 1, -1),
+        (ALONE, 1, -1),
+    ]
 
 
 def test_ends_that_each_came_behind_records_that_went_well_narrow_nothing_at_first() -> None:
     owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [3000, 6000, 9000, 9000])
     assert owners == [(WIDTHS[0], SUSPECTS, offset) for offset in (3000, 6000, 9000)] + [
-        (100, SUSPECTS, 9000)
+        (300, SUSPECTS, 9000)
     ]
 
 
 def test_a_few_records_that_went_well_are_no_sign_that_something_else_ended_it() -> None:
-    assert owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [99]) == [(100, SUSPECTS, 99)]
+    assert owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [99]) == [(300, SUSPECTS, 99)]
     assert owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [100]) == [(WIDTHS[0], SUSPECTS, 100)]
 
 
