@@ -111,7 +111,10 @@ class Burst:
         self.differences = judge_waits(waits, sent, told, tasks, outputs, done="scheduled")
         self.differences.add(judge_registrations(waits, log, told))
         self.differences.missing += unread
-        begin = min(sent[half("second", number).id].at_ms for number in range(self._waits))
+        halves = (half("second", number).id for number in range(self._waits))
+        begin = min((sent[each].at_ms for each in halves if each in sent), default=None)
+        if begin is None:  # the differences tell what was not read
+            return [], []
         took = _left_ms(site, of, begin)
         self._say(f"waits: {spread(took)}")
         return took, decided_ms(told, begin)

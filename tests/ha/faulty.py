@@ -130,16 +130,17 @@ class Run:
         site.until("all waits are deferred", deferred, DEFERRED_S, every_s=5)
         self._say(f"all waits are deferred after {time.monotonic() - started:.0f} s")
         emit(site.emitter, [half("first", n) for n in everyone if not n % 2])
-        begins = datetime.now(UTC) + timedelta(seconds=SETTLED_S + 15)
-        moments = [begins + timedelta(seconds=at) for at in self._plan.floors]
-        floor = site.hold(
-            "ha_floor",
-            "floor",
-            "ha_floor.Floor",
-            len(moments),
-            lambda _, number: {"moment": moments[number].isoformat()},
-        )
+        moments: list[datetime] = []
+
+        def kwargs(_: str, number: int) -> dict[str, Any]:
+            if not moments:  # chosen now: the scheduler may have taken long to expand the task
+                begins = datetime.now(UTC) + timedelta(seconds=SETTLED_S + 15)
+                moments.extend(begins + timedelta(seconds=at) for at in self._plan.floors)
+            return {"moment": moments[number].isoformat()}
+
+        floor = site.hold("ha_floor", "floor", "ha_floor.Floor", len(self._plan.floors), kwargs)
         load = Load(site.emitter, self._plan)
+        begins = moments[0] - timedelta(seconds=self._plan.floors[0])
         wait_s = (begins - datetime.now(UTC)).total_seconds()
         if wait_s < 0:
             raise RuntimeError(f"the floor was deferred {-wait_s:.0f} s too late for its moments")
@@ -167,6 +168,7 @@ class Run:
                 Counter(str(run["state"]) for run in site.api.all_runs("ha_target")) if self._orders else {}
             )
             self._say(f"waits: {dict(tasks)}; target: {dict(runs)}")
+            site.airflow.processes.check()
             done = tasks["deferred"] == SILENT and tasks["success"] + tasks["failed"] == self._waits
             if (
                 done
@@ -220,7 +222,9 @@ class Run:
         left_ms = {
             number: milliseconds(task["scheduled_when"]) - done_ms[number]
             for task in tasks
-            if (number := task["map_index"]) in done_ms and task["scheduled_when"]
+            if (number := task["map_index"]) in done_ms
+            and task["scheduled_when"]
+            and task["state"] != "deferred"
         }
         decided_ms = {
             number: action.fired[0].timestamp_ms - done_ms[number]
