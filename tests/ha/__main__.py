@@ -27,6 +27,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.ha", description=__doc__)
     parser.add_argument("--only", choices=("faults", "idle", "burst"), default="faults")
     parser.add_argument("--waits", type=int, help="200 with faults, else 1000")
+    parser.add_argument("--triggerers", type=int, choices=(2, 3), default=2, help="with faults")
     parser.add_argument("--orders", type=int, default=300, help="events for the dispatch")
     parser.add_argument("--calm", type=float, default=100, help="seconds of each measured window")
     parser.add_argument(
@@ -66,6 +67,7 @@ def main() -> int:
             calm_s=args.calm,
             seed=args.seed,
             away_s=args.away,
+            triggerers=args.triggerers,
         )
     try:
         told = run.execute()

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import dataclass
 
 from .installation import Installation, Say
-from .plan import DISTURBING, Plan
+from .plan import DISTURBING, Fault, Plan
+
+
+@dataclass(frozen=True)
+class Held:
+    """How many waits each triggerer has at a moment, and which one a fault then strikes."""
+
+    when: str
+    struck: str | None
+    waits: dict[str, int]
 
 
 class Faults:
     """The faults of one run.
 
     happened: how often each kind was done. times: begin and end of what disturbs, ms since the epoch.
-    moved: waits that another triggerer took while the one that had them was stopped.
+    moved: waits that another triggerer took while the one that had them was stopped. held: who had the waits
+    before the faults, and at each that strikes a triggerer.
     """
 
     def __init__(self, site: Installation, say: Say, planned: Plan, waiting: str, *, target: bool) -> None:
@@ -23,17 +34,19 @@ class Faults:
         self.happened: Counter[str] = Counter()
         self.times: list[tuple[float, float]] = []
         self.moved = 0
+        self.held = [self._held("the load begins", None, self._places())]
         self._stopped_ms = 0.0
-        self._places: dict[int, int] = {}  # of the waits, when one was stopped
+        self._stopped: dict[int, str] = {}  # the waits of the triggerer that was stopped, and its name
 
     def run(self, began: float) -> None:
         """Returns when all is done and the plan is over, which began at this `time.monotonic()`."""
         left = list(self._plan.faults)
         while left or time.monotonic() - began < self._plan.ends_s:
             if left and left[0].at_s <= time.monotonic() - began:
-                kind = left.pop(0).kind
+                fault = left.pop(0)
+                kind = fault.kind
                 begin = time.time() * 1000
-                self._do(kind)
+                self._do(fault)
                 if kind == "stop a triggerer":
                     self._stopped_ms = begin
                 elif kind == "continue the triggerer":
@@ -45,18 +58,38 @@ class Faults:
             self._site.airflow.processes.check()
             time.sleep(0.1)
 
-    def _do(self, kind: str) -> None:
-        airflow = self._site.airflow
+    def _places(self) -> dict[int, str]:
+        return self._site.places("ha_waits", self._waiting, "wait")
+
+    def _held(self, when: str, struck: str | None, places: dict[int, str]) -> Held:
+        counts = Counter(places.values())
+        held = Held(when, struck, {name: counts[name] for name in self._site.airflow.triggerers})
+        self._say(f"{when}{f', {struck}' if struck else ''}: waits of {held.waits}")
+        return held
+
+    def _struck(self, fault: Fault, places: dict[int, str]) -> str:
+        """The triggerer that this fault strikes; noted with what it has."""
+        running, having = self._site.airflow.triggerers, set(places.values())
+        order = [running[number] for number in fault.victims]
+        fit = [name for name in order if name in having] if fault.with_waits else order
+        struck = (fit or order)[0]
+        self.held.append(self._held(fault.kind, struck, places))
+        return struck
+
+    def _do(self, fault: Fault) -> None:
+        airflow, kind = self._site.airflow, fault.kind
         if kind == "stop a triggerer":
-            self._places = self._site.places("ha_waits", self._waiting, "wait")
-            airflow.hang_triggerer()
+            places = self._places()
+            struck = self._struck(fault, places)
+            self._stopped = {number: name for number, name in places.items() if name == struck}
+            airflow.hang_triggerer(struck)
         elif kind == "continue the triggerer":
-            now = self._site.places("ha_waits", self._waiting, "wait")
-            self.moved = sum(now[number] != self._places.get(number, now[number]) for number in now)
+            now = self._places()
+            self.moved = sum(now.get(number, before) != before for number, before in self._stopped.items())
             self._say(f"{self.moved} waits have moved from the stopped triggerer")
             airflow.continue_triggerer()
         elif kind == "kill a triggerer":
-            airflow.kill_triggerer()
+            airflow.kill_triggerer(self._struck(fault, self._places()))
         elif kind == "start a triggerer":
             airflow.start_triggerer()
         elif kind == "restart the broker":

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
@@ -97,15 +98,18 @@ class Run:
         calm_s: float,
         seed: int,
         away_s: float = AWAY_S,
+        triggerers: int = 2,
     ) -> None:
-        self._folder, self._say = folder, say
+        self._folder, self._say, self._triggerers = folder, say, triggerers
         self._waits, self._orders, self._seed, self._away_s = waits, orders, seed, away_s
-        self._plan = plan(waits, orders, calm_s, seed, away_s)
+        self._plan = plan(waits, orders, calm_s, seed, away_s, triggerers)
         self.differences = Differences()
 
     def execute(self) -> dict[str, Any]:
         waits, floors = self._waits + SILENT, len(self._plan.floors)
-        with Installation(self._folder, self._say, triggerers=2, waits=waits, floors=floors) as site:
+        with Installation(
+            self._folder, self._say, triggerers=self._triggerers, waits=waits, floors=floors
+        ) as site:
             return self._in(site)
 
     def _in(self, site: Installation) -> dict[str, Any]:
@@ -245,12 +249,14 @@ class Run:
         ]
         return {
             "seed": self._seed,
+            "triggerers": self._triggerers,
             "waits": self._waits,
             "silent_waits": SILENT,
             "firings_dispatched": self._orders,
             "events": sum(len(records) for records in log.kind("event")),
             "faults": dict(faults.happened),
             "moved_from_the_stopped": faults.moved,
+            "waits_of_triggerers": [asdict(held) for held in faults.held],
             **wrong.counts(),
             "left_deferred_ms": spread(calm),
             "floor_ms": spread(floors_away),

@@ -40,6 +40,7 @@ class PostgresAirflow(LocalAirflow):
     def __init__(self, *arguments: Any, url: str, **options: Any) -> None:
         self._url = url
         self._hanging: list[psutil.Process] = []
+        self._jobs: dict[int, str] = {}
         super().__init__(*arguments, **options)
 
     def _database(self, patience_s: int) -> str:
@@ -48,6 +49,34 @@ class PostgresAirflow(LocalAirflow):
     def triggerer_pids(self) -> list[int]:
         """Of the triggerers' first processes, the oldest first."""
         return [self.processes._running[name].pid for name in self._triggerers]
+
+    @property
+    def triggerers(self) -> list[str]:
+        """The names of those that run, the oldest first."""
+        return list(self._triggerers)
+
+    def name_jobs(self) -> None:
+        """Gives the new job the youngest triggerer's name: Airflow tells of jobs by their ids alone."""
+        new = [job["id"] for job in self.api.jobs("TriggererJob") if job["id"] not in self._jobs]
+        if len(new) != 1:
+            raise ServiceError(f"{self._triggerers[-1]} was started and brought {len(new)} jobs, not one")
+        self._jobs[new[0]] = self._triggerers[-1]
+
+    def name_of(self, job_id: int) -> str:
+        """Of the triggerer with this job."""
+        return self._jobs[job_id]
+
+    def start_triggerer(self, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None) -> None:
+        super().start_triggerer(timeout_s, environment)
+        self.name_jobs()
+
+    def kill_triggerer(self, name: str | None = None) -> None:
+        """SIGKILL to this triggerer, or else the oldest, and its whole process tree."""
+        if name is None:
+            super().kill_triggerer()
+        else:
+            self._triggerers.remove(name)
+            self.processes.kill(name)
 
     def stop_triggerer(self) -> None:
         """SIGTERM to the youngest triggerer, as when a pool shrinks; returns when it has ended."""
@@ -59,13 +88,14 @@ class PostgresAirflow(LocalAirflow):
         except subprocess.TimeoutExpired:
             raise ServiceError(f"{name} has not ended {STOP_S:.0f} s after SIGTERM") from None
 
-    def hang_triggerer(self) -> None:
-        """SIGSTOP to the youngest triggerer and its descendants, as when a machine hangs."""
-        leader = psutil.Process(self.triggerer_pids()[-1])
+    def hang_triggerer(self, name: str) -> None:
+        """SIGSTOP to this triggerer and its descendants, as when a machine hangs."""
+        leader = psutil.Process(self.processes._running[name].pid)
         leader.suspend()  # first: then it starts no other one
         self._hanging = [leader, *leader.children(recursive=True)]
         for process in self._hanging[1:]:
-            process.suspend()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
 
     def continue_triggerer(self) -> None:
         """SIGCONT to what hangs."""
@@ -120,7 +150,7 @@ class Installation:
                 ("interlock", "deployment"): DEPLOYMENT,
             },
             environment=self._environment,
-            triggerers=self._triggerers,
+            triggerers=1,
         )
         self._stack.callback(self.airflow.stop)
         self.airflow.prepare()
@@ -129,6 +159,10 @@ class Installation:
             raise ServiceError(f"airflow interlock topics create:\n{done.stdout[-2000:]}")
         self.airflow.start()
         self.airflow.wait_ready()
+        self.airflow.name_jobs()
+        # One after the other: of jobs that begin together nobody knows whose they are.
+        for _ in range(self._triggerers - 1):
+            self.airflow.start_triggerer()
         self.api = Client.of(self.airflow)
         self._stack.callback(self.api.close)
         self.follower = Follower(servers, BUS)
@@ -209,10 +243,10 @@ class Installation:
             time.sleep(1)
         return self.follower.snapshot(), [f"not judged: {line}" for line in (*self.follower.lost, *unread)]
 
-    def places(self, dag_id: str, run_id: str, task_id: str) -> dict[int, int]:
-        """The id of the triggerer's job that has each deferred instance; not those that none has taken."""
+    def places(self, dag_id: str, run_id: str, task_id: str) -> dict[int, str]:
+        """The triggerer that has each deferred instance; not those that none has taken."""
         return {
-            task["map_index"]: task["trigger"]["triggerer_id"]
+            task["map_index"]: self.airflow.name_of(task["trigger"]["triggerer_id"])
             for task in self.tasks(dag_id, run_id, task_id)
             if task["trigger"] and task["trigger"]["triggerer_id"]
         }

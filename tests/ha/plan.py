@@ -36,10 +36,16 @@ class Order:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to the installation; `kind` is a member of KINDS. To stop is SIGSTOP, to kill SIGKILL."""
+    """What is done to the installation; `kind` is a member of KINDS. To stop is SIGSTOP, to kill SIGKILL.
+
+    victims: triggerers by age, 0 the oldest, in the order in which they are considered. with_waits: the first
+    of them is passed over for one that has waits.
+    """
 
     at_s: float
     kind: str
+    victims: tuple[int, ...] = ()
+    with_waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,24 +58,19 @@ class Plan:
     ends_s: float
 
 
-def plan(waits: int, orders: int, calm_s: float, seed: int, away_s: float = AWAY_S) -> Plan:
-    """calm_s: how long each of the two measured windows is, `away_s` before and after the faults."""
+def plan(
+    waits: int, orders: int, calm_s: float, seed: int, away_s: float = AWAY_S, triggerers: int = 2
+) -> Plan:
+    """calm_s: how long each of the two measured windows is, `away_s` before and after the faults.
+
+    A stop takes all waits from its triggerer, and Airflow gives none back: the first kill may meet that one,
+    which has an engine only. One fault of each kind meets waits.
+    """
     r = random.Random(seed)
     hang = calm_s + away_s
     kill, broker, again = (hang + HANG_S + AFTER_HANG_S + n * APART * away_s for n in range(3))
     after = again + away_s + 2
     ends = after + calm_s
-    faults = [
-        Fault(hang, "stop a triggerer"),
-        Fault(hang + HANG_S, "continue the triggerer"),
-        Fault(kill - away_s / 6, "pause the target"),
-        Fault(kill, "kill a triggerer"),
-        Fault(kill + RESTART_AFTER * away_s, "start a triggerer"),
-        Fault(broker, "restart the broker"),
-        Fault(again, "kill a triggerer"),
-        Fault(again + RESTART_AFTER * away_s, "start a triggerer"),
-        Fault(again + away_s / 2, "unpause the target"),
-    ]
     calm, among = round(waits * SHARES[0]), round(waits * SHARES[1])
     times = _spread(r, calm, 0, calm_s)
     times += [r.uniform(hang, again + away_s / 2) for _ in range(among)]
@@ -80,6 +81,18 @@ def plan(waits: int, orders: int, calm_s: float, seed: int, away_s: float = AWAY
     # Producers repeat what they are not sure of: one in ten comes again within seconds.
     repeated = [Order(o.at_s + r.uniform(0.5, 10), o.order, again=True) for o in ordered[::10]]
     measured = _spread(r, calm, 0, calm_s) + _spread(r, waits - calm - among, after, calm_s)
+    stopped, first, second = (tuple(r.sample(range(triggerers), triggerers)) for _ in range(3))
+    faults = [
+        Fault(hang, "stop a triggerer", stopped, with_waits=True),
+        Fault(hang + HANG_S, "continue the triggerer"),
+        Fault(kill - away_s / 6, "pause the target"),
+        Fault(kill, "kill a triggerer", first),
+        Fault(kill + RESTART_AFTER * away_s, "start a triggerer"),
+        Fault(broker, "restart the broker"),
+        Fault(again, "kill a triggerer", second, with_waits=True),
+        Fault(again + RESTART_AFTER * away_s, "start a triggerer"),
+        Fault(again + away_s / 2, "unpause the target"),
+    ]
     return Plan(
         events=tuple(sorted([*events, *ordered, *repeated], key=lambda each: each.at_s)),
         faults=tuple(sorted(faults, key=lambda each: each.at_s)),

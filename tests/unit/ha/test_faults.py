@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from tests.ha.faults import Faults
 from tests.ha.plan import Fault, Plan
 
 
-def site(done: list[str], places: list[dict[int, int]]) -> Any:
-    """An installation that notes what is done to it, and tells these places of its waits in turn."""
+def site(done: list[str], places: list[dict[int, str]]) -> Any:
+    """An installation that notes what is done to it, and tells these places of its waits in turn.
+
+    It has the triggerers a, b and c.
+    """
 
     def note(what: str) -> Any:
-        return lambda *_: done.append(what)
+        return lambda *names: done.append(" ".join([what, *names]))
 
     return SimpleNamespace(
         places=lambda *_: places.pop(0),
@@ -25,44 +31,76 @@ def site(done: list[str], places: list[dict[int, int]]) -> Any:
             continue_triggerer=note("continue"),
             kill_triggerer=note("kill"),
             start_triggerer=note("start"),
+            triggerers=["a", "b", "c"],
             processes=SimpleNamespace(check=lambda: None),
         ),
     )
 
 
-def faults_of(kinds: list[str], places: list[dict[int, int]], *, target: bool) -> tuple[Faults, list[str]]:
+def faults_of(
+    planned: list[Fault], places: list[dict[int, str]], *, target: bool
+) -> tuple[Faults, list[str]]:
     done: list[str] = []
-    planned = Plan((), tuple(Fault(0.0, kind) for kind in kinds), (), ends_s=0.0)
-    faults = Faults(site(done, places), lambda _: None, planned, "run", target=target)
+    whole = Plan((), tuple(planned), (), ends_s=0.0)
+    faults = Faults(site(done, places), lambda _: None, whole, "run", target=target)
     faults.run(time.monotonic())
     return faults, done
 
 
 def test_waits_that_another_triggerer_took_while_one_was_stopped_are_counted() -> None:
-    kinds = ["stop a triggerer", "continue the triggerer"]
-    before = {0: 7, 1: 7, 2: 8, 3: 7}
-    now = {0: 8, 1: 8, 2: 8, 4: 8}  # 3 was resumed meanwhile, 4 is new
-    faults, done = faults_of(kinds, [before, now], target=True)
-    assert done == ["hang", "continue"]
+    planned = [Fault(0.0, "stop a triggerer", (0, 1, 2)), Fault(0.0, "continue the triggerer")]
+    before = {0: "a", 1: "a", 2: "b", 3: "a", 5: "a"}
+    now = {0: "b", 1: "c", 2: "c", 4: "b", 5: "a"}  # 3 was resumed meanwhile, 4 is new
+    faults, done = faults_of(planned, [before, before, now], target=True)
+    assert done == ["hang a", "continue"]
     assert faults.moved == 2
     [(begin, end)] = faults.times  # one disturbance from the stop to the end
     assert end > begin
     assert faults.happened == {"stop a triggerer": 1, "continue the triggerer": 1}
 
 
-def test_each_kind_is_done_also_after_the_plans_end_and_what_disturbs_is_timed() -> None:
-    kinds = [
-        "pause the target",
-        "kill a triggerer",
-        "start a triggerer",
-        "restart the broker",
-        "unpause the target",
+def test_who_had_the_waits_is_noted_when_the_load_begins_and_at_each_strike() -> None:
+    places = [{0: "a", 1: "b", 2: "b"}, {1: "b", 2: "b"}]
+    faults, _ = faults_of([Fault(0.0, "kill a triggerer", (2, 1, 0))], places, target=True)
+    assert [asdict(held) for held in faults.held] == [
+        {"when": "the load begins", "struck": None, "waits": {"a": 1, "b": 2, "c": 0}},
+        {"when": "kill a triggerer", "struck": "c", "waits": {"a": 0, "b": 2, "c": 0}},
     ]
-    faults, done = faults_of(kinds, [], target=True)
-    assert done == ["pause", "kill", "start", "restart", "unpause"]
+
+
+@pytest.mark.parametrize(
+    ("with_waits", "places", "struck"),
+    [
+        (False, {0: "b"}, "c"),
+        (True, {0: "b"}, "b"),
+        (True, {0: "a", 1: "b"}, "a"),
+        (True, {}, "c"),
+        (True, {0: "killed before"}, "c"),
+    ],
+)
+def test_a_fault_that_must_meet_waits_passes_over_triggerers_without(
+    with_waits: bool, places: dict[int, str], struck: str
+) -> None:
+    fault = Fault(0.0, "kill a triggerer", (2, 0, 1), with_waits)
+    _, done = faults_of([fault], [places, places], target=True)
+    assert done == [f"kill {struck}"]
+
+
+def test_each_kind_is_done_also_after_the_plans_end_and_what_disturbs_is_timed() -> None:
+    planned = [
+        Fault(0.0, "pause the target"),
+        Fault(0.0, "kill a triggerer", (1, 0, 2)),
+        Fault(0.0, "start a triggerer"),
+        Fault(0.0, "restart the broker"),
+        Fault(0.0, "unpause the target"),
+    ]
+    faults, done = faults_of(planned, [{}, {}], target=True)
+    assert done == ["pause ha_target", "kill b", "start", "restart", "unpause ha_target"]
     assert len(faults.times) == 2
 
 
 def test_without_a_dispatch_no_target_is_paused() -> None:
-    _, done = faults_of(["pause the target", "unpause the target"], [], target=False)
+    _, done = faults_of(
+        [Fault(0.0, "pause the target"), Fault(0.0, "unpause the target")], [{}], target=False
+    )
     assert done == []

@@ -1,4 +1,4 @@
-"""A triggerer that hangs in `make ha` stands still with all its processes, and goes on."""
+"""Triggerers of `make ha`: each has its name, by which it is stopped and killed with all its processes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from demo.processes import ServiceError
 from tests.ha.installation import PostgresAirflow
 
 PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
@@ -26,16 +27,44 @@ def airflow(tmp_path: Path) -> Iterator[PostgresAirflow]:
     airflow.stop()
 
 
-def test_the_youngest_triggerer_stands_still_with_its_descendants_and_goes_on(
+def test_a_triggerer_stands_still_with_its_descendants_and_goes_on(
     airflow: PostgresAirflow, eventually: Callable[..., Any]
 ) -> None:
-    oldest, youngest = map(psutil.Process, airflow.triggerer_pids())
-    [child] = eventually("a child", youngest.children)
+    struck, other = map(psutil.Process, airflow.triggerer_pids())
+    [child] = eventually("a child", struck.children)
     # Until then a stop of the child would keep its parent inside vfork, which cannot be stopped.
-    eventually("a program of its own", lambda: child.cmdline() != youngest.cmdline())
-    airflow.hang_triggerer()
-    eventually("both stopped", lambda: {youngest.status(), child.status()} == {psutil.STATUS_STOPPED})
-    assert oldest.status() != psutil.STATUS_STOPPED
+    eventually("a program of its own", lambda: child.cmdline() != struck.cmdline())
+    airflow.hang_triggerer("triggerer-1")
+    eventually("both stopped", lambda: {struck.status(), child.status()} == {psutil.STATUS_STOPPED})
+    assert other.status() != psutil.STATUS_STOPPED
     airflow.processes.check()  # one that hangs has not ended
     airflow.continue_triggerer()
-    eventually("both go on", lambda: psutil.STATUS_STOPPED not in {youngest.status(), child.status()})
+    eventually("both go on", lambda: psutil.STATUS_STOPPED not in {struck.status(), child.status()})
+
+
+@pytest.mark.parametrize(
+    ("killed", "left"),
+    [(None, "triggerer-2"), ("triggerer-1", "triggerer-2"), ("triggerer-2", "triggerer-1")],
+)
+def test_the_triggerer_that_is_named_is_killed_and_else_the_oldest(
+    airflow: PostgresAirflow, killed: str | None, left: str
+) -> None:
+    airflow.kill_triggerer(killed)
+    assert airflow.triggerers == [left]
+    [pid] = airflow.triggerer_pids()
+    assert psutil.pid_exists(pid)
+    airflow.processes.check()
+
+
+def test_each_job_has_the_name_of_the_triggerer_that_brought_it(
+    airflow: PostgresAirflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [{"id": 4}]
+    monkeypatch.setattr(airflow.api, "jobs", lambda _: jobs)
+    airflow.name_jobs()
+    airflow._triggerers.append("triggerer-3")
+    with pytest.raises(ServiceError, match="triggerer-3 was started and brought 0 jobs"):
+        airflow.name_jobs()
+    jobs.append({"id": 9})
+    airflow.name_jobs()
+    assert [airflow.name_of(job) for job in (4, 9)] == ["triggerer-2", "triggerer-3"]

@@ -26,6 +26,20 @@ def test_the_faults_are_a_stop_two_kills_a_restart_of_the_broker_and_a_pause() -
     assert [fault.at_s for fault in PLAN.faults] == sorted(fault.at_s for fault in PLAN.faults)
 
 
+@pytest.mark.parametrize("triggerers", [2, 3])
+def test_the_seed_chooses_which_triggerers_are_stopped_and_killed_among_all(triggerers: int) -> None:
+    first: dict[int, set[int]] = {0: set(), 1: set(), 2: set()}
+    for seed in range(50):
+        faults = plan(200, 300, 100.0, seed, triggerers=triggerers).faults
+        striking = [fault for fault in faults if fault.victims]
+        assert [fault.kind for fault in striking] == ["stop a triggerer", *["kill a triggerer"] * 2]
+        assert [fault.with_waits for fault in striking] == [True, False, True]
+        for number, fault in enumerate(striking):
+            assert sorted(fault.victims) == list(range(triggerers))
+            first[number].add(fault.victims[0])
+    assert all(chosen == set(range(triggerers)) for chosen in first.values())
+
+
 @pytest.mark.parametrize("away_s", [12.0, AWAY_S])
 def test_a_triggerer_stands_longer_than_airflows_threshold_and_nothing_is_killed_meanwhile(
     away_s: float,
