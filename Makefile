@@ -168,7 +168,7 @@ chaos-plants: java $(VENV)/.interlock ## Runs of chaos with a fault in the engin
 ha: java $(VENV)/.interlock ## Two triggerers on PostgreSQL under load and faults, judged (12 min; SEED=n HA="--triggerers 3", HA="--only idle")
 	@$(PY) -m tests.ha $(if $(SEED),--seed $(SEED)) $(HA)
 
-burst: java $(VENV)/.interlock ## 1,000 waits met at one moment beside 1,000 stock triggers, and what they cost (12 min)
+burst: java $(VENV)/.interlock ## 1,000 waits met at one moment beside 1,000 stock triggers, and what they cost (17 min)
 	@$(PY) -m tests.ha --only burst $(BURST)
 
 .PHONY: bench-engine

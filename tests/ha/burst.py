@@ -31,7 +31,7 @@ from .judge import (
 )
 
 # From the making of the stock triggers to their moment: they are taken, 50 a pass, and measured before.
-LEAD_S = 150.0
+LEAD_S = 180.0
 HALF_MET_S, LEAVE_S = 60.0, 180.0
 LATE_S = 15.0  # for what should not come
 

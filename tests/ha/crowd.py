@@ -5,21 +5,25 @@ Their pool has no slots: what leaves `deferred` stands `scheduled`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from statistics import median, stdev
 from typing import Any
 
 from interlock.conditions import event
 
-from .aims import FLOOR, JUDGED_FROM, KIB_PER_WAIT, PER_WAIT, judged
+from .aims import FLOOR, JUDGED_FROM, KIB_PER_WAIT, PER_WAIT, Aim, judged
 from .faulty import half
 from .installation import BUS, DEPLOYMENT, Installation, Say
 from .judge import Wait
 from .measure import Figures, measure
 
-MEASURED_S, REST_S = 20.0, 15.0
+WINDOW_S, WINDOWS, REST_S = 8.0, 5, 15.0
 CLAIM_S = 180.0
+# Each of the three triggerers before it gets anything.
+NOTHING = ("nothing", "nothing before one wait", "nothing before the waits")
 COSTS = {
     "kib_per_wait": KIB_PER_WAIT,
     "threads_per_wait": PER_WAIT,
@@ -49,9 +53,9 @@ class Crowd:
 
         moment: when the stock triggers yield; asked when they are about to be made. stock_is_there: called
         when they were measured; they are gone after that. The one wait and all waits have a triggerer each
-        that was started for them.
+        that was started for them, and is measured with nothing before.
         """
-        self._measure("nothing")
+        self._measure(NOTHING[0])
         first = self._stock(1, lambda: datetime.now(UTC) + timedelta(days=1))
         self._measure("one stock trigger")
         self._site.api.end_run(first.dag_id, first.run_id)
@@ -60,10 +64,12 @@ class Crowd:
         stock_is_there(stock)
         self._site.api.end_run(stock.dag_id, stock.run_id)
         self._fresh_triggerer()
+        self._measure(NOTHING[1])
         one = self._waits(1)
         self._measure("one wait")
         self._site.api.end_run(one.dag_id, one.run_id)
         self._fresh_triggerer()
+        self._measure(NOTHING[2])
         waits = self._waits(self._size)
         self._measure("waits")
         return waits
@@ -113,8 +119,10 @@ class Crowd:
         [pid] = self._site.airflow.triggerer_pids()
         for _ in range(2):
             self._say(f"{what}, settling: {measure(pid, REST_S)}")
-        self.figures[what] = measure(pid, MEASURED_S)
+        self.figures[what] = measure(pid, WINDOW_S, WINDOWS)
         self._say(f"{what}: {self.figures[what]}")
+        if what in NOTHING and self.figures[what].kafka_clients:
+            raise RuntimeError(f"a triggerer that has nothing has Kafka clients: {self.figures[what]}")
 
     def _fresh_triggerer(self) -> None:
         self._site.airflow.stop_triggerer()
@@ -122,8 +130,11 @@ class Crowd:
 
 
 def costs(figures: Mapping[str, Figures], size: int) -> dict[str, Any]:
-    """What each takes beside the first one, and the processor time of all waits to that of stock triggers.
+    """What each takes beside the first one, and processor time: all waits to stock triggers, and to nothing.
 
+    idle_cpu_over_nothing: in percent of a core. Its aim is noise: two standard deviations of the windows of
+    triggerers that have nothing. It fails no run: the engine, which the first wait starts, is in it;
+    idle_cpu_over_one_wait is without.
     Told with their aims from JUDGED_FROM waits on; a figure is None where a state of it was not measured.
     """
     one, all_ = figures.get("one wait"), figures.get("waits")
@@ -137,9 +148,14 @@ def costs(figures: Mapping[str, Figures], size: int) -> dict[str, Any]:
         told["clients_per_wait"] = int(100 * (all_.kafka_clients - one.kafka_clients) / more) / 100
     if all_ and stock and stock.cpu_percent:
         told["ratio_idle_cpu"] = round(all_.cpu_percent / stock.cpu_percent, 3)
+    idle = [window for name in NOTHING if name in figures for window in figures[name].cpu_windows]
+    told["idle_cpu_over_nothing"] = round(all_.cpu_percent - median(idle), 1) if all_ and idle else None
+    noise = Aim(round(2 * stdev(idle), 1) if len(idle) > 1 else 0.0, math.inf)
     form: dict[str, Any] = {}
-    for name, aim in COSTS.items():
+    for name, aim in (COSTS | {"idle_cpu_over_nothing": noise}).items():
         form |= judged(name, told[name], aim) if size >= JUDGED_FROM else {name: told[name]}
+    if one and all_:
+        form["idle_cpu_over_one_wait"] = round(all_.cpu_percent - one.cpu_percent, 1)
     if one_stock and stock:
         form["kib_per_stock_trigger"] = round((stock.uss_kib - one_stock.uss_kib) / more, 1)
     return form

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psutil
@@ -15,29 +16,37 @@ CLIENT_THREAD = "rdk:main"  # every librdkafka client has one of this name
 
 @dataclass(frozen=True)
 class Figures:
-    """cpu_percent: of one core, over the time measured. uss_kib: memory that no other process shares."""
+    """cpu_windows: percent of one core, in each window. uss_kib: memory that no other process shares."""
 
-    cpu_percent: float
+    cpu_windows: tuple[float, ...]
     uss_kib: int
     threads: int
     kafka_clients: int
 
+    @property
+    def cpu_percent(self) -> float:
+        return round(median(self.cpu_windows), 1)
+
     def form(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"cpu_percent": self.cpu_percent, **vars(self)}
 
 
-def measure(pid: int, seconds: float) -> Figures:
-    """Of the process and its descendants, which must stay the same meanwhile. Takes this long."""
+def measure(pid: int, window_s: float, windows: int = 1) -> Figures:
+    """Of the process and its descendants, which must stay the same for all windows."""
     family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    before, began = sum(map(_cpu_s, family)), time.monotonic()
-    time.sleep(seconds)
-    used, took = sum(map(_cpu_s, family)) - before, time.monotonic() - began
     return Figures(
-        cpu_percent=round(100 * used / took, 1),
+        cpu_windows=tuple(_cpu_percent(family, window_s) for _ in range(windows)),
         uss_kib=sum(each.memory_full_info().uss for each in family) // 1024,
         threads=sum(each.num_threads() for each in family),
         kafka_clients=sum(map(_clients, family)),
     )
+
+
+def _cpu_percent(family: list[psutil.Process], window_s: float) -> float:
+    before, began = sum(map(_cpu_s, family)), time.monotonic()
+    time.sleep(window_s)
+    used, took = sum(map(_cpu_s, family)) - before, time.monotonic() - began
+    return round(100 * used / took, 1)
 
 
 def _cpu_s(process: psutil.Process) -> float:

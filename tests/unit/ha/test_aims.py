@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.ha.aims import FLOOR, JUDGED_FROM, judged, verdicts
-from tests.ha.crowd import costs
+from tests.ha.crowd import NOTHING, costs
 from tests.ha.measure import Figures
 
-ONE = Figures(cpu_percent=8.0, uss_kib=300_000, threads=40, kafka_clients=5)
-WAITS = Figures(cpu_percent=9.0, uss_kib=300_000 + 999 * 15, threads=45, kafka_clients=5)
+ONE = Figures(cpu_windows=(7.0, 8.0, 30.0), uss_kib=300_000, threads=40, kafka_clients=5)
+WAITS = Figures(cpu_windows=(9.0, 9.0, 8.5), uss_kib=300_000 + 999 * 15, threads=45, kafka_clients=5)
+# Six windows around 8 with a standard deviation of 0.63.
+NOTHINGS = [replace(ONE, cpu_windows=each) for each in ((7.0, 8.0), (8.0, 9.0), (8.0, 8.0))]
 STOCK = {"one stock trigger": ONE, "stock triggers": replace(ONE, uss_kib=300_000 + 999 * 10)}
-FIGURES = {"one wait": ONE, "waits": WAITS, **STOCK}
+FIGURES = {"one wait": ONE, "waits": WAITS, **STOCK, **dict(zip(NOTHING, NOTHINGS, strict=True))}
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,9 @@ def test_waits_that_cost_memory_alone_meet_their_aims() -> None:
     assert (told["kib_per_wait"], told["kib_per_stock_trigger"]) == (15.0, 10.0)
     assert told["ratio_idle_cpu"] == 1.125
     assert (told["threads_per_wait"], told["clients_per_wait"]) == (0, 0)
-    assert [line.rpartition(": ")[2] for line, _ in verdicts(told)] == ["met"] * 4
+    assert (told["idle_cpu_over_nothing"], told["idle_cpu_over_nothing_aim"]) == (1.0, 1.3)
+    assert told["idle_cpu_over_one_wait"] == 1.0
+    assert [line.rpartition(": ")[2] for line, _ in verdicts(told)] == ["met"] * 5
 
 
 @pytest.mark.parametrize(
@@ -51,25 +56,29 @@ def test_waits_that_cost_memory_alone_meet_their_aims() -> None:
         ("threads_per_wait", {"threads": 40 + 30}, "missed"),
         ("threads_per_wait", {"threads": 40 + 999}, "far off"),
         ("clients_per_wait", {"kafka_clients": 5 + 999}, "far off"),
-        ("ratio_idle_cpu", {"cpu_percent": 25.0}, "far off"),
+        ("ratio_idle_cpu", {"cpu_windows": (25.0,)}, "far off"),
+        ("idle_cpu_over_nothing", {"cpu_windows": (9.3,)}, "met"),
+        ("idle_cpu_over_nothing", {"cpu_windows": (9.4,)}, "missed"),
+        ("idle_cpu_over_nothing", {"cpu_windows": (90.0,)}, "missed"),
     ],
 )
 def test_a_cost_of_each_wait_is_judged_by_its_own_aim(
-    name: str, figures: dict[str, float], verdict: str
+    name: str, figures: dict[str, Any], verdict: str
 ) -> None:
-    told = costs({**FIGURES, "waits": replace(WAITS, **figures)}, 1000)  # type: ignore[arg-type]
+    told = costs({**FIGURES, "waits": replace(WAITS, **figures)}, 1000)
     assert told[f"{name}_verdict"] == verdict
 
 
 def test_what_was_not_measured_fails_the_run() -> None:
     told = costs({"one wait": ONE, "waits": WAITS}, 1000)
     assert [line for line, fails in verdicts(told) if fails] == [
-        "ratio_idle_cpu is None, its aim at most 1.2: not measured"
+        "ratio_idle_cpu is None, its aim at most 1.2: not measured",
+        "idle_cpu_over_nothing is None, its aim at most 0.0: not measured",
     ]
     assert all(fails for _, fails in verdicts(costs({}, 1000)))
 
 
 def test_a_small_crowd_is_told_and_not_judged() -> None:
     told = costs(FIGURES, JUDGED_FROM - 1)
-    assert told["kib_per_wait"] == 30.1
+    assert (told["kib_per_wait"], told["idle_cpu_over_nothing"]) == (30.1, 1.0)
     assert list(verdicts(told)) == []
