@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .aims import verdicts
+from .aims import met, verdicts
 from .plan import AWAY_S
 
 
@@ -74,6 +74,7 @@ def main() -> int:
     except (RuntimeError, EmitError, httpx.HTTPError, psutil.Error, subprocess.TimeoutExpired) as e:
         say(f"FAILED: {type(e).__name__}: {e}; logs are in {folder}")
         return 2
+    told["met"] = met(told)
     told["took_s"] = round(time.monotonic() - started, 1)
     print(json.dumps(told), flush=True)
     wrong = run.differences.lines()

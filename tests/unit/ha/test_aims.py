@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.ha.aims import FLOOR, JUDGED_FROM, judged, verdicts
+from tests.ha.aims import FLOOR, JUDGED_FROM, judged, met, verdicts
 from tests.ha.crowd import NOTHING, costs
 from tests.ha.measure import Figures
 
@@ -36,6 +36,7 @@ def test_a_figure_is_told_with_its_aim_and_fails_the_run_where_it_is_far_off_or_
     assert told == {"ratio_p50": figure, "ratio_p50_aim": 1.2, "ratio_p50_verdict": verdict}
     line = f"ratio_p50 is {figure}, its aim at most 1.2: {verdict}"
     assert list(verdicts({"seed": 1, **told})) == [(line, fails)]
+    assert met({"seed": 1, **told}) == {"ratio_p50": verdict == "met"}
 
 
 def test_waits_that_cost_memory_alone_meet_their_aims() -> None:
@@ -46,6 +47,7 @@ def test_waits_that_cost_memory_alone_meet_their_aims() -> None:
     assert (told["idle_cpu_over_nothing"], told["idle_cpu_over_nothing_aim"]) == (1.0, 1.3)
     assert told["idle_cpu_over_one_wait"] == 1.0
     assert [line.rpartition(": ")[2] for line, _ in verdicts(told)] == ["met"] * 5
+    assert set(met(told).values()) == {True}
 
 
 @pytest.mark.parametrize(
