@@ -34,8 +34,9 @@ from .plan import AWAY_S, Order, Plan, Second, plan
 
 SOURCE = "/ha"
 SILENT = 5  # waits of which only one half ever comes
-# A wait that was deferred just before its event is kept for min_heartbeat_interval + 5 s (ADR 6).
-SETTLED_S = 10.0
+# From the choice of the stock triggers' moments to the load. Deferring them has taken 51 s on a busy machine;
+# and a wait that was deferred just before its event is kept for min_heartbeat_interval + 5 s (ADR 6).
+LEAD_S = 75.0
 DEFERRED_S, SETTLE_S = 600.0, 240.0
 
 
@@ -138,7 +139,7 @@ class Run:
 
         def kwargs(_: str, number: int) -> dict[str, Any]:
             if not moments:  # chosen now: the scheduler may have taken long to expand the task
-                begins = datetime.now(UTC) + timedelta(seconds=SETTLED_S + 15)
+                begins = datetime.now(UTC) + timedelta(seconds=LEAD_S)
                 moments.extend(begins + timedelta(seconds=at) for at in self._plan.floors)
             return {"moment": moments[number].isoformat()}
 
