@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import psutil
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
@@ -31,6 +32,8 @@ UNTOLD = timedelta(minutes=1)  # the last of it is left to the listener by `reco
 DAGS = """
     from __future__ import annotations
 
+    import os
+    import signal
     from datetime import timedelta
 
     from airflow.providers.standard.operators.empty import EmptyOperator
@@ -39,7 +42,7 @@ DAGS = """
     from interlock import dag_run, task_instance
     from interlock.operators import EventSensor, emit
 
-    with DAG("ends", schedule=None):
+    with DAG("ends", schedule=None, tags=["told"]):
 
         @task
         def good(number):
@@ -56,7 +59,7 @@ DAGS = """
 
         good.expand(number=[1, 2]) >> [skips(), bad(), EmptyOperator(task_id="empty")]
 
-    with DAG("plain", schedule=None):
+    with DAG("plain", schedule=None, tags=["told"]):
 
         @task(task_id="good")
         def plain():
@@ -64,13 +67,16 @@ DAGS = """
 
         plain()
 
-    with DAG("hidden", schedule=None):
+    with DAG("hidden", schedule=None, tags=["told"]):
         plain()
 
-    with DAG("idle", schedule=None):  # stays paused
+    with DAG("untold", schedule=None, tags=["of its own"]):
         plain()
 
-    with DAG("away", schedule=None):
+    with DAG("idle", schedule=None, tags=["told"]):  # stays paused
+        plain()
+
+    with DAG("away", schedule=None, tags=["told"]):
 
         @task
         def fails():
@@ -78,14 +84,31 @@ DAGS = """
 
         [plain(), fails(), skips()] >> EmptyOperator(task_id="empty", trigger_rule="all_done")
 
-    with DAG("after", schedule=None):
+    with DAG("dies", schedule=None, tags=["told"]):
+
+        @task
+        def alone():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def with_its_worker():
+            os.kill(os.getppid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        @task(retries=1, retry_delay=timedelta(0))
+        def mended(ti=None):
+            if ti.try_number == 1:
+                with_its_worker()
+
+        [alone(), task(with_its_worker)(), mended()]
+
+    with DAG("after", schedule=None, tags=["told"]):
         day_before = dag_run("plain", offset=timedelta(days=1), label="plain")
         EventSensor(task_id="wait", condition=day_before, key="{{ ts }}")
 
-    with DAG("regional", schedule=PartitionedAtRuntime()):
+    with DAG("regional", schedule=PartitionedAtRuntime(), tags=["told"]):
         plain()
 
-    with DAG("matching", schedule=None):
+    with DAG("matching", schedule=None, tags=["told"]):
         mapped = task_instance("ends", "good", by=["ds", "data.map_index"], label="end")
         skipped = task_instance("ends", "skips", state=["failed", "skipped"], by="logical_date", label="end")
         report = dag_run("plain", dates={"2026-11-05": "2026-11-02", "2026-11-06": "2026-11-05"}, label="end")
@@ -131,7 +154,7 @@ def _short(record: Record) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -> Iterator[Site]:
-    """Airflow that tells the ends of all DAGs but `hidden`, and a broker of its own."""
+    """Airflow that tells the ends of all DAGs but `hidden` and `untold`, and a broker of its own."""
     folder = tmp_path_factory.mktemp("listener")
     dags = folder / "dags"
     dags.mkdir()
@@ -147,15 +170,21 @@ def site(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -
             settings={
                 ("interlock", "listener"): "dag_run,task_instance",
                 ("interlock", "listener_dags"): "!hidden,!interlock_*",
+                ("interlock", "listener_tags"): "told",
                 ("interlock", "listener_timeout"): str(BOUND_S),
+                # a task whose worker died is found dead sooner than after Airflow's default of 300 s
+                ("scheduler", "task_instance_heartbeat_timeout"): "20",
+                ("scheduler", "task_instance_heartbeat_timeout_detection_interval"): "2",
             },
         ) as airflow:
             airflow.api.wait_for_dags(
                 "ends",
                 "plain",
                 "hidden",
+                "untold",
                 "idle",
                 "away",
+                "dies",
                 "after",
                 "regional",
                 "matching",
@@ -198,6 +227,13 @@ def crash(site: Site, eventually: Callable[..., Any]) -> Crash:
     return Crash(away, plain, hidden, max(ended), {task_id: warnings(task_id) for task_id in tasks})
 
 
+@pytest.fixture(scope="module")
+def dying(site: Site, crash: Crash) -> str:
+    """The run of `dies`, which goes on beside the tests until Airflow has found its tasks dead."""
+    site.airflow.api.unpause("dies")
+    return site.airflow.api.trigger("dies")
+
+
 def test_tasks_that_end_while_kafka_is_away_have_their_states_and_one_warning_within_the_bound(
     site: Site, crash: Crash
 ) -> None:
@@ -226,6 +262,7 @@ ENDS = Counter(
 )
 
 
+@pytest.mark.usefixtures("dying")
 def test_each_end_is_told_once_a_clear_again_and_a_mark_by_its_state(
     site: Site, eventually: Callable[..., Any]
 ) -> None:
@@ -277,6 +314,28 @@ def test_a_run_that_is_marked_by_hand_is_told_though_none_of_it_ran(
         assert record.header("ce_ds") is None
 
 
+def test_no_end_of_a_dag_without_the_tag_is_told_by_worker_scheduler_or_api_server(
+    site: Site, eventually: Callable[..., Any]
+) -> None:
+    """Each of them tells those of a DAG that has it, and sends them in the order in which they came."""
+    marks = (
+        ("/taskInstances/good", {"new_state": "failed"}, "task_instance.failed plain/good"),
+        ("", {"state": "failed"}, "dag_run.failed plain"),
+    )
+    untold = site.run("untold")
+    worker = site.airflow.api.task("untold", untold, "good")["pid"]
+    for path, body, _ in marks:
+        site.send("PATCH", f"untold/dagRuns/{untold}{path}", body)
+    told = site.run("plain")
+    ran = Counter({"task_instance.succeeded plain/good": 1, "dag_run.succeeded plain": 1})
+    eventually("worker and scheduler tell a run after it", lambda: site.told(told) == ran)
+    for path, body, end in marks:
+        site.send("PATCH", f"plain/dagRuns/{told}{path}", body)
+        eventually("the API server tells a mark after it", lambda end=end: site.told(told)[end] == 1)
+    eventually("the worker's process is over", lambda: not psutil.pid_exists(worker))
+    assert site.told(untold) == Counter()
+
+
 def test_a_dag_waits_for_the_run_of_another_of_the_day_before(site: Site) -> None:
     """As ExternalTaskSensor with execution_delta, without a poke."""
     api, day = site.airflow.api, datetime(2026, 11, 10, tzinfo=UTC)
@@ -316,9 +375,32 @@ def test_waits_for_tasks_dates_and_partitions_take_the_ends_that_airflow_tells(s
     assert taken["partition"]["partition_key"] == "eu"
 
 
-def test_what_an_outage_and_a_killed_scheduler_swallowed_is_reconciled(site: Site, crash: Crash) -> None:
-    done = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now", "--dags", "away")
-    assert (done.returncode, "5 emitted" in done.stdout) == (0, True), done.stdout
+DEATHS = Counter(
+    {
+        "task_instance.failed dies/with_its_worker": 1,
+        "task_instance.succeeded dies/mended": 1,
+        "dag_run.failed dies": 1,
+    }
+)
+
+
+def test_a_task_killed_with_its_worker_is_told_by_the_scheduler_and_one_killed_alone_is_not(
+    site: Site, dying: str, eventually: Callable[..., Any]
+) -> None:
+    assert site.airflow.api.wait_for_run("dies", dying) == "failed"
+    eventually("its end is told", lambda: site.told(dying)["dag_run.failed dies"] == 1)
+    states = {task["task_id"]: task["state"] for task in site.airflow.api.tasks("dies", dying)}
+    assert states == {"alone": "failed", "with_its_worker": "failed", "mended": "success"}
+    assert site.told(dying) == DEATHS
+
+
+def test_what_an_outage_and_killed_processes_swallowed_is_reconciled(
+    site: Site, crash: Crash, dying: str
+) -> None:
+    everywhere = ("--dags", "away,dies,untold")  # tags are as the listener's
+    done = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now", *everywhere)
+    assert (done.returncode, "6 emitted" in done.stdout) == (0, True), done.stdout
+    assert site.told(dying) == DEATHS + Counter({"task_instance.failed dies/alone": 1})
     assert site.told(crash.away) == Counter(
         {
             "dag_run.succeeded away": 1,
