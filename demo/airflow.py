@@ -162,20 +162,28 @@ class LocalAirflow:
         """A REST client of its own, for another thread; close it."""
         return AirflowRest(self.url, USER, self.login.password)
 
-    def kill_triggerer(self) -> None:
-        """SIGKILL to the oldest triggerer and its whole process tree."""
-        self.processes.kill(self._triggerers.pop(0))
+    def kill_triggerer(self, name: str | None = None) -> None:
+        """SIGKILL to a triggerer, the oldest unless it is named, and to its whole process tree."""
+        killed = self._triggerers[0] if name is None else name
+        self._triggerers.remove(killed)
+        self.processes.kill(killed)
 
-    def start_triggerer(self, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None) -> None:
-        """Starts one more triggerer and returns when it is alive. environment: variables of it alone."""
+    def start_triggerer(
+        self, *options: str, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None
+    ) -> str:
+        """Starts one more triggerer and returns its name when it is alive.
+
+        options: of the command. environment: variables of it alone.
+        """
         before = datetime.now(UTC)
-        self._start_triggerer(environment)
+        self._start_triggerer(*options, environment=environment)
         deadline = time.monotonic() + timeout_s
         while not any(job["start_date"] >= before for job in self.api.jobs("TriggererJob")):
             self.processes.check()
             if time.monotonic() > deadline:
                 raise ServiceError(f"{self._triggerers[-1]} is not alive after {timeout_s:.0f} s")
             time.sleep(0.1)
+        return self._triggerers[-1]
 
     def stop(self) -> None:
         """Stops all that was started, tasks in flight too. The folder stays."""
@@ -202,10 +210,10 @@ class LocalAirflow:
     def _database(self, patience_s: int) -> str:
         return f"sqlite:///{self.home / 'airflow.db'}?timeout={patience_s}"
 
-    def _start_triggerer(self, environment: Mapping[str, str] | None = None) -> None:
+    def _start_triggerer(self, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self._triggerers_started += 1
         name = f"triggerer-{self._triggerers_started}"
-        self._component(name, "--skip-serve-logs", command="triggerer", environment=environment)
+        self._component(name, "--skip-serve-logs", *options, command="triggerer", environment=environment)
         self._triggerers.append(name)
 
     def _not_ready(self) -> list[str]:

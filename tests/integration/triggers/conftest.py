@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from interlock.engine.config import BusConfig
+from interlock.engine.kafka.admin import Admin
+from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
 from interlock.plugin.broker import LocalBroker
 
@@ -161,6 +163,30 @@ DAGS = {
             EventSensor(task_id="wait", condition=half, key="edited_end", on_expired="fail")
             EventSensor(task_id="soft", condition=never, fail_on=failed, key="edited_end", soft_fail=False)
         """,
+    "queued.py": """
+        from __future__ import annotations
+
+        import os
+
+        # For the tasks of this file alone: the triggerer takes what has no queue.
+        os.environ["AIRFLOW__TRIGGERER__QUEUES_ENABLED"] = "True"
+
+        from datetime import timedelta
+
+        from airflow.sdk import DAG
+        from interlock import event
+        from interlock.operators import EventSensor, dispatch_dag
+
+        with DAG("queued", schedule=None, default_args={"retries": 3, "retry_delay": timedelta(seconds=1)}):
+            EventSensor(task_id="wait", condition=event("queued"), queue="apart")
+
+        dispatch_dag(
+            "dispatch_queued",
+            condition=event("never.sent"),
+            trigger_dag_id="queued",
+            default_args={"queue": "apart"},
+        )
+        """,
     "broken_condition.py": """
         from __future__ import annotations
 
@@ -197,6 +223,14 @@ class Site:
         run_id: str = self.api.trigger(dag_id, **arguments)
         self.api.wait_for_task(dag_id, run_id, "wait", "deferred", timeout_s=90)
         return run_id
+
+    def members(self) -> frozenset[str]:
+        """The engines that share the bus."""
+        admin = Admin(self.bus, ClientErrors())
+        try:
+            return admin.members()
+        finally:
+            admin.close()
 
     def log(self, dag_id: str, run_id: str, task_id: str = "wait") -> str:
         """The task's log as its author sees it, details of errors included, in one text."""

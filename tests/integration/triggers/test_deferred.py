@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy
+from airflow.models.trigger import Trigger
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from interlock import Event
@@ -13,8 +15,10 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 from interlock.events import Emitter
 from interlock.plugin.broker import LocalBroker
+from sqlalchemy.orm import Session
 
 from demo.topics import Record, read_all
+from tests.integration.triggers.test_dispatch import registered
 
 DAY = "2024-05-17"
 
@@ -80,6 +84,59 @@ def test_killed_triggerers_leave_a_wait_that_survives_them_without_its_first_hal
     assert sorted(e["id"] for together in output["events"].values() for e in together) == ["one", "two"]
     assert len(firings_of(site.bus, run_id)) == 1
     assert [action["state"] for action in actions_of(site.bus, run_id)] == ["fired", "acked"]
+
+
+def due(site: Any, *queues: str) -> dict[int, str]:
+    """Class by id of the triggers that Airflow gives a triggerer of these queues, if it is the only one."""
+    database = sqlalchemy.create_engine(f"sqlite:///{site.airflow.home / 'airflow.db'}?timeout=60")
+    with Session(database) as session:
+        found = Trigger.get_sorted_triggers(
+            capacity=1000, alive_triggerer_ids=[], queues=set(queues) or None, session=session
+        )
+        rows = [session.get_one(Trigger, trigger_id) for [trigger_id] in found]
+        return {row.id: row.classpath.rpartition(".")[2] for row in rows}
+
+
+def test_waits_and_dispatchers_go_to_triggerers_of_their_queue_and_asset_watchers_to_those_without(
+    site: Any, eventually: Any
+) -> None:
+    api, watcher = site.api, "airflow/asset/market"
+    for dag_id in ("open_on_asset", "dispatch_queued"):
+        api.unpause(dag_id)
+    api.parse_again("open_on_asset")  # Airflow makes the watchers of unpaused DAGs when it parses them
+    queued = [("queued", site.deferred("queued"), "wait")]
+    [run] = eventually("the dispatcher runs", lambda: api.runs("dispatch_queued"))
+    queued.append(("dispatch_queued", run["dag_run_id"], "dispatch"))
+    api.wait_for_task(*queued[1], "deferred", timeout_s=90)
+    beside = ("pair", site.deferred("pair", logical_date=midnight("2024-05-23")), "wait")
+
+    def trigger(task: tuple[str, str, str]) -> dict[str, Any]:
+        return dict(api.task(*task)["trigger"])
+
+    def triggerers() -> set[int | None]:
+        return {trigger(task)["triggerer_id"] for task in queued}
+
+    without = eventually("a wait after them is taken", lambda: trigger(beside)["triggerer_id"])
+    eventually("the watcher is taken", lambda: registered(site, watcher))
+    assert [(each["queue"], each["triggerer_id"]) for each in map(trigger, queued)] == [("apart", None)] * 2
+    ids = [trigger(task)["id"] for task in queued]
+    assert due(site, "apart") == dict(zip(ids, ("EventTrigger", "DispatchTrigger"), strict=True))
+    assert "ConditionTrigger" in due(site).values()
+    assert due(site).keys().isdisjoint(ids)
+    name = site.airflow.start_triggerer(
+        "--queues", "apart", environment={"AIRFLOW__TRIGGERER__QUEUES_ENABLED": "True"}
+    )
+    try:
+        eventually("one of their queue takes them", lambda: None not in triggerers())
+        assert len(triggerers()) == 1
+        assert without not in triggerers()
+        eventually("the engines of both are one group", lambda: len(site.members()) == 2)
+        emit(site.bus, "queued")
+        assert api.wait_for_run("queued", queued[0][1]) == "success"
+        assert registered(site, "airflow/dispatch/dispatch_queued")
+    finally:
+        api.pause("dispatch_queued")
+        site.airflow.kill_triggerer(name)
 
 
 def test_the_log_of_a_wait_tells_what_it_waits_for_and_what_came(site: Any, eventually: Any) -> None:

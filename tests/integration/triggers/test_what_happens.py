@@ -278,26 +278,15 @@ def mapped(row: Row) -> dict[str, Any]:
 def dag_test(row: Row) -> dict[str, Any]:
     beside = row.deferred("beside")
     row.emit("tested")
-    before = row.eventually("an engine runs", lambda: members(row), deadline_s=120)
+    before = row.eventually("an engine runs", row.site.members, deadline_s=120)
     for _ in range(3):
         done = row.site.airflow.cli("dags", "test", "tested", timeout_s=150)
         if "PendingRollbackError" not in done.stdout and "database is locked" not in done.stdout:
             break  # else the command and the DAG processor wrote the DAG to SQLite at the same moment
-    after = members(row)
+    after = row.site.members()
     row.emit("beside", id="later")
     told = {"said": done.stdout, "code": done.returncode, "beside": row.api.wait_for_run("beside", beside)}
     return {"before": before, "after": after, **told}
-
-
-def members(row: Row) -> frozenset[str]:
-    from interlock.engine.kafka.admin import Admin
-    from interlock.engine.kafka.clients import ClientErrors
-
-    admin = Admin(row.site.bus, ClientErrors())
-    try:
-        return admin.members()
-    finally:
-        admin.close()
 
 
 def _to_the_millisecond(moment: datetime) -> datetime:
