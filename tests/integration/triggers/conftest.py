@@ -45,6 +45,22 @@ DAGS = {
             EmitEventOperator(task_id="bad", type="emitted", extensions={"Not-A-Name": "x"})
             EmitEventOperator(task_id="down", type="emitted", kafka_conn_id="kafka_down", delivery_timeout=2)
         """,
+    "sensors.py": """
+        from __future__ import annotations
+
+        from interlock.operators import EventSensor
+
+        class Once(EventSensor):
+            # it fails when it is resumed for the first time
+            def execute_complete(self, context, event):
+                found = super().execute_complete(context, event)
+                store = context["task_state_store"]
+                before = store.get("found")
+                if before is None:
+                    store.set("found", found)
+                    raise ValueError("as it was told")
+                return {"before": before, "after": found}
+        """,
     "rows.py": """
         from __future__ import annotations
 
@@ -55,6 +71,7 @@ DAGS = {
         from airflow.sdk import DAG, Asset
         from interlock import event
         from interlock.operators import EmitEventOperator, EventSensor
+        from sensors import Once
 
         row = event("row", by="data.row")
         # a scheduler that lags behind fails tasks that are resumed soon (ADR 6)
@@ -76,17 +93,6 @@ DAGS = {
             EventSensor(
                 task_id="wait", condition=row, key="execution_timeout", execution_timeout=timedelta(seconds=8)
             )
-
-        class Once(EventSensor):
-            # it fails when it is resumed for the first time
-            def execute_complete(self, context, event):
-                found = super().execute_complete(context, event)
-                store = context["task_state_store"]
-                before = store.get("found")
-                if before is None:
-                    store.set("found", found)
-                    raise ValueError("as it was told")
-                return {"before": before, "after": found}
 
         with DAG("retried", schedule=None, default_args=again):
             Once(task_id="wait", condition=row, key="retried")
@@ -141,9 +147,15 @@ DAGS = {
         from airflow.sdk import DAG
         from interlock import event
         from interlock.operators import EventSensor
+        from sensors import Once
+
+        EDITION = "first"
+        met, failed = (event(f"row.{kind}.{EDITION}", by="data.row") for kind in ("met", "failed"))
 
         with DAG("edited", schedule=None, default_args={"retries": 3, "retry_delay": timedelta(seconds=1)}):
-            EventSensor(task_id="wait", condition=event("row", by="data.row"), key="edited")
+            EventSensor(task_id="wait", condition=met, fail_on=failed, key=f"wait-{EDITION}")
+            EventSensor(task_id="fails", condition=met, fail_on=failed, key=f"fails-{EDITION}")
+            Once(task_id="again", condition=met, fail_on=failed, key=f"again-{EDITION}")
         """,
     "edited_end.py": """
         from __future__ import annotations

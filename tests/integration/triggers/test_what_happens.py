@@ -143,12 +143,18 @@ def marked(row: Row) -> dict[str, Any]:
         row.until_registered(run_id)
     for state, run_id in runs.items():
         row.api.mark("marked", run_id, "wait", state)
-    for run_id in runs.values():
+    for state, run_id in runs.items():
         row.until_registered(run_id, 0)
-    row.api.clear("marked", runs["failed"], "wait")
-    row.until_registered(runs["failed"])
-    row.emit("marked")
-    return {state: row.api.wait_for_run("marked", run_id) for state, run_id in runs.items()}
+        assert row.api.wait_for_run("marked", run_id) == state
+    for run_id in runs.values():
+        row.api.clear("marked", run_id, "wait")
+        row.reaches("marked", run_id, "deferred")
+        row.until_registered(run_id)
+    row.emit("marked", id="after the clear")
+    return {
+        state: (row.api.wait_for_run("marked", run_id), row.output("marked", run_id))
+        for state, run_id in runs.items()
+    }
 
 
 def execution_timeout(row: Row) -> dict[str, Any]:
@@ -160,16 +166,29 @@ def execution_timeout(row: Row) -> dict[str, Any]:
 
 
 def edited(row: Row) -> dict[str, Any]:
-    """A try after the edit registers what the DAG says then, so there must be one try."""
+    """A try after the edit registers what the DAG says then, so the waits must have one try, `again` two.
+
+    All events have one source, so they are judged in their order: those that the edited DAG waits for first.
+    """
     run_id = row.deferred("edited")
-    row.until_registered(run_id)
+    row.until_registered(run_id, 3)
     path = row.site.airflow.dags_folder / "edited.py"
-    path.write_text(path.read_text().replace('event("row", by="data.row")', 'event("other", by="data.row")'))
-    row.emit("edited", "other")
-    row.emit("edited", "row")
-    state = row.api.wait_for_run("edited", run_id)
-    tries = row.api.task("edited", run_id, "wait")["try_number"]
-    return {"state": state, "tries": tries, "output": row.output("edited", run_id)}
+    path.write_text(path.read_text().replace('EDITION = "first"', 'EDITION = "second"'))
+    of_the_first = [("wait", "met"), ("fails", "failed"), ("again", "met")]
+    for task_id, kind in of_the_first:
+        # of the one edition by their type, and of the other by their key
+        for by_type, by_key in (("first", "second"), ("second", "first")):
+            row.emit(f"{task_id}-{by_key}", f"row.{kind}.{by_type}", id="neither")
+    row.emit("again-second", "row.failed.first", id="neither")
+    for task_id in ("wait", "fails", "again"):
+        row.emit(f"{task_id}-second", "row.met.second", id="second")
+    for task_id, kind in of_the_first:
+        row.emit(f"{task_id}-first", f"row.{kind}.first", id="first")
+    row.ends("edited", run_id)
+    tasks = {task["task_id"]: (task["state"], task["try_number"]) for task in row.api.tasks("edited", run_id)}
+    log = str(row.api.log("edited", run_id, "fails"))
+    succeeded = [task_id for task_id, (state, _) in tasks.items() if state == "success"]
+    return {"tasks": tasks, "log": log, **{each: row.api.xcom("edited", run_id, each) for each in succeeded}}
 
 
 def edited_end(row: Row) -> dict[str, Any]:
@@ -297,12 +316,12 @@ def _to_the_millisecond(moment: datetime) -> datetime:
 PLAYS = (
     killed,
     dag_test,
+    marked,
+    edited,
     clear_after_firing,
     clear_after_failing,
     clear_of_the_upstream,
-    marked,
     execution_timeout,
-    edited,
     edited_end,
     retried,
     paused,
@@ -347,17 +366,40 @@ def test_clear_of_the_upstream_emits_a_new_event_and_leaves_the_wait_its_firing(
 
 def test_marked_success_or_failed_waits_take_their_registration_back(rows: Any) -> None:
     """And one that is cleared then waits anew."""
-    assert rows[marked].result() == {"success": "success", "failed": "success"}
+    played = rows[marked].result()
+    assert played.keys() == {"success", "failed"}
+    for state, output in played.values():
+        assert state == "success"
+        assert _taken(output) == ("marked", "row", "after the clear")
 
 
 def test_execution_timeout_does_not_count_while_a_wait_is_deferred(rows: Any) -> None:
     assert rows[execution_timeout].result() == {"state": "success"}
 
 
-def test_dag_edited_while_waiting_leaves_the_wait_its_condition(rows: Any) -> None:
+def test_dag_edited_while_waiting_leaves_the_wait_its_condition_and_key(rows: Any) -> None:
     played = rows[edited].result()
-    assert (played["state"], played["tries"]) == ("success", 1)
-    assert [e["type"] for e in played["output"]["events"]["row"]] == ["row"]
+    assert played["tasks"]["wait"] == ("success", 1)
+    assert _taken(played["wait"]) == ("wait-first", "row.met.first", "first")
+
+
+def test_dag_edited_while_waiting_leaves_the_wait_its_fail_on(rows: Any) -> None:
+    played = rows[edited].result()
+    assert played["tasks"]["fails"] == ("failed", 1)
+    assert "fail_on was met, by row.failed.first from /test, id first." in played["log"]
+
+
+def test_dag_edited_while_waiting_has_a_later_try_wait_for_what_it_says_then(rows: Any) -> None:
+    played = rows[edited].result()
+    assert played["tasks"]["again"] == ("success", 2)
+    assert _taken(played["again"]["before"]) == ("again-first", "row.met.first", "first")
+    assert _taken(played["again"]["after"]) == ("again-second", "row.met.second", "second")
+
+
+def _taken(output: dict[str, Any]) -> tuple[str, str, str]:
+    """The key of a firing, and the type and id of its one event."""
+    [[found]] = output["events"].values()
+    return output["key"], found["type"], found["id"]
 
 
 def test_dag_edited_while_waiting_resumes_the_wait_with_its_new_code(rows: Any) -> None:
