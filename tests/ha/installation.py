@@ -66,17 +66,12 @@ class PostgresAirflow(LocalAirflow):
         """Of the triggerer with this job."""
         return self._jobs[job_id]
 
-    def start_triggerer(self, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None) -> None:
-        super().start_triggerer(timeout_s, environment)
+    def start_triggerer(
+        self, *options: str, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None
+    ) -> str:
+        name = super().start_triggerer(*options, timeout_s=timeout_s, environment=environment)
         self.name_jobs()
-
-    def kill_triggerer(self, name: str | None = None) -> None:
-        """SIGKILL to this triggerer, or else the oldest, and its whole process tree."""
-        if name is None:
-            super().kill_triggerer()
-        else:
-            self._triggerers.remove(name)
-            self.processes.kill(name)
+        return name
 
     def stop_triggerer(self) -> None:
         """SIGTERM to the youngest triggerer, as when a pool shrinks; returns when it has ended."""
