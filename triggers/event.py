@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 READ_AGAIN_S = 15.0
 MOST_WAIT_S = 15.0  # between two readings of a connection that was not told
-STATE_S = 25.0  # for a task's state; Airflow gives `on_kill` 30 s
+STATE_S = 25.0  # that `on_kill` takes at most for a task's state; Airflow gives it 30 s
+# So long it is asked for beside that: a triggerer's first question has taken 36 s on a busy machine.
+STATE_MOST_S = 600.0
 STATE_AGAIN_S = 2.0  # between two times it is asked for: a locked or restarted database answers soon
 # As Airflow's API tells them; a task that waits to be retried registers the same again.
 WAITED_FOR = frozenset({"deferred", "up_for_retry"})
@@ -47,6 +49,8 @@ class EventTrigger(BaseTrigger):
     timeout_at and resume_not_before: ISO 8601; a firing that is there earlier than the latter is kept until
     then (ADR 6).
     """
+
+    _asking: ClassVar[set[asyncio.Future[None]]] = set()  # for states of tasks, after `on_kill` as well
 
     def __init__(
         self,
@@ -141,10 +145,17 @@ class EventTrigger(BaseTrigger):
 
         Airflow also calls this where the trigger is another triggerer's by now, as after this one stood still
         for longer than `triggerer_health_check_threshold`. The wait goes on there with what it has: nothing
-        is removed. Nor is it where the task's state is not told; the lease ends a day later.
+        is removed. Nor is it where the task's state is not told within ten minutes; the lease ends in a day.
         """
-        if self._open is not None and not await self._is_waited_for():
-            runtime, wait = self._open
+        if self._open is None:
+            return
+        asking = asyncio.ensure_future(self._withdraw(*self._open))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        await asyncio.wait({asking}, timeout=STATE_S)  # it goes on where that is not long enough
+
+    async def _withdraw(self, runtime: Runtime, wait: Wait) -> None:
+        if not await self._is_waited_for():
             runtime.waits.withdraw(wait)
 
     async def _is_waited_for(self) -> bool:
@@ -156,10 +167,10 @@ class EventTrigger(BaseTrigger):
         from tenacity import AsyncRetrying, stop_after_delay, wait_fixed
 
         again = AsyncRetrying(
-            wait=wait_fixed(STATE_AGAIN_S), stop=stop_after_delay(STATE_S - STATE_AGAIN_S), reraise=True
+            wait=wait_fixed(STATE_AGAIN_S), stop=stop_after_delay(STATE_MOST_S), reraise=True
         )
         try:
-            async with asyncio.timeout(STATE_S):
+            async with asyncio.timeout(STATE_MOST_S + STATE_AGAIN_S):
                 states: dict[str, dict[str, Any]] = await again(
                     asyncio.to_thread,
                     RuntimeTaskInstance.get_task_states,

@@ -102,9 +102,7 @@ class Transactions:
                     if e.args[0].code() != e.args[0]._STATE:
                         raise _Refused(output, e) from e
                     break  # a record before this one failed; the next call tells which, and why
-            # Once, whatever the error says of repeating it: after one that had no answer the next call on
-            # this producer may never return (librdkafka 2.16.0, issue 5456).
-            producer.send_offsets_to_transaction(sent, membership, TIMEOUT_S)
+            self._send_offsets(sent, membership)
             # Waits for all records. One that cannot be delivered makes it fail: no reports are needed.
             _repeated(deadline, producer.commit_transaction)
             self._open = False
@@ -126,6 +124,22 @@ class Transactions:
                 f"A transaction on {self._config.describe()} failed: {e.__cause__ or e}."
             ) from e
         return self._appended
+
+    def _send_offsets(self, offsets: list[Any], membership: object) -> None:
+        """Once, whatever an error says of repeating it, but where nothing was sent.
+
+        After a call that had no answer the next one on this producer may never return (librdkafka 2.16.0,
+        issue 5456).
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.send_offsets_to_transaction(offsets, membership, TIMEOUT_S)
+        except KafkaException as e:
+            if e.args[0].code() != e.args[0]._STATE:
+                raise
+            # A record failed just now: this call tells which, and why.
+            self._producer.send_offsets_to_transaction(offsets, membership, TIMEOUT_S)
 
     def _clocked(self, outputs: Sequence[Output]) -> int | None:
         """The index of the output whose append time is asked for: one of a topic with LogAppendTime."""

@@ -417,9 +417,7 @@ def test_a_wait_that_another_triggerer_has_by_now_leaves_its_registration(
 def test_a_wait_whose_tasks_state_cannot_be_asked_for_leaves_its_registration(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Between two questions lies all the time there is: one is asked.
-    monkeypatch.setattr("interlock.triggers.event.STATE_S", 20.0)
-    monkeypatch.setattr("interlock.triggers.event.STATE_AGAIN_S", 20.0)
+    monkeypatch.setattr("interlock.triggers.event.STATE_MOST_S", 0.0)  # one question
     States(monkeypatch, "success", failures=math.inf)
     trigger = a_trigger()
     said = said_by(trigger)
@@ -435,6 +433,37 @@ def test_a_tasks_state_that_is_not_told_at_first_is_asked_for_again(
     monkeypatch.setattr("interlock.triggers.event.STATE_AGAIN_S", 0.01)
     States(monkeypatch, "success", failures=2)
     cancelled(a_trigger(), waits)
+    assert waits.withdrawn == waits.opened
+
+
+def test_a_tasks_state_that_is_told_after_the_time_of_on_kill_still_takes_the_registration_back(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A triggerer's first question may take longer than Airflow lets `on_kill` be."""
+    monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.0)
+    answered, states = threading.Event(), States(monkeypatch, "success")
+
+    def get(**question: Any) -> dict[str, dict[str, str | None]]:
+        answered.wait(20)
+        return states.get(**question)
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", get)
+    trigger = a_trigger()
+
+    async def life() -> None:
+        run = asyncio.ensure_future(anext(trigger.run()))
+        while not waits.opened:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        await trigger.on_kill()
+        assert waits.withdrawn == []
+        answered.set()
+        while not waits.withdrawn:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(life(), 20))
     assert waits.withdrawn == waits.opened
 
 

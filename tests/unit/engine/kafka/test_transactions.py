@@ -206,6 +206,18 @@ def test_a_record_refused_because_one_before_it_failed_is_told_with_that_ones_re
     assert made[0].calls == ["begin", "produce", "offsets", "abort"]
 
 
+def test_offsets_that_are_not_sent_because_a_record_fails_meanwhile_are_told_with_its_reason(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    made[0].fails["offsets"] = [
+        failure(KafkaError._STATE),
+        failure(KafkaError.MSG_SIZE_TOO_LARGE, abort=True, reason="b-state: Message size too large"),
+    ]
+    with pytest.raises(TransactionAborted, match=r"b-state: Message size too large.*max\.message\.bytes"):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    assert made[0].calls == [*WELL[:-1], "offsets", "abort"]
+
+
 def test_only_ids_of_the_buss_engines_are_buried(bus: Transactions, made: list[FakeProducer]) -> None:
     bus.bury("somebody-else")
     assert len(made) == 1
