@@ -63,7 +63,7 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
         process = psutil.Process()
         before = most = process.memory_info().rss
         subscribe(config, [("live", LIVE, None)], durable=True, since_ms=int(time.time() * 1000))
-        _until(lambda: _applied(engine))
+        _until(lambda: len(engine.registry) == 1 and _applied(engine))  # else it looks back with the others
         sizes.clear()
         looks = ((f"w{n}", SOLO, f"s{n}") for n in range(LOOK_BACKS))
         started = time.perf_counter()
