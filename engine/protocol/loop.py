@@ -18,6 +18,7 @@ from ..config import BusConfig
 from ..errors import EngineError, LostRange, NotReadable, RecordError, TransactionAborted, UnknownVersion
 from ..log import at, log
 from ..records import SourceRecord, encode_json, place_key
+from .aborts import Aborts
 from .backlog import Backlog
 from .burial import Burial
 from .clock import BrokerClock
@@ -113,7 +114,7 @@ class Engine:
             self._trials = Trials(self.ownership, self.stats)
             self._membership: object = None  # of the last poll
             self._rest = Backlog()  # taken, and not yet worked on: beyond what a transaction holds
-            self._aborts = 0  # in a row
+            self._aborts = Aborts()
             # Of the transaction, in metadata: another one than any of an engine of this id before.
             self._number = int(clock() * 1000)
             self._last_commit = self._last_registry_commit = monotonic()
@@ -180,16 +181,16 @@ class Engine:
         self._process(outputs)
         taken -= len(self._rest)
         sources, triggers = self.ownership.sources, self.ownership.triggers
-        if self._trials.alone:
-            touched = set(self._trials.watched)
-        else:
+        touched: set[TopicPartition] = set()
+        if not self._trials.alone:
             touched = self._scanning.advance(sources, outputs, self.clock.now_ms(), alone=taken == 0)
-            touched |= self.cuts.advance(triggers, outputs) | self._trials.taken
+            touched |= self.cuts.advance(triggers, outputs)
             self._upkeep.sweep(outputs)
             self.problems.write(outputs)
+        worked = touched | {task.tp for task in self.ownership.tasks() if task.worked}
         # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
-        if self._gather(outputs, touched) and self._commit(outputs, batch.membership):
-            self._trials.committed()
+        if self._gather(outputs, touched | self._trials.to_commit):
+            self._commit(outputs, batch.membership, worked)
         self._upkeep.run()
         changed = self._listed.look()
         if self._setting_aside.may_try_again() or changed & {tp.topic for tp in self.ownership.assigned}:
@@ -243,6 +244,7 @@ class Engine:
             else:
                 self._burial.look()
                 self._listed.look_soon()
+                self._aborts.keep(batch.assigned)
                 self.ownership.assign(batch.assigned)
         if self.ownership.opening:
             self._following.read_new()
@@ -317,7 +319,7 @@ class Engine:
             raise
         except RecordError as e:
             with at(*record.source, record.offset):
-                log.error("%s It went to the dead-letter topic.", e)
+                log.error("%s It goes to the dead-letter topic.", e)
             trigger.set_aside(record, str(e), outputs, now_ms)
             return
         needed = trigger.needs_registry(match)
@@ -420,26 +422,28 @@ class Engine:
                 key = place_key("source", task.tp.topic, task.tp.partition)
                 outputs.write("subscription", 0, key, encode_json(record))
 
-    def _commit(self, outputs: Outputs, membership: object) -> bool:
-        """Whether it was committed; else the pass had no effect."""
+    def _commit(
+        self, outputs: Outputs, membership: object, worked: Collection[TopicPartition] = frozenset()
+    ) -> bool:
+        """Whether it was committed; else the pass had no effect. worked: partitions whose work is in it."""
         refusal = self._setting_aside.refusal(outputs)
         if refusal:
-            self._undo(outputs, refusal)
+            self._undo(outputs.set_aside, refusal)
             return False
         try:
             self._send(outputs, membership)
         except TransactionAborted as e:
             self.stats.aborted += 1
-            self._aborts += 1
-            aborts = max(self._aborts, self._trials.aborted())
-            if aborts >= MOST_ABORTS:
-                over = "in a row" if aborts == self._aborts else "over one record"
+            self._aborts.aborted(worked)
+            count, of = self._aborts.worst()
+            if count >= MOST_ABORTS:
                 self._leave(self.ownership.assigned)
-                raise EngineError(f"{e} That was number {aborts} {over}; the engine starts anew.") from e
+                raise EngineError(f"{e} That was number {count} {of}; the engine starts anew.") from e
             log.info("%s The engine goes back to the committed offsets.", e)
-            self._undo(outputs, str(e) if aborts >= SUSPICIOUS_ABORTS else "")
+            suspicious = {tp for tp in outputs.set_aside if self._aborts.over(tp) >= SUSPICIOUS_ABORTS}
+            self._undo(suspicious, str(e))
             return False
-        self._aborts = 0
+        self._aborts.committed(worked)
         return True
 
     def _send(self, outputs: Outputs, membership: object) -> None:
@@ -460,16 +464,16 @@ class Engine:
         self.ownership.fresh -= outputs.offsets.keys()
         self._counted = self.stats.counted()
 
-    def _undo(self, outputs: Outputs, refusal: str) -> None:
-        """The pass had no effect. refusal: why partitions that set records aside must wait, if they must."""
+    def _undo(self, waiting: Collection[TopicPartition], refusal: str) -> None:
+        """The pass had no effect. waiting: partitions that wait until records can be set aside, and why."""
         self._rest.clear()
-        self._go_back()
-        if not (refusal and outputs.set_aside):
+        if not waiting:
+            self._go_back()
             self.ownership.rollback()
             return
-        self._leave(outputs.set_aside)
-        self._trials.forget_aborts(outputs.set_aside)
-        self._setting_aside.hold(outputs.set_aside, refusal)
+        self._leave(waiting)
+        self._aborts.forget(waiting)
+        self._setting_aside.hold(waiting, refusal)
         self.ownership.start()
 
     def _leave(self, partitions: Collection[TopicPartition]) -> None:

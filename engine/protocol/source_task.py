@@ -183,7 +183,7 @@ class SourceTask:
         with at(*record.source, record.offset):
             if not isinstance(error, EventError):
                 log.error("%s: matching it failed", record, exc_info=error)
-            log.warning("%s went to the dead-letter topic: %.500s", record, reason)
+            log.warning("%s goes to the dead-letter topic: %.500s", record, reason)
         self._stats.dead_lettered += 1
         outputs.dead_letter(record, "event", reason, now_ms)
 
@@ -224,12 +224,14 @@ class SourceTask:
     @property
     def changed(self) -> bool:
         """Whether there is something to commit, beside a registry position (see `behind`)."""
+        return self._new or self.attempts.changed or self.worked
+
+    @property
+    def worked(self) -> bool:
+        """Whether records were taken since the last commit, live or in scans."""
         position, _, groups = self._kept
-        return (
-            self._new
-            or position != self.position
-            or self.attempts.changed
-            or (bool(groups or self.scans.groups) and groups != self.scans.metadata())
+        return position != self.position or (
+            bool(groups or self.scans.groups) and groups != self.scans.metadata()
         )
 
     @property

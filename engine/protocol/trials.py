@@ -5,7 +5,6 @@ docs/engine.md "Attempts". `attempts.py` has what is known of one partition.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from ..bus import End, Record, TopicPartition
@@ -22,24 +21,21 @@ class Trials:
     """Of one engine, pass by pass: `begin`, commit what it names, `watch`; then ask of each watched record.
 
     `watched`: partitions whose records must be asked for. `alone`: the pass takes one record and does
-    nothing else, so that what ends the process now is that record. `taken`: suspected partitions of which
-    the pass took records. It must commit them: else the next owner would not know how many were taken.
+    nothing else, so that what ends the process now is that record.
     """
 
     def __init__(self, ownership: Ownership, stats: Stats) -> None:
         self._ownership, self._stats = ownership, stats
         self._begun: TopicPartition | None = None
-        self._offset = 0  # of the record with which the pass begins
         self._admitted: set[TopicPartition] = set()
-        self._aborts: dict[TopicPartition, tuple[int, int]] = {}  # offset of a record, how many
         self.watched: AbstractSet[TopicPartition] = frozenset()
-        self.taken: set[TopicPartition] = set()
+        self._taken: set[TopicPartition] = set()
         self.alone = False
 
     def begin(self, first: Record | End | None) -> list[SourceTask | TriggerTask]:
         """A pass begins with this; whose commits must precede it, lest its end went unnoticed."""
         self._begun, self._admitted, self.alone = None, set(), False
-        self.taken.clear()
+        self._taken.clear()
         self.watch()
         if not self.watched:
             return []
@@ -47,7 +43,7 @@ class Trials:
             return [task for task in self._ownership.tasks() if task.attempts.outlived]
         needed = False
         if first.source in self.watched:
-            self._begun, self._offset = first.source, first.offset
+            self._begun = first.source
             attempts = self._task(first.source).attempts
             needed = attempts.begin(first.offset)
             self.alone = attempts.alone
@@ -73,6 +69,14 @@ class Trials:
         """Whether the record at hand would be one too many to be set aside: its partition is to stop."""
         return self._begun is not None and self._task(self._begun).attempts.full
 
+    @property
+    def to_commit(self) -> AbstractSet[TopicPartition]:
+        """Suspected partitions of which the pass took records, or for which it took one alone.
+
+        It must commit them: else the next owner would not know how many were taken.
+        """
+        return self.watched if self.alone else self._taken
+
     def admits(self, tp: TopicPartition) -> bool:
         """Whether this pass may take a record of a watched partition; else it waits for the next one."""
         return tp in self._admitted
@@ -84,7 +88,7 @@ class Trials:
         if trial is None or not task.attempts.condemned:
             return False
         reason = f"While it was tried alone, {told(trial)}."
-        log.error("%s went to the dead-letter topic. %s", record, reason)
+        log.error("%s goes to the dead-letter topic. %s", record, reason)
         task.set_aside(record, reason, outputs, now_ms, attempts=len(trial.ended))
         task.attempts.set_aside(record.offset)
         return True
@@ -94,33 +98,10 @@ class Trials:
         attempts = self._task(tp).attempts
         if attempts.trial is None:
             return False
-        self.taken.add(tp)
+        self._taken.add(tp)
         if attempts.passed():
             self._admitted.discard(tp)
         return self.alone
-
-    def aborted(self) -> int:
-        """A transaction was aborted: how many in a row where one record was alone in it, else 0.
-
-        Counted by record, since what is committed in between, that it is tried and of other partitions, says
-        nothing of it.
-        """
-        if not self.alone or self._begun is None:
-            return 0
-        offset, count = self._aborts.get(self._begun, (self._offset, 0))
-        count = count + 1 if offset == self._offset else 1
-        self._aborts[self._begun] = self._offset, count
-        return count
-
-    def committed(self) -> None:
-        """The transaction of the pass was committed."""
-        if self.alone and self._begun is not None:
-            self._aborts.pop(self._begun, None)
-
-    def forget_aborts(self, partitions: Iterable[TopicPartition]) -> None:
-        """These wait, with what was counted of them."""
-        for tp in partitions:
-            self._aborts.pop(tp, None)
 
     def _task(self, tp: TopicPartition) -> SourceTask | TriggerTask:
         return self._ownership.sources.get(tp) or self._ownership.triggers[tp]

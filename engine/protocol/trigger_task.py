@@ -325,7 +325,12 @@ class TriggerTask:
     @property
     def changed(self) -> bool:
         """Whether there is something to commit, beside a registry position (see `behind`)."""
-        return self._store.pending > 0 or self.position != self.committed_position or self.attempts.changed
+        return self.attempts.changed or self.worked
+
+    @property
+    def worked(self) -> bool:
+        """Whether records were taken, or states changed, since the last commit."""
+        return self._store.pending > 0 or self.position != self.committed_position
 
     @property
     def writes(self) -> bool:

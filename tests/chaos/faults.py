@@ -159,6 +159,7 @@ class Pool:
         self._rules: list[_Rule] = []
         self._admin = AdminClient({"bootstrap.servers": cluster.direct})
         self._skew_s = 0.0
+        self._early = False  # the one that died last had come to nothing
         self._restarting: threading.Thread | None = None
 
     # -- the engines
@@ -211,6 +212,7 @@ class Pool:
                 self.done.kills += 1
                 if each.told is not None:
                     self.done.kills_by_step[each.told] += 1
+                    self._early = each.owning is None or now - each.owning <= WORKED_S
             else:
                 self.done.ended_by_themselves += 1
                 self._say(f"{each.name} ended by itself: {each.process.returncode}, see {each.log}")
@@ -297,12 +299,13 @@ class Pool:
             return
         # one at least has no order: else a slow machine's engines die before they get anywhere
         may_die = len(self._ordered) < max(1, self._replicas - 1)
-        victim = self._some(at_work=at_work) if may_die else None
+        # nor is one alone killed early twice in a row: orders that wait would meet none but those
+        victim = self._some(at_work=at_work or self._early) if may_die else None
         if victim is None:
             self._in(1.0, lambda: self._again.append((step, at_work)))
             return
         victim.die_at(step)
-        victim.at_work = at_work
+        victim.at_work = at_work or self._early
         self._ordered[victim] = time.monotonic()
 
     def _sigkill(self) -> None:

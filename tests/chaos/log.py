@@ -48,10 +48,11 @@ class Rec(NamedTuple):
 
 @dataclass
 class Log:
-    """All that was read of a bus, in the order of each partition."""
+    """All that was read of a bus, in the order of each partition. marks: when faults began and ended."""
 
     bus: str
     partitions: dict[tuple[str, int], list[Rec]] = field(default_factory=dict)
+    marks: list[int] = field(default_factory=list)
 
     def add(self, record: Rec) -> None:
         self.partitions.setdefault((record.topic, record.partition), []).append(record)
@@ -59,13 +60,13 @@ class Log:
     def save(self, path: Path) -> None:
         """Keep it in a file, for `load`: engines purge and compact the topics themselves."""
         path.write_bytes(
-            msgspec.msgpack.encode([self.bus, [r for rs in self.partitions.values() for r in rs]])
+            msgspec.msgpack.encode([self.bus, [r for rs in self.partitions.values() for r in rs], self.marks])
         )
 
     @staticmethod
     def load(path: Path) -> Log:
-        bus, records = msgspec.msgpack.decode(path.read_bytes(), type=tuple[str, list[Rec]])
-        log = Log(bus)
+        bus, records, marks = msgspec.msgpack.decode(path.read_bytes(), type=tuple[str, list[Rec], list[int]])
+        log = Log(bus, marks=marks)
         for record in records:
             log.add(record)
         return log

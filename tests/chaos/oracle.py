@@ -26,7 +26,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from .judge import Judge, first_lines, reconcile
+from .judge import first_lines, judge, reconcile
 from .log import Log, Rec, read_offset_metadata
 from .model import Model
 
@@ -215,7 +215,7 @@ class Oracle:
         return {"settled": True, "why": []}
 
     def judge(self, seconds: float, marks: list[int]) -> dict[str, Any]:
-        """The verdict; leaked keys may be closed until the time is over. marks: see `Judge`."""
+        """The verdict; leaked keys may be closed until the time is over. marks: see `Log`."""
         deadline = time.monotonic() + seconds
         while True:
             undone = self._undone()
@@ -223,9 +223,8 @@ class Oracle:
                 time.sleep(0.5)
                 continue
             log, now = self._follower.snapshot(), int(time.time() * 1000)
-            model = Model(log)
-            model.advance(now)
-            verdict = Judge(log, model, now, marks).verdict()
+            log.marks = marks
+            verdict = judge(log, now)
             if not verdict.differences.leaked_keys or time.monotonic() > deadline:
                 break
             time.sleep(2)

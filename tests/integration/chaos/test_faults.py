@@ -127,6 +127,23 @@ def test_a_kill_of_an_engine_at_work_waits_until_one_has_worked_for_a_while(pool
     assert [engine.told for engine in pool._engines] == [None, "3 begin"], "one is left alone"
 
 
+def test_an_engine_is_not_killed_early_where_the_one_before_it_was(pool: Any) -> None:
+    pool.scale(-1)
+    pool._new()
+    first = pool._engines[0]
+    pool._kill_at("3 begin", at_work=False)
+    assert first.told == "3 begin"
+    first.alive, first.log, first.close = False, None, lambda: None
+    first.process = SimpleNamespace(returncode=-9)
+    pool.tend()
+    second = pool._engines[0]
+    pool._kill_at("3 begin", at_work=False)
+    assert second.told is None
+    second.owning = 0.0
+    pool._kill_at("3 begin", at_work=False)
+    assert second.told == "3 begin"
+
+
 def test_nothing_is_tried_again_when_the_faults_are_over(pool: Any) -> None:
     pool.start()
     pool.do(Planned(0, "cut"))

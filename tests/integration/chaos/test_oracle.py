@@ -152,9 +152,27 @@ def test_a_timer_that_waits_for_a_minute_without_a_fault_is_late() -> None:
         wait = paper.register("s", (A & B).expires(after="10s"), key="k")
         paper.match(wait, paper.event("a", 1), (0,), 3)
         paper.tick(wait, 71, 72)
-        verdict = judge(paper.log, START_MS + 100_000, [START_MS + at * 1000 for at in marks])
+        paper.log.marks = [START_MS + at * 1000 for at in marks]
+        verdict = judge(paper.log, START_MS + 100_000)
         assert {name: n for name, n in verdict.differences.counts().items() if n} == found, marks
         assert len(verdict.timers_late_ms) == 1
+
+
+@pytest.mark.parametrize(
+    ("faulty", "until", "found"), [(True, 60, {}), (True, 30, {"late": 1}), (False, 60, {"late": 1})]
+)
+def test_what_gathers_in_a_fault_excuses_until_it_is_worked_off(
+    faulty: bool, until: int, found: dict[str, int]
+) -> None:
+    paper = Paper()
+    paper.log.marks = [START_MS + 5_000] if faulty else []
+    wait = paper.register("s", (A & B).expires(after="10s"), key="k")
+    paper.match(wait, paper.event("a", 1), (0,), 3)
+    for stamp in range(until - 15, until):
+        for n in range(100):
+            paper.write("state", stamp, b"else/%d" % n, None)
+    paper.tick(wait, 95, 96)
+    assert wrong(paper, 100) == found
 
 
 def test_a_firing_is_late_from_when_its_events_and_its_wait_were_there_on() -> None:

@@ -76,7 +76,7 @@ def test_in_json_its_lines_have_bus_engine_and_place_as_fields(
         return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
 
     def told() -> dict[str, Any] | None:
-        return next((line for line in lines() if "went to the dead-letter topic" in line["event"]), None)
+        return next((line for line in lines() if "goes to the dead-letter topic" in line["event"]), None)
 
     [member] = eventually("it is a member", lambda: examine(bench.config).engines)
     line = eventually("it tells of the record", told)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from interlock import Event, event
-from interlock.engine.bus import Committed, Output, TopicPartition
+from interlock.engine.bus import Batch, Committed, End, Output, Record, TopicPartition
 from interlock.engine.errors import EngineError, TransactionAborted
 from interlock.engine.records import Registration
 from interlock.events.kafka import encode
@@ -33,6 +34,32 @@ def refusing(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
     monkeypatch.setattr(Bus, "commit", asked)
 
 
+def fetched_later(monkeypatch: pytest.MonkeyPatch, late: TopicPartition) -> None:
+    """Where fetching starts, records of that partition come a poll later than those of the others."""
+    start, poll = Bus.start, Bus.poll
+    held: dict[Bus, list[Record | End] | None] = {}
+
+    def started(bus: Bus, positions: Mapping[TopicPartition, int]) -> None:
+        start(bus, positions)
+        held[bus] = None
+
+    def polled(bus: Bus, most: int, timeout_s: float) -> Batch:
+        batch = poll(bus, most, timeout_s)
+        if bus not in held:
+            return batch
+        items = list(batch.records)
+        before = held[bus]
+        if before is not None:
+            del held[bus]
+            return replace(batch, records=[*before, *items])
+        if items:
+            held[bus] = [item for item in items if item.source == late]
+        return replace(batch, records=[item for item in items if item.source != late])
+
+    monkeypatch.setattr(Bus, "start", started)
+    monkeypatch.setattr(Bus, "poll", polled)
+
+
 def no_dead_letters(outputs: Sequence[Output], _: object) -> bool:
     return any(output.topic == DEAD.topic for output in outputs)
 
@@ -55,10 +82,12 @@ def test_a_try_whose_dead_letter_cannot_be_written_is_taken_back_before_its_part
     assert (left.a.trying, left.a.ended, left.e) == (False, (), True)
 
 
-@pytest.mark.parametrize("tried_alone", [False, True])
+@pytest.mark.parametrize(("tried_alone", "later"), [(False, False), (True, False), (False, True)])
 def test_a_partition_whose_dead_letters_are_refused_waits_and_the_others_go_on(
-    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch, tried_alone: bool
+    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch, tried_alone: bool, later: bool
 ) -> None:
+    if later:
+        fetched_later(monkeypatch, OTHER)
     pool = Pool(events=2)
     waiting(pool)
     pool.write(OTHER, None, b"no event")
@@ -112,11 +141,33 @@ def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_
             pool.emit("x")
             pool.run(1)
 
-    with pytest.raises(EngineError, match="number 5 over one record; the engine starts anew"):
+    with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine starts anew"):
         passes()
     left = pool.metadata(OTHER)
     assert left.a
     assert (left.a.trying, left.a.ended, left.e) == (False, (), True)
+
+
+def test_work_that_brokers_always_refuse_is_told_whatever_else_is_committed_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fetched_later(monkeypatch, OTHER)
+    pool = Pool(events=2)
+    waiting(pool)
+    pool.emit("x", partition=1)
+    pool.boot()
+    refusing(monkeypatch, lambda outputs, offsets: OTHER in offsets and offsets[OTHER].offset > 0)
+
+    def passes() -> None:
+        for _ in range(100):
+            pool.emit("x")
+            pool.run(1)
+
+    with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine starts anew"):
+        passes()
+    done = pool.committed(EVENT)
+    assert done is not None
+    assert done.offset > 0
 
 
 def test_lives_that_end_by_refusals_make_no_record_suspect_whoever_takes_over_meanwhile(
