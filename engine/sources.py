@@ -90,18 +90,19 @@ def follow(
 def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> list[TopicPartition]:
     """The partitions of the event topic and of the topics that the bus lists; TopicsError without any.
 
-    A listed topic that engines cannot read either is left out, and the log says why.
+    A listed topic that cannot be read is left out, and the log says why.
     """
     listed = () if registry.bus is None else registry.bus.topics
     found = admin.topics((config.topic("event"), *listed), others=listed)
     for name in listed:
         reason = why_not(config, name, found[name])
         if reason is not None:
+            found[name] = None
             log.warning("%s", not_read(name, reason))
     partitions = [
         TopicPartition(name, number)
         for name, topic in found.items()
-        if topic is not None and topic.has_offsets
+        if topic is not None
         for number in range(topic.partitions)
     ]
     if not partitions:

@@ -10,9 +10,10 @@ from .log import log
 from .part import Part, Turn
 
 LOOK_S: Final = 1.0
-# Longer than the longest wait of a pass that still comes back by itself (a registry that is not read on:
-# 30 s, a commit and its abort: 10 s each), and than `kafka.bus.MAX_POLL_INTERVAL_MS`: the one that hangs is
-# out of the group by then, and the new one is given partitions at once.
+# Longer than the longest waits of a pass that still comes back by itself (a registry that is not read on:
+# 30 s, a commit and its abort: 10 s each; a second commit follows only an abort that was answered), and than
+# `kafka.bus.MAX_POLL_INTERVAL_MS`: the one that hangs is out of the group by then, and the new one is given
+# partitions at once.
 SILENT_S: Final = 60.0
 START_S: Final = 300.0  # before the first pass the whole registry is read
 MOST_S: Final = 3600.0

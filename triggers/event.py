@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -51,6 +53,9 @@ class EventTrigger(BaseTrigger):
     """
 
     _asking: ClassVar[set[asyncio.Future[None]]] = set()  # for states of tasks, after `on_kill` as well
+    # Airflow answers one question at a time. A thousand that wait must not hold up what the loop's own
+    # threads do for other waits.
+    _questions: ClassVar[ThreadPoolExecutor] = ThreadPoolExecutor(1, "interlock-states")
 
     def __init__(
         self,
@@ -166,19 +171,23 @@ class EventTrigger(BaseTrigger):
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
         from tenacity import AsyncRetrying, stop_after_delay, wait_fixed
 
+        question = partial(
+            RuntimeTaskInstance.get_task_states,
+            dag_id=task.dag_id,
+            map_index=task.map_index,
+            task_ids=[task.task_id],
+            run_ids=[task.run_id],
+        )
+
+        async def ask() -> dict[str, dict[str, Any]]:
+            return await asyncio.get_running_loop().run_in_executor(self._questions, question)
+
         again = AsyncRetrying(
             wait=wait_fixed(STATE_AGAIN_S), stop=stop_after_delay(STATE_MOST_S), reraise=True
         )
         try:
             async with asyncio.timeout(STATE_MOST_S + STATE_AGAIN_S):
-                states: dict[str, dict[str, Any]] = await again(
-                    asyncio.to_thread,
-                    RuntimeTaskInstance.get_task_states,
-                    dag_id=task.dag_id,
-                    map_index=task.map_index,
-                    task_ids=[task.task_id],
-                    run_ids=[task.run_id],
-                )
+                states: dict[str, dict[str, Any]] = await again(ask)
             mapped = task.map_index is not None and task.map_index >= 0
             name = f"{task.task_id}_{task.map_index}" if mapped else task.task_id
             state = states.get(task.run_id, {}).get(name)

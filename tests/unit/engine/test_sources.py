@@ -26,10 +26,13 @@ class Log:
         self.topics = {name.replace("_", "-"): partitions for name, partitions in topics.items()}
         self.asked: dict[TopicPartition, int] = {}
         self.leaderless: dict[str, tuple[int, ...]] = {}
+        self.refused: dict[str, str] = {}
 
     def topics_of(self, names: Any) -> dict[str, Topic | None]:
         return {
-            name: Topic("i", len(self.topics[name]), leaderless=self.leaderless.get(name, ()))
+            name: Topic(
+                "i", len(self.topics[name]), self.refused.get(name, ""), self.leaderless.get(name, ())
+            )
             if name in self.topics
             else None
             for name in names
@@ -96,10 +99,11 @@ def test_plain_records_of_listed_topics_are_events_and_of_the_event_topic_they_a
 def test_a_listed_topic_that_no_engine_can_read_is_left_out_and_the_log_says_why(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log = Log(b_event=[[(10, 1)]], raw=[[(20, 1)]])
-    log.leaderless["raw"] = (0,)
-    events, _ = last(monkeypatch, log, 10, ("raw", "gone"))
+    log = Log(b_event=[[(10, 1)]], raw=[[(20, 1)]], closed=[[(30, 1)]])
+    log.leaderless["raw"], log.refused["closed"] = (0,), "Read"
+    events, _ = last(monkeypatch, log, 10, ("raw", "gone", "closed"))
     assert [seen.topic for seen in events] == ["b-event"]
+    assert "Topic 'closed' is not read: the brokers refuse Read" in caplog.text
     assert "Topic 'raw' is not read: no broker leads its partitions 0." in caplog.text
     assert "Topic 'gone' is not read: the topic is not there." in caplog.text
 

@@ -467,6 +467,40 @@ def test_a_tasks_state_that_is_told_after_the_time_of_on_kill_still_takes_the_re
     assert waits.withdrawn == waits.opened
 
 
+def test_questions_that_are_not_answered_hold_up_no_wait_that_is_met(
+    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a run with a thousand waits is cleared."""
+    monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.0)
+    answered, states = threading.Event(), States(monkeypatch, "success")
+
+    def get(**question: Any) -> dict[str, dict[str, str | None]]:
+        answered.wait(20)
+        return states.get(**question)
+
+    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", get)
+    killed = [a_trigger() for _ in range(64)]  # more than a loop has threads
+
+    async def life() -> None:
+        for trigger in killed:
+            run = asyncio.ensure_future(anext(trigger.run()))
+            while trigger._open is None:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+            await trigger.on_kill()
+        waits.then = lambda wait: wait.deliver(delivery(wait))
+        try:
+            await asyncio.wait_for(anext(a_trigger().run()), 10)
+        finally:
+            answered.set()
+        while len(waits.withdrawn) < len(killed):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(life(), 20))
+
+
 def test_a_wait_whose_triggerer_stops_leaves_its_registration(waits: FakeWaits) -> None:
     cancelled(a_trigger(), waits, on_kill=False)
     assert waits.withdrawn == []
