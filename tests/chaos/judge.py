@@ -27,6 +27,7 @@ LATE_MS = 45_000
 # it does on the average of the run. One engine that is killed ten times in a row leaves 200,000 matches.
 WINDOW_MS = 5_000
 BACKLOG = 2.0
+BEGINS_MS = 15_000  # after a fault at most: the pool is at work again by then
 
 
 @dataclass
@@ -146,8 +147,13 @@ def _marks(log: Log) -> list[int]:
         for record in records
     )
     mean = sum(written.values()) / (max(written, default=0) - min(written, default=0) + 1)
-    busy = [(window + 1) * WINDOW_MS for window, count in written.items() if count >= BACKLOG * mean]
-    return sorted([*log.marks, *(end for end in busy if end > min(log.marks))])
+    marks, until = list(log.marks), 0
+    for window in sorted(window for window, count in written.items() if count >= BACKLOG * mean):
+        start, end = window * WINDOW_MS, (window + 1) * WINDOW_MS
+        if start <= until or any(start - BEGINS_MS <= fault <= end for fault in log.marks):
+            until = end
+            marks.append(end)
+    return sorted(marks)
 
 
 class Judge:

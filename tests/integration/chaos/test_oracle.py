@@ -159,13 +159,14 @@ def test_a_timer_that_waits_for_a_minute_without_a_fault_is_late() -> None:
 
 
 @pytest.mark.parametrize(
-    ("faulty", "until", "found"), [(True, 60, {}), (True, 30, {"late": 1}), (False, 60, {"late": 1})]
+    ("fault", "until", "found"),
+    [(40, 60, {}), (40, 30, {"late": 1}), (5, 60, {"late": 1}), (None, 60, {"late": 1})],
 )
 def test_what_gathers_in_a_fault_excuses_until_it_is_worked_off(
-    faulty: bool, until: int, found: dict[str, int]
+    fault: int | None, until: int, found: dict[str, int]
 ) -> None:
     paper = Paper()
-    paper.log.marks = [START_MS + 5_000] if faulty else []
+    paper.log.marks = [] if fault is None else [START_MS + fault * 1000]
     wait = paper.register("s", (A & B).expires(after="10s"), key="k")
     paper.match(wait, paper.event("a", 1), (0,), 3)
     for stamp in range(until - 15, until):
