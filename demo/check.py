@@ -133,7 +133,8 @@ class _Date:
             return None
         run = runs[0]
         if run.state != "success":
-            tasks = ", ".join(f"{task} {state}" for task, state in sorted(run.task_states.items()))
+            states = sorted(run.task_states.items())
+            tasks = ", ".join(f"{task} {state or 'not started'}" for task, state in states)
             self._problem(f"its daily_report is {run.state} ({tasks})")
         for task, tries in sorted(run.tries.items()):
             self._once(f"tries of {task}", tries)

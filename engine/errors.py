@@ -9,6 +9,8 @@ InterlockError
     ├── TransactionAborted the batch had no effect; open the partitions again
     ├── NotSent            this record was not taken; others are
     │   └── NoRoom         ... for now: its client holds too many that are on their way
+    ├── NoSubscription     no subscription has that name: look at those there are
+    │   └── HasFired       ... any more: it has fired, and the text says when
     ├── LostRange          records of one partition are gone; that partition stops, the others go on
     └── RecordError        an internal topic holds what cannot be read
         └── UnknownVersion ... because another version wrote it: run that one
@@ -30,6 +32,14 @@ class EngineError(InterlockError):
 
 class ConfigError(EngineError, ValueError):
     """A bus cannot be set up from what was given; the text names the property."""
+
+
+class NoSubscription(EngineError):
+    """No subscription is called so."""
+
+
+class HasFired(NoSubscription):
+    """The subscription is registered no more, since it fired; the text tells of its firing."""
 
 
 class TopicsError(EngineError):

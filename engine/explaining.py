@@ -6,7 +6,7 @@ Read from the topics alone, so the answer is the same wherever it is asked. Noth
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +16,7 @@ import msgspec
 from ..conditions import ConditionError, Explanation, State, canonical_key, explain
 from .bus import TopicPartition
 from .config import BusConfig
-from .errors import EngineError, RecordError
+from .errors import EngineError, HasFired, NoSubscription, RecordError
 from .kafka.admin import Admin
 from .kafka.clients import ClientErrors
 from .pending import Pending, missing, pending_of
@@ -26,11 +26,12 @@ from .protocol.registry import Registered
 from .protocol.trigger_task import single_key
 from .records import ActionRecord, OffsetMetadata, decode_json, partition_of
 from .sources import last_events, read_between
-from .subscriptions import Holder, Subscriptions
+from .subscriptions import MOST_NAMED, Holder, Subscriptions
 
 DEFAULT_EVENTS: Final = 2000
 MOST_EVENTS: Final = 10_000
 MOST_KEYS: Final = 20  # that are told of a subscription with several
+MOST_FIRINGS: Final = 200_000  # that are looked through for one by a part of its name
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,17 @@ def account_of(config: BusConfig, name: str, key: str | None = None, events: int
     """The account of the subscription called `name`, or whose name alone holds it.
 
     key: of several, the one to explain; in any form that is compared as the same. events: about so many of
-    the latest, at most MOST_EVENTS, are looked through for near misses. EngineError names what is not there.
+    the latest, at most MOST_EVENTS, are looked through for near misses. EngineError names what is not there;
+    HasFired where the action topic still has a firing of it.
     """
     subscriptions = Subscriptions.read(config)
     try:
         registered = subscriptions.find(name)
-    except EngineError as error:
+    except NoSubscription:
         fired = firing_of(config, name, subscriptions.partitions)
         if fired is None:
             raise
-        raise EngineError(f"{fired} It is registered no more. ({error})") from None
+        raise HasFired(f"{fired} It is registered no more.") from None
     wanted = _wanted_key(registered, key)
     pending = pending_of(config, [registered], subscriptions.partitions, wanted)[registered.incarnation]
     notes = [*_notes_of(registered, pending, subscriptions), *_held_up(config, registered, subscriptions)]
@@ -119,25 +121,50 @@ def open_keys(registered: Registered, pending: Pending, most: int = MOST_KEYS) -
 def firing_of(config: BusConfig, name: str, partitions: int) -> str | None:
     """A sentence on the firing of a one-shot subscription that the action topic still has; None without one.
 
-    name: whole, or without the deployment.
+    name: whole, or without the deployment; else a text that no other of the latest firings has in its name,
+    of which so many are looked through as MOST_FIRINGS says. EngineError where several have.
     """
+    topic = config.topic("action")
     for whole in (name, f"{config.deployment}/{name}"):
-        tp = TopicPartition(config.topic("action"), partition_of("one-shot", whole, "", partitions))
-        with closing(Admin(config, ClientErrors())) as admin:
-            lows, ends = admin.start_offsets([tp]), admin.end_offsets([tp])
-        value: bytes | None = None
-        for record in read_between(config, lows, ends):
-            if record.key == whole.encode():
-                value = record.value
-        if value is not None:
-            try:
-                action = decode_json(ActionRecord, value, f"The firing of {whole!r}")
-            except RecordError as error:
-                return str(error)
-            firing = action.firing
-            taken = "its task has taken it" if action.state == "acked" else "its task has not taken it yet"
-            return f"{whole!r} fired at {firing.fired_at}: {firing.outcome}, id {firing.id}; {taken}."
-    return None
+        tp = TopicPartition(topic, partition_of("one-shot", whole, "", partitions))
+        if found := _firings(config, [tp], None, frozenset({whole}).__contains__):
+            return _told(whole, found[whole])
+    every = [TopicPartition(topic, number) for number in range(partitions)]
+    found = _firings(config, every, MOST_FIRINGS // partitions, lambda key: name in key)
+    if len(found) > 1:
+        names = ", ".join(map(repr, sorted(found)[:MOST_NAMED]))
+        raise EngineError(f"{len(found)} that have fired have {name!r} in their name: {names}. Name one.")
+    return next((_told(*each) for each in found.items()), None)
+
+
+def _firings(
+    config: BusConfig,
+    partitions: Iterable[TopicPartition],
+    most: int | None,
+    wanted: Callable[[str], bool],
+) -> dict[str, bytes]:
+    """{name of a one-shot subscription: its last firing}, of the last `most` records of each partition."""
+    with closing(Admin(config, ClientErrors())) as admin:
+        lows, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
+    if most is not None:
+        lows = {tp: max(low, ends[tp] - most) for tp, low in lows.items()}
+    found: dict[str, bytes] = {}
+    for record in read_between(config, lows, ends):
+        key = (record.key or b"").decode("utf-8", "replace")
+        # That of a durable one has its firing's id in its key.
+        if record.value is not None and "\0" not in key and wanted(key):
+            found[key] = record.value
+    return found
+
+
+def _told(name: str, value: bytes) -> str:
+    try:
+        action = decode_json(ActionRecord, value, f"The firing of {name!r}")
+    except RecordError as error:
+        return str(error)
+    firing = action.firing
+    taken = "its task has taken it" if action.state == "acked" else "its task has not taken it yet"
+    return f"{name!r} fired at {firing.fired_at}: {firing.outcome}, id {firing.id}; {taken}."
 
 
 def _wanted_key(registered: Registered, key: str | None) -> str | None:
@@ -169,6 +196,11 @@ def _wanted_key(registered: Registered, key: str | None) -> str | None:
 def _notes_of(registered: Registered, pending: Pending, subscriptions: Subscriptions) -> Iterable[str]:
     if pending.unreadable:
         yield f"{pending.unreadable} records of its states cannot be read; run the version that wrote them."
+    if pending.idle:
+        yield (
+            f"{len(pending.idle)} more keys hold nothing since they fired or were reset; repeats of their "
+            "events are recognised for an hour."
+        )
     if registered.one_shot and not subscriptions.refusal(registered):
         yield (
             "No process has said lately that it waits for it: the task is gone, or no triggerer runs its "

@@ -26,16 +26,18 @@ MAX_BYTES: Final = 128 * 1024 * 1024
 class Pending:
     """What one subscription has pending. closed: it has fired, and waits to be acknowledged (one-shot).
 
-    keys: the serial state of each open key. unreadable: records of it that are none.
+    keys: the serial state of each open key. idle: of keys that hold nothing, kept so that repeats of their
+    events are recognised. unreadable: records of it that are none.
     """
 
     closed: bool = False
     keys: dict[str, bytes] = field(default_factory=dict)
+    idle: dict[str, bytes] = field(default_factory=dict)
     unreadable: int = 0
 
     def state(self, registered: Registered, key: str) -> State:
         """The state of a key; that with which it begins where nothing is kept. ConditionError for none."""
-        data = self.keys.get(key)
+        data = self.keys.get(key) or self.idle.get(key)
         if data is not None:
             return State.decode(data)
         if single_key(registered) == key and runs_from_registration(registered.condition):
@@ -88,7 +90,9 @@ def pending_of(
             pending.closed = pending.closed or kept.closed
             if kept.only is not None:
                 pending.keys[single_key(registered) or ""] = kept.only[1]
-            pending.keys.update({of_key: entry[1] for of_key, entry in kept.keys.items()})
+            for of_key, entry in kept.keys.items():
+                of_them = pending.idle if _is_idle(entry[1]) else pending.keys
+                of_them[of_key] = entry[1]
     return found
 
 
@@ -100,6 +104,13 @@ def missing(registered: Registered, state: State) -> tuple[str, ...]:
         return explain(registered.condition, state, state.last_ms or 0).missing
     except ConditionError:
         return ()
+
+
+def _is_idle(data: bytes) -> bool:
+    try:
+        return State.decode(data).is_idle
+    except ConditionError:
+        return False
 
 
 def _partitions(registered: Registered, partitions: int, key: str | None) -> Collection[int]:

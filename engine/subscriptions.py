@@ -9,7 +9,7 @@ from typing import Final
 from .acknowledge import remove_registration
 from .bus import Record
 from .config import BusConfig
-from .errors import EngineError, RecordError, TopicsError
+from .errors import EngineError, NoSubscription, RecordError, TopicsError
 from .kafka.topics import read_registry
 from .protocol.registry import Registered, Registry
 from .records import LeaseRecord, decode_json
@@ -85,7 +85,10 @@ class Subscriptions:
         return self.registry.between(0, self.registry.position)
 
     def find(self, name: str) -> Registered:
-        """The one of this name, or the only one with it in its name; EngineError for none or several."""
+        """The one of this name, or the only one with it in its name.
+
+        NoSubscription for none, EngineError for several.
+        """
         there = self.all()
         same = [each for each in there if each.registration.subscription == name]
         if same:
@@ -94,7 +97,7 @@ class Subscriptions:
         if len(like) == 1:
             return like[0]
         if not like:
-            raise EngineError(
+            raise NoSubscription(
                 f"No subscription of bus {self.config.name!r} is called {name!r}, or has that in its name: "
                 "it has fired and was acknowledged, was removed, or was never registered. All there are: "
                 f"{self.config.command('subscriptions list')}"

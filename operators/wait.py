@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import msgspec
 from airflow.sdk import BaseHook, BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
+from jinja2 import UndefinedError
 
-from ..conditions import Condition, canonical_key
+from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.fail_on import is_failure, with_fail_on
 from ..engine.acknowledge import acknowledge, remove_registration
 from ..engine.records import ActionRecord, Firing
@@ -114,7 +115,15 @@ class EventSensor(BaseSensorOperator):
         self, parent: Any, template_fields: Iterable[str], *arguments: Any, **more: Any
     ) -> None:
         fields = [name for name in template_fields if name not in ("condition", "fail_on", "since")]
-        super()._do_render_template_fields(parent, fields, *arguments, **more)
+        try:
+            super()._do_render_template_fields(parent, fields, *arguments, **more)
+        except UndefinedError as error:
+            raise ConditionError(
+                f"{self._who}: the key {self._key_written!r} cannot be rendered: {error}. A run that was "
+                "triggered without a logical date has no `ds`, `ts` and `logical_date`. Trigger it with one "
+                "(airflow dags trigger --logical-date), or take the key from what each run has, such as "
+                "{{ dag_run.conf['date'] }} or {{ dag_run.run_after | ds }}."
+            ) from error
 
     def execute(self, context: Context) -> NoReturn:
         config = self._config()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,7 +38,8 @@ class WaitResult:
 
     state: the task's, "deferred" while it waits. outcome: why it was resumed. at: when that was decided.
     output: what the task returns. error: what it raises instead. explanations: what is there and what is
-    missing, where the condition was not met. told: the wait in a sentence.
+    missing, where the condition was not met. told: the wait in a sentence. too_late: how many of the events
+    given were recorded after the wait's end.
     """
 
     state: Literal["success", "skipped", "failed", "deferred"]
@@ -48,12 +49,15 @@ class WaitResult:
     output: dict[str, Any] | None = None
     error: Exception | None = None
     explanations: tuple[Explanation, ...] = ()
+    too_late: int = 0
 
     def __str__(self) -> str:
         ended = "" if self.at is None else f", {self.outcome} at {_text(self.at)}"
         lines = [f"{self.told}: {self.state}{ended}"]
         if self.error is not None:
             lines.append(f"{type(self.error).__name__}: {self.error}")
+        if self.too_late:
+            lines.append(f"events recorded after its end, which do not count: {self.too_late}")
         for label, events in (self.output or {}).get("events", {}).items():
             lines += (f"- {label} by {each.get('id')!r} from {each.get('source')}" for each in events)
         return "\n".join([*lines, *map(str, self.explanations)])
@@ -83,7 +87,8 @@ class WaitingTask:
         key = "" if self.key is None else f" with key {self.key!r}"
         failing = "" if self.fail_on is None else f", fails on {self.fail_on}"
         return (
-            f"{self.subscription} waits for {self.condition}{failing}{key}, events since {_text(self.since)}"
+            f"{self.subscription} waits for {self.condition}{failing}{key} from {_text(self.start)} to "
+            f"{_text(self.timeout_at)}, events since {_text(self.since)}"
         )
 
     def given(self, events: Iterable[Given], *, until: Moment | None = None) -> WaitResult:
@@ -115,7 +120,8 @@ class WaitingTask:
             payload = Payload.of_firing(action, ())
             return self._resumed("fail_on" if failed else first.outcome, at, payload, ())
         if until_ms >= timeout_ms:
-            return self._resumed("timeout", self.timeout_at, Payload(outcome="timeout"), explanations)
+            result = self._resumed("timeout", self.timeout_at, Payload(outcome="timeout"), explanations)
+            return replace(result, too_late=sum(_recorded_ms(each) >= timeout_ms for each in events))
         return WaitResult("deferred", str(self), explanations=explanations)
 
     def _resumed(

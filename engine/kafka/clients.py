@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import re
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...events.client_log import client_log as named
 from ...events.tokens import OAUTH_CB, token_callback
 from ..config import BusConfig
 from ..errors import ConfigError, UnreachableError
@@ -20,30 +19,9 @@ if TYPE_CHECKING:
 
 
 ANSWER_TIMEOUT_S = 10.0
-REPEAT_AFTER_S = 60.0
 
 
-class _OncePerMinute(logging.Filter):
-    """Lets a client's line pass once a minute: while a broker is away, each repeats its own by the second."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._passed: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        # lines differ in the times and the client's number they tell
-        shape = re.sub(r"\d+", "#", record.getMessage())[:200]
-        now = time.monotonic()
-        if now - self._passed.get(shape, -REPEAT_AFTER_S) < REPEAT_AFTER_S:
-            return False
-        if len(self._passed) > 1000:
-            self._passed.clear()
-        self._passed[shape] = now
-        return True
-
-
-client_log = logging.getLogger("interlock.engine.librdkafka")
-client_log.addFilter(_OncePerMinute())
+client_log = named("interlock.engine.librdkafka")
 
 
 def told(error: KafkaError) -> str:

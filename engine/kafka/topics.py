@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -163,20 +164,25 @@ def bus_record(config: BusConfig) -> BusRecord | None:
 
 
 def read_registry(config: BusConfig, heard: Callable[[Record], None] | None = None) -> Registry:
-    """The registry as it is now, read to its end; UnreachableError when that takes a minute.
+    """The registry as it is now, read to its end; UnreachableError when nothing of it comes for a while.
 
     heard: gets each of its records, for what the registry does not keep of them.
     """
     from .clients import ClientErrors
-    from .reader import KafkaReader
+    from .reader import STALL_S, KafkaReader
 
     registry = Registry()
     first = FirstRead(registry)
-    reader = KafkaReader(config, ClientErrors())
+    errors = ClientErrors()
+    reader = KafkaReader(config, errors)
     reader.read({TopicPartition(config.topic("subscription"), 0): 0})
+    heard_at = time.monotonic()
 
     def ended() -> bool:
+        nonlocal heard_at
         items = reader.take(1000, 0.5)
+        if items:
+            heard_at = time.monotonic()
         for item in items:
             first.take(item)
             if heard is not None and isinstance(item, Record):
@@ -184,9 +190,13 @@ def read_registry(config: BusConfig, heard: Callable[[Record], None] | None = No
         return any(isinstance(item, End) for item in items)
 
     try:
-        Retrying(retry=retry_if_result(lambda done: not done), stop=stop_after_delay(60))(ended)
+        Retrying(
+            retry=retry_if_result(lambda done: not done),
+            stop=lambda _: time.monotonic() - heard_at > STALL_S,
+        )(ended)
     except RetryError:
-        raise UnreachableError(f"Topic {config.topic('subscription')!r} cannot be read to its end.") from None
+        reason = f"topic {config.topic('subscription')!r} cannot be read to its end"
+        raise errors.unreachable(config, reason) from None
     finally:
         reader.close()
     first.finish()

@@ -46,13 +46,22 @@ def command() -> ActionCommand:
 
 def run(args: Namespace) -> None:
     """Show the explanation, or the keys that there are to choose from."""
+    from ...engine.errors import HasFired
     from ...engine.explaining import account_of
 
     def work() -> None:
         if args.events < 0:
             raise SystemExit("--events: give 0 or more.")
         config = bus_of(args)
-        account = account_of(config, args.subscription, args.key, args.events)
+        try:
+            account = account_of(config, args.subscription, args.key, args.events)
+        except HasFired as fired:
+            if args.output in ("json", "yaml"):
+                whole = {"subscription": args.subscription, "fired": True, "notes": [str(fired)]}
+                print_whole(args.output, whole)
+            else:
+                print(printable(str(fired)))
+            return
         if args.output in ("json", "yaml"):
             print_whole(args.output, _whole(account))
             return

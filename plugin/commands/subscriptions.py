@@ -67,6 +67,12 @@ def command() -> GroupCommand:
     )
 
 
+_AGAIN = (
+    "A DAG that dispatches for it registers it again when it runs, and events count from then on: remove or "
+    "pause it as well."
+)
+
+
 def name_argument() -> Arg:
     """Which subscription."""
     from airflow.cli.cli_config import Arg
@@ -150,12 +156,13 @@ def cancel(args: Namespace) -> None:
         name = registered.registration.subscription
         if not args.force and (refusal := subscriptions.refusal(registered)):
             raise SystemExit(refusal)
-        if not confirmed(args, f"Cancel {name!r}? What it has pending is dropped."):
+        again = "" if registered.one_shot else f" {_AGAIN}"
+        if not confirmed(args, f"Cancel {name!r}? What it has pending is dropped.{again}"):
             raise SystemExit("Nothing was changed.")
         subscriptions.cancel(registered)
         show(args, [{"subscription": name, "incarnation": registered.incarnation, "state": "cancelled"}])
         if not registered.one_shot:
-            say("A DAG that dispatches for it registers it again when it runs: remove or pause it as well.")
+            say(_AGAIN)
 
     or_exit("subscriptions cancel", work)
 
@@ -174,8 +181,9 @@ def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending 
         "waited_for_by": ", ".join(_where(holder) for holder in holders),
     }
     if pending is not None:
-        row["pending"] = "fired" if pending.closed else f"{len(pending.keys)} open keys"
-        if not pending.closed and len(pending.keys) <= 1:
+        idle = f", kept for repeats: {len(pending.idle)}" if pending.idle else ""
+        row["pending"] = "fired" if pending.closed else f"open keys: {len(pending.keys)}{idle}"
+        if not pending.closed and len(pending.keys) + len(pending.idle) <= 1:
             state = pending.state(registered, next(iter(pending.keys), registration.key or ""))
             row["pending"] = f"missing {', '.join(missing(registered, state))}"
     return row

@@ -51,8 +51,9 @@ MORE_S = (
     180.0  # beyond a quarter of the time, for what has not happened yet on a machine with other work to do
 )
 SETTLE_S, LEAKS_S = 600.0, 60.0  # at most; on a machine with other work to do
-# Load without faults at the end: what waits for an idle partition is late by then (see judge.LATE_MS).
-QUIET_S = 60.0
+# Load without faults at the end: what waits for an idle partition is late by then (see judge.LATE_MS), also
+# where a backlog is worked off first.
+QUIET_S = 75.0
 
 
 def minimums(seconds: float) -> dict[str, int]:

@@ -124,11 +124,27 @@ def _leave() -> None:
 def _hold_back() -> None:
     """The registry's position on an idle partition is committed only when all others are idle too."""
     from interlock.engine.protocol.loop import Engine
+    from interlock.engine.protocol.source_task import SourceTask
 
-    gather = Engine._gather
+    gather, commit_into, committed = Engine._gather, SourceTask.commit_into, SourceTask.committed
+    held: set[SourceTask] = set()
 
-    def waits(self: Engine, *args: Any) -> bool:
-        self._last_registry_commit = self._last_commit
+    def gathers(self: Engine, *args: Any) -> bool:
+        idle = [task for task in self.ownership.sources.values() if not task.worked]
+        held.clear()
+        held.update(idle if len(idle) < len(self.ownership.sources) else ())
         return gather(self, *args)
 
-    Engine._gather = waits  # type: ignore[method-assign]
+    def as_before(work: Any) -> Any:
+        def works(self: SourceTask, *args: Any) -> None:
+            applied = self.applied
+            if self in held:
+                self.applied = self._kept[1]
+            work(self, *args)
+            self.applied = applied
+
+        return works
+
+    Engine._gather = gathers  # type: ignore[method-assign]
+    SourceTask.commit_into = as_before(commit_into)  # type: ignore[method-assign]
+    SourceTask.committed = as_before(committed)  # type: ignore[method-assign]

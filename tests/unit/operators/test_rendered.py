@@ -42,6 +42,12 @@ def test_the_rendered_fields_tell_the_condition_as_text_and_render_the_key_alone
     assert (mapped["condition"], mapped["key"]) == (str(FAILED), "2026-11-20")
 
 
+def test_a_key_of_a_run_without_a_logical_date_is_an_error_that_says_what_to_do(dag: DAG) -> None:
+    told = r"EventSensor 'wait': the key '\{\{ ds \}\}' cannot be rendered: 'ds' is undefined.*--logical-date"
+    with pytest.raises(ConditionError, match=told):
+        wait_of(dag, "wait", run_after="2026-11-20T00:00:00Z")
+
+
 def test_a_dispatcher_shows_its_templates_as_they_are_written() -> None:
     conf = {"day": "{{ firing.key }}"}
     dag = dispatch_dag("d", condition=FAILED, trigger_dag_id="t", conf=conf, note="{{ firing.fired_at }}")

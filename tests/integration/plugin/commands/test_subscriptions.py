@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from interlock import event
+from interlock.engine.acknowledge import acknowledge
 
 ORDERS = event("orders", by="data.day", label="orders")
 RATES = event("rates", by="data.day", where="data.rows > 0", label="rates")
@@ -49,6 +50,38 @@ def test_a_half_met_wait_is_listed_shown_and_explained_until_it_fires(
         told = json.loads(interlock("explain", "ready").out)
         assert told["fired"]
         assert any("its task has not taken it yet" in note for note in told["notes"])
+        delivery = wait.firing()
+        acknowledge(bench.config, delivery.action, delivery.registration_keys)
+        for name in ("d/r/ready", "airflow/d/r/ready", "ready"):
+            eventually(
+                "it is registered no more",
+                lambda name=name: (
+                    (notes := json.loads(interlock("explain", name).out)["notes"])
+                    and "registered no more" in notes[0]
+                ),
+            )
+        text = interlock("explain", "ready", output="table")
+        assert (text.code, "its task has taken it" in text.out, "never" in text.out) == (0, True, False)
+
+
+def test_keys_that_have_fired_are_not_told_as_open(interlock: Any, bench: Any, eventually: Any) -> None:
+    bench.subscribe("settle", ORDERS & RATES)
+    with bench.engine():
+        for kind in ("orders", "rates"):
+            bench.emit(kind, id=kind, data={"day": "2026-11-19", "rows": 1})
+        bench.emit("orders", id="o2", data={"day": "2026-11-20"})
+        found = eventually(
+            "one has fired",
+            lambda: (
+                (row := interlock("subscriptions", "list", "--pending").rows()[0])["pending"]
+                == "open keys: 1, kept for repeats: 1"
+                and row
+            ),
+        )
+        assert found["subscription"] == "settle"
+        told = json.loads(interlock("explain", "settle").out)
+        assert told["open_keys"] == 1
+        assert any("1 more keys hold nothing since they fired" in note for note in told["notes"])
 
 
 def test_the_open_keys_of_a_durable_subscription_are_told_and_one_is_explained(

@@ -1,0 +1,43 @@
+"""What of a Kafka client's log gets through."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from interlock.events import client_log as module
+from interlock.events.client_log import client_log
+
+AWAY = "FAIL [rdkafka#producer-%d] Connect to 127.0.0.1:9092 failed: Connection refused (after %dms)"
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest) -> logging.Logger:
+    return client_log(f"interlock.test.{request.node.name}")
+
+
+def test_a_line_is_let_through_once_a_minute_whatever_numbers_it_tells(
+    log: logging.Logger, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(module, "time", type("", (), {"monotonic": staticmethod(lambda: now)}))
+    for second in range(130):
+        now = float(second)
+        log.warning(AWAY, 1, second)
+        log.warning(AWAY, 2, 0)
+    log.warning("GETPID: something else")
+    assert len(caplog.records) == 3 + 1
+
+
+def test_a_coordinator_that_starts_is_no_line(log: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+    text = "GETPID [rdkafka#producer-1] [thrd:main]: Failed to acquire idempotence PID from broker b/1: "
+    log.warning("%sBroker: Coordinator load in progress: retrying", text)
+    log.warning("%sBroker: Cluster authorization failed", text)
+    assert [record.args[0] if record.args else "" for record in caplog.records] == [text]
+
+
+def test_a_logger_that_is_asked_for_again_has_one_filter() -> None:
+    first: Any = client_log("interlock.test.same")
+    assert client_log("interlock.test.same") is first
+    assert len(first.filters) == 1
