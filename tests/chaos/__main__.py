@@ -154,7 +154,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 later.start()
             _torment(args, pool, load, sweep["replicas"], say)
             pool.rest()
-            if not args.calm:
+            if args.idle or not args.calm:
                 say(f"no faults any more; half of the partitions is idle for {QUIET_S:.0f} s")
                 load.leave_idle()
                 _quiet(pool, QUIET_S)
@@ -300,6 +300,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--broker", metavar="VERSION", choices=versions(), default=KAFKA_VERSION)
     parser.add_argument("--calm", action="store_true", help="load without faults")
+    parser.add_argument("--idle", action="store_true", help="half of the partitions idle at the end")
     parser.add_argument("--untimed", action="store_true", help="one-shot waits without timers only")
     parser.add_argument("--plant", help="a fault in the engine itself, see plants.py: the run must fail")
     parser.add_argument("--keep", type=Path, help="an empty folder for logs and data, which is kept")

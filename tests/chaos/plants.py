@@ -6,6 +6,7 @@ Each patches one decision of the protocols, in the process that it is called in.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ SEEN_AS = {
     "tick without the cut": ("missing", "unexpected"),
     "look back after live": ("unexpected",),
     "leave states behind": ("leaked_keys",),
-    "let busy partitions hold back idle ones": ("late",),
+    "hold timers back while events come": ("late",),
 }
 
 
@@ -120,31 +121,21 @@ def _leave() -> None:
     TriggerTask.forget = lambda self, incarnations: None  # type: ignore[method-assign]
 
 
-@_plant("let busy partitions hold back idle ones")
+@_plant("hold timers back while events come")
 def _hold_back() -> None:
-    """The registry's position on an idle partition is committed only when all others are idle too."""
-    from interlock.engine.protocol.loop import Engine
+    """A cut goes on only when no source partition has had a record for eight seconds."""
+    from interlock.engine.protocol.cut import Cuts
     from interlock.engine.protocol.source_task import SourceTask
 
-    gather, commit_into, committed = Engine._gather, SourceTask.commit_into, SourceTask.committed
-    held: set[SourceTask] = set()
+    advance, match = Cuts.advance, SourceTask.match
+    last = [0.0]
 
-    def gathers(self: Engine, *args: Any) -> bool:
-        idle = [task for task in self.ownership.sources.values() if not task.worked]
-        held.clear()
-        held.update(idle if len(idle) < len(self.ownership.sources) else ())
-        return gather(self, *args)
+    def advances(self: Cuts, tasks: Any, outputs: Any) -> Any:
+        return advance(self, tasks, outputs) if time.monotonic() - last[0] > 8 else set()
 
-    def as_before(work: Any) -> Any:
-        def works(self: SourceTask, *args: Any) -> None:
-            applied = self.applied
-            if self in held:
-                self.applied = self._kept[1]
-            work(self, *args)
-            self.applied = applied
+    def matches(self: SourceTask, *args: Any) -> bool:
+        last[0] = time.monotonic()
+        return match(self, *args)
 
-        return works
-
-    Engine._gather = gathers  # type: ignore[method-assign]
-    SourceTask.commit_into = as_before(commit_into)  # type: ignore[method-assign]
-    SourceTask.committed = as_before(committed)  # type: ignore[method-assign]
+    Cuts.advance = advances  # type: ignore[method-assign]
+    SourceTask.match = matches  # type: ignore[method-assign]
