@@ -80,7 +80,7 @@ def test_in_json_its_lines_have_bus_engine_and_place_as_fields(
 
     [member] = eventually("it is a member", lambda: examine(bench.config).engines)
     line = eventually("it tells of the record", told)
-    assert line["event"].startswith(f"{topic}[1]@0 went")
+    assert line["event"].startswith(f"{topic}[1]@0 goes")
     place = {"topic": topic, "partition": 1, "offset": 0}
     assert line.items() >= {"bus": bench.config.name, "engine": member["engine"], **place}.items()
     of_the_engine = [line for line in lines() if line.get("logger") == "interlock.engine"]
