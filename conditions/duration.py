@@ -46,6 +46,8 @@ def duration_ms(
                 f"{what} got {', '.join(units)}: give weeks, days, hours, minutes or seconds as numbers"
             ) from error
     if isinstance(value, timedelta):
+        # One of pendulum's, which DAG files have, does no division by others.
+        value = timedelta.__add__(value, timedelta())
         if value % _MILLISECOND:
             raise ConditionError(f"{what}: {value} is not a whole number of milliseconds")
         ms = value // _MILLISECOND

@@ -186,7 +186,8 @@ def moment_ms(value: datetime | str) -> int:
         raise ConditionError(f"expires(at=) is a {type(value).__name__}: an aware datetime belongs there")
     if moment.tzinfo is None:
         raise ConditionError(f"expires(at={value}) has no time zone: give one")
-    ms = (moment - _EPOCH) // _MILLISECOND
+    # By datetime's own operator: the difference of pendulum's, which DAG files have, does no floor division.
+    ms = datetime.__sub__(moment, _EPOCH) // _MILLISECOND
     if not 0 < ms <= _MAX_MOMENT_MS:
         raise ConditionError(f"expires(at={value}) lies outside the years 1970 to 9999")
     return ms

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pendulum
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
         ("1ms", 1), ("1s", 1000), ("90m", 90 * MINUTE), ("1h30m", 90 * MINUTE), ("2h", 2 * HOUR),
         ("1w2d3h4m5s6ms", 9 * DAY + 3 * HOUR + 4 * MINUTE + 5006), ("1m5ms", MINUTE + 5), ("007s", 7000),
         ("366d", MAX_DURATION_MS), (timedelta(hours=2), 2 * HOUR), (timedelta(milliseconds=1), 1),
-        (timedelta(days=366), MAX_DURATION_MS),
+        (timedelta(days=366), MAX_DURATION_MS), (pendulum.duration(weeks=1, hours=2), 7 * DAY + 2 * HOUR),
     ],
 )  # fmt: skip
 def test_a_duration_is_a_text_or_a_timedelta(given: str | timedelta, ms: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import pendulum
 import pytest
 from interlock.conditions import Absent, ConditionError, Expires, Ordered, Quiet, absent, count, event
 from interlock.conditions.timers import moment_ms, moment_text
@@ -63,6 +64,7 @@ def test_an_expiry_stays_outside_the_total_order() -> None:
     [
         (NOON, "2026-11-20T12:00:00Z"),
         (NOON.astimezone(timezone(timedelta(hours=5))), "2026-11-20T12:00:00Z"),
+        (pendulum.datetime(2026, 11, 20, 13, tz="Europe/Paris"), "2026-11-20T12:00:00Z"),
         ("2026-11-20T13:00:00.250+01:00", "2026-11-20T12:00:00.250Z"),
         ("2026-11-20T12:00:00Z", "2026-11-20T12:00:00Z"),
     ],

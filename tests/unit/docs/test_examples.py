@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.cli.cli_parser import get_parser
 from airflow.sdk import DAG
+from interlock import Event
+from interlock.testing import wait_of
 
 ROOT = Path(__file__).parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -40,6 +45,28 @@ def test_the_first_dag_of_the_readme_waits_for_both_and_reports_then() -> None:
     ready = names["ready"]
     assert list(ready.condition.labels) == ["orders", "rates"]
     assert ready.downstream_task_ids == {"report"}
+
+
+def test_the_commands_of_the_readme_exist_and_what_they_emit_ends_the_wait_of_its_first_dag() -> None:
+    text = (ROOT / "README.md").read_text()
+    names: dict[str, Any] = {"__name__": "example"}
+    exec(compile(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0], "README", "exec"), names)
+    lines = re.search(r"```\n(airflow dags unpause .*?)```", text, re.DOTALL)
+    assert lines is not None
+    commands = [shlex.split(line, comments=True)[1:] for line in lines[1].splitlines()]
+    asked = [get_parser().parse_args(command) for command in commands]
+    [run] = [each for each in asked if hasattr(each, "logical_date")]
+    at = run.logical_date
+    emitted = [
+        Event.of(each.type, "/airflow/cli", subject=each.subject, time=at, data=json.loads(each.data))
+        for each in asked
+        if each.subcommand == "emit"
+    ]
+    ready = wait_of(names["ready"].dag, "ready", logical_date=at)
+    assert [ready.given(emitted[:n]).state for n in (0, 1, 2)] == ["deferred", "deferred", "success"]
+    output = ready.given(emitted).output
+    assert output is not None
+    assert output["events"]["orders"][0]["data"]["output"] == "/data/orders"
 
 
 @pytest.mark.parametrize(
