@@ -6,7 +6,7 @@ Read from the topics alone, so the answer is the same wherever it is asked. Noth
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -139,7 +139,7 @@ def firing_of(config: BusConfig, name: str, partitions: int) -> str | None:
 
 def _firings(
     config: BusConfig,
-    partitions: Iterable[TopicPartition],
+    partitions: Collection[TopicPartition],
     most: int | None,
     wanted: Callable[[str], bool],
 ) -> dict[str, bytes]:

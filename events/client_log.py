@@ -35,7 +35,7 @@ class OncePerMinute(logging.Filter):
         return True
 
 
-def client_log(name: str) -> logging.Logger:
+def client_logger(name: str) -> logging.Logger:
     """The logger of this name, for clients to write to."""
     logger = logging.getLogger(name)
     if not any(isinstance(each, OncePerMinute) for each in logger.filters):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .client_log import client_log
+from .client_log import client_logger
 from .errors import EmitError
 from .event import Event
 from .kafka import encode
@@ -19,7 +19,7 @@ from .tokens import OAUTH_CB, token_callback
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
-log = client_log("interlock.events.librdkafka")
+log = client_logger("interlock.events.librdkafka")
 
 _BOOTSTRAP = "bootstrap.servers"
 _MOST_BYTES = "message.max.bytes"

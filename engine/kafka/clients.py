@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...events.client_log import client_log as named
+from ...events.client_log import client_logger
 from ...events.tokens import OAUTH_CB, token_callback
 from ..config import BusConfig
 from ..errors import ConfigError, UnreachableError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ANSWER_TIMEOUT_S = 10.0
 
 
-client_log = named("interlock.engine.librdkafka")
+client_log = client_logger("interlock.engine.librdkafka")
 
 
 def told(error: KafkaError) -> str:

@@ -29,6 +29,11 @@ class Aborts:
         self.in_a_row = 0
         self.forget(worked)
 
+    @property
+    def counted(self) -> bool:
+        """Whether any partition has a count."""
+        return bool(self._over)
+
     def over(self, tp: TopicPartition) -> int:
         """How many aborts the work on this partition has had since some of it was committed."""
         return self._over[tp]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from typing import Final
 
@@ -187,10 +188,9 @@ class Engine:
             touched |= self.cuts.advance(triggers, outputs)
             self._upkeep.sweep(outputs)
             self.problems.write(outputs)
-        worked = touched | {task.tp for task in self.ownership.tasks() if task.worked}
         # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
         if self._gather(outputs, touched | self._trials.to_commit):
-            self._commit(outputs, batch.membership, worked)
+            self._commit(outputs, batch.membership, touched)
         self._upkeep.run()
         changed = self._listed.look()
         if self._setting_aside.may_try_again() or changed & {tp.topic for tp in self.ownership.assigned}:
@@ -423,18 +423,22 @@ class Engine:
                 outputs.write("subscription", 0, key, encode_json(record))
 
     def _commit(
-        self, outputs: Outputs, membership: object, worked: Collection[TopicPartition] = frozenset()
+        self, outputs: Outputs, membership: object, touched: AbstractSet[TopicPartition] | None = None
     ) -> bool:
-        """Whether it was committed; else the pass had no effect. worked: partitions whose work is in it."""
+        """Whether it was committed; else the pass had no effect.
+
+        touched: partitions that it has outputs of, beside those that moved; None where it has no work in it.
+        """
         refusal = self._setting_aside.refusal(outputs)
         if refusal:
             self._undo(outputs.set_aside, refusal)
             return False
+        worked = self._worked(touched) if self._aborts.counted else frozenset()  # most often there are none
         try:
             self._send(outputs, membership)
         except TransactionAborted as e:
             self.stats.aborted += 1
-            self._aborts.aborted(worked)
+            self._aborts.aborted(worked or self._worked(touched))
             count, of = self._aborts.worst()
             if count >= MOST_ABORTS:
                 self._leave(self.ownership.assigned)
@@ -445,6 +449,12 @@ class Engine:
             return False
         self._aborts.committed(worked)
         return True
+
+    def _worked(self, touched: AbstractSet[TopicPartition] | None) -> AbstractSet[TopicPartition]:
+        """Partitions whose work a transaction would commit; of one that has none in it, none."""
+        if touched is None:
+            return frozenset()
+        return touched | {task.tp for task in self.ownership.tasks() if task.worked}
 
     def _send(self, outputs: Outputs, membership: object) -> None:
         """Steps 3 to 6; TransactionAborted where nothing of it counts."""

@@ -51,9 +51,8 @@ MORE_S = (
     180.0  # beyond a quarter of the time, for what has not happened yet on a machine with other work to do
 )
 SETTLE_S, LEAKS_S = 600.0, 60.0  # at most; on a machine with other work to do
-# Load without faults at the end: what waits for an idle partition is late by then (see judge.LATE_MS), also
-# where a backlog is worked off first.
-QUIET_S = 75.0
+# Load without faults at the end: what waits for an idle partition is late by then (see judge.LATE_MS).
+QUIET_S = 60.0
 
 
 def minimums(seconds: float) -> dict[str, int]:
@@ -154,7 +153,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 later.start()
             _torment(args, pool, load, sweep["replicas"], say)
             pool.rest()
-            if args.idle or not args.calm:
+            if not args.calm:
                 say(f"no faults any more; half of the partitions is idle for {QUIET_S:.0f} s")
                 load.leave_idle()
                 _quiet(pool, QUIET_S)
@@ -300,7 +299,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--broker", metavar="VERSION", choices=versions(), default=KAFKA_VERSION)
     parser.add_argument("--calm", action="store_true", help="load without faults")
-    parser.add_argument("--idle", action="store_true", help="half of the partitions idle at the end")
     parser.add_argument("--untimed", action="store_true", help="one-shot waits without timers only")
     parser.add_argument("--plant", help="a fault in the engine itself, see plants.py: the run must fail")
     parser.add_argument("--keep", type=Path, help="an empty folder for logs and data, which is kept")

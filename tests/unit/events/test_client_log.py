@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from interlock.events import client_log as module
-from interlock.events.client_log import client_log
+from interlock.events.client_log import client_logger
 
 AWAY = "FAIL [rdkafka#producer-%d] Connect to 127.0.0.1:9092 failed: Connection refused (after %dms)"
 
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest) -> logging.Logger:
-    return client_log(f"interlock.test.{request.node.name}")
+    return client_logger(f"interlock.test.{request.node.name}")
 
 
 def test_a_line_is_let_through_once_a_minute_whatever_numbers_it_tells(
@@ -38,6 +38,6 @@ def test_a_coordinator_that_starts_is_no_line(log: logging.Logger, caplog: pytes
 
 
 def test_a_logger_that_is_asked_for_again_has_one_filter() -> None:
-    first: Any = client_log("interlock.test.same")
-    assert client_log("interlock.test.same") is first
+    first: Any = client_logger("interlock.test.same")
+    assert client_logger("interlock.test.same") is first
     assert len(first.filters) == 1

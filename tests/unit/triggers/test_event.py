@@ -146,6 +146,15 @@ def events_of(trigger: EventTrigger) -> list[dict[str, Any]]:
     return asyncio.run(bounded(collect()))
 
 
+async def cancelled_while_it_waits(trigger: EventTrigger) -> None:
+    run = asyncio.ensure_future(anext(trigger.run()))
+    while trigger._open is None:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+
 def test_a_trigger_made_again_from_its_serial_form_is_the_same() -> None:
     trigger = a_trigger(
         key="2026-11-20", timeout_at=in_seconds(9), resume_not_before=in_seconds(5), generation=2
@@ -270,16 +279,7 @@ def test_a_firing_is_kept_until_its_task_may_be_resumed(waits: FakeWaits) -> Non
 
 def test_a_run_that_is_cancelled_closes_its_wait(waits: FakeWaits) -> None:
     """As when the trigger moves to another triggerer; the registration stays for that one."""
-
-    async def cancelled() -> None:
-        run = asyncio.ensure_future(anext(a_trigger().run()))
-        while not waits.opened:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
-
-    asyncio.run(asyncio.wait_for(cancelled(), 20))
+    cancelled(a_trigger(), on_kill=False)
     assert waits.closed == waits.opened
 
 
@@ -356,34 +356,34 @@ def test_a_delivery_after_the_end_of_its_loop_reaches_nobody_and_harms_only_itse
 
 
 class States:
-    """What Airflow tells of the task's state; `absent` where there is no such task instance any more."""
+    """What Airflow tells of the task's state; `absent` where there is no such task instance any more.
+
+    `told`: where it is not set, questions wait.
+    """
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, state: str | None, name: str = "wait", failures: float = 0
     ) -> None:
         self.state, self.name, self.failures = state, name, failures
+        self.told = threading.Event()
+        self.told.set()
         self.asked: list[dict[str, Any]] = []
         monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", self.get)
 
     def get(self, **question: Any) -> dict[str, dict[str, str | None]]:
         self.asked.append(question)
+        self.told.wait(20)
         if self.failures:
             self.failures -= 1
             raise OSError("no answer")
         return {} if self.state == "absent" else {"run": {self.name: self.state}}
 
 
-def cancelled(trigger: EventTrigger, waits: FakeWaits, *, on_kill: bool = True) -> None:
+def cancelled(trigger: EventTrigger, *, on_kill: bool = True) -> None:
     """The trigger waits, and Airflow cancels it; with `on_kill` as it does where the trigger is gone."""
 
     async def life() -> None:
-        opened = len(waits.opened)
-        run = asyncio.ensure_future(anext(trigger.run()))
-        while len(waits.opened) == opened:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
+        await cancelled_while_it_waits(trigger)
         if on_kill:
             await trigger.on_kill()
 
@@ -395,7 +395,7 @@ def test_a_wait_that_a_user_ended_takes_its_registration_back(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch, state: str | None
 ) -> None:
     States(monkeypatch, state, "wait")
-    cancelled(a_trigger(), waits)
+    cancelled(a_trigger())
     assert waits.withdrawn == waits.opened
 
 
@@ -407,7 +407,7 @@ def test_a_wait_that_another_triggerer_has_by_now_leaves_its_registration(
     states = States(monkeypatch, state, name)
     trigger = a_trigger()
     trigger._task_instance = task_instance(map_index)
-    cancelled(trigger, waits)
+    cancelled(trigger)
     assert waits.withdrawn == []
     assert states.asked == [
         {"dag_id": "dag", "run_ids": ["run"], "task_ids": ["wait"], "map_index": map_index}
@@ -421,7 +421,7 @@ def test_a_wait_whose_tasks_state_cannot_be_asked_for_leaves_its_registration(
     States(monkeypatch, "success", failures=math.inf)
     trigger = a_trigger()
     said = said_by(trigger)
-    cancelled(trigger, waits)
+    cancelled(trigger)
     assert waits.withdrawn == []
     [(level, text)] = said
     assert (level, "no answer" in text) == ("warning", True)
@@ -432,7 +432,7 @@ def test_a_tasks_state_that_is_not_told_at_first_is_asked_for_again(
 ) -> None:
     monkeypatch.setattr("interlock.triggers.event.STATE_AGAIN_S", 0.01)
     States(monkeypatch, "success", failures=2)
-    cancelled(a_trigger(), waits)
+    cancelled(a_trigger())
     assert waits.withdrawn == waits.opened
 
 
@@ -441,25 +441,15 @@ def test_a_tasks_state_that_is_told_after_the_time_of_on_kill_still_takes_the_re
 ) -> None:
     """A triggerer's first question may take longer than Airflow lets `on_kill` be."""
     monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.0)
-    answered, states = threading.Event(), States(monkeypatch, "success")
-
-    def get(**question: Any) -> dict[str, dict[str, str | None]]:
-        answered.wait(20)
-        return states.get(**question)
-
-    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", get)
+    states = States(monkeypatch, "success")
+    states.told.clear()
     trigger = a_trigger()
 
     async def life() -> None:
-        run = asyncio.ensure_future(anext(trigger.run()))
-        while not waits.opened:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
+        await cancelled_while_it_waits(trigger)
         await trigger.on_kill()
         assert waits.withdrawn == []
-        answered.set()
+        states.told.set()
         while not waits.withdrawn:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -472,29 +462,19 @@ def test_questions_that_are_not_answered_hold_up_no_wait_that_is_met(
 ) -> None:
     """As where a run with a thousand waits is cleared."""
     monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.0)
-    answered, states = threading.Event(), States(monkeypatch, "success")
-
-    def get(**question: Any) -> dict[str, dict[str, str | None]]:
-        answered.wait(20)
-        return states.get(**question)
-
-    monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", get)
+    states = States(monkeypatch, "success")
+    states.told.clear()
     killed = [a_trigger() for _ in range(64)]  # more than a loop has threads
 
     async def life() -> None:
         for trigger in killed:
-            run = asyncio.ensure_future(anext(trigger.run()))
-            while trigger._open is None:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-            run.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await run
+            await cancelled_while_it_waits(trigger)
             await trigger.on_kill()
         waits.then = lambda wait: wait.deliver(delivery(wait))
         try:
             await asyncio.wait_for(anext(a_trigger().run()), 10)
         finally:
-            answered.set()
+            states.told.set()
         while len(waits.withdrawn) < len(killed):  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -502,7 +482,7 @@ def test_questions_that_are_not_answered_hold_up_no_wait_that_is_met(
 
 
 def test_a_wait_whose_triggerer_stops_leaves_its_registration(waits: FakeWaits) -> None:
-    cancelled(a_trigger(), waits, on_kill=False)
+    cancelled(a_trigger(), on_kill=False)
     assert waits.withdrawn == []
 
 
@@ -516,7 +496,7 @@ def test_under_dag_test_no_state_is_asked_for(waits: FakeWaits, monkeypatch: pyt
     states = States(monkeypatch, "deferred", "wait")
     trigger = a_trigger()
     trigger._task_instance = None
-    cancelled(trigger, waits)
+    cancelled(trigger)
     assert (waits.withdrawn, states.asked) == (waits.opened, [])
 
 

@@ -60,6 +60,13 @@ def fetched_later(monkeypatch: pytest.MonkeyPatch, late: TopicPartition) -> None
     monkeypatch.setattr(Bus, "poll", polled)
 
 
+def passes(pool: Pool, count: int) -> None:
+    """So many passes, with an event for another partition before each."""
+    for _ in range(count):
+        pool.emit("x")
+        pool.run(1)
+
+
 def no_dead_letters(outputs: Sequence[Output], _: object) -> bool:
     return any(output.topic == DEAD.topic for output in outputs)
 
@@ -136,13 +143,8 @@ def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_
     alone(pool, lethal, OTHER)
     refusing(monkeypatch, lambda outputs, offsets: bool(outputs) and OTHER in offsets)
 
-    def passes() -> None:
-        for _ in range(400):
-            pool.emit("x")
-            pool.run(1)
-
     with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine starts anew"):
-        passes()
+        passes(pool, 400)
     left = pool.metadata(OTHER)
     assert left.a
     assert (left.a.trying, left.a.ended, left.e) == (False, (), True)
@@ -158,13 +160,8 @@ def test_work_that_brokers_always_refuse_is_told_whatever_else_is_committed_in_b
     pool.boot()
     refusing(monkeypatch, lambda outputs, offsets: OTHER in offsets and offsets[OTHER].offset > 0)
 
-    def passes() -> None:
-        for _ in range(100):
-            pool.emit("x")
-            pool.run(1)
-
     with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine starts anew"):
-        passes()
+        passes(pool, 100)
     done = pool.committed(EVENT)
     assert done is not None
     assert done.offset > 0
