@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from pluggy import HookimplMarker
 
+from ..triggers.states import state_of
 from .ends import dag_run_end, is_of_dag_test, run_of, tags_of, task_instance_end, word_of
 from .outbox import Outbox
 
@@ -49,10 +51,8 @@ class EndListener:
 
     @hookimpl
     def on_task_instance_failed(self, task_instance: Any) -> None:
-        # Called for each try: one that is retried has not ended. Nor is a state true that Airflow refused to
-        # take, as of a task that was marked or cleared meanwhile.
-        refused = getattr(task_instance, "_terminal_state_send_failed", False)
-        if word_of(task_instance.state) != "up_for_retry" and not refused:
+        # Called for each try: one that is retried has not ended.
+        if word_of(task_instance.state) != "up_for_retry":
             self._task_ended(task_instance, "failed")
 
     @hookimpl
@@ -72,13 +72,19 @@ class EndListener:
 
     def _task_ended(self, ti: Any, state: str) -> None:
         if "task_instance" in self._settings.kinds:
-            self._tell(ti, lambda deployment: task_instance_end(ti, run_of(ti), state, deployment))
+            self._tell(
+                ti,
+                lambda deployment: task_instance_end(ti, run_of(ti), state, deployment),
+                lambda: _stands(ti, state),
+            )
 
-    def _tell(self, ended: Any, end: Callable[[str], End]) -> None:
+    def _tell(self, ended: Any, end: Callable[[str], End], stands: Callable[[], bool] = lambda: True) -> None:
         from ..triggers.settings import settings
 
         try:
             if not self._settings.wants(ended.dag_id, lambda: tags_of(ended)) or is_of_dag_test(ended):
+                return
+            if not stands():
                 return
             event = end(settings().deployment).event()
         except Exception as e:  # noqa: BLE001  # Airflow's objects are not ours: a task must not feel it
@@ -104,14 +110,35 @@ class EndListener:
         )
 
 
+def _stands(ti: Any, state: str) -> bool:
+    """Whether the end is what Airflow has, or is about to have; the task's log says where it is not.
+
+    A task's process calls the listener whatever Airflow said to its end: one that was marked or cleared while
+    it ran has another state there, and what became of it, others tell. A success is stored before the call, a
+    failure or skip only after it, when the process is gone.
+    """
+    if not _in_task_process():
+        return True
+    stored = state_of(ti.dag_id, ti.run_id, ti.task_id, ti.map_index)
+    if stored == state or (stored == "running" and state != "success"):
+        return True
+    log.info(
+        "Interlock's listener does not tell that %s of %s ended as %s: Airflow has it as %s",
+        ti.task_id, ti.dag_id, state, stored or "cleared",
+    )  # fmt: skip
+    return False
+
+
 def _connection(conn_id: str) -> Any:
     """Through the supervisor in a task's process, else from the secrets and the database."""
-    import sys
-
-    if hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS"):
+    if _in_task_process():
         from airflow.sdk import BaseHook
 
         return BaseHook.get_connection(conn_id)
     from airflow.models.connection import Connection
 
     return Connection.get_connection_from_secrets(conn_id)
+
+
+def _in_task_process() -> bool:
+    return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")

@@ -19,6 +19,7 @@ from ..engine.errors import ConfigError
 from .connections import UnreadableError
 from .payload import Payload
 from .settings import read_bus_config
+from .states import state_of
 from .stats import airflow_stats
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class EventTrigger(BaseTrigger):
     subscription: names the waiting task instance. condition: `Condition.to_json()`, with `fail_on` in it.
     key: the correlation key, if one is given. since_ms: events count from this record timestamp on.
     generation: how many tries were over when the task was cleared last, 0 where it never was (ADR 16).
+    instance: tells the task instance from one of the same name whose run was deleted (ADR 26).
     timeout_at and resume_not_before: ISO 8601; a firing that is there earlier than the latter is kept until
     then (ADR 6).
     """
@@ -69,6 +71,7 @@ class EventTrigger(BaseTrigger):
         timeout_at: str | None = None,
         resume_not_before: str | None = None,
         generation: int = 0,
+        instance: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.subscription = subscription
@@ -81,6 +84,7 @@ class EventTrigger(BaseTrigger):
         self.timeout_at = timeout_at
         self.resume_not_before = resume_not_before
         self.generation = generation
+        self.instance = instance
         self._open: tuple[Runtime, Wait] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -97,6 +101,7 @@ class EventTrigger(BaseTrigger):
                 "timeout_at": self.timeout_at,
                 "resume_not_before": self.resume_not_before,
                 "generation": self.generation,
+                "instance": self.instance,
             },
         )
 
@@ -168,18 +173,11 @@ class EventTrigger(BaseTrigger):
         task = self.task_instance
         if task is None:  # in `dag.test()`
             return False
-        from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
         from tenacity import AsyncRetrying, stop_after_delay, wait_fixed
 
-        question = partial(
-            RuntimeTaskInstance.get_task_states,
-            dag_id=task.dag_id,
-            map_index=task.map_index,
-            task_ids=[task.task_id],
-            run_ids=[task.run_id],
-        )
+        question = partial(state_of, task.dag_id, task.run_id, task.task_id, task.map_index)
 
-        async def ask() -> dict[str, dict[str, Any]]:
+        async def ask() -> str | None:
             return await asyncio.get_running_loop().run_in_executor(self._questions, question)
 
         again = AsyncRetrying(
@@ -187,10 +185,7 @@ class EventTrigger(BaseTrigger):
         )
         try:
             async with asyncio.timeout(STATE_MOST_S + STATE_AGAIN_S):
-                states: dict[str, dict[str, Any]] = await again(ask)
-            mapped = task.map_index is not None and task.map_index >= 0
-            name = f"{task.task_id}_{task.map_index}" if mapped else task.task_id
-            state = states.get(task.run_id, {}).get(name)
+                state: str | None = await again(ask)
         except Exception as e:  # noqa: BLE001  # whatever it is, what was found so far must stay
             self.log.warning("The task's state is not known, so its registration stays for a day: %r", e)
             return True
@@ -250,7 +245,13 @@ class EventTrigger(BaseTrigger):
         generation = self.generation if generation is None else generation
         fresh = failure_matchers(condition) if generation else ()
         return Registration.of(
-            self.subscription, condition, self.key, self.since_ms, generation=generation, fresh=fresh
+            self.subscription,
+            condition,
+            self.key,
+            self.since_ms,
+            generation=generation,
+            fresh=fresh,
+            instance=self.instance,
         )
 
     def _serves(self, condition: Condition) -> Callable[[ActionRecord], bool] | None:

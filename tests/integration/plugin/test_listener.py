@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ DAGS = """
     import signal
     from datetime import timedelta
 
+    from airflow.providers.standard.operators.bash import BashOperator
     from airflow.providers.standard.operators.empty import EmptyOperator
     from airflow.sdk import DAG, PartitionedAtRuntime, task
     from airflow.sdk.exceptions import AirflowSkipException
@@ -100,6 +102,10 @@ DAGS = """
                 with_its_worker()
 
         [alone(), task(with_its_worker)(), mended()]
+
+    with DAG("by_hand", schedule=None, tags=["told"]):
+        BashOperator(task_id="marked", bash_command="exec sleep 600")
+        BashOperator(task_id="cleared", bash_command="[ {{ ti.try_number }} -gt 1 ] || exec sleep 600")
 
     with DAG("after", schedule=None, tags=["told"]):
         day_before = dag_run("plain", offset=timedelta(days=1), label="plain")
@@ -185,6 +191,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -
                 "idle",
                 "away",
                 "dies",
+                "by_hand",
                 "after",
                 "regional",
                 "matching",
@@ -312,6 +319,34 @@ def test_a_run_that_is_marked_by_hand_is_told_though_none_of_it_ran(
         [record] = [r for r in site.records(run_id) if _short(r) == wanted]
         assert record.json()["logical_date"] is None
         assert record.header("ce_ds") is None
+
+
+def test_a_running_task_that_is_marked_or_cleared_tells_nothing_of_the_end_that_airflow_gave_it(
+    site: Site, eventually: Callable[..., Any]
+) -> None:
+    api = site.airflow.api
+    api.unpause("by_hand")
+    run_id = api.trigger("by_hand")
+    for task_id in ("marked", "cleared"):
+        api.wait_for_task("by_hand", run_id, task_id, "running")
+    api.mark("by_hand", run_id, "marked", "success")
+    api.clear("by_hand", run_id, "cleared")
+
+    def says_what_it_does_not_tell(task_id: str) -> bool:
+        return f"does not tell that {task_id}" in str(api.log("by_hand", run_id, task_id))
+
+    for task_id in ("marked", "cleared"):
+        eventually(f"{task_id} says what it does not tell", partial(says_what_it_does_not_tell, task_id))
+    assert api.wait_for_run("by_hand", run_id) == "success"
+    wanted = Counter(
+        {
+            "task_instance.succeeded by_hand/marked": 1,
+            "task_instance.succeeded by_hand/cleared": 1,
+            "dag_run.succeeded by_hand": 1,
+        }
+    )
+    eventually("the ends are told", lambda: site.told(run_id)["dag_run.succeeded by_hand"] == 1)
+    assert site.told(run_id) == wanted
 
 
 def test_no_end_of_a_dag_without_the_tag_is_told_by_worker_scheduler_or_api_server(

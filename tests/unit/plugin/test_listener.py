@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -92,12 +93,60 @@ def test_a_try_that_is_retried_is_no_end(ti: Any) -> None:
     assert told.events == []
 
 
-def test_a_failure_that_airflow_refused_to_take_is_not_told() -> None:
-    """The task was marked or cleared while it ran: what became of it, others tell."""
+@pytest.mark.parametrize(
+    ("ended", "stored", "is_told"),
+    [
+        ("success", "success", True),  # stored before the hook is called
+        ("success", "failed", False),  # it was marked while it ran
+        ("success", "restarting", False),  # it was cleared
+        ("success", None, False),
+        ("success", "running", False),
+        ("failed", "running", True),  # stored when the process is gone
+        ("failed", "failed", True),
+        ("failed", "success", False),
+        ("failed", "restarting", False),
+        ("skipped", "running", True),
+        ("skipped", "success", False),
+    ],
+)
+@pytest.mark.parametrize("map_index", [-1, 3])
+def test_a_tasks_process_tells_only_an_end_that_airflow_has_or_is_about_to_have(
+    monkeypatch: pytest.MonkeyPatch, ended: str, stored: str | None, is_told: bool, map_index: int
+) -> None:
+    name = "load" if map_index < 0 else f"load_{map_index}"
+    asked = in_task_process(monkeypatch, lambda: {"r": {name: stored}})
     listener, told = listening()
-    listener.on_task_instance_failed(in_task("failed", _terminal_state_send_failed=True))
-    listener.on_task_instance_failed(in_task("failed", _terminal_state_send_failed=False))
-    assert len(told.events) == 1
+    getattr(listener, f"on_task_instance_{ended}")(in_task(ended, map_index=map_index))
+    assert len(told.events) == is_told
+    assert asked == [{"dag_id": "daily", "run_ids": ["r"], "task_ids": ["load"], "map_index": map_index}]
+
+
+def test_an_end_is_left_to_reconcile_where_airflow_does_not_tell_its_state(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away() -> Any:
+        raise OSError("the API server is away")
+
+    in_task_process(monkeypatch, away)
+    listener, told = listening()
+    listener.on_task_instance_failed(in_task("failed"))
+    assert told.events == []
+    assert "cannot tell the end of daily: OSError: the API server is away" in caplog.text
+
+
+def in_task_process(monkeypatch: pytest.MonkeyPatch, states: Callable[[], Any]) -> list[dict[str, Any]]:
+    """What the process asks Airflow for; `states` answers."""
+    from airflow.sdk.execution_time import task_runner
+
+    asked: list[dict[str, Any]] = []
+
+    def get(**question: Any) -> Any:
+        asked.append(question)
+        return states()
+
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", object(), raising=False)
+    monkeypatch.setattr(task_runner.RuntimeTaskInstance, "get_task_states", get)
+    return asked
 
 
 def test_worker_scheduler_and_api_server_tell_one_end_by_one_event() -> None:
