@@ -31,9 +31,15 @@ def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
 
     value: a tuple or list of 2 to 8 values is a composite key: a JSON array of their canonical texts.
     Raises ConditionError for values without one: other types, NaN and infinity, the empty string, a datetime
-    without zone, text that is no Unicode, more than 512 bytes of UTF-8.
+    without zone, text that is no Unicode or holds NUL, more than 512 bytes of UTF-8.
     """
-    if type(value) is str and value[:1] > "9" and value.isascii() and len(value) <= MAX_KEY_BYTES:
+    if (
+        type(value) is str
+        and value[:1] > "9"
+        and value.isascii()
+        and len(value) <= MAX_KEY_BYTES
+        and "\0" not in value
+    ):
         return value  # no number, date or time: most keys, in a tenth of the time
     if not isinstance(value, (tuple, list)):
         return _limited(_text_of(value))
@@ -118,6 +124,8 @@ def _is_day(year: str, month: str, day: str) -> bool:
 def _limited(text: str) -> str:
     if not text:
         raise ConditionError("a key cannot be empty")
+    if "\0" in text:  # PostgreSQL, and so Airflow's XComs and confs, cannot hold it
+        raise ConditionError(f"key {shown(text, 40)} holds a NUL character, which databases refuse")
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as error:

@@ -123,6 +123,9 @@ class AirflowRest:
         """Deletes what the database has of a DAG, its runs included."""
         self._request("DELETE", f"/api/v2/dags/{quote(dag_id)}")
 
+    def delete_run(self, dag_id: str, run_id: str) -> None:
+        self._request("DELETE", self._run_path(dag_id, run_id))
+
     def clear(self, dag_id: str, run_id: str, task_id: str, *, downstream: bool = False) -> None:
         """Clears a task of a run, as the UI does, whatever its state."""
         body = {

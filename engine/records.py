@@ -39,11 +39,11 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
     `subscription` names it: the waiting task instance, or a durable subscription's own name. `incarnation`
     this meaning of it: another kind, condition, key or `since` is another incarnation, and so is another
-    generation (of a task that was cleared). `condition`: its JSON form, as it was written. `since_ms`: an
-    event counts if its record timestamp is at or after. `fresh`: numbers of matchers that count no event of
-    before the registration itself. `max_keys`: how many keys may be open, of a durable one spread evenly over
-    the trigger partitions; a one-shot one has them all on one, and the default. `at_limit`: what becomes of
-    new keys of a durable one beyond that.
+    generation (of a task that was cleared) or instance (of a task whose run was deleted and made again).
+    `condition`: its JSON form, as it was written. `since_ms`: an event counts if its record timestamp is at
+    or after. `fresh`: numbers of matchers that count no event of before the registration itself. `max_keys`:
+    how many keys may be open, of a durable one spread evenly over the trigger partitions; a one-shot one has
+    them all on one, and the default. `at_limit`: what becomes of new keys of a durable one beyond that.
     """
 
     v: int = VERSION
@@ -68,6 +68,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         kind: Kind = "one-shot",
         generation: int = 0,
         fresh: tuple[int, ...] = (),
+        instance: str | None = None,
         max_keys: int = DEFAULT_MAX_KEYS,
         at_limit: AtLimit = "dead-letter",
     ) -> Registration:
@@ -77,6 +78,8 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             meaning.append(kind)
         if generation or fresh:
             meaning += [generation, fresh]
+        if instance is not None:
+            meaning.append({"instance": instance})
         return cls(
             subscription=subscription,
             kind=kind,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
@@ -25,6 +25,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "fail_on": None,
     "key": NO_KEY,
     "since": None,
+    "lookback": None,
     "on_expired": "fail",
     "deferrable": True,
 }
@@ -37,6 +38,7 @@ def check(
     fail_on: Any,
     key: Any,
     since: Any,
+    lookback: Any,
     on_expired: Any,
     deferrable: Any,
 ) -> None:
@@ -50,6 +52,7 @@ def check(
         raise ValueError(
             f"{who}: deferrable=False is not supported; it waits in the triggerer and holds no worker slot."
         )
+    _check_lookback(who, lookback, since)
     if since is None or since is _NOT_KNOWN:
         return
     if not isinstance(since, datetime):
@@ -59,6 +62,15 @@ def check(
         )
     if since.tzinfo is None:
         raise ValueError(f"{who}: since={since} has no time zone; give one.")
+
+
+def _check_lookback(who: str, lookback: Any, since: Any) -> None:
+    if lookback is None or lookback is _NOT_KNOWN:
+        return
+    if not isinstance(lookback, timedelta) or lookback < timedelta(0):
+        raise ValueError(f"{who}: lookback is {lookback!r}; give a timedelta, 0 or more.")
+    if since is not None:
+        raise ValueError(f"{who}: since says where the looking back ends, so give it or lookback, not both.")
 
 
 def check_rendered_key(who: str, condition: Condition, written: object, key: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from jinja2 import UndefinedError
 
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.fail_on import is_failure, with_fail_on
+from ..conditions.reading import parse_path
 from ..engine.acknowledge import acknowledge, remove_registration
 from ..engine.records import ActionRecord, Firing
 from ..triggers.event import EventTrigger
@@ -46,8 +48,11 @@ class EventSensor(BaseSensorOperator):
         A list for a composite key; another task's output does as well. Compared in its canonical form.
         Without it, the first value for which the condition is met counts.
     since: events count whose record timestamp is at or after it. Default: the earlier of logical date and
-        run_after, less `[interlock] lookback_hours`, where a key is given; else run_after. The same for
-        every try, so that a retry, a cleared task and a backfill find their past events.
+        run_after, less the look-back and the largest `offset` of the matchers, where a key is given; else
+        run_after. The same for every try, so that a retry, a cleared task and a backfill find their past
+        events.
+    lookback: the look-back of this wait, a timedelta, in place of `[interlock] lookback_hours`; for waits
+        without a key too. Give it where events may be much older than the run, as with a key of last week.
     on_expired: what the task does when the condition's own time (`expires()`) is up and it was not met:
         "fail" (default; it is not retried, for a retry would find the same firing), "skip", or "succeed",
         which returns the firing with the outcome `expired` and what was missing.
@@ -73,6 +78,7 @@ class EventSensor(BaseSensorOperator):
         fail_on: Condition | None = None,
         key: Any = NO_KEY,
         since: datetime | None = None,
+        lookback: timedelta | None = None,
         kafka_conn_id: str = DEFAULT_CONNECTION,
         bus: str | None = None,
         on_expired: OnExpired = "fail",
@@ -86,6 +92,7 @@ class EventSensor(BaseSensorOperator):
             fail_on=fail_on,
             key=key,
             since=since,
+            lookback=lookback,
             on_expired=on_expired,
             deferrable=deferrable,
         )
@@ -94,6 +101,7 @@ class EventSensor(BaseSensorOperator):
         self.key = None if key is NO_KEY else key
         self._key_written = key  # `key` is rendered in place
         self.since = since
+        self.lookback = lookback
         self.kafka_conn_id = kafka_conn_id
         self.bus = bus
         self.on_expired = on_expired
@@ -134,7 +142,8 @@ class EventSensor(BaseSensorOperator):
         since = self._since(context)
         subscription = task_identity(context, config.deployment)
         now = datetime.now(UTC)
-        timeout_at = self._began(context, now) + timedelta(seconds=self.timeout)
+        began, instance = self._began(context, now)
+        timeout_at = began + timedelta(seconds=self.timeout)
         trigger = EventTrigger(
             subscription=subscription,
             condition=whole.to_json(),
@@ -146,6 +155,7 @@ class EventSensor(BaseSensorOperator):
             timeout_at=timeout_at.isoformat(),
             resume_not_before=(now + resume_floor()).isoformat(),
             generation=generation(context),
+            instance=instance,
         )
         self.log.info(
             "Waiting for %s%s, events since %s, until %s. Subscription %s on %s.",
@@ -188,26 +198,45 @@ class EventSensor(BaseSensorOperator):
         run = context["dag_run"]
         run_after: datetime = run.run_after
         if self.key is None:
-            return run_after
+            return run_after - (self.lookback or timedelta(0))
         # Manual and asset-triggered runs have no logical date in Airflow 3.
-        return min(run.logical_date or run_after, run_after) - settings().lookback
+        begin = min(run.logical_date or run_after, run_after) - self._largest_offset()
+        return begin - (settings().lookback if self.lookback is None else self.lookback)
+
+    def _largest_offset(self) -> timedelta:
+        """By how much the earliest event that is waited for is earlier than the key says."""
+        paths = (
+            path
+            for matcher in with_fail_on(self.condition, self.fail_on).matchers
+            for path in ((matcher.by,) if isinstance(matcher.by, str) else matcher.by or ())
+        )
+        return timedelta(milliseconds=max((0, *(parse_path(path).offset_ms for path in paths))))
 
     def _canonical_key(self) -> str | None:
         return None if self.key is None else canonical_key(self.key)
 
-    def _began(self, context: Context, now: datetime) -> datetime:
-        """When the wait began: in this try, or in one before it that no clear came after (ADR 17)."""
+    def _began(self, context: Context, now: datetime) -> tuple[datetime, str | None]:
+        """When the wait began: in this try, or in one before it that no clear came after (ADR 17). And what
+        tells this task instance from one of its name whose run was deleted (ADR 26)."""
         own = generation(context)
+        instance: str | None = secrets.token_hex(8)
         try:
             store = context["task_state_store"]
             found = store.get(STATE_KEY)
-            if isinstance(found, dict) and found.get("generation") == own:
-                return datetime.fromisoformat(str(found["began"]))
+            if isinstance(found, dict):
+                instance = None if found.get("instance") is None else str(found["instance"])
+                if found.get("generation") == own:
+                    return datetime.fromisoformat(str(found["began"])), instance
             kept = timedelta(seconds=self.timeout) + STATE_KEPT
-            store.set(STATE_KEY, {"generation": own, "began": now.isoformat()}, retention=kept)
+            store.set(
+                STATE_KEY,
+                {"generation": own, "began": now.isoformat(), "instance": instance},
+                retention=kept,
+            )
         except Exception as e:  # noqa: BLE001  # a store that fails must fail no wait
             self.log.warning("The timeout counts from this try: the task state store fails: %s", e)
-        return now
+            return now, None  # what no later try would know
+        return now, instance
 
     def _config(self) -> BusConfig:
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)

@@ -85,6 +85,9 @@ DAGS = {
             failed = event("row.failed", by="data.row")
             EventSensor(task_id="wait", condition=row, fail_on=failed, key="failing")
 
+        with DAG("made_again", schedule=None, default_args=again):
+            EventSensor(task_id="wait", condition=row.expires(after="2s"), key="made_again")
+
         with DAG("emitting", schedule=None, default_args=again):
             emit = EmitEventOperator(task_id="emit", type="row", data={"row": "{{ run_id }}"})
             emit >> EventSensor(task_id="wait", condition=row, key="{{ run_id }}")

@@ -284,6 +284,19 @@ def deleted(row: Row) -> dict[str, Any]:
     return {}
 
 
+def made_again(row: Row) -> dict[str, Any]:
+    """It expires; then its run is deleted, its event comes, and a run of the same id is made."""
+    states = []
+    row.api.unpause("made_again")
+    for _ in range(2):
+        run_id = row.api.trigger("made_again", run_id="manual__made_again", logical_date=DAY)
+        states.append(row.api.wait_for_run("made_again", run_id))
+        if len(states) == 1:
+            row.api.delete_run("made_again", run_id)
+            row.emit("made_again", id="there by now")
+    return {"states": states, "output": row.output("made_again", run_id)}
+
+
 def mapped(row: Row) -> dict[str, Any]:
     row.api.unpause("mapped")
     run_id = row.api.trigger("mapped")
@@ -326,6 +339,7 @@ PLAYS = (
     retried,
     paused,
     deleted,
+    made_again,
     mapped,
     backfilled,
     updated,
@@ -466,6 +480,12 @@ def test_dag_unpaused_goes_on_with_the_firing(rows: Any) -> None:
 
 def test_dag_deleted_while_waiting_leaves_no_registration(rows: Any) -> None:
     rows[deleted].result()
+
+
+def test_run_deleted_and_made_again_takes_no_firing_of_the_deleted_one(rows: Any) -> None:
+    played = rows[made_again].result()
+    assert played["states"] == ["failed", "success"]
+    assert [e["id"] for e in played["output"]["events"]["row"]] == ["there by now"]
 
 
 def test_mapped_task_instances_wait_each_for_its_key(rows: Any) -> None:

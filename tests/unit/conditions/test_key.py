@@ -58,7 +58,7 @@ def test_the_canonical_text_of_a_key(value: Any, text: str) -> None:
     "value",
     [
         float("nan"), float("inf"), Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity"), "",
-        datetime(2026, 1, 1), "\ud800", None, [], {}, b"x", 10**600, Decimal("1E+100000000"),  # noqa: DTZ001
+        datetime(2026, 1, 1), "\ud800", "a\0", "1\0", None, [], {}, b"x", 10**600, Decimal("1E+100000000"),  # noqa: DTZ001
         Decimal("1E-100000000"), "x" * (MAX_KEY_BYTES + 1), "é" * (MAX_KEY_BYTES // 2 + 1),
         pytest.param(10**5000, id="digits"),
     ],

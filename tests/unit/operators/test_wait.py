@@ -17,12 +17,13 @@ from airflow.sdk.exceptions import (
     TaskDeferred,
 )
 from airflow.sdk.observability import stats
-from interlock import absent, event, sequence
+from interlock import absent, dag_run, event, sequence
 from interlock.conditions import AllOf, Condition, ConditionError
 from interlock.engine.errors import UnreachableError
 from interlock.engine.records import ActionRecord, Firing, Registration
 from interlock.operators import EventSensor
 from interlock.operators import wait as module
+from interlock.testing import dag_run_end, wait_of
 from interlock.triggers.payload import Payload
 
 SOLO = event("x")
@@ -221,6 +222,54 @@ def test_the_default_since(
     given = {} if key is None else {"key": key}
     kwargs = deferred(sensor(PAIR, **given), context(logical_date, run_after))
     assert kwargs["since_ms"] == int(expected.timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "earlier"),
+    [
+        ({"condition": dag_run("a", offset=timedelta(days=7))}, timedelta(days=7)),
+        ({"condition": dag_run("a", offset=timedelta(days=-7))}, timedelta(0)),
+        ({"condition": dag_run("a", by="ds") & dag_run("b", by="ds", offset="3d")}, timedelta(days=3)),
+        ({"condition": dag_run("a", dates={"2026-11-23": "2026-11-20", "2026-11-24": "2026-11-23"})},
+         timedelta(days=3)),
+        ({"condition": PAIR, "fail_on": event("z", by="data.day + 2d")}, timedelta(days=2)),
+    ],
+    ids=["offset", "negative", "one of two", "dates", "fail_on"],
+)  # fmt: skip
+def test_a_wait_looks_back_to_the_earliest_event_that_its_offsets_name(
+    arguments: dict[str, Any], earlier: timedelta
+) -> None:
+    since = DAY - 24 * HOUR - earlier
+    assert deferred(sensor(**arguments, key="d"))["since_ms"] == int(since.timestamp() * 1000)
+
+
+def test_a_run_of_before_the_week_end_counts_for_a_wait_of_monday() -> None:
+    """It ended and was told on Friday, three days before the day that the wait is of."""
+    weekdays = dag_run("ledger", dates={"2026-11-23": "2026-11-20", "2026-11-24": "2026-11-23"})
+    with DAG("d", schedule="@daily") as dag:
+        sensor(weekdays, key="{{ ds }}")
+    friday = dag_run_end("ledger", at="2026-11-20T06:30:00Z", logical_date="2026-11-20T00:00:00Z")
+    wait = wait_of(dag, "wait", logical_date=datetime(2026, 11, 23, tzinfo=UTC))
+    assert wait.given([friday]).state == "success"
+
+
+def test_a_look_back_of_its_own_takes_the_place_of_the_setting() -> None:
+    long = timedelta(days=9)
+    keyed = deferred(sensor(PAIR, key="d", lookback=long))
+    unkeyed = deferred(sensor(PAIR, lookback=long), context(run_after=DAY))
+    assert keyed["since_ms"] == unkeyed["since_ms"] == int((DAY - long).timestamp() * 1000)
+    assert deferred(sensor(PAIR, key="d", lookback=0 * HOUR))["since_ms"] == int(DAY.timestamp() * 1000)
+
+
+@pytest.mark.parametrize("lookback", [24, "24h", -HOUR])
+def test_a_look_back_that_is_no_length_of_time_is_refused(lookback: Any) -> None:
+    with pytest.raises(ValueError, match=r"'wait': lookback is .*give a timedelta"):
+        sensor(lookback=lookback)
+
+
+def test_a_look_back_beside_a_since_is_refused() -> None:
+    with pytest.raises(ValueError, match="give it or lookback"):
+        sensor(since=DAY, lookback=HOUR)
 
 
 def test_the_look_back_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -535,6 +584,17 @@ def test_a_state_store_that_fails_lets_the_time_count_from_this_try() -> None:
     given["task_state_store"] = None
     before = datetime.now(UTC)
     assert timeout_of(sensor(timeout=60), given) >= before + timedelta(seconds=60)
+    assert deferred(sensor(timeout=60), given)["instance"] is None
+
+
+@pytest.mark.parametrize("way", ["soft_fail", "never_fail"])
+def test_what_fails_a_resumed_wait_skips_it_where_airflow_is_told_so(
+    way: str, acknowledged: list[Any]
+) -> None:
+    task = sensor(**{way: True})
+    given = Payload(outcome="timeout").to_json()
+    with pytest.raises(AirflowSkipException):
+        task.resume_execution("execute_complete", {"event": given}, context())
 
 
 @pytest.mark.parametrize("away", [False, True])

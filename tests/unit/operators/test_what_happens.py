@@ -99,6 +99,29 @@ def test_clear_after_firing_counts_the_time_anew_and_keeps_since() -> None:
     assert (instance.defers().timeout_at, instance.defers().generation) == (cleared.timeout_at, 2)
 
 
+def test_run_deleted_and_made_again_is_another_incarnation_of_its_wait() -> None:
+    """A real Airflow deletes one in tests/integration/triggers."""
+    deleted, made_again = Instance(), Instance()
+    first = registered(deleted.defers())
+    deleted.retried()
+    assert registered(deleted.defers()) == first
+    again = registered(made_again.defers())
+    assert (again.subscription, again.since_ms) == (first.subscription, first.since_ms)
+    assert again.incarnation != first.incarnation
+    deleted.cleared()
+    cleared = deleted.defers()
+    assert cleared._registration(Condition.from_json(cleared.condition), 0).incarnation == first.incarnation
+
+
+def test_retry_keeps_a_wait_of_before_instances_had_a_mark() -> None:
+    instance = Instance()
+    instance.store["interlock.wait"] = {"generation": 0, "began": DAY.isoformat()}
+    assert instance.defers().instance is None
+    instance.cleared()
+    assert instance.defers().instance is None
+    assert instance.store["interlock.wait"]["instance"] is None
+
+
 def test_backfill_weeks_later_looks_back_from_the_logical_date() -> None:
     run = SimpleNamespace(logical_date=DAY - timedelta(weeks=3), run_after=DAY)
     expected = DAY - timedelta(weeks=3, hours=24)
