@@ -90,7 +90,10 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "",
                     },
                     "listener_conn_id": {
-                        "description": ("Airflow connection of type kafka through which the listener emits."),
+                        "description": (
+                            "Airflow connection of type kafka through which the listener emits, and "
+                            "airflow interlock reconcile unless it is told another."
+                        ),
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": None,

@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def bus_arguments() -> tuple[Arg, ...]:
-    """Which bus, and how to print."""
+def bus_arguments(*, listeners: bool = False) -> tuple[Arg, ...]:
+    """Which bus, and how to print. listeners: without --conn-id it is the listener's connection."""
     from airflow.cli.cli_config import ARG_OUTPUT, Arg
 
+    default = "[interlock] listener_conn_id" if listeners else "kafka_default"
     return (
-        Arg(("--conn-id",), default="kafka_default", help="Airflow connection of type kafka (kafka_default)"),
+        Arg(
+            ("--conn-id",),
+            default=None if listeners else default,
+            help=f"Airflow connection of type kafka ({default})",
+        ),
         Arg(("--bus",), help="name of the bus, the prefix of its topics (default: as configured)"),
         ARG_OUTPUT,
     )
@@ -33,9 +38,10 @@ def bus_of(args: Namespace) -> BusConfig:
     # As `airflow connections get` reads it: the task SDK's way finds no connection of the database here.
     from airflow.models.connection import Connection
 
-    from ...triggers.settings import bus_config
+    from ...triggers.settings import bus_config, listener_settings
 
-    return bus_config(Connection.get_connection_from_secrets(args.conn_id), bus=args.bus)
+    conn_id = listener_settings().connection if args.conn_id is None else args.conn_id
+    return bus_config(Connection.get_connection_from_secrets(conn_id), bus=args.bus)
 
 
 def print_whole(output: str, whole: object) -> None:

@@ -73,7 +73,26 @@ def _findings(args: Namespace) -> list[Finding]:
     except InterlockError as error:  # of a setting, perhaps
         told = {finding.text for finding in unusable}
         return unusable + [Finding("connection", "wrong", str(error))] * (str(error) not in told)
-    return [*unusable, *diagnose(config, host, args.role or ROLES)]
+    return [*unusable, *_listeners(args.conn_id), *diagnose(config, host, args.role or ROLES)]
+
+
+def _listeners(conn_id: str) -> list[Finding]:
+    """That the listener tells its ends through another connection, which is not looked at here."""
+    from ...engine.findings import Finding
+    from ...events.errors import InterlockError
+    from ...triggers.settings import listener_settings
+
+    try:
+        listener = listener_settings()
+    except InterlockError:  # which is a finding of its own
+        return []
+    if not listener.kinds or listener.connection == conn_id:
+        return []
+    text = (
+        f"The listener uses connection {listener.connection!r}, which is not looked at here. Run: "
+        f"airflow interlock doctor --conn-id {listener.connection} --role emit"
+    )
+    return [Finding("settings", "note", text)]
 
 
 def _settings() -> list[Finding]:

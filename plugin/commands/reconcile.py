@@ -26,7 +26,7 @@ def command() -> ActionCommand:
         description=(
             "Compares the ends in Airflow's database with the events on the bus, and emits those that are "
             "missing, with the ids that the listener gives them. Safe to repeat. Prints what it emitted; "
-            "which DAGs and ends is as the listener's settings say, unless told here."
+            "which DAGs, ends and connection is as the listener's settings say, unless told here."
         ),
         func=lazy_load_command("interlock.plugin.commands.reconcile.run"),
         args=(
@@ -41,7 +41,7 @@ def command() -> ActionCommand:
             Arg(("--tags",), help="tags, with commas: DAGs that have one of them"),
             Arg(("--dry-run",), action="store_true", help="show what would be emitted"),
             Arg(("--limit",), type=int, default=1000, help="show at most so many of them (1000)"),
-            *bus_arguments(),
+            *bus_arguments(listeners=True),
         ),
     )
 

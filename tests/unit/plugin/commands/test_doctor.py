@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from airflow.cli.cli_parser import get_parser
 from interlock.engine import doctor
+from interlock.engine.findings import Finding
 from interlock.plugin.commands import doctor as command
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
@@ -53,6 +54,29 @@ def test_without_a_connection_the_settings_are_looked_at_all_the_same(
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "http"}))
     found = findings(capsys)
     assert [check for check, _ in found] == ["settings", "connection"]
+
+
+@pytest.mark.parametrize(
+    ("listener", "conn_id", "told"),
+    [
+        ("dag_run", "events_prod", ["--conn-id events_prod --role emit"]),
+        ("dag_run", "kafka_default", []),
+        ("", "events_prod", []),
+    ],
+)
+def test_a_listener_with_a_connection_of_its_own_is_told_with_the_way_to_look_at_it(
+    listener: str,
+    conn_id: str,
+    told: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(CONNECTION))
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER", listener)
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER_CONN_ID", conn_id)
+    monkeypatch.setattr(doctor, "diagnose", lambda *_: iter([Finding("bus", "wrong", "x")]))
+    found = [text for check, text in findings(capsys) if check == "settings"]
+    assert [text.partition("airflow interlock doctor ")[2] for text in found] == told
 
 
 @pytest.fixture

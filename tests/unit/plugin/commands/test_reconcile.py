@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 from airflow.cli.cli_parser import get_parser
-from interlock.engine.config import BusConfig
 from interlock.events.ends import DagRun, TaskInstanceEnd
 from interlock.plugin import reconcile as work
-from interlock.plugin.commands import reconcile as command
 from interlock.plugin.reconcile import PAGE, Reconciled
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -31,12 +29,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     def fake(
         config: Any, session: Any, since: Any, until: Any, wanted: Any, *, dry_run: bool
     ) -> Iterator[Reconciled]:
-        calls.append({"since": since, "until": until, "wanted": wanted, "dry_run": dry_run})
+        about = {"config": config, "since": since, "until": until, "wanted": wanted, "dry_run": dry_run}
+        calls.append(about)
         yield Reconciled(PAGE, NOON, ())
         yield Reconciled(3, NOON, (END.event(),))
 
     monkeypatch.setattr(work, "reconcile", fake)
-    monkeypatch.setattr(command, "bus_of", lambda args: BusConfig(client={"bootstrap.servers": "x:1"}))
+    for name in ("kafka_default", "events_prod"):
+        connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": f"{name}:1"}}
+        monkeypatch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
     return calls
 
 
@@ -104,6 +105,18 @@ def test_the_listeners_settings_choose_unless_told_otherwise(
     wanted = asked[-1]["wanted"]
     assert (wanted.kinds, wanted.tags) == ({"task_instance"}, frozenset())
     assert wanted.dags == (("a*", False), ("ab", True))
+
+
+def test_it_compares_with_the_bus_that_the_listener_tells_unless_told_another(
+    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run()
+    monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER_CONN_ID", "events_prod")
+    run()
+    run("--conn-id", "kafka_default", "--bus", "other")
+    servers = [call["config"].bootstrap_servers for call in asked]
+    assert servers == ["kafka_default:1", "events_prod:1", "kafka_default:1"]
+    assert [call["config"].name for call in asked] == ["interlock", "interlock", "other"]
 
 
 @pytest.mark.parametrize(
