@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -32,6 +33,8 @@ from interlock.engine.doctor import diagnose
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.findings import Host
 from interlock.engine.hindsight import hindsight
+from interlock.engine.kafka.admin import Admin
+from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import check, create
 from interlock.engine.notices import Notice
 from interlock.engine.open_firings import read
@@ -219,6 +222,16 @@ def test_an_emitter_may_do_nothing_else(user: Any) -> None:
         check(user("emitter"))
     with Emitter(user("emitter").client, "bus-action") as emitter, pytest.raises(EmitError):
         emitter.emit(Event.of("x", "/test"), timeout_s=5)
+
+
+def test_a_topics_settings_are_none_to_whoever_may_not_see_them(user: Any) -> None:
+    def retention(name: str) -> str | None:
+        with closing(Admin(user(name), ClientErrors())) as admin:
+            settings = admin.settings("bus-event")
+        return None if settings is None else settings["retention.ms"]
+
+    assert retention("triggerer") == str(30 * 24 * 3_600_000)
+    assert retention("worker") is None
 
 
 def test_the_doctor_finds_what_a_user_may_not_do_and_nothing_where_all_is_allowed(user: Any) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import closing
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock import Event
 from interlock.engine.config import BusConfig
 from interlock.engine.emitted import Emitted, Identity
 from interlock.engine.errors import EngineError, TopicsError
+from interlock.engine.kafka.admin import Admin
+from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
 from interlock.events import Emitter
 
@@ -49,11 +53,43 @@ def test_only_what_lies_there_counts(bootstrap_servers: str, unique_name: Callab
     assert before.among(wanted, 0) == set(wanted[:4])
     assert emitted_since(bus, 0, wanted) == {*wanted[:4], ("/s", "5")}
 
-    # records of that time were removed: what they told is not known
-    first = read_all(bootstrap_servers, topic)[0]
-    place = TopicPartition(topic, first.partition, first.offset + 1)
+
+def test_where_records_are_gone_the_topics_retention_tells_whether_any_of_the_time_are(
+    bootstrap_servers: str, unique_name: Callable[[str], str], eventually: Callable[..., Any]
+) -> None:
+    """Removed by hand here, so that nobody waits for retention: the broker shows no difference."""
+    bus = BusConfig(name=unique_name("bus"), client={"bootstrap.servers": bootstrap_servers})
+    create(bus, partitions=1)
+    topic = bus.topic("event")
+    with Emitter(bus.client, topic) as emitter:
+        for n in range(3):
+            emitter.emit(Event.of("t", "/s", id=str(n)))
+    stamps = [record.timestamp_ms for record in read_all(bootstrap_servers, topic)]
+    hour_ago, wanted = stamps[0] - 3_600_000, [("/s", str(n)) for n in range(3)]
     admin = AdminClient(dict(bus.client))  # kept: its futures end with it
-    admin.delete_records([place])[place].result(timeout=30)
-    with pytest.raises(EngineError, match="Begin later"):
-        emitted_since(bus, first.timestamp_ms, wanted)
-    assert emitted_since(bus, last.timestamp_ms, [("/another", "5")]) == {("/another", "5")}
+
+    def removed_below(offset: int) -> None:
+        place = TopicPartition(topic, 0, offset)
+        admin.delete_records([place])[place].result(timeout=30)
+
+    def kept(name: str, value: str) -> None:
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        admin.incremental_alter_configs([resource])[resource].result(timeout=30)
+        with closing(Admin(bus, ClientErrors())) as asked:
+            eventually("the setting holds", lambda: (asked.settings(topic) or {})[name] == value)
+
+    removed_below(1)
+    assert emitted_since(bus, hour_ago, wanted) == set(wanted[1:])  # within the 30 days of the topic
+    with pytest.raises(EngineError, match=r"retention\.ms=2592000000 keeps what is from .* Begin later"):
+        emitted_since(bus, 0, wanted)
+    kept("retention.bytes", "1000000")
+    with pytest.raises(EngineError, match=r"retention\.bytes=1000000 removes records of any age"):
+        emitted_since(bus, hour_ago, wanted)
+    assert emitted_since(bus, stamps[2] + 1, wanted) == set()  # records from before are left
+
+    removed_below(3)
+    assert emitted_since(bus, hour_ago, wanted) == set()
+    kept("retention.ms", "1800000")
+    with pytest.raises(EngineError, match=r"retention\.ms=1800000"):
+        emitted_since(bus, hour_ago, wanted)
