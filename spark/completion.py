@@ -111,21 +111,13 @@ class _Work:
     settings: Settings
 
     def event(self, author_data: Mapping[str, object], failure: BaseException | None) -> Event:
-        now = datetime.now(UTC)
-        outcome = SPARK_APPLICATION_SUCCEEDED if failure is None else SPARK_APPLICATION_FAILED
-        data: dict[str, object] = {**author_data, "application": self.application.to_data(now)}
-        if task := airflow_task(os.environ):
-            data["airflow"] = task
-        if failure is not None:
-            data["error"] = {"class": _class_name(failure), "message": _short(str(failure))}
-        return Event.of(
-            outcome,
-            f"/spark/{quote(self.application.name, safe='')}",
-            id=_event_id(self.application, self.name, outcome),
-            subject=self.name,
-            time=now,
-            dataschema=urn(SPARK),
-            data=data,
+        return ended(
+            self.name,
+            self.application,
+            author_data,
+            datetime.now(UTC),
+            error=None if failure is None else (_class_name(failure), _short(str(failure))),
+            airflow=airflow_task(os.environ),
         )
 
     def send(self, event: Event) -> None:
@@ -134,6 +126,33 @@ class _Work:
         with Emitter(self.settings.client, self.settings.topic) as emitter:
             delivery = emitter.emit(event, timeout_s=self.settings.timeout_s)
         log.info("sent %s of %r to %s[%d]@%d", event.type, self.name, *delivery)
+
+
+def ended(
+    name: str,
+    application: Application,
+    author_data: Mapping[str, object],
+    at: datetime,
+    *,
+    error: tuple[str, str] | None,
+    airflow: Mapping[str, object],
+) -> Event:
+    """The completion event. error: class and message of a failure. airflow: empty outside of a task."""
+    outcome = SPARK_APPLICATION_SUCCEEDED if error is None else SPARK_APPLICATION_FAILED
+    data: dict[str, object] = {**author_data, "application": application.to_data(at)}
+    if airflow:
+        data["airflow"] = dict(airflow)
+    if error is not None:
+        data["error"] = dict(zip(("class", "message"), error, strict=True))
+    return Event.of(
+        outcome,
+        f"/spark/{quote(application.name, safe='')}",
+        id=_event_id(application, name, outcome),
+        subject=name,
+        time=at,
+        dataschema=urn(SPARK),
+        data=data,
+    )
 
 
 def _event_id(application: Application, name: str, outcome: str) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from urllib.parse import quote
 
 from ..conditions.explanation.explain import moment_of
 from ..events.ends import DagRun, DagRunEnd, TaskInstanceEnd
 from ..events.event import Event
 from ..events.plain import event_of_record
-from ..events.schemas import SPARK, urn
 from ..events.taxonomy import DAG_RUN, SPARK_APPLICATION, TASK_INSTANCE
+from ..spark.application import Application
+from ..spark.completion import AuthorData, ended
 
 
 def record(
@@ -41,26 +42,22 @@ def dag_run_end(
     at: str,
     logical_date: str | None = None,
     partition_key: str | None = None,
-    run_id: str = "testing",
+    run_id: str | None = None,
+    run_type: str | None = None,
     clear_number: int = 0,
     deployment: str = "airflow",
 ) -> Event:
     """What the listener tells of a DAG run that ended at `at`; a wait for `dag_run(...)` takes it.
 
-    state: "success" or "failed". Moments: ISO 8601 with a zone. clear_number: another one, another event.
+    state: "success" or "failed". Moments: ISO 8601 with a zone. run_type: "scheduled" with a logical date and
+    "manual" without, unless given. run_id: of the type and the logical date, without one of `at`, and of the
+    partition, unless given. The same run, state and clear_number are the same event.
     """
     _check("dag_run_end", state, DAG_RUN)
-    run = DagRun(
-        deployment=deployment,
-        dag_id=dag_id,
-        run_id=run_id,
-        run_type="manual" if logical_date is None else "scheduled",
-        run_after=_moment("dag_run_end(at=", at),
-        logical_date=None if logical_date is None else _moment("dag_run_end(logical_date=", logical_date),
-        partition_key=partition_key,
-        clear_number=clear_number,
-    )
-    return DagRunEnd(run=run, state=state, started_at=None, ended_at=_moment("dag_run_end(at=", at)).event()
+    ended_at = _moment("dag_run_end(at=", at)
+    date = None if logical_date is None else _moment("dag_run_end(logical_date=", logical_date)
+    run = _run(dag_id, ended_at, date, partition_key, run_id, run_type, deployment, clear_number)
+    return DagRunEnd(run=run, state=state, started_at=None, ended_at=ended_at).event()
 
 
 def task_instance_end(
@@ -71,32 +68,24 @@ def task_instance_end(
     at: str,
     logical_date: str | None = None,
     partition_key: str | None = None,
-    run_id: str = "testing",
+    run_id: str | None = None,
+    run_type: str | None = None,
     map_index: int = -1,
     deployment: str = "airflow",
 ) -> Event:
     """As `dag_run_end`, of a task instance; state: "success", "failed" or "skipped"."""
     _check("task_instance_end", state, TASK_INSTANCE)
-    ended = _moment("task_instance_end(at=", at)
+    ended_at = _moment("task_instance_end(at=", at)
     date = None if logical_date is None else _moment("task_instance_end(logical_date=", logical_date)
-    run = DagRun(
-        deployment=deployment,
-        dag_id=dag_id,
-        run_id=run_id,
-        run_type="manual" if date is None else "scheduled",
-        run_after=ended,
-        logical_date=date,
-        partition_key=partition_key,
-    )
     end = TaskInstanceEnd(
-        run=run,
+        run=_run(dag_id, ended_at, date, partition_key, run_id, run_type, deployment),
         task_id=task_id,
         map_index=map_index,
         try_number=1,
         max_tries=0,
         state=state,
         started_at=None,
-        ended_at=ended,
+        ended_at=ended_at,
     )
     return end.event()
 
@@ -108,17 +97,60 @@ def spark_application_end(
     at: str,
     data: Mapping[str, object] | None = None,
     application: str = "testing",
+    application_id: str | None = None,
+    error: tuple[str, str] | None = None,
+    airflow: Mapping[str, object] | None = None,
 ) -> Event:
-    """What `completion_event(spark, name, data=data)` tells; state: "succeeded" or "failed"."""
+    """What `completion_event(spark, name, data=data)` tells; state: "succeeded" or "failed".
+
+    application: the application's name. application_id: another one for another `at` or other data, unless
+    given; the same application, name and state are the same event. error: class and message of the failure.
+    airflow: the task that it ran for, `{"dag_id": ...}`. CompletionError for data that Interlock fills.
+    """
     _check("spark_application_end", state, SPARK_APPLICATION)
-    return Event.of(
-        SPARK_APPLICATION[state],
-        f"/spark/{quote(application, safe='')}",
-        id=f"{name} {state} {at}",
-        subject=name,
-        time=_moment("spark_application_end(at=", at),
-        dataschema=urn(SPARK),
-        data=dict(data or {}),
+    if error is not None and state != "failed":
+        raise ValueError(f"spark_application_end(error=): state is {state!r}; an error is of one that failed")
+    ended_at = _moment("spark_application_end(at=", at)
+    author_data = AuthorData(data or {})
+    if application_id is None:
+        form = json.dumps([ended_at.isoformat(), dict(author_data)], sort_keys=True, default=str)
+        application_id = f"app-{hashlib.sha256(form.encode()).hexdigest()[:12]}"
+    about = Application(
+        id=application_id,
+        name=application,
+        user="testing",
+        attempt=None,
+        session=None,
+        started_at=ended_at,
+        spark_version="4.0.0",
+    )
+    failure = (error or ("RuntimeError", "testing")) if state == "failed" else None
+    return ended(name, about, author_data, ended_at, error=failure, airflow=airflow or {})
+
+
+def _run(
+    dag_id: str,
+    ended_at: datetime,
+    logical_date: datetime | None,
+    partition_key: str | None,
+    run_id: str | None,
+    run_type: str | None,
+    deployment: str,
+    clear_number: int = 0,
+) -> DagRun:
+    kind = run_type or ("manual" if logical_date is None else "scheduled")
+    if run_id is None:  # as Airflow names runs, but for what it draws at random
+        partition = "" if partition_key is None else f"_{partition_key}"
+        run_id = f"{kind}__{(logical_date or ended_at).isoformat()}{partition}"
+    return DagRun(
+        deployment=deployment,
+        dag_id=dag_id,
+        run_id=run_id,
+        run_type=kind,
+        run_after=ended_at,
+        logical_date=logical_date,
+        partition_key=partition_key,
+        clear_number=clear_number,
     )
 
 

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
+import jsonschema
 import pytest
-from interlock import dag_run, spark_application, task_instance
+from interlock import Event, count, dag_run, event, spark_application, task_instance
+from interlock.events.schemas import data_schema
+from interlock.spark import CompletionError
 from interlock.testing import dag_run_end, fires, spark_application_end, task_instance_end
 
 AT = "2026-11-20T06:00:00Z"
@@ -26,10 +31,43 @@ def test_the_end_of_a_run_is_what_a_matcher_for_it_takes() -> None:
 
 
 def test_the_same_end_twice_is_one_event_and_one_after_a_clear_is_another() -> None:
-    first, again = dag_run_end("ingest", at=AT), dag_run_end("ingest", at="2026-11-20T06:05:00Z")
-    cleared = dag_run_end("ingest", at="2026-11-20T06:10:00Z", clear_number=1)
+    first, again = (dag_run_end("ingest", at=at, logical_date=DATE) for at in (AT, "2026-11-20T06:05:00Z"))
+    cleared = dag_run_end("ingest", at="2026-11-20T06:10:00Z", logical_date=DATE, clear_number=1)
     assert len(fires(dag_run("ingest"), [first, again]).firings) == 1
     assert len(fires(dag_run("ingest"), [first, cleared]).firings) == 2
+
+
+OTHER_DATE, LATER = "2026-11-21T00:00:00Z", "2026-11-20T06:05:00Z"
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [{"at": AT, "logical_date": DATE}, {"at": AT, "logical_date": OTHER_DATE}],
+        [{"at": AT, "partition_key": "eu"}, {"at": AT, "partition_key": "us"}],
+        [{"at": AT, "partition_key": "eu"}, {"at": LATER, "partition_key": "eu"}],
+        [{"at": AT}, {"at": LATER}],
+        [{"at": AT, "run_id": "a"}, {"at": AT, "run_id": "b"}],
+    ],
+    ids=["dates", "partitions", "one partition twice", "moments", "run ids"],
+)
+def test_ends_of_different_runs_are_different_events(runs: list[dict[str, str]]) -> None:
+    two_runs = count(dag_run("ingest"), 2)
+    assert fires(two_runs, [dag_run_end("ingest", **run) for run in runs])
+    two_tasks = count(task_instance("ingest", "load"), 2)
+    assert fires(two_tasks, [task_instance_end("ingest", "load", **run) for run in runs])
+
+
+def test_a_run_is_named_as_airflow_names_it() -> None:
+    def named(**given: Any) -> tuple[object, object]:
+        payload: Any = dag_run_end("ingest", at=AT, **given).payload
+        return payload["run_id"], payload["run_type"]
+
+    assert named(logical_date=DATE) == ("scheduled__2026-11-20T00:00:00+00:00", "scheduled")
+    assert named() == ("manual__2026-11-20T06:00:00+00:00", "manual")
+    backfill = named(logical_date=DATE, run_type="backfill")
+    assert backfill == ("backfill__2026-11-20T00:00:00+00:00", "backfill")
+    assert named(run_id="r", run_type="asset_triggered") == ("r", "asset_triggered")
 
 
 def test_the_end_of_a_task_instance_is_what_a_matcher_for_it_takes() -> None:
@@ -44,6 +82,52 @@ def test_the_end_of_a_spark_application_is_what_a_matcher_for_it_takes() -> None
     tried = fires(orders, [spark_application_end("orders", at=AT, data={"date": "20261120"})])
     assert tried.firing.key == "2026-11-20"
     assert not fires(orders, [spark_application_end("orders", "failed", at=AT, data={"date": "20261120"})])
+
+
+def test_ends_of_different_spark_applications_are_different_events() -> None:
+    both = count(spark_application("orders", by="data.region"), 2)
+    eu, us = {"region": "eu"}, {"region": "us"}
+    unkeyed = count(event("interlock.spark.application.succeeded"), 2)
+    first = spark_application_end("orders", at=AT, data=eu)
+    assert fires(unkeyed, [first, spark_application_end("orders", at=AT, data=us)])
+    assert fires(both, [first, spark_application_end("orders", at=LATER, data=eu)])
+    assert first.id == spark_application_end("orders", at=AT, data=eu).id
+    one = [spark_application_end("orders", at=at, data=eu, application_id="a") for at in (AT, LATER)]
+    assert not fires(both, one)
+
+
+def test_a_failed_spark_application_tells_its_error_and_the_task_that_it_ran_for() -> None:
+    payload: Any = spark_application_end(
+        "orders", "failed", at=AT, error=("a.B", "no rows"), airflow={"dag_id": "daily"}
+    ).payload
+    assert payload["error"] == {"class": "a.B", "message": "no rows"}
+    assert payload["airflow"] == {"dag_id": "daily"}
+    with pytest.raises(ValueError, match="of one that failed"):
+        spark_application_end("orders", at=AT, error=("a.B", "no rows"))
+
+
+@pytest.mark.parametrize("key", ["airflow", "application", "error"])
+def test_data_that_a_spark_job_may_not_set_are_refused_with_its_own_error(key: str) -> None:
+    with pytest.raises(CompletionError, match=f"'{key}'.*choose another key"):
+        spark_application_end("orders", at=AT, data={key: "mine"})
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        *(dag_run_end("ingest", state, at=AT) for state in ("success", "failed")),
+        dag_run_end("ingest", at=AT, logical_date=DATE, partition_key="eu"),
+        *(task_instance_end("ingest", "load", state, at=AT) for state in ("success", "failed", "skipped")),
+        *(spark_application_end("orders", state, at=AT, data={"a": 1}) for state in ("succeeded", "failed")),
+        spark_application_end("orders", at=AT, airflow={"dag_id": "daily", "try_number": 1}),
+    ],
+    ids=lambda end: end.type,
+)
+def test_the_data_are_what_their_schema_says(end: Event) -> None:
+    schema = data_schema(end.type)
+    jsonschema.validate(end.payload, schema, jsonschema.Draft202012Validator)
+    assert end.attributes["dataschema"] == schema["$id"]
+    assert end.attributes["time"] == AT
 
 
 def test_a_state_that_is_none_is_an_error() -> None:
