@@ -11,6 +11,7 @@ import msgspec
 from ..events import content
 from ..events.event import Event
 from .records import Firing
+from .sizes import MAX_INLINE_BYTES
 
 # On their way events pass JSON readers with a nesting limit, msgpack (integers of 64 bits) and PostgreSQL's
 # jsonb (no NUL). A value beyond that would fail a task each time it is resumed.
@@ -38,6 +39,13 @@ def raw_form(event: Event) -> dict[str, Any]:
     if data and attributes.get("datacontenttype") == content.JSON and _is_plain(data):
         return {**attributes, "data": msgspec.Raw(data)}
     return json_form(event)
+
+
+def by_reference(event: Event, topic: str, partition: int, offset: int) -> Event:
+    """The event as matches hold it: large data stay in its record, and a reference travels (`dataref`)."""
+    if event.data is None or len(event.data) <= MAX_INLINE_BYTES:
+        return event
+    return Event({**event.attributes, "dataref": f"kafka:{topic}/{partition}/{offset}"}, None)
 
 
 def fit(firing: Firing, most: int) -> Firing:

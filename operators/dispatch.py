@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
-import msgspec
 from airflow.sdk import DAG, BaseHook, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ..conditions import Condition, ConditionError, from_json
 from ..engine.acknowledge import acknowledge_all
-from ..engine.firing import fit
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, Firing
 from ..triggers.dispatch import DispatchTrigger
-from ..triggers.payload import MAX_BYTES
+from ..triggers.payload import fitted
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
 from .mapping import run_of
@@ -218,8 +216,7 @@ class DispatchOperator(BaseOperator):
             if action is None or action.state != "fired":
                 gone.append(list(place))
             else:
-                firing = fit(action.firing, MAX_BYTES)
-                there.append(Open(place, msgspec.structs.replace(action, firing=firing)))
+                there.append(Open(place, fitted(action)))
         if gone:
             self.log.warning(
                 "%d firings are not there any more: acknowledged meanwhile, or older than 30 days.", len(gone)

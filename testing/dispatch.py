@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..conditions import rehearse
 from ..operators.dispatch import TASK_ID, DispatchOperator
+from ..triggers.payload import fitted
 from .condition import Given, Moment
 from .firing import action_of_rehearsed
 from .run import context_of
@@ -49,6 +50,6 @@ def runs_of(dag: DAG, events: Iterable[Given], *, until: Moment | None = None) -
         action = action_of_rehearsed(
             subscription, operator.condition, None, since, firing, firing.fired_at, "durable"
         )
-        run = operator._run(action.firing, context)
+        run = operator._run(fitted(action).firing, context)
         runs.append(DispatchedRun(dag_id=operator.trigger_dag_id, at=firing.fired_at, **run))
     return runs

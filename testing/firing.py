@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from ..conditions import Condition, Rehearsed
+from ..conditions.firing import Part
+from ..engine.firing import by_reference
 from ..engine.protocol.decided import action_of
 from ..engine.protocol.registry import Registered
 from ..engine.records import VERSION, ActionRecord, Kind, Registration, decode_json
@@ -24,10 +28,19 @@ def action_of_rehearsed(
     kind: Kind = "one-shot",
 ) -> ActionRecord:
     """at: when it counts as decided."""
+    parts = tuple(map(_as_held, firing.taking_part))
+    firing = msgspec.structs.replace(firing, taking_part=parts)
     registration = Registration.of(subscription, condition, key, as_ms(since), kind=kind)
     registered = Registered(registration, condition, 0, as_ms(since))
     _, value = action_of(registered, firing.key or "", firing, as_ms(at), False, VERSION)
     return decode_json(ActionRecord, value, "The firing")
+
+
+def _as_held(part: Part) -> Part:
+    """The part as an engine's states hold it."""
+    match = part.match
+    event = by_reference(match.event, match.topic, match.partition, match.offset)
+    return msgspec.structs.replace(part, match=msgspec.structs.replace(match, event=event))
 
 
 def as_ms(moment: datetime) -> int:

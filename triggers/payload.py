@@ -17,6 +17,11 @@ from ..engine.records import ActionRecord, decode_json, encode_json
 MAX_BYTES = 48 * 1024
 
 
+def fitted(action: ActionRecord) -> ActionRecord:
+    """The firing as tasks are handed it: in MAX_BYTES, larger data by reference (see `fit`)."""
+    return msgspec.structs.replace(action, firing=fit(action.firing, MAX_BYTES))
+
+
 class _Unshown(dict[str, Any]):
     """Is stored whole, and shows only which firing it is: Airflow logs what a trigger yields."""
 
@@ -48,8 +53,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_firing(cls, action: ActionRecord, registration_keys: tuple[str, ...]) -> Payload:
-        fitted = msgspec.structs.replace(action, firing=fit(action.firing, MAX_BYTES))
-        text = json.dumps(json.loads(encode_json(fitted)))  # ASCII only, unlike msgspec's
+        text = json.dumps(json.loads(encode_json(fitted(action))))  # ASCII only, unlike msgspec's
         return cls(outcome="fired", action=text, registration_keys=registration_keys)
 
     def action_record(self) -> ActionRecord:

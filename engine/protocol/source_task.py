@@ -16,6 +16,7 @@ from ...events.event import Event
 from ...events.kafka import decode
 from ...events.plain import event_of_record, is_plain
 from ..bus import Committed, Record, TopicPartition
+from ..firing import by_reference
 from ..log import at, log
 from ..records import (
     MatchRecord,
@@ -26,7 +27,7 @@ from ..records import (
     encode_msgpack,
     partition_of,
 )
-from ..sizes import MAX_INLINE_BYTES, MAX_READ_BYTES
+from ..sizes import MAX_READ_BYTES
 from .attempts import Attempts
 from .outputs import MAX_PASS_BYTES, Outputs
 from .registry import Registered, Registry
@@ -195,9 +196,8 @@ class SourceTask:
         Several, where there are more than a record holds; the targets of one registration stay together.
         """
         self._stats.matched += len(targets)
-        if event.data is not None and len(event.data) > MAX_INLINE_BYTES:
-            event = _by_reference(event, record)
         topic, partition = record.source
+        event = by_reference(event, topic, partition, record.offset)
         head = (outputs.version, topic, partition, record.offset, record.timestamp_ms, event)
         if len(targets) == 1:
             registered, target = targets[0]
@@ -265,12 +265,6 @@ class SourceTask:
         self.position, self.applied, groups = self._kept
         self.scans = Scans(groups)
         self.attempts.rollback()
-
-
-def _by_reference(event: Event, record: Record) -> Event:
-    """The event without its data, which stay where they are: the claim check of CloudEvents."""
-    topic, partition = record.source
-    return Event({**event.attributes, "dataref": f"kafka:{topic}/{partition}/{record.offset}"}, None)
 
 
 def _slices(targets: list[Target], most: int) -> Iterator[list[Target]]:

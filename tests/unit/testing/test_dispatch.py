@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from airflow.sdk import DAG
-from interlock import Event, event
+from interlock import Event, count, event
 from interlock.operators import dispatch_dag
 from interlock.operators.target import RunRefused
 from interlock.testing import runs_of
@@ -36,6 +36,33 @@ def test_without_templates_a_run_has_the_firing_and_no_date() -> None:
         dispatch_dag("on_close", condition=closed, trigger_dag_id="t"), [sent("20261120", "07:00")]
     )
     assert (run.conf["key"], run.conf["outcome"], run.logical_date) == ("2026-11-20", "met", None)
+
+
+def large(kilobytes: int, number: int = 0, blank: bool = False) -> Event:
+    filling = " " * kilobytes * 1024
+    n = f"{filling}1" if blank else f'"{filling}"'
+    data = f'{{"day": "20261120", "n": {n}}}'.encode()
+    return Event.of("closed", "/s", id=str(number), time=f"2026-11-20T07:00:0{number}Z", data=data)
+
+
+@pytest.mark.parametrize("event", [large(50), large(70), large(70, blank=True)], ids=lambda e: len(e.data))
+def test_a_run_gets_a_reference_to_large_data_as_from_a_dispatcher(event: Event) -> None:
+    """Beyond 48 KiB no task is handed them, and beyond 64 KiB, blanks among them, no engine holds them."""
+    [run] = runs_of(dispatch_dag("on_close", condition=closed, trigger_dag_id="t"), [event])
+    [given] = run.conf["events"]["close"]
+    assert "data" not in given
+    assert given["dataref"] == "kafka:rehearsal/0/0"
+    dag = dispatch_dag(
+        "d", condition=closed, trigger_dag_id="t", note="{{ firing.events.close[0].data.n | length }}"
+    )
+    with pytest.raises(RunRefused, match="a template failed"):
+        runs_of(dag, [event])
+
+
+def test_data_that_are_large_together_are_replaced_largest_first() -> None:
+    dag = dispatch_dag("on_close", condition=count(closed, 3), trigger_dag_id="t")
+    [run] = runs_of(dag, [large(15), large(25, 1), large(10, 2)])
+    assert ["data" in each for each in run.conf["events"]["close"]] == [True, False, True]
 
 
 def test_a_firing_of_which_no_run_can_be_made_raises_what_the_dispatchers_log_says() -> None:

@@ -43,6 +43,15 @@ def test_both_halves_end_the_task_with_what_it_returns_in_airflow() -> None:
     assert "success, met at 2026-11-20T06:00:00+00:00\n- orders by 'orders-" in str(result)
 
 
+def test_data_of_more_than_64_kib_are_a_reference_as_in_airflow_though_most_of_them_are_blanks() -> None:
+    data = b'{"date": "2026-11-20"' + b" " * 65_536 + b"}"
+    sent_large = Event.of("orders", "/s", id="large", time="2026-11-20T06:00:00Z", data=data)
+    result = wait().given([sent_large, sent("rates", "2026-11-20T06:00")])
+    assert result.output is not None, str(result)
+    [given] = result.output["events"]["orders"]
+    assert ("data" in given, given["dataref"]) == (False, "kafka:rehearsal/0/0")
+
+
 def test_what_was_there_before_the_wait_resumes_it_when_it_begins() -> None:
     early = [sent("orders", "2026-11-19T06:00"), sent("rates", "2026-11-19T06:00")]
     assert wait().given(early).at == datetime(2026, 11, 20, tzinfo=UTC)
