@@ -279,6 +279,9 @@ def test_each_end_is_told_once_a_clear_again_and_a_mark_by_its_state(
         jsonschema.validate(record.json(), data_schema(record.header("ce_type") or ""))
         assert (record.header("ce_ds"), record.json()["ds"]) == ("2026-11-20", "2026-11-20")
         assert b"secret" not in (record.value or b"")
+        started, ended = record.json()["started_at"], record.json()["ended_at"]
+        assert record.header("ce_time") == ended
+        assert instant(started) <= instant(ended)
     before = {record.header("ce_id") for record in site.records(run_id)}
     _test_emit_of_a_retry(site, 1)
 

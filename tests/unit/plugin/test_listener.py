@@ -87,6 +87,21 @@ def test_each_end_is_told_by_its_type() -> None:
 
 
 @pytest.mark.parametrize("ti", [in_task, in_database])
+def test_an_end_without_its_date_is_told_with_the_present_moment_and_the_same_id(ti: Any) -> None:
+    """So Airflow hands over a task that skipped itself."""
+    listener, told = listening()
+    before = datetime.now(UTC)
+    listener.on_task_instance_skipped(ti("skipped", end_date=None))
+    listener.on_task_instance_skipped(ti("skipped"))
+    undated, dated = told.events
+    assert undated.time is not None
+    assert before <= undated.time <= datetime.now(UTC)
+    payload: Any = undated.payload
+    assert payload["ended_at"] == undated.attributes["time"]
+    assert (undated.id, dated.time) == (dated.id, NOON)
+
+
+@pytest.mark.parametrize("ti", [in_task, in_database])
 def test_a_try_that_is_retried_is_no_end(ti: Any) -> None:
     listener, told = listening()
     listener.on_task_instance_failed(ti("up_for_retry"))
