@@ -77,7 +77,10 @@ def session() -> Iterator[Session]:
 
     import_all_models()  # tables refer to each other
     engine = create_engine("sqlite://")
-    names = ("log_template", "dag_run", "task_instance", "dag_tag")
+    names = (
+        "log_template", "dag_run", "task_instance", "dag_tag", "task_instance_history", "task_reschedule",
+        "task_instance_note", "hitl_detail", "dag_version",
+    )  # fmt: skip
     Base.metadata.create_all(engine, [Base.metadata.tables[name] for name in names])
     with Session(engine) as made:
         yield made
@@ -96,7 +99,9 @@ def add_run(session: Session, run_id: str, state: str | None, minutes: float | N
     session.execute(insert(DagRun.__table__).values(**_columns(DagRun, about | given)))
 
 
-def add_task(session: Session, run_id: str, task_id: str, state: str | None, minutes: float) -> None:
+def add_task(
+    session: Session, run_id: str, task_id: str, state: str | None, minutes: float, **given: Any
+) -> None:
     from airflow.models.taskinstance import TaskInstance
 
     about = {
@@ -104,7 +109,7 @@ def add_task(session: Session, run_id: str, task_id: str, state: str | None, min
         "state": state, "end_date": SINCE + timedelta(minutes=minutes), "try_number": 1, "max_tries": 0,
         "pool": "default_pool", "pool_slots": 1, "span_status": "ended",
     }  # fmt: skip
-    session.execute(insert(TaskInstance.__table__).values(**_columns(TaskInstance, about)))
+    session.execute(insert(TaskInstance.__table__).values(**_columns(TaskInstance, about | given)))
 
 
 def _columns(model: Any, values: dict[str, Any]) -> dict[str, Any]:
@@ -236,6 +241,50 @@ def test_a_run_that_was_cleared_and_ended_again_is_another_end(session: Session,
     session.execute(update(DagRun.__table__).values(clear_number=1))
     reconcile(CONFIG, session, SINCE, UNTIL, ALL)
     assert len({event.id for event in bus.emitted}) == 2
+
+
+@pytest.mark.parametrize(
+    ("retries", "tries", "edited", "is_new"),
+    [
+        (1, 1, 1, True),
+        (0, 1, 0, True),
+        (1, 2, 0, True),
+        (2, 1, 0, True),
+        (1, 1, 2, True),
+        (1, 1, 0, False),
+        (3, 2, 1, False),
+    ],
+)
+def test_a_cleared_task_that_ends_as_before_is_a_new_end_unless_its_retries_were_lowered_by_its_tries(
+    retries: int,
+    tries: int,
+    edited: int,
+    is_new: bool,
+    session: Session,
+    bus: Bus,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Airflow makes max_tries anew of the tries and of the retries as they are now, ADR 20."""
+    from airflow.models.dagbag import DBDagBag
+    from airflow.models.taskinstance import TaskInstance, clear_task_instances
+    from airflow.providers.standard.operators.empty import EmptyOperator
+    from airflow.sdk import DAG
+    from airflow.serialization.serialized_objects import DagSerialization
+    from sqlalchemy import update
+
+    add_run(session, "one", "success", None)
+    add_task(session, "one", "a", "success", 1, try_number=tries, max_tries=retries)
+    reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+
+    with DAG("daily", schedule=None) as dag:
+        EmptyOperator(task_id="a", retries=edited)
+    latest = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    monkeypatch.setattr(DBDagBag, "get_latest_version_of_dag", lambda *_, **__: latest)
+    clear_task_instances([session.query(TaskInstance).one()], session, dag_run_state=False)
+    ended_again = {"state": "success", "end_date": SINCE + timedelta(minutes=2), "try_number": tries + 1}
+    session.execute(update(TaskInstance.__table__).values(ended_again))
+    reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+    assert len({event.id for event in bus.emitted}) == (2 if is_new else 1)
 
 
 def test_the_listener_and_reconcile_give_one_end_one_event(session: Session, bus: Bus) -> None:
