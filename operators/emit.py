@@ -98,10 +98,12 @@ def emit(
 
     ordinal: which of this task's events it is, part of the id. Without it the calls of a try count from 0:
         right where a retry emits the same events in the same order. Give one, such as the region the event is
-        about, where the order may change, where threads emit, and in an operator that defers.
+        about, where the order may change, where threads emit, and in a task that defers or is rescheduled:
+        it goes on in another process, where the count would begin anew.
 
-    Returns when the broker has acknowledged. EventError for an event that is not valid, and outside of a
-    task; EmitError when it was not acknowledged, and then a retry of the task is safe.
+    Returns when the broker has acknowledged. EventError for an event that is not valid, outside of a task,
+    and without an ordinal in a task that was resumed; EmitError when it was not acknowledged, and then a
+    retry of the task is safe.
     """
     from airflow.sdk import get_current_context
 
@@ -113,10 +115,27 @@ def emit(
             " interlock.events.Emitter there, with an id of your own"
         ) from None
     if ordinal is None:
+        if _is_resumed(context):
+            raise EventError(
+                "emit() needs ordinal= in a task that was deferred or rescheduled: calls before that were in"
+                " another process, and counting would begin anew with their ids. Give a text that says which"
+                " of the task's events it is"
+            )
         ordinal = _number_of_call(str(context["ti"].id))
     return _emit(
         context, type, source, subject, data, extensions, ordinal, kafka_conn_id, bus, delivery_timeout
     )
+
+
+def _is_resumed(context: Context) -> bool:
+    """Whether an earlier process of this try may have emitted: before a deferral, or in an earlier poke.
+
+    Of a task that is no sensor a reschedule says nothing: so those start whose DAG file was not found.
+    """
+    ti: Any = context["ti"]
+    if getattr(getattr(ti, "_ti_context_from_server", None), "next_method", None):  # no public name tells it
+        return True
+    return bool(context.get("task_reschedule_count")) and getattr(ti.task, "reschedule", False)
 
 
 # Of the try that runs in this process: its id, which is new in each try, and the numbers of its calls.

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import Connection
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.providers.standard.sensors.python import PythonSensor
+from airflow.sdk import DAG, Connection
 from interlock.events.emitter import Delivery
 from interlock.events.errors import EventError, InterlockError
 from interlock.operators import EmitEventOperator, emit
+from interlock.testing.run import context_of
 
 # its name in the package is the function's
 module = importlib.import_module("interlock.operators.emit")
@@ -148,6 +152,57 @@ def test_an_ordinal_names_an_event_wherever_it_stands(
 ) -> None:
     eu, us = {"ordinal": "eu"}, {"ordinal": "us"}
     assert emit_in(of_try(1), monkeypatch, eu, us) == emit_in(of_try(2), monkeypatch, us, eu)[::-1]
+
+
+def resumed(task: Any, **given: Any) -> Any:
+    """The context of a task as Airflow makes it, with what its server tells of the try besides."""
+    with DAG("dag", schedule=None) as dag:
+        made = task()
+    ti = context_of(dag.get_task(made.task_id), run_after=datetime(2026, 11, 20, tzinfo=UTC))["ti"]
+    for name, value in given.items():
+        setattr(ti._ti_context_from_server, name, value)
+    ti._cached_template_context = None
+    return ti.get_template_context()
+
+
+def sensor() -> Any:
+    return PythonSensor(task_id="task", python_callable=bool, mode="reschedule")
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        (lambda: EmptyOperator(task_id="task"), {"next_method": "execute_complete"}),
+        (sensor, {"task_reschedule_count": 1}),
+    ],
+    ids=["deferred", "rescheduled"],
+)
+def test_a_task_that_was_resumed_says_which_of_its_events_it_emits(
+    task: Any, told: dict[str, Any], emitted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = resumed(task, **told)
+    monkeypatch.setattr("airflow.sdk.get_current_context", lambda: context)
+    with pytest.raises(EventError, match="needs ordinal="):
+        emit("done")
+    assert emitted == []
+    assert emit("done", ordinal="after")["id"]
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        (lambda: EmptyOperator(task_id="task"), {}),
+        (sensor, {}),
+        (lambda: EmptyOperator(task_id="task"), {"task_reschedule_count": 1}),
+    ],
+    ids=["first process", "first poke", "its DAG file was not found at first"],
+)
+def test_a_task_in_its_first_process_counts_its_events(
+    task: Any, told: dict[str, Any], emitted: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = resumed(task, **told)
+    monkeypatch.setattr("airflow.sdk.get_current_context", lambda: context)
+    assert emit("done")["id"] != emit("done")["id"]
 
 
 def test_emit_outside_of_a_task_is_refused(emitted: list[Any]) -> None:
