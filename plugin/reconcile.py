@@ -26,12 +26,18 @@ if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
     from sqlalchemy import Select
-    from sqlalchemy.orm import Session
+    from sqlalchemy.orm import Bundle, Session
 
 # The clock of a machine that ended something may be ahead of the broker's, which stamps the event.
 CLOCK_SKEW: Final = timedelta(minutes=5)
 SOON: Final = timedelta(minutes=10)  # by then the listener has told nearly all
 PAGE: Final = 2000  # ends that are held at once, a few times over; one is about 3 kB
+# What is used of the tables' rows.
+_OF_RUN: Final = (
+    "id", "dag_id", "run_id", "run_type", "run_after", "logical_date", "data_interval_start",
+    "data_interval_end", "partition_key", "clear_number", "state", "start_date", "end_date", "triggered_by",
+)  # fmt: skip
+_OF_TASK: Final = ("id", "task_id", "map_index", "try_number", "max_tries", "state", "start_date", "end_date")
 _BATCH: Final = 500
 _TIMEOUT_S: Final = 30.0
 
@@ -108,26 +114,34 @@ def _ends(
 
     tags = _tags(session) if wanted.tags else _no_tags
 
-    def of_run(run: DagRun) -> End | None:
+    def of_run(run: Any) -> End | None:
         return dag_run_end(run, word_of(run.state), deployment) if _is_told(run, wanted, tags) else None
 
-    def of_task(ti: TaskInstance, run: DagRun) -> End | None:
+    def of_task(ti: Any, run: Any) -> End | None:
         return (
             task_instance_end(ti, run, word_of(ti.state), deployment) if _is_told(run, wanted, tags) else None
         )
 
     found: list[Iterator[End]] = []
     if "dag_run" in wanted.kinds:
-        runs = select(DagRun).where(DagRun.state.in_(list(DAG_RUN)))
+        runs = select(_read(DagRun, _OF_RUN)).where(DagRun.state.in_(list(DAG_RUN)))
         found.append(_in_order(session, runs, DagRun, since, until, of_run))
     if "task_instance" in wanted.kinds:
         instances = (
-            select(TaskInstance, DagRun)
+            select(_read(TaskInstance, _OF_TASK), _read(DagRun, _OF_RUN))
+            .select_from(TaskInstance)
             .join(DagRun, (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id))
             .where(TaskInstance.state.in_(list(TASK_INSTANCE)))
         )
         found.append(_in_order(session, instances, TaskInstance, since, until, of_task))
     return merge(*found, key=_when)
+
+
+def _read(model: type[DagRun | TaskInstance], names: tuple[str, ...]) -> Bundle[Any]:
+    """These columns as one object: whole rows hold pickles, and one that cannot be read would end all."""
+    from sqlalchemy.orm import Bundle
+
+    return Bundle(model.__tablename__, *(getattr(model, name) for name in names))
 
 
 def _in_order(
@@ -159,7 +173,7 @@ def _in_order(
             return
 
 
-def _is_told(run: DagRun, wanted: ListenerSettings, tags: Callable[[str], Collection[str]]) -> bool:
+def _is_told(run: Any, wanted: ListenerSettings, tags: Callable[[str], Collection[str]]) -> bool:
     # What dag.test() ends concerns nobody else.
     return word_of(run.triggered_by) != "test" and wanted.wants(run.dag_id, lambda: tags(run.dag_id))
 

@@ -156,6 +156,17 @@ def test_the_ends_of_the_range_are_emitted_in_their_order(session: Session, bus:
     assert (found.ends, found.missing) == (4, bus.emitted)
 
 
+def test_what_no_event_tells_may_be_unreadable(session: Session, bus: Bus) -> None:
+    from sqlalchemy import text
+
+    add_run(session, "one", "success", 1)
+    add_task(session, "one", "a", "success", 1)
+    session.execute(text("UPDATE task_instance SET executor_config = X'00ff', context_carrier = '{'"))
+    session.execute(text("UPDATE dag_run SET conf = '{', context_carrier = '{'"))
+    reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+    assert told(bus.emitted) == [("dag_run.succeeded", "one"), ("task_instance.succeeded", "one")]
+
+
 def test_what_the_bus_holds_is_not_emitted_again(session: Session, bus: Bus) -> None:
     add_run(session, "one", "success", 1)
     add_run(session, "two", "success", 2)
