@@ -33,7 +33,7 @@ RETRIES: Final = 1000
 RETRY_DELAY: Final = timedelta(seconds=10)  # a broker that restarts is back by then
 MAX_RETRY_DELAY: Final = timedelta(minutes=5)
 START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous wants one that is over
-_OURS: Final = ("schedule", "catchup", "max_active_runs")
+_OURS: Final = ("schedule", "catchup", "max_active_runs", "max_consecutive_failed_dag_runs")
 
 _NO_RUN: Final = (
     "firings have no run yet: the lines above say which and why. Mend what they name, such as the arguments "
@@ -82,7 +82,15 @@ def dispatch_dag(
         if name in dag_arguments:
             raise ValueError(f"dispatch_dag {dag_id!r}: {name} is not for you to set; leave it out.")
     dag_arguments.setdefault("start_date", START)
-    with DAG(dag_id, schedule="@continuous", catchup=False, max_active_runs=1, **dag_arguments) as dag:
+    with DAG(
+        dag_id,
+        schedule="@continuous",
+        catchup=False,
+        max_active_runs=1,
+        # Runs fail as long as a firing is held: [core] would have Airflow pause the dispatcher after some.
+        max_consecutive_failed_dag_runs=0,
+        **dag_arguments,
+    ) as dag:
         DispatchOperator(
             task_id=TASK_ID,
             condition=condition,
@@ -102,6 +110,9 @@ def dispatch_dag(
             retry_delay=RETRY_DELAY,
             retry_exponential_backoff=2,
             max_retry_delay=MAX_RETRY_DELAY,
+            # Whatever default_args say: after a failed run the next one would wait for ever.
+            depends_on_past=False,
+            wait_for_downstream=False,
         )
     return dag
 

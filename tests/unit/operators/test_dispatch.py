@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
 from airflow.sdk.observability import stats
+from airflow.serialization.serialized_objects import DagSerialization, LazyDeserializedDAG
 from airflow.utils.file import might_contain_dag
 from interlock import absent, at_least, event
 from interlock.conditions import ConditionError
@@ -109,6 +111,7 @@ def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> A
         ({"renew_after": timedelta(seconds=5)}, "a minute or more"),
         ({"schedule": "@daily"}, "not for you to set"),
         ({"catchup": True}, "not for you to set"),
+        ({"max_consecutive_failed_dag_runs": 3}, "not for you to set"),
     ],
 )
 def test_what_cannot_be_dispatched_is_an_import_error_that_says_why(
@@ -139,6 +142,23 @@ def test_the_dispatcher_is_one_continuous_dag_whose_failures_are_tried_again() -
     assert type(dag.timetable).__name__ == "ContinuousTimetable"
     [one] = dag.tasks
     assert one.retries == 1000
+
+
+def test_no_number_of_failed_runs_pauses_the_dispatcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Airflow reads the DAG from its database, too, where 0 might be taken for "not given"."""
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG", "3")
+    assert DAG("other").max_consecutive_failed_dag_runs == 3
+    dag = dispatch_dag("d", condition=DAILY, trigger_dag_id="t")
+    stored = json.loads(json.dumps(DagSerialization.to_dict(dag)))
+    read = DagSerialization.from_dict(stored)
+    assert (dag.max_consecutive_failed_dag_runs, read.max_consecutive_failed_dag_runs) == (0, 0)
+    # What the DAG processor writes into the DAG's row.
+    assert LazyDeserializedDAG(data=stored).max_consecutive_failed_dag_runs == 0
+
+
+def test_a_run_that_failed_holds_the_next_run_of_the_dispatcher_back_in_nothing() -> None:
+    one = task(default_args={"depends_on_past": True, "wait_for_downstream": True, "owner": "me"})
+    assert (one.depends_on_past, one.wait_for_downstream, one.owner) == (False, False, "me")
 
 
 def test_a_file_that_only_dispatches_is_parsed_in_safe_mode() -> None:
