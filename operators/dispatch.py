@@ -207,13 +207,16 @@ class DispatchOperator(BaseOperator):
         self,
         context: Context,
         event: dict[str, Any],
-        since: str,
-        renew_at: str,
-        held: Places,
-        created: int,
+        since: str = "",
+        renew_at: str = "",
+        held: Places = (),
+        created: int = 0,
         blocked: Sequence[str] = (),
     ) -> int:
-        """Create the runs of what fired; then defer again, or end when it is time. Gives their number."""
+        """Create the runs of what fired; then defer again, or end when it is time. Gives their number.
+
+        `dag.test()` drops all that was deferred with and hands on `event` alone: then one pass is the run.
+        """
         from ..engine.open_firings import read
 
         places = [(place[0], place[1]) for place in event["places"]]
@@ -256,7 +259,8 @@ class DispatchOperator(BaseOperator):
         created += this.created
         if len(held) > MOST_HELD:
             raise AirflowException(f"{len(held)} {_NO_RUN} There are too many to go on without them.")
-        if datetime.now(UTC) >= datetime.fromisoformat(renew_at):  # however much is still to be done
+        # However much is still to be done.
+        if not renew_at or datetime.now(UTC) >= datetime.fromisoformat(renew_at):
             return self._end(held, created)
         return self._defer(
             since=self.since or datetime.fromisoformat(since),

@@ -131,3 +131,18 @@ def test_an_emitting_task_that_is_retried_starts_one_run_and_when_it_is_cleared_
     assert first == repeat != cleared
     told = sorted(run["conf"]["event"] for run in runs(site, "invoice").values())
     assert told == sorted([first, cleared])
+
+
+def test_dag_test_of_a_dispatcher_creates_the_runs_of_what_fired_and_ends(site: Any, eventually: Any) -> None:
+    emit(site, *(Event.of("tried", "/test", subject=market) for market in ("lse", "nyse")))
+    for _ in range(3):
+        done = site.airflow.cli("dags", "test", "dispatch_tried", timeout_s=150)
+        if "PendingRollbackError" not in done.stdout and "database is locked" not in done.stdout:
+            break  # else the command and the DAG processor wrote the DAG to SQLite at the same moment
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "TypeError" not in done.stdout
+    found = runs(site, "tried")
+    assert found
+    states = actions(site, "airflow/dispatch/dispatch_tried")
+    # One pass: the other may have fired after it.
+    assert {f"dispatch__{firing}" for firing, state in states.items() if state == "acked"} == set(found)

@@ -496,6 +496,21 @@ def test_a_run_of_the_dispatcher_ends_when_it_is_time(supervisor: Any, log: Log)
     assert operator.resume({}, event={"outcome": "renew", "places": []}, **kept) == 1
 
 
+def test_dag_test_which_hands_on_the_event_alone_makes_one_pass(supervisor: Any, log: Log) -> None:
+    log.fire(firing("a"), firing("b"))
+    assert task().resume({}, event={"outcome": "fired", "places": log.open()}) == 2
+    assert log.acknowledged == ["a", "b"]
+    assert task().resume({}, event={"outcome": "renew", "places": []}) == 0
+
+
+def test_dag_test_fails_where_a_firing_is_held(supervisor: Any, log: Log) -> None:
+    log.fire(firing("bad", "soon"), firing("good"))
+    operator = task(logical_date="{{ firing.key }}")
+    with pytest.raises(AirflowFailException, match="1 firings have no run yet"):
+        operator.resume({}, event={"outcome": "fired", "places": log.open()})
+    assert log.acknowledged == ["good"]
+
+
 def test_conditions_with_and_without_keys_are_dispatched(log: Log) -> None:
     for condition in (event("x"), at_least(2, event("x"), event("y"), event("z")), DAILY.expires(after="1h")):
         kwargs, _ = deferral(task(condition).execute, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 from interlock import event
@@ -63,6 +63,23 @@ with DAG("invoice", schedule=None):
         pass
 
     invoice()
+
+# Its runs are those of `airflow dags test` alone.
+dispatch_dag(
+    "dispatch_tried",
+    condition=event("tried", by="subject", label="tried"),
+    trigger_dag_id="tried",
+    since=datetime(2026, 1, 1, tzinfo=UTC),
+    renew_after=timedelta(minutes=1),
+)
+
+with DAG("tried", schedule=None):
+
+    @task
+    def tried() -> None:
+        pass
+
+    tried()
 
 market = Asset(
     "market",
