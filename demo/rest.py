@@ -80,6 +80,11 @@ class AirflowRest:
         token = self._get(f"/api/v2/dags/{quote(dag_id)}")["file_token"]
         self._send("PUT", f"/api/v2/parseDagFile/{token}", {})
 
+    def last_parsed(self, dag_id: str) -> str | None:
+        """When the DAG's file was parsed for the last time."""
+        found: str | None = self._get(f"/api/v2/dags/{quote(dag_id)}")["last_parsed_time"]
+        return found
+
     def asset_events(self, name: str) -> list[dict[str, Any]]:
         """The events of an asset, the oldest first: extra, timestamp, created_dagruns, ..."""
         found = self._get("/api/v2/assets/events", limit="100", order_by="timestamp")["asset_events"]

@@ -71,7 +71,7 @@ class Stream:
 
     durable: Durable
     deliver: Deliver
-    state: Literal["opened", "sent", "served", "replaced"] = "opened"
+    state: Literal["opened", "sent", "served", "cancelled", "replaced"] = "opened"
     sent_at: float = 0.0
     incarnation: str = ""  # of the registration that is this stream's
 
@@ -90,7 +90,11 @@ class Dispatching:
         self._reading_again: set[str] = set()
 
     def open(self, durable: Durable, deliver: Deliver) -> Stream:
-        """Register, unless that is done already; then `deliver` tells whenever there is something to take."""
+        """Register, unless that is done already; then `deliver` tells whenever there is something to take.
+
+        Of the streams of one subscription the last that was opened has its place, and the others take nothing
+        until it is closed: Airflow begins an edited trigger before it ends the one that it replaces.
+        """
         stream = Stream(durable, deliver)
         with self._lock:
             self._streams.setdefault(durable.subscription, []).append(stream)
@@ -100,8 +104,11 @@ class Dispatching:
         """The registration stays: it is durable."""
         with self._lock:
             together = self._streams.get(stream.durable.subscription, [])
+            had_its_place = together[-1:] == [stream]
             if stream in together:
                 together.remove(stream)
+            if together and had_its_place:
+                together[-1].state = "opened"
             if not together:
                 self._streams.pop(stream.durable.subscription, None)
 
@@ -118,31 +125,40 @@ class Dispatching:
         """
         name = stream.durable.subscription
         with self._lock:
-            if not self._whole or name in self._reading_again:
+            if self._is_replaced(stream) or not self._whole or name in self._reading_again:
                 return []
             self._open.forget(name, gone)
             return self._open.oldest(name, most, without)
+
+    def is_replaced(self, stream: Stream) -> bool:
+        """Whether another has its place: a stream opened later, or what was registered in another meaning."""
+        with self._lock:
+            return self._is_replaced(stream)
+
+    def _is_replaced(self, stream: Stream) -> bool:
+        last = self._streams.get(stream.durable.subscription, [])[-1:]
+        return stream.state == "replaced" or last != [stream]
 
     # -- in the waits' thread
 
     def held(self) -> list[str]:
         """The incarnations whose firings are handed on here: leases name them, for whoever asks where."""
         with self._lock:
-            return [stream.incarnation for stream in self._all() if stream.state == "served"]
+            return [stream.incarnation for stream in self._last() if stream.state == "served"]
 
     def begin(self) -> None:
         """The topics are read from their starts."""
         with self._lock:
             self._open, self._whole = OpenFirings(), False
-            for stream in self._all():
-                if stream.state != "replaced":
+            for stream in self._last():
+                if stream.state not in ("cancelled", "replaced"):
                     stream.state = "opened"
 
     def follow(self, record: Record) -> None:
         """Take the next record of the action topic."""
         with self._lock:
             news = self._open.follow(record)
-            streams = [s for s in self._streams.get(news or "", ()) if s.state == "served"]
+            streams = [s for s in self._streams.get(news or "", [])[-1:] if s.state == "served"]
         for stream in streams:
             _tell(stream, NEWS)
 
@@ -152,7 +168,7 @@ class Dispatching:
         if not self._streams:
             return
         with self._lock:
-            streams = self._all()
+            streams = self._last()
         for stream in streams:
             self._look_up(stream, registry, registering)
         for name in {s.durable.subscription for s in streams if s.state == "served"}:
@@ -163,8 +179,8 @@ class Dispatching:
             if starts:
                 self._read_again(name, starts, clients)
 
-    def _all(self) -> list[Stream]:
-        return [stream for together in self._streams.values() for stream in together]
+    def _last(self) -> list[Stream]:
+        return [together[-1] for together in self._streams.values()]
 
     def _look_up(self, stream: Stream, registry: Registry, registering: Registering) -> None:
         """Where the stream's registration stands: it is there, or sent, or another took its place."""
@@ -177,10 +193,11 @@ class Dispatching:
             stream.state, stream.incarnation = "served", found.incarnation
             _tell(stream, NEWS)
             return
-        if stream.state == "served":
-            stream.state = "replaced"
-            done = "was cancelled" if found is None else "has another condition by now"
-            _tell(stream, Notice(f"Subscription {durable.subscription!r} {done}."))
+        if stream.state in ("served", "cancelled"):
+            before, stream.state = stream.state, "cancelled" if found is None else "replaced"
+            if stream.state != before:
+                done = "was cancelled" if found is None else "has another condition by now"
+                _tell(stream, Notice(f"Subscription {durable.subscription!r} {done}."))
             return
         now = time.monotonic()
         if stream.state == "replaced" or (stream.state == "sent" and now - stream.sent_at < REGISTER_AGAIN_S):
@@ -203,7 +220,7 @@ class Dispatching:
         finally:
             with self._lock:
                 self._reading_again.discard(name)
-                streams = list(self._streams.get(name, ()))
+                streams = self._streams.get(name, [])[-1:]
         for stream in streams:
             _tell(stream, NEWS)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
@@ -30,13 +33,16 @@ LOOK_S: Final = 30.0
 AGAIN_S: Final = 5.0  # before what went wrong is tried again, and twice as long each further time
 MOST_AGAIN_S: Final = 60.0
 FOLLOWED_S: Final = 60.0  # by then an acknowledgement was read by whoever follows the action topic
+# What another has the place of for longer is no trigger that an edit replaced: Airflow ends those in seconds.
+REPLACED_S: Final = 60.0
 
 
 class ConditionTrigger(BaseEventTrigger):
     """For `AssetWatcher(trigger=...)`: each firing of `condition` becomes an asset event with it as payload.
 
-    name: of the subscription, one for each watcher. since: events count from this record timestamp on;
-    default: the first registration. max_keys, at_limit: what bounds the open keys.
+    name: of the subscription, one for each watcher: of several the last to begin hands over. since: events
+    count from this record timestamp on; default: the first registration. max_keys, at_limit: what bounds the
+    open keys.
 
     A firing is acknowledged once Airflow has stored its asset event. Airflow starts one run for asset events
     that come close together, leaves all but the first to the next event's run, and drops those of paused
@@ -98,7 +104,10 @@ class ConditionTrigger(BaseEventTrigger):
         return f"{self.deployment}/asset/{self.name}"
 
     def shared_stream_key(self) -> Hashable:
-        return ("interlock", self.kafka_conn_id, self.bus, self.subscription)
+        # All arguments: an edited trigger begins before the one that it replaces is ended. In one stream with
+        # it, it would get the firings of the old condition, for as long as the triggerer lives.
+        arguments = json.dumps(self.serialize()[1], sort_keys=True)
+        return ("interlock", self.subscription, hashlib.sha256(arguments.encode()).hexdigest())
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
@@ -150,6 +159,7 @@ class _Producer(SharedStreamProducer):
         self._done: dict[tuple[int, int], float] = {}
         self._reading, self._storing, self._acknowledging = (_Trouble(trigger.log) for _ in range(3))
         self._not_before = 0.0  # nothing is handed over until then
+        self._replaced_until: float | None = None  # without a word about it
         self._ended = asyncio.Event()
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -172,6 +182,7 @@ class _Producer(SharedStreamProducer):
         try:
             await self._open(firings)
             while True:
+                self._look_for_another(firings)
                 while (left := self._not_before - time.monotonic()) > 0:
                     await firings.news(left)
                 if len(self._handed) >= MOST_UNSTORED:
@@ -197,11 +208,19 @@ class _Producer(SharedStreamProducer):
             self._ended.set()
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Acknowledge what was stored; what was not is handed over again, after a pause."""
+        """Acknowledge what was stored; what was not is handed over again, after a pause.
+
+        Nothing is acknowledged once another has the place of this stream. Airflow drops what the trigger of
+        an edited watcher still yields, and calls it stored: the new trigger has it as well, if it is open.
+        """
         from ..engine.acknowledge import acknowledge_all
 
         if self._firings is None:
             return  # not opened: nothing was handed over
+        if self._firings.replaced:
+            for item in batch:
+                self._handed.pop(item.broker_payload, None)
+            return
         stored = [item.broker_payload for item in batch if item.outcome.is_clean]
         actions = [self._handed[place] for place in stored]
         while True:
@@ -241,6 +260,22 @@ class _Producer(SharedStreamProducer):
             except ConfigError as e:
                 await asyncio.sleep(trouble.told(str(e)))
         trouble.over("The connection can be used.")
+
+    def _look_for_another(self, firings: Firings) -> None:
+        """Say it, once, where another has had the place of this stream for longer than an edit takes."""
+        now = time.monotonic()
+        if not firings.replaced:
+            self._replaced_until = None
+        elif self._replaced_until is None:
+            self._replaced_until = now + REPLACED_S
+        elif now >= self._replaced_until:
+            self._replaced_until = math.inf
+            self._trigger.log.error(
+                "This watcher hands nothing over: another one of the deployment %r is named %r too, has "
+                "another condition, since or limits, and was begun later. Give each a name of its own.",
+                self._trigger.deployment,
+                self._trigger.name,
+            )
 
     def _wait(self, pause_s: float) -> None:
         self._not_before = max(self._not_before, time.monotonic() + pause_s)

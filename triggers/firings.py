@@ -58,6 +58,13 @@ class Firings:
             raise RuntimeError("These firings were not opened.")
         return self._runtime.config
 
+    @property
+    def replaced(self) -> bool:
+        """Whether another has their place, so that nothing can be taken; see `Dispatching.is_replaced`."""
+        if self._runtime is None or self._stream is None:
+            return False
+        return self._runtime.waits.dispatching.is_replaced(self._stream)
+
     def take(
         self, most: int, without: Collection[tuple[int, int]] = (), gone: Collection[tuple[int, int]] = ()
     ) -> list[tuple[int, int]]:

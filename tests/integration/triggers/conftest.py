@@ -178,6 +178,31 @@ DAGS = {
             EventSensor(task_id="wait", condition=half, key="edited_end", on_expired="fail")
             EventSensor(task_id="soft", condition=never, fail_on=failed, key="edited_end", soft_fail=False)
         """,
+    **dict.fromkeys(
+        ("edited_asset.py", "moved_asset.py"),
+        """
+        from __future__ import annotations
+
+        from pathlib import Path
+
+        from airflow.sdk import DAG, Asset, AssetWatcher, task
+        from interlock import event
+        from interlock.triggers.asset import ConditionTrigger
+
+        NAME = Path(__file__).stem
+        EDITION, ASSET = "first", NAME
+        trigger = ConditionTrigger(NAME, event(f"{NAME}.{EDITION}", by="subject"))
+        asset = Asset(ASSET, watchers=[AssetWatcher(name="interlock", trigger=trigger)])
+
+        with DAG(NAME, schedule=[asset]):
+
+            @task
+            def take() -> None:
+                pass
+
+            take()
+        """,
+    ),
     "queued.py": """
         from __future__ import annotations
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from interlock import Event
 
+from demo.topics import read_all
 from tests.integration.triggers.test_dispatch import actions, emit, registered, runs
 
 SUBSCRIPTION = "airflow/asset/market"
@@ -46,3 +47,74 @@ def test_each_firing_becomes_an_asset_event_and_runs_read_them_as_airflow_has_it
     stored_and_acknowledged("xetra")
     eventually("all are read, each once", lambda: read_by_runs() == ["lse", "nyse", "tse", "xetra"])
     assert len(runs(site, DAG)) <= 4
+
+
+class Edited:
+    """A watcher's DAG file, its registrations, and the asset events that come of it."""
+
+    def __init__(self, site: Any, eventually: Any, name: str) -> None:
+        self._site, self._eventually, self._name = site, eventually, name
+
+    def conditions(self) -> list[str]:
+        """Of its registrations, the first one first."""
+        topic = read_all(self._site.bus.bootstrap_servers, self._site.bus.topic("subscription"))
+        forms = [record.json() or {} for record in topic if record.value]
+        own = f"airflow/asset/{self._name}"
+        return [str(form["condition"]) for form in forms if form.get("subscription") == own]
+
+    def types(self, asset: str) -> list[str]:
+        """Of the events that fired, without the name."""
+        payloads = [event["extra"]["payload"] for event in self._site.api.asset_events(asset)]
+        events = [each for payload in payloads for [each] in payload["events"].values()]
+        return [each["type"].removeprefix(f"{self._name}.") for each in events]
+
+    def emit_both(self, subject: str) -> None:
+        names = (f"{self._name}.{edition}" for edition in ("first", "second"))
+        emit(self._site, *(Event.of(name, "/test", subject=subject) for name in names))
+
+    def begins(self) -> None:
+        self._site.api.unpause(self._name)
+        self.parse()
+        self._eventually("the watcher has registered", self.conditions)
+        self.emit_both("a")
+        self._eventually("the first condition holds", lambda: self.types(self._name) == ["first"])
+
+    def edit(self, old: str, new: str) -> None:
+        path = self._site.airflow.dags_folder / f"{self._name}.py"
+        path.write_text(path.read_text().replace(old, new))
+        self.parse()
+
+    def parse(self) -> None:
+        api = self._site.api
+        before = api.last_parsed(self._name)
+        api.parse_again(self._name)
+        self._eventually("its file is parsed", lambda: api.last_parsed(self._name) != before)
+
+    def holds_second(self, asset: str) -> None:
+        """The second condition, and the first one no more."""
+        before = self.types(asset)
+        self._eventually("the other one is registered", lambda: "second" in self.conditions()[-1])
+        for number, subject in enumerate(("b", "c"), 1):
+            self.emit_both(subject)
+            wanted = before + number * ["second"]
+            self._eventually("the second condition holds", lambda w=wanted: len(self.types(asset)) == len(w))
+            assert self.types(asset) == wanted
+
+
+def test_an_edited_condition_holds_once_airflow_has_parsed_its_file_twice(site: Any, eventually: Any) -> None:
+    """At the first time Airflow 3.3.2 takes the asset's watcher away, at the next it gives it the new one."""
+    edited = Edited(site, eventually, "edited_asset")
+    edited.begins()
+    edited.edit('EDITION, ASSET = "first"', 'EDITION, ASSET = "second"')
+    edited.parse()
+    edited.holds_second("edited_asset")
+
+
+def test_an_edited_condition_holds_when_its_trigger_begins_before_the_one_that_it_replaces_is_ended(
+    site: Any, eventually: Any
+) -> None:
+    """As it is where the asset gets another name as well."""
+    edited = Edited(site, eventually, "moved_asset")
+    edited.begins()
+    edited.edit('EDITION, ASSET = "first", NAME', 'EDITION, ASSET = "second", "moved_there"')
+    edited.holds_second("moved_there")

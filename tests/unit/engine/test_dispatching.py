@@ -22,10 +22,13 @@ CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 REGISTRY, ACTION = TopicPartition("b-subscription", 0), TopicPartition("b-action", 0)
 
 
-def durable(condition: Any = None, **changes: Any) -> Durable:
+OTHER = event("y", by="subject")
+
+
+def durable(condition: Any = None, subscription: str = "s", **changes: Any) -> Durable:
     given = {"since_ms": 100, "since_given": False, "max_keys": 10, "at_limit": "dead-letter"}
     form = (event("x", by="subject") if condition is None else condition).to_json()
-    return Durable(subscription="s", condition=form, **{**given, **changes})
+    return Durable(subscription=subscription, condition=form, **{**given, **changes})
 
 
 def fired(firing: str, offset: int) -> Record:
@@ -119,7 +122,7 @@ def test_a_since_that_is_given_is_another_meaning_and_registered(stage: Stage) -
 
 
 def test_an_edited_condition_replaces_the_one_before_and_its_open_firings_stay(stage: Stage) -> None:
-    before = durable(event("y", by="subject")).registration()
+    before = durable(OTHER).registration()
     stage.registered(before)
     stage.dispatching.follow(fired("of-the-old", 7))
     stream, heard = stage.open(durable())
@@ -147,13 +150,13 @@ def test_a_stream_whose_condition_was_replaced_or_cancelled_says_so_and_does_not
     stage.registered(own)
     _, heard = stage.open(durable())
     stage.serve()
-    other = durable(event("y", by="subject")).registration()
+    other = durable(OTHER).registration()
     stage.registered(other)
     for _ in range(3):
         stage.serve()
     assert heard == [NEWS, Notice("Subscription 's' has another condition by now.")]
     assert stage.sent == []
-    _, heard = stage.open(durable(event("y", by="subject")))
+    _, heard = stage.open(durable(OTHER))
     stage.serve()
     stage.removed(other)
     for _ in range(3):
@@ -198,10 +201,83 @@ def test_a_stream_that_cannot_be_told_disturbs_no_other(stage: Stage) -> None:
     def broken(_: Any) -> None:
         raise RuntimeError("the loop is closed")
 
+    stage.registered(durable(subscription="t").registration())
     stage.dispatching.open(durable(), broken)
-    _, heard = stage.open(durable())
+    _, heard = stage.open(durable(subscription="t"))
     stage.serve()
     assert heard == [NEWS]
+
+
+# -- several streams of a subscription
+
+
+def test_of_several_streams_the_last_one_opened_takes_and_the_others_nothing(stage: Stage) -> None:
+    stage.registered(durable().registration())
+    first, told = stage.open(durable())
+    stage.dispatching.follow(fired("a", 0))
+    stage.serve()
+    assert (stage.taken(first), stage.dispatching.is_replaced(first), told) == ([0], False, [NEWS])
+    last, heard = stage.open(durable(max_keys=20))
+    stage.serve()
+    stage.dispatching.follow(fired("b", 1))
+    assert (stage.taken(first), stage.dispatching.is_replaced(first), told) == ([], True, [NEWS])
+    assert (stage.taken(last), stage.dispatching.is_replaced(last), heard) == ([0, 1], False, [NEWS, NEWS])
+    assert [sent.max_keys for sent in stage.sent] == [20]
+    stage.registered(stage.sent[0])
+    stage.dispatching.close(first)
+    for _ in range(3):
+        stage.serve()
+    assert (stage.taken(last), len(stage.sent)) == ([0, 1], 1)
+
+
+def test_a_stream_takes_again_and_registers_its_own_when_those_opened_later_are_closed(stage: Stage) -> None:
+    own = durable().registration()
+    stage.registered(own)
+    first, heard = stage.open(durable())
+    stage.serve()
+    last, _ = stage.open(durable(OTHER))
+    stage.serve()
+    stage.registered(stage.sent[0])
+    stage.serve()
+    stage.dispatching.follow(fired("a", 0))
+    assert (stage.taken(first), stage.taken(last)) == ([], [0])
+    stage.dispatching.close(last)
+    stage.serve()
+    assert [sent.incarnation for sent in stage.sent[1:]] == [own.incarnation]
+    stage.registered(own)
+    stage.serve()
+    assert (stage.taken(first), heard) == ([0], [NEWS, NEWS])
+
+
+def test_a_stream_takes_nothing_when_another_process_registered_another_condition(stage: Stage) -> None:
+    stage.registered(durable().registration())
+    stream, _ = stage.open(durable())
+    stage.dispatching.follow(fired("a", 0))
+    stage.serve()
+    stage.registered(durable(OTHER).registration())
+    stage.serve()
+    assert (stage.taken(stream), stage.dispatching.is_replaced(stream)) == ([], True)
+    stage.dispatching.begin()
+    stage.serve()
+    assert (stage.taken(stream), stage.dispatching.is_replaced(stream), stage.sent) == ([], True, [])
+
+
+def test_what_had_fired_before_a_cancellation_is_still_taken(stage: Stage) -> None:
+    own = durable().registration()
+    stage.registered(own)
+    stream, heard = stage.open(durable())
+    stage.dispatching.follow(fired("a", 0))
+    stage.serve()
+    stage.removed(own)
+    stage.serve()
+    assert (stage.taken(stream), stage.dispatching.is_replaced(stream)) == ([0], False)
+    stage.registered(durable(OTHER).registration())
+    stage.serve()
+    assert (stage.taken(stream), stage.dispatching.is_replaced(stream)) == ([], True)
+    assert [item.text for item in heard[1:]] == [
+        "Subscription 's' was cancelled.",
+        "Subscription 's' has another condition by now.",
+    ]
 
 
 def test_what_did_not_fit_is_read_again_when_there_is_room(

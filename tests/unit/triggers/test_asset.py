@@ -33,7 +33,25 @@ def test_a_watcher_takes_it_and_it_comes_back_from_the_database_as_it_was() -> N
     assert again.subscription == "airflow/asset/close"
     assert BaseEventTrigger.hash(path, kwargs) == BaseEventTrigger.hash(*again.serialize())
     assert again.shared_stream_key() == trigger.shared_stream_key()
-    assert ConditionTrigger("other", CONDITION).shared_stream_key() != trigger.shared_stream_key()
+
+
+EDITS = (
+    {"name": "other"},
+    {"condition": event("y", by="subject")},
+    {"since": datetime(2026, 11, 2, tzinfo=UTC)},
+    {"max_keys": 7},
+    {"at_limit": "drop-oldest"},
+    {"kafka_conn_id": "other"},
+    {"bus": "other"},
+    {"deployment": "other"},
+)
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: next(iter(edit)))
+def test_an_edited_trigger_shares_no_stream_with_the_one_before(edit: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"name": "n", "condition": CONDITION}
+    before, after = ConditionTrigger(**given), ConditionTrigger(**{**given, **edit})
+    assert before.shared_stream_key() != after.shared_stream_key()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +83,8 @@ class Topic:
         self.ids = ["a", "b", "c"]
         self.acknowledged: list[str] = []
         self.counted: list[int] = []
-        self.closed = False
+        self.opened: list[Any] = []  # what was to be registered, in turn
+        self.closed: list[Any] = []
         self.away = 0  # for so many acknowledgements
         self.unread = 0  # for so many readings
         self.no_connection = 0  # for so many openings
@@ -75,24 +94,32 @@ class Topic:
         class Firings:
             def __init__(self, durable: Any, *_: Any) -> None:
                 assert durable.subscription == "airflow/asset/n"
+                self.durable = durable
 
             async def open(self) -> None:
                 if topic.no_connection:
                     topic.no_connection -= 1
                     raise ConfigError("Connection 'c' cannot be read.")
+                topic.opened.append(self.durable)
+
+            @property
+            def replaced(self) -> bool:
+                still = [each for each in topic.opened if each not in topic.closed]
+                return still[-1:] != [self.durable]
 
             @property
             def config(self) -> str:
                 return f"config {len(topic.configs)}"
 
             def take(self, most: int, without: Any) -> list[tuple[int, int]]:
-                return [(0, n) for n in range(len(topic.ids)) if (0, n) not in without][:most]
+                places = [(0, n) for n, name in enumerate(topic.ids) if name not in topic.acknowledged]
+                return [] if self.replaced else [place for place in places if place not in without][:most]
 
             async def news(self, timeout_s: float) -> None:
                 await asyncio.sleep(0)
 
             def close(self) -> None:
-                topic.closed = True
+                topic.closed.append(self.durable)
 
         monkeypatch.setattr(module, "Firings", Firings)
         monkeypatch.setattr("interlock.engine.open_firings.read", self.read)
@@ -134,7 +161,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         def say(self, text: str, *arguments: Any) -> None:
             said.append(text % arguments)
 
-        info = warning = say
+        info = warning = error = say
 
     monkeypatch.setattr(ConditionTrigger, "log", Log())
     return said
@@ -168,7 +195,7 @@ def test_a_firing_is_acknowledged_when_its_asset_event_is_stored_and_not_before(
         await made.aclose()
 
     asyncio.run(story())
-    assert topic.closed
+    assert topic.closed == topic.opened
 
 
 @pytest.mark.usefixtures("at_once")
@@ -302,7 +329,7 @@ def test_a_stream_that_ends_while_the_broker_is_away_does_not_wait_for_it(topic:
             await manager.stop_all()
 
     asyncio.run(story())
-    assert (topic.acknowledged, topic.closed) == ([], True)
+    assert (topic.acknowledged, topic.closed) == ([], topic.opened)
 
 
 def test_airflows_stream_acknowledges_each_firing_once_its_asset_event_is_stored(
@@ -331,7 +358,115 @@ def test_airflows_stream_acknowledges_each_firing_once_its_asset_event_is_stored
         await manager.stop_all()
 
     asyncio.run(story())
-    assert topic.closed
+    assert topic.closed == topic.opened
+
+
+class Watched:
+    """A trigger in Airflow's manager, asked for events and told of them as a triggerer does it."""
+
+    def __init__(self, manager: SharedStreamManager, trigger: ConditionTrigger, number: int) -> None:
+        self._manager, self._number, self._key = manager, number, trigger.shared_stream_key()
+        stream = manager.subscribe(trigger_id=number, trigger=trigger, key=self._key)
+        self._events: Any = trigger.filter_shared_stream(stream)
+
+    async def hands_over(self, *names: str) -> list[int]:
+        """The numbers with which Airflow confirms that it has stored these."""
+        numbers = []
+        for name in names:
+            async with asyncio.timeout(30):
+                assert (await anext(self._events)).payload["firing_id"] == name
+            number = self._manager.bind_pending_event(trigger_id=self._number, key=self._key)
+            assert number is not None
+            numbers.append(number)
+        return numbers
+
+    def asks_for_more(self) -> Any:
+        return asyncio.create_task(anext(self._events))
+
+    async def ends(self) -> None:
+        await self._manager.unsubscribe(self._number, self._key)
+
+
+@pytest.mark.parametrize("edit", EDITS[1:5], ids=lambda edit: next(iter(edit)))
+def test_an_edited_watcher_hands_over_what_the_one_before_has_not_acknowledged_and_what_comes(
+    topic: Topic, edit: dict[str, Any]
+) -> None:
+    """In Airflow's order: the new trigger begins before the old one is ended."""
+    given: dict[str, Any] = {"name": "n", "condition": CONDITION}
+    before, after = ConditionTrigger(**given), ConditionTrigger(**{**given, **edit})
+
+    async def story() -> None:
+        manager = SharedStreamManager(log=structlog.get_logger())
+        old = Watched(manager, before, 1)
+        of_the_old = await old.hands_over("a", "b")
+        waiting = old.asks_for_more()
+        new = Watched(manager, after, 2)
+        of_the_new = await new.hands_over("a", "b", "c")
+        topic.ids.append("d")
+        # Airflow has dropped them: the asset has the old watcher no more.
+        manager.confirm_persisted(of_the_old)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await old.ends()
+        assert topic.acknowledged == []
+        of_the_new += await new.hands_over("d")
+        waiting = new.asks_for_more()
+        manager.confirm_persisted(of_the_new)
+        async with asyncio.timeout(30):
+            while topic.acknowledged != ["a", "b", "c", "d"]:  # noqa: ASYNC110  # a thread's list
+                await asyncio.sleep(0)
+        waiting.cancel()
+        await manager.stop_all()
+
+    asyncio.run(story())
+    arguments = [(d.condition, d.since_given, d.max_keys, d.at_limit) for d in topic.opened]
+    assert arguments == [
+        (t.condition.to_json(), t.since is not None, t.max_keys, t.at_limit) for t in (before, after)
+    ]
+    assert topic.closed == topic.opened
+
+
+def test_watchers_of_one_name_are_told_apart_in_the_log_and_one_hands_over(
+    topic: Topic, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "REPLACED_S", 0.0)
+    one, other = CONDITION, event("y", by="subject")
+
+    async def story() -> None:
+        manager = SharedStreamManager(log=structlog.get_logger())
+        first = Watched(manager, ConditionTrigger("n", one), 1)
+        await first.hands_over("a", "b", "c")
+        waiting = first.asks_for_more()
+        await Watched(manager, ConditionTrigger("n", other), 2).hands_over("a", "b", "c")
+        for _ in range(200):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await manager.stop_all()
+
+    asyncio.run(story())
+    [said] = log
+    assert said == (
+        "This watcher hands nothing over: another one of the deployment 'airflow' is named 'n' too, has "
+        "another condition, since or limits, and was begun later. Give each a name of its own."
+    )
+
+
+def test_an_edit_is_no_reason_to_tell_of_another_watcher(topic: Topic, log: list[str]) -> None:
+    async def story() -> None:
+        manager = SharedStreamManager(log=structlog.get_logger())
+        old = Watched(manager, ConditionTrigger("n", CONDITION), 1)
+        await old.hands_over("a", "b", "c")
+        waiting = old.asks_for_more()
+        await Watched(manager, ConditionTrigger("n", event("y", by="subject")), 2).hands_over("a")
+        for _ in range(200):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await old.ends()
+        await manager.stop_all()
+
+    asyncio.run(story())
+    assert log == []
 
 
 def test_each_firing_becomes_one_asset_event() -> None:
