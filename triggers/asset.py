@@ -114,8 +114,9 @@ class ConditionTrigger(BaseEventTrigger):
         return _Producer(cls(**kwargs))
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
-        async for payload in shared_stream:
-            yield TriggerEvent(payload)
+        async for handed in shared_stream:
+            yield TriggerEvent(handed.payload)
+            handed.kept += 1  # not if the trigger is ended before the triggerer has put the event aside
 
     def run(self) -> AsyncIterator[TriggerEvent]:
         """Not called by a triggerer, which takes the stream."""
@@ -144,6 +145,17 @@ class _Trouble:
         self._text, self._pause_s = "", 0.0
 
 
+class _Handed:
+    """A firing on its way through the shared stream; `kept`: how many triggers' events of it are put aside.
+
+    Airflow 3.3.2 takes one that was yielded, and not put aside before its trigger was ended, for stored.
+    """
+
+    def __init__(self, action: ActionRecord, payload: dict[str, Any]) -> None:
+        self.action, self.payload = action, payload
+        self.kept = 0
+
+
 class _Producer(SharedStreamProducer):
     """The firings of one subscription; each is acknowledged when Airflow says that it is stored.
 
@@ -154,7 +166,7 @@ class _Producer(SharedStreamProducer):
     def __init__(self, trigger: ConditionTrigger) -> None:
         self._trigger = trigger
         self._firings: Firings | None = None
-        self._handed: dict[tuple[int, int], ActionRecord] = {}  # over, and not acknowledged yet
+        self._handed: dict[tuple[int, int], _Handed] = {}  # over, and not acknowledged yet
         # Acknowledged, perhaps not followed yet; the oldest first.
         self._done: dict[tuple[int, int], float] = {}
         self._reading, self._storing, self._acknowledging = (_Trouble(trigger.log) for _ in range(3))
@@ -202,8 +214,8 @@ class _Producer(SharedStreamProducer):
                     if payload is None:
                         self._done[place] = time.monotonic()
                         continue
-                    self._handed[place] = action
-                    yield payload, place
+                    self._handed[place] = handed = _Handed(action, payload)
+                    yield handed, place
         finally:
             self._ended.set()
 
@@ -221,8 +233,12 @@ class _Producer(SharedStreamProducer):
             for item in batch:
                 self._handed.pop(item.broker_payload, None)
             return
-        stored = [item.broker_payload for item in batch if item.outcome.is_clean]
-        actions = [self._handed[place] for place in stored]
+        stored = [
+            item.broker_payload
+            for item in batch
+            if item.outcome.is_clean and self._handed[item.broker_payload].kept >= item.outcome.acked
+        ]
+        actions = [self._handed[place].action for place in stored]
         while True:
             try:
                 config = self._firings.config

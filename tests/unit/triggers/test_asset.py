@@ -179,7 +179,13 @@ def producer() -> Any:
 
 
 async def some(stream: Any, count: int) -> list[tuple[str, Any]]:
-    return [(payload["firing_id"], place) for payload, place in [await anext(stream) for _ in range(count)]]
+    """As one trigger takes them: its filter is asked for the next one when Airflow has kept the event."""
+    taken = []
+    for _ in range(count):
+        handed, place = await anext(stream)
+        handed.kept += 1
+        taken.append((handed.payload["firing_id"], place))
+    return taken
 
 
 def test_a_firing_is_acknowledged_when_its_asset_event_is_stored_and_not_before(topic: Topic) -> None:
@@ -469,12 +475,27 @@ def test_an_edit_is_no_reason_to_tell_of_another_watcher(topic: Topic, log: list
     assert log == []
 
 
-def test_each_firing_becomes_one_asset_event() -> None:
-    async def shared() -> Any:
-        yield {"firing_id": "a"}
-        yield {"firing_id": "b"}
+def test_a_firing_whose_trigger_is_ended_before_airflow_keeps_its_event_is_not_acknowledged(
+    topic: Topic,
+) -> None:
+    """Between the two Airflow's triggerer writes to its log, and takes what has no number yet for stored."""
+    trigger = ConditionTrigger("n", CONDITION)
+    key = trigger.shared_stream_key()
 
+    async def story() -> None:
+        manager = SharedStreamManager(log=structlog.get_logger())
+        events = trigger.filter_shared_stream(manager.subscribe(trigger_id=1, trigger=trigger, key=key))
+        assert (await anext(events)).payload["firing_id"] == "a"
+        await manager.unsubscribe(1, key)
+
+    asyncio.run(story())
+    assert (topic.acknowledged, topic.closed) == ([], topic.opened)
+
+
+def test_each_firing_becomes_one_asset_event(topic: Topic) -> None:
     async def story() -> list[Any]:
-        return [e.payload async for e in ConditionTrigger("n", CONDITION).filter_shared_stream(shared())]
+        shared = (handed async for handed, _ in producer().open_stream())
+        events = ConditionTrigger("n", CONDITION).filter_shared_stream(shared)
+        return [(await anext(events)).payload["firing_id"] for _ in range(3)]
 
-    assert asyncio.run(story()) == [{"firing_id": "a"}, {"firing_id": "b"}]
+    assert asyncio.run(story()) == ["a", "b", "c"]
