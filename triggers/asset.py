@@ -44,9 +44,9 @@ class ConditionTrigger(BaseEventTrigger):
     count from this record timestamp on; default: the first registration. max_keys, at_limit: what bounds the
     open keys.
 
-    A firing is acknowledged once Airflow has stored its asset event. Airflow starts one run for asset events
-    that come close together, leaves all but the first to the next event's run, and drops those of paused
-    DAGs: where each firing counts, use `dispatch_dag`.
+    A firing is acknowledged once Airflow says that its asset event is stored. Airflow starts one run for
+    asset events that come close together, leaves all but the first to the next event's run, and drops those
+    of paused DAGs: where each firing counts, use `dispatch_dag`.
     """
 
     def __init__(
