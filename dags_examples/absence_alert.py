@@ -15,7 +15,7 @@ dispatch_dag(
     "absence_alert",
     condition=absent(alive, "10m"),
     trigger_dag_id="tell",
-    conf={"station": "{{ firing.key }}", "silent_since": "{{ firing.events.alive[0].time }}"},
+    conf={"station": "{{ firing.key }}", "silent_since": "{{ firing.recorded.alive[0] }}"},
     note="{{ firing.key }} is silent",
     tags=["interlock"],
 )

@@ -197,9 +197,9 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
     """A condition that was met, or whose time is up: what a waiting task gets.
 
     `events`: per label the events that took part, in the CloudEvents JSON format, and `origins` their
-    coordinates `{"topic", "partition", "offset"}` in the same order. `missing`: labels of what was not there.
-    `left_out`: by label, how many events there was no room for. `timer_ms`: the due time that brought it.
-    `incomplete`: that time passed without a cut.
+    records' `{"topic", "partition", "offset", "timestamp_ms"}` in the same order; earlier versions told no
+    timestamp. `missing`: labels of what was not there. `left_out`: by label, how many events there was no
+    room for. `timer_ms`: the due time that brought it. `incomplete`: that time passed without a cut.
     """
 
     id: str

@@ -60,8 +60,8 @@ class EventSensor(BaseSensorOperator):
         or is skipped with `soft_fail`.
 
     Returns (as XCom, at most 48 KiB) `{"version", "firing_id", "outcome", "key", "fired_at", "events":
-    {label: [CloudEvent JSON]}, "missing": []}`; data of events that do not fit are replaced by a `dataref`,
-    which `interlock.fetch` reads.
+    {label: [CloudEvent JSON]}, "recorded": {label: [time]}, "missing": []}`; data of events that do not fit
+    are replaced by a `dataref`, which `interlock.fetch` reads.
 
     A broker that cannot be reached, or a topic that is missing, does not fail the task: its log says what
     is wrong, and the wait goes on. Each firing resumes its task once.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..engine.firing import fit
@@ -23,9 +24,27 @@ def firing_form(firing: Firing) -> dict[str, Any]:
         "key": firing.key,
         "fired_at": firing.fired_at,
         "events": firing.events,
+        "recorded": {label: _recorded(firing, label) for label in firing.events},
         "missing": firing.missing,
     }
     return {**form, "left_out": firing.left_out} if firing.left_out else form
+
+
+def _recorded(firing: Firing, label: str) -> list[str]:
+    """When each event's record was stamped: a time that every event has, unlike its attribute `time`.
+
+    When the firing was decided, where that is not told (by an engine of before) or is beyond the year 9999
+    (by a producer that stamps records itself).
+    """
+    moments = []
+    for origin in firing.origins.get(label, ()):
+        try:
+            stamp = datetime.fromtimestamp(origin["timestamp_ms"] / 1000, UTC)
+        except (KeyError, OverflowError, ValueError, OSError):
+            moments.append(firing.fired_at)
+        else:
+            moments.append(stamp.isoformat(timespec="milliseconds"))
+    return moments
 
 
 def json_text(value: Any) -> str:
@@ -46,4 +65,4 @@ def asset_payload(firing: Firing) -> dict[str, Any]:
         except (TypeError, ValueError):
             continue
         return form
-    return {**form, "key": None, "events": {}}
+    return {**form, "key": None, "events": {}, "recorded": {}}

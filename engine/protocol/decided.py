@@ -47,7 +47,14 @@ def _action(
         if label not in events:
             events[label], origins[label] = [], []
         events[label].append(form(match.event))
-        origins[label].append({"topic": match.topic, "partition": match.partition, "offset": match.offset})
+        origins[label].append(
+            {
+                "topic": match.topic,
+                "partition": match.partition,
+                "offset": match.offset,
+                "timestamp_ms": match.timestamp_ms,
+            }
+        )
     firing = Firing(
         id=firing_id(registered.incarnation, key, decision.outcome, decision.taking_part, decision.timer_ms),
         outcome=decision.outcome,

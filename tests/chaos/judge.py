@@ -391,7 +391,12 @@ def _content(expected: Expected) -> dict[str, Any]:
     for part in told.taking_part:
         m = part.match
         origins.setdefault(part.label, []).append(
-            {"topic": m.topic, "partition": m.partition, "offset": m.offset}
+            {
+                "topic": m.topic,
+                "partition": m.partition,
+                "offset": m.offset,
+                "timestamp_ms": m.timestamp_ms,
+            }
         )
     return {
         "outcome": told.outcome,

@@ -168,7 +168,12 @@ class Paper:
         for part in firing.taking_part:
             m = part.match
             origins.setdefault(part.label, []).append(
-                {"topic": m.topic, "partition": m.partition, "offset": m.offset}
+                {
+                    "topic": m.topic,
+                    "partition": m.partition,
+                    "offset": m.offset,
+                    "timestamp_ms": m.timestamp_ms,
+                }
             )
         form = {
             "v": 2,

@@ -87,10 +87,16 @@ def test_absence_alert_starts_a_run_for_each_silence_of_each_station(dags: dict[
         ("north", "06:19"),
     ]
     assert (told[0].dag_id, told[0].note) == ("tell", "south is silent")
-    conf = told[0].conf
-    assert call(dags, "tell", "tell", conf["station"], conf["silent_since"]).startswith(
-        "south is silent since"
+    assert call(dags, "tell", "tell", *told[0].conf.values()) == (
+        "south is silent since 2026-11-20T06:05:00.000+00:00"
     )
+
+
+def test_absence_alert_needs_no_time_of_the_heartbeats(dags: dict[str, DAG]) -> None:
+    """Emitted with Interlock's operator or command they have none."""
+    beat = Event.of("com.example.station.alive", "/s", id="1", subject="north")
+    [told] = runs_of(dags["absence_alert"], [(beat, "2026-11-20T06:00:00Z")], until="2026-11-20T06:35:00Z")
+    assert told.conf == {"station": "north", "silent_since": "2026-11-20T06:00:00.000+00:00"}
 
 
 def test_sequence_takes_the_steps_in_their_order_only(dags: dict[str, DAG]) -> None:

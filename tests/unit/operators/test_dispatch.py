@@ -209,7 +209,8 @@ def test_each_firing_gets_a_run_in_order_and_is_acknowledged(supervisor: Any, lo
     assert (run.dag_id, run.logical_date, run.note) == ("t", None, None)
     assert run.conf == {
         "version": 1, "firing_id": "f7", "outcome": "met", "key": "2026-11-20", "fired_at": "at",
-        "events": {"x": [{"specversion": "1.0", "id": "f7", "data": {"market": "lse"}}]}, "missing": [],
+        "events": {"x": [{"specversion": "1.0", "id": "f7", "data": {"market": "lse"}}]},
+        "recorded": {"x": ["at"]}, "missing": [],
     }  # fmt: skip
 
 
@@ -247,6 +248,13 @@ def test_conf_note_and_logical_date_come_from_the_event(supervisor: Any, log: Lo
     assert runs[0].note is not None
     assert runs[0].note.startswith("met xx")
     assert len(runs[0].note) == 1000
+
+
+def test_a_template_has_the_time_of_an_event_that_says_none(supervisor: Any, log: Log) -> None:
+    origins = {"x": [{"topic": "t", "partition": 0, "offset": 5, "timestamp_ms": 1795154400123}]}
+    log.fire(firing("a", origins=origins))
+    resumed(task(conf={"at": "{{ firing.recorded.x[0] }}"}), log.open())
+    assert supervisor.runs["dispatch__a"].conf == {"at": "2026-11-20T06:00:00.123+00:00"}
 
 
 def test_what_events_hold_is_no_template(supervisor: Any, log: Log) -> None:

@@ -330,6 +330,7 @@ def test_a_firing_is_acknowledged_and_returned(acknowledged: list[Any]) -> None:
         "key": "d",
         "fired_at": "t",
         "events": {"x": [FORM]},
+        "recorded": {"x": []},
         "missing": [],
     }
     [(action, keys)] = acknowledged

@@ -7,13 +7,18 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given as given_any
+from hypothesis import settings
+from hypothesis import strategies as st
+from interlock.engine.firing import fit
 from interlock.engine.records import Firing
 from interlock.triggers.form import asset_payload, firing_form, json_text
+from interlock.triggers.payload import MAX_BYTES
 
 
 def firing(key: str | None = "k", **event: Any) -> Firing:
     events = {"x": [{"specversion": "1.0", "id": "1", "source": "/s", "type": "x", **event}]}
-    origins = {"x": [{"topic": "t", "partition": 2, "offset": 5}]}
+    origins = {"x": [{"topic": "t", "partition": 2, "offset": 5, "timestamp_ms": 1795154400123}]}
     return Firing(id="f", outcome="met", key=key, fired_at="at", events=events, origins=origins)
 
 
@@ -21,8 +26,39 @@ def test_the_form_is_that_of_a_wait() -> None:
     given = firing(data={"a": 1})
     assert firing_form(given) == {
         "version": 1, "firing_id": "f", "outcome": "met", "key": "k", "fired_at": "at",
-        "events": given.events, "missing": [],
+        "events": given.events, "recorded": {"x": ["2026-11-20T06:00:00.123+00:00"]}, "missing": [],
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [{}, {"timestamp_ms": 1795154400123000}, {"timestamp_ms": 2**62}, {"timestamp_ms": -(2**62)}],
+    ids=["an engine of before", "microseconds", "far", "long ago"],
+)
+def test_an_event_without_a_stamp_of_use_has_the_time_of_the_firing(stamp: dict[str, Any]) -> None:
+    origins = {"x": [{"topic": "t", "partition": 2, "offset": 5, **stamp}]}
+    assert firing_form(msgspec.structs.replace(firing(), origins=origins))["recorded"] == {"x": ["at"]}
+
+
+def test_times_are_those_of_the_events_that_are_told() -> None:
+    """As labels of `fail_on` are not."""
+    given = firing()
+    origins = {**given.origins, "fail_on: y": given.origins["x"]}
+    assert list(firing_form(msgspec.structs.replace(given, origins=origins))["recorded"]) == ["x"]
+
+
+@settings(deadline=None, max_examples=50)
+@given_any(st.integers(1, 2000), st.integers(0, 3))
+def test_the_form_is_no_longer_than_what_was_made_to_fit(count: int, size: int) -> None:
+    event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "x", "data": "x" * size}
+    origin = {"topic": "t", "partition": 2, "offset": 5}
+    whole = msgspec.structs.replace(
+        firing(),
+        fired_at="2026-11-20T06:00:00.123+00:00",
+        events={"x": [event] * count},
+        origins={"x": [origin] * count},
+    )
+    assert len(json.dumps(firing_form(fit(whole, MAX_BYTES)))) <= MAX_BYTES
 
 
 @pytest.mark.parametrize("value", ["a\0b", "a\ud800b", float("nan"), {"x": object()}, {"\\\0": 1}])
@@ -50,4 +86,5 @@ def test_an_asset_event_without_what_would_stop_the_triggerer() -> None:
     [event] = asset_payload(firing(data="\0"))["events"]["x"]
     assert event == {"dataref": "kafka:t/2/5"}
     payload = asset_payload(firing(key="\0"))
-    assert (payload["key"], payload["events"], payload["firing_id"]) == (None, {}, "f")
+    assert (payload["key"], payload["events"], payload["recorded"]) == (None, {}, {})
+    assert payload["firing_id"] == "f"

@@ -59,7 +59,8 @@ def test_a_pair_fires_once_and_closes_and_its_states_are_nulled() -> None:
     log.run(met(1, an_event("y", "2"), y))
     [fired] = log.firings
     assert (fired["subscription"], fired["state"], fired["firing"]["key"]) == ("w", "fired", "d")
-    assert fired["firing"]["origins"]["x"] == [{"topic": "b-event", "partition": 0, "offset": 0}]
+    [origin] = fired["firing"]["origins"]["x"]
+    assert origin == {"topic": "b-event", "partition": 0, "offset": 0, "timestamp_ms": 1000}
     log.run(met(2, an_event("x", "3"), x), met(3, an_event("y", "4"), y))
     assert len(log.firings) == 1
     assert set(log.live_states()) == {state_key(w.incarnation, None)}
