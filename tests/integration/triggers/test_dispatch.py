@@ -133,6 +133,49 @@ def test_an_emitting_task_that_is_retried_starts_one_run_and_when_it_is_cleared_
     assert told == sorted([first, cleared])
 
 
+def test_runs_of_a_target_whose_tasks_depend_on_the_past_wait_for_one_that_failed_if_they_have_logical_dates(
+    site: Any, eventually: Any
+) -> None:
+    """Of any key, which Airflow does not know. Cleared, it needs a place beside the one that waits."""
+    api = site.api
+    for dag_id in ("book", "book_undated", "book_on_event", "book_undated_on_event"):
+        api.unpause(dag_id)
+    for name in ("book_on_event", "book_undated_on_event"):
+        eventually("it is registered", lambda n=name: registered(site, f"airflow/dispatch/{n}"))
+
+    def run_of(dag_id: str, market: str) -> dict[str, Any] | None:
+        found = [run for run in api.runs(dag_id) if run["conf"]["key"] == market]
+        return found[0] if found else None
+
+    def ended(dag_id: str, market: str, state: str) -> str:
+        run = eventually(
+            f"{market} {state}", lambda: (r := run_of(dag_id, market)) and r["state"] == state and r, 120
+        )
+        return str(run["dag_run_id"])
+
+    emit(site, Event.of("booked", "/test", subject="lse", data={"day": "2026-11-20"}))
+    failed = ended("book", "lse", "failed")
+    ended("book_undated", "lse", "failed")
+    emit(site, Event.of("booked", "/test", subject="tse", data={"day": "2026-11-21"}))
+    # Without dates there is no past.
+    ended("book_undated", "tse", "success")
+    looked_at = eventually(
+        "the scheduler has looked at the next run",
+        lambda: (r := run_of("book", "tse")) and r["last_scheduling_decision"] and r["dag_run_id"],
+    )
+    assert api.task("book", looked_at, "enter")["state"] is None
+    api.clear("book", failed, "enter")
+    ended("book", "lse", "success")
+    ended("book", "tse", "success")
+    mended, waited = (api.task("book", run_id, "enter") for run_id in (failed, looked_at))
+    assert instant(waited["start_date"]) > instant(mended["end_date"])
+    # The date is the one that was mapped, and the interval the moment in which the run was created.
+    dates = api.xcom("book", looked_at, "enter")
+    assert dates["logical_date"] == "2026-11-21 00:00:00+00:00"
+    assert dates["data_interval_start"] == dates["data_interval_end"] == dates["run_after"]
+    assert dates["run_after"] != dates["logical_date"]
+
+
 def test_dag_test_of_a_dispatcher_creates_the_runs_of_what_fired_and_ends(site: Any, eventually: Any) -> None:
     emit(site, *(Event.of("tried", "/test", subject=market) for market in ("lse", "nyse")))
     for _ in range(3):

@@ -64,6 +64,29 @@ with DAG("invoice", schedule=None):
 
     invoice()
 
+# One target with logical dates, and one without.
+booked = event("booked", by="subject", label="booked")
+dispatch_dag(
+    "book_on_event",
+    condition=booked,
+    trigger_dag_id="book",
+    logical_date="{{ firing.events.booked[0].data.day }}",
+    max_runs_in_flight=1,
+)
+dispatch_dag("book_undated_on_event", condition=booked, trigger_dag_id="book_undated", max_runs_in_flight=1)
+
+for target in ("book", "book_undated"):
+    with DAG(target, schedule=None, default_args={"depends_on_past": True}):
+
+        @task
+        def enter(dag_run=None, ti=None) -> dict:
+            if dag_run.conf["key"] == "lse" and ti.try_number == 1:
+                raise ValueError("as it was told")
+            dates = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
+            return {name: str(getattr(dag_run, name)) for name in dates}
+
+        enter()
+
 # Its runs are those of `airflow dags test` alone.
 dispatch_dag(
     "dispatch_tried",
