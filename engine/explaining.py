@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ from .config import BusConfig
 from .errors import EngineError, HasFired, NoSubscription, RecordError
 from .kafka.admin import Admin
 from .kafka.clients import ClientErrors
+from .open_firings import OpenFirings
 from .pending import Pending, missing, pending_of
 from .positions import positions
 from .protocol.lost import look_at
@@ -81,6 +83,8 @@ def account_of(config: BusConfig, name: str, key: str | None = None, events: int
     wanted = _wanted_key(registered, key)
     pending = pending_of(config, [registered], subscriptions.partitions, wanted)[registered.incarnation]
     notes = [*_notes_of(registered, pending, subscriptions), *_held_up(config, registered, subscriptions)]
+    if not registered.one_shot:
+        notes[:0] = _not_taken(config, registered.registration.subscription, subscriptions.partitions)
     if pending.closed:
         told = firing_of(config, registered.registration.subscription, subscriptions.partitions)
         notes.insert(0, told or "It has fired.")
@@ -155,6 +159,24 @@ def _firings(
         if record.value is not None and "\0" not in key and wanted(key):
             found[key] = record.value
     return found
+
+
+def _not_taken(config: BusConfig, name: str, partitions: int) -> Iterable[str]:
+    """A sentence on the firings of a durable subscription that nobody acknowledged yet, of the latest."""
+    every = [TopicPartition(config.topic("action"), number) for number in range(partitions)]
+    with closing(Admin(config, ClientErrors())) as admin:
+        lows, ends = admin.start_offsets(every), admin.end_offsets(every)
+    lows = {tp: max(low, ends[tp] - MOST_FIRINGS // partitions) for tp, low in lows.items()}
+    found = OpenFirings()
+    for record in read_between(config, lows, ends):
+        found.follow(record)
+    if oldest := found.oldest(name, 1, ()):
+        since = datetime.fromtimestamp(oldest[0].timestamp_ms / 1000, UTC).isoformat(timespec="seconds")
+        yield (
+            f"It has fired, and {found.count(name)} of its firings are not taken yet, the oldest of {since}. "
+            "A dispatcher waits for room in its target, or holds a firing of which it can make no run: the "
+            "log of its task says so."
+        )
 
 
 def _told(name: str, value: bytes) -> str:

@@ -78,6 +78,10 @@ class OpenFirings:
         )
         return heapq.nsmallest(most, found, key=lambda p: (p.timestamp_ms, p.source.partition, p.offset))
 
+    def count(self, subscription: str) -> int:
+        """How many of it are held here, MOST_HELD at most."""
+        return len(self._places.get(subscription, ()))
+
     def forget(self, subscription: str, gone: Collection[tuple[int, int]]) -> None:
         """The topic has nothing at these partitions and offsets any more."""
         places = self._places.get(subscription, {})

@@ -33,19 +33,32 @@ def run_of(
     """
     form = firing_form(firing)
     seen: Any = {**context, "firing": form}
-    try:
-        given = form if conf is None else render(dict(conf), seen)
-        date, note, partition_key = render([logical_date, note, partition_key], seen)
-        json_text([note, partition_key])
-        size = len(json_text(given))
-    except Exception as e:  # a template may raise anything
-        raise RunRefused(f"a template failed: {type(e).__name__}: {e}") from e
+
+    def rendered(argument: str, template: Any, render: Callable[[Any, Any], Any] = render) -> Any:
+        try:
+            value = render(template, seen)
+            json_text(str(value) if isinstance(value, datetime) else value)
+        except Exception as e:  # a template may raise anything
+            labels = ", ".join(firing.events) or "none"
+            raise RunRefused(
+                f"the template of {argument} failed: {type(e).__name__}: {e}. The firing has events of these"
+                f" labels: {labels}. Mend the template; until then the firing is held"
+            ) from e
+        return value
+
+    if conf is None:
+        given = rendered("conf", form, lambda whole, _: whole)  # data of events are no templates
+    else:
+        given = {name: rendered(f"conf[{name!r}]", each) for name, each in conf.items()}
+    date = rendered("logical_date", logical_date)
+    note, partition_key = rendered("note", note), rendered("partition_key", partition_key)
+    size = len(json_text(given))
     if size > MOST_CONF_BYTES:
         raise RunRefused(f"its conf has {size} bytes, and {MOST_CONF_BYTES} are allowed")
     return {
         "run_id": f"dispatch__{firing.id}",
         "conf": given,
-        "logical_date": None if date is None else _moment(date),
+        "logical_date": None if date in (None, "") else _moment(date),
         "note": None if note is None else str(note)[:MOST_NOTE],
         "partition_key": None if partition_key is None else str(partition_key),
     }

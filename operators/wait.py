@@ -158,8 +158,9 @@ class EventSensor(BaseSensorOperator):
             instance=instance,
         )
         self.log.info(
-            "Waiting for %s%s, events since %s, until %s. Subscription %s on %s.",
-            whole,
+            "Waiting for %s%s%s, events since %s, until %s. Subscription %s on %s.",
+            self.condition,
+            "" if self.fail_on is None else f", failing on {self.fail_on}",
             "" if key is None else f" with key {key!r}",
             since.isoformat(timespec="seconds"),
             timeout_at.isoformat(timespec="seconds"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...events.client_log import client_logger
 from ...events.tokens import OAUTH_CB, token_callback
@@ -24,9 +24,13 @@ ANSWER_TIMEOUT_S = 10.0
 client_log = client_logger("interlock.engine.librdkafka")
 
 
+# How long an attempt took, and how many there were: with it one reason would look like many.
+_ATTEMPTS: Final = re.compile(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)")
+
+
 def told(error: KafkaError) -> str:
-    """An error in its own words, less how long an attempt took: that makes one reason look like many."""
-    return re.sub(r" \(after \d+ms in state \w+\)", "", error.str()).rstrip(".")
+    """An error in its own words, less what differs from one attempt to the next."""
+    return _ATTEMPTS.sub("", error.str()).rstrip(".")
 
 
 class ClientErrors:

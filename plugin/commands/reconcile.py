@@ -50,12 +50,18 @@ def run(args: Namespace) -> None:
     """Emit what is missing, show it, and say what was compared."""
     from airflow.utils.session import create_session
 
+    from ...events.errors import EventError
     from ..reconcile import PAGE, reconcile
 
     what = "would be emitted" if args.dry_run else "emitted"
 
     def work() -> None:
         since, until = _moment("--since", args.since), _moment("--until", args.until)
+        if until <= since:
+            raise EventError(
+                f"--since is {since:%FT%TZ} and --until {until:%FT%TZ}: nothing lies between them. Give an"
+                " earlier --since, or a later --until"
+            )
         wanted = _wanted(args)
         ends = missing = 0
         rows: list[dict[str, Any]] = []
@@ -104,11 +110,20 @@ def _moment(name: str, text: str) -> datetime:
     from datetime import UTC, datetime, timedelta
 
     from ...conditions.duration import duration_ms
+    from ...conditions.errors import ConditionError
     from ...events.attributes import parse_timestamp
+    from ...events.errors import EventError
 
     if text == "now":
         return datetime.now(UTC)
     try:
         return parse_timestamp(text)
     except ValueError:
+        pass
+    try:
         return datetime.now(UTC) - timedelta(milliseconds=duration_ms(name, text))
+    except ConditionError:
+        raise EventError(
+            f'{name} is {text!r}: give how long ago, as "24h" or "1d12h", a time with its zone, as'
+            ' "2026-11-20T06:00:00Z", or "now"'
+        ) from None

@@ -20,7 +20,7 @@ from interlock.engine.errors import UnreachableError
 from interlock.engine.records import ActionRecord, Firing
 from interlock.operators import dispatch as module
 from interlock.operators import dispatch_dag
-from interlock.operators.target import TargetFails, TargetRefuses
+from interlock.operators.target import RunRefused, TargetFails, TargetRefuses
 
 EXAMPLES = Path(__file__).parents[3] / "dags_examples"
 DAILY = event("x", by="data.day", label="x")
@@ -231,6 +231,18 @@ def test_firings_are_counted_when_they_are_acknowledged_and_not_before(
     tags = {"bus": "interlock", "deployment": "airflow"}
     assert counted == [("interlock.acknowledged", n, tags) for n in (50, 10)]
     assert len(log.acknowledged) == 60
+
+
+def test_a_template_that_fails_is_named_with_the_labels_that_there_are() -> None:
+    operator = task(conf={"day": "{{ firing.key }}", "market": "{{ firing.events.x[0].data.markt }}"})
+    with pytest.raises(RunRefused, match=r"template of conf\['market'\] failed: UndefinedError.*labels: \w"):
+        operator._run(firing("1", "2026-11-20"), {})
+
+
+def test_a_logical_date_that_is_rendered_to_nothing_is_none() -> None:
+    operator = task(logical_date="{{ firing.key if firing.key[:2] == '20' else '' }}")
+    dates = [operator._run(firing("1", key), {})["logical_date"] for key in ("2026-11-20", "not a date")]
+    assert dates == [datetime(2026, 11, 20, tzinfo=UTC), None]
 
 
 def test_conf_note_and_logical_date_come_from_the_event(supervisor: Any, log: Log) -> None:

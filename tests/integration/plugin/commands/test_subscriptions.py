@@ -82,6 +82,8 @@ def test_keys_that_have_fired_are_not_told_as_open(interlock: Any, bench: Any, e
         told = json.loads(interlock("explain", "settle").out)
         assert told["open_keys"] == 1
         assert any("1 more keys hold nothing since they fired" in note for note in told["notes"])
+        # nobody dispatches it here
+        assert "has fired, and 1 of its firings are not taken yet" in told["notes"][0]
 
 
 def test_the_open_keys_of_a_durable_subscription_are_told_and_one_is_explained(

@@ -122,7 +122,9 @@ def test_it_compares_with_the_bus_that_the_listener_tells_unless_told_another(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--since", "yesterday"), "--since: 'yesterday' is no duration"),
+        (("--since", "yesterday"), "--since is 'yesterday': give how long ago"),
+        (("--since", "2026-11-23T04:00:00"), "a time with its zone"),
+        (("--since", "now"), "nothing lies between them"),
         (("--kinds", "runs"), "--kinds = 'runs': give dag_run or task_instance"),
     ],
 )
