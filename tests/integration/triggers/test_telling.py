@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,12 @@ def test_metrics_as_documented_reach_a_collector_and_log_lines_have_fields(
     name = site.airflow._triggerers[-1]
     lines = site.airflow.processes.log_path(name).read_text().splitlines()
     told = [json.loads(line) for line in lines if '"interlock.engine"' in line]
+    if not told:  # Airflow 3.3.0, whose triggerer logs text all the same
+        assert version("apache-airflow-core") == "3.3.0"
+        owned = r"Engine (\S+) owns [1-9].* \[interlock\.engine\] bus=(\S+) engine=(\S+)"
+        [found] = [match for line in lines if (match := re.search(owned, line))][-1:]
+        assert (found[2], found[3]) == (site.bus.name, found[1])
+        return
     [owns] = [line for line in told if re.match(r"Engine \S+ owns [1-9]", line["event"])][-1:]
     assert owns["bus"] == site.bus.name
     assert owns["event"].startswith(f"Engine {owns['engine']} owns")
