@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pluggy import HookimplMarker
 
+from ..events.outbox import Outbox
 from ..triggers.states import state_of
 from .ends import dag_run_end, is_of_dag_test, run_of, tags_of, task_instance_end, word_of
-from .outbox import Outbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 hookimpl = HookimplMarker("airflow")
+
+_WHO: Final = "Interlock's listener"
+_REMEDY: Final = "What this process has not emitted when it ends, airflow interlock reconcile does."
 
 
 class EndListener:
@@ -95,7 +98,8 @@ class EndListener:
         pid = os.getpid()
         # No lock: one that another thread held at a fork would never be free again.
         outbox = self._outboxes.get(pid) or self._outboxes.setdefault(
-            pid, Outbox(self._emitter, self._settings.timeout_s)
+            pid,
+            Outbox(self._emitter, self._settings.timeout_s, log=log, who=_WHO, remedy=_REMEDY),
         )
         outbox.put(event)
 

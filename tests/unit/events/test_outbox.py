@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from interlock import Event
+from interlock.events import outbox as module
 from interlock.events.errors import EmitError
-from interlock.plugin import outbox as module
-from interlock.plugin.outbox import Outbox
 
 
 class Broker:
@@ -50,6 +49,13 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     made.free.set()
 
 
+def outbox_of(open_emitter: Any, timeout_s: float, **more: Any) -> module.Outbox:
+    log = logging.getLogger("interlock.test")
+    return module.Outbox(
+        open_emitter, timeout_s, log=log, who="this test", remedy="airflow interlock reconcile", **more
+    )
+
+
 def event(name: str) -> Event:
     return Event.of("t", "/s", id=name)
 
@@ -59,7 +65,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_what_is_put_is_emitted_in_its_order(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
-    outbox = Outbox(broker.open, 5)
+    outbox = outbox_of(broker.open, 5)
     names = [str(n) for n in range(500)]
     for name in names:
         outbox.put(event(name))
@@ -71,7 +77,7 @@ def test_an_outage_is_told_once_and_loses_nothing(
     broker: Broker, caplog: pytest.LogCaptureFixture, eventually: Callable[..., Any]
 ) -> None:
     broker.down = True
-    outbox = Outbox(broker.open, 5)
+    outbox = outbox_of(broker.open, 5)
     outbox.put(event("a"))
     outbox.put(event("b"))
     eventually("several attempts", lambda: broker.opened > 3)
@@ -87,7 +93,7 @@ def test_only_what_was_not_acknowledged_is_emitted_again(
     broker: Broker, eventually: Callable[..., Any]
 ) -> None:
     broker.refused = {"a"}
-    outbox = Outbox(broker.open, 5)
+    outbox = outbox_of(broker.open, 5)
     broker.free.clear()
     outbox.put(event("a"))
     outbox.put(event("b"))
@@ -102,10 +108,10 @@ def test_a_flush_ends_at_its_bound_and_a_second_one_at_once(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.free.clear()
-    outbox = Outbox(broker.open, 0.05)
+    outbox = outbox_of(broker.open, 0.05)
     outbox.put(event("a"))
     assert not outbox.flush()
-    slow = Outbox(broker.open, 3600)
+    slow = outbox_of(broker.open, 3600)
     slow.put(event("b"))
     slow._given_up = True
     assert not slow.flush()
@@ -117,7 +123,7 @@ def test_a_connection_that_cannot_be_read_is_read_again(
     broker: Broker, caplog: pytest.LogCaptureFixture, eventually: Callable[..., Any]
 ) -> None:
     broker.unreadable = True
-    outbox = Outbox(broker.open, 5)
+    outbox = outbox_of(broker.open, 5)
     outbox.put(event("a"))
     eventually("several attempts", lambda: broker.opened > 2)
     broker.unreadable = False
@@ -131,7 +137,7 @@ def test_a_full_queue_drops_what_comes_and_says_how_many(
 ) -> None:
     caplog.set_level(logging.INFO)
     broker.down = True
-    outbox = Outbox(broker.open, 5, max_events=2)
+    outbox = outbox_of(broker.open, 5, max_events=2)
     for name in "abcd":
         outbox.put(event(name))
     eventually("an attempt", lambda: warnings(caplog))
@@ -147,7 +153,7 @@ def test_the_end_of_a_fork_does_not_wait_for_the_outbox_it_was_born_with(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.free.clear()
-    outbox = Outbox(broker.open, 0.05)
+    outbox = outbox_of(broker.open, 0.05)
     outbox.put(event("a"))
     monkeypatch.setattr(os, "getpid", lambda: -1)
     assert outbox.flush()

@@ -11,11 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from ..events.emitter import Emitter
-from ..events.errors import EmitError
-from ..events.event import Event
-
-log = logging.getLogger(__name__)
+from .emitter import Emitter
+from .errors import EmitError
+from .event import Event
 
 MAX_EVENTS: Final = 1000
 _BATCH: Final = 200
@@ -30,13 +28,22 @@ class Outbox:
 
     open_emitter: called in the thread, again after each failure, so that a connection that was mended is
     used. What is not acknowledged is emitted again, with the same ids, until it is or the process ends;
-    while `max_events` wait, those that come are dropped. Each outage is one warning in the log.
+    while `max_events` wait, those that come are dropped. Each outage is one warning in `log`, which begins
+    with `who` and ends with what may be done about what is lost, `remedy`.
     """
 
     def __init__(
-        self, open_emitter: Callable[[], Emitter], timeout_s: float, max_events: int = MAX_EVENTS
+        self,
+        open_emitter: Callable[[], Emitter],
+        timeout_s: float,
+        *,
+        log: logging.Logger,
+        who: str,
+        remedy: str,
+        max_events: int = MAX_EVENTS,
     ) -> None:
         self._open_emitter, self._timeout_s, self._max_events = open_emitter, timeout_s, max_events
+        self._log, self._who, self._remedy = log, who, remedy
         self._events: deque[Event] = deque()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -54,7 +61,7 @@ class Outbox:
                 self._events.append(event)
                 self._changed.notify_all()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="interlock-listener", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="interlock-outbox", daemon=True)
                 self._thread.start()
                 atexit.register(self.flush)
 
@@ -103,20 +110,17 @@ class Outbox:
 
     def _tell(self, problem: str) -> None:
         if self._problem is None:
-            log.warning(
-                "Interlock's listener: %d events wait to be emitted, and no state depends on them. %s What"
-                " this process has not emitted when it ends, airflow interlock reconcile does.",
+            self._log.warning(
+                "%s: %d events wait to be emitted, and no state depends on them. %s %s",
+                self._who,
                 len(self._events),
                 problem if problem.endswith(".") else f"{problem}.",
+                self._remedy,
             )
         self._problem = problem
 
     def _works(self) -> None:
         if self._problem is not None:
-            log.info(
-                "Interlock's listener emits again.%s",
-                f" {self._dropped} events found the queue full: run airflow interlock reconcile."
-                if self._dropped
-                else "",
-            )
+            dropped = f" {self._dropped} events found the queue full: {self._remedy}" if self._dropped else ""
+            self._log.info("%s emits again.%s", self._who, dropped)
         self._problem, self._dropped = None, 0
