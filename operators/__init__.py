@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .dispatch import dispatch_dag
 from .emit import EmitEventOperator, emit
 from .wait import EventSensor
 
-__all__ = ["EmitEventOperator", "EventSensor", "dispatch_dag", "emit"]
+if TYPE_CHECKING:
+    from .spark_submit import SparkSubmitEventOperator
+
+__all__ = ["EmitEventOperator", "EventSensor", "SparkSubmitEventOperator", "dispatch_dag", "emit"]
+
+
+def __getattr__(name: str) -> object:
+    # The Spark provider takes a tenth of a second to import: only DAG files that submit pay for it.
+    if name != "SparkSubmitEventOperator":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .spark_submit import SparkSubmitEventOperator
+
+    return SparkSubmitEventOperator

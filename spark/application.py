@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 # Airflow's own names; SparkSubmitOperator hands them down to a driver that runs beside it (client mode).
@@ -25,32 +26,38 @@ _AIRFLOW = {
 class Application:
     """One attempt of a Spark application, as its session shows it.
 
-    attempt: the cluster manager's attempt id, None where it has none (local, standalone, Spark Connect).
+    id: the cluster manager's; None where no driver was heard of. attempt: its attempt id, None where it has
+        none (local, standalone, Spark Connect).
     session: id of the Spark Connect session, None for a classic one. Sessions of one Connect server share its
         application, so the session belongs to the identity of what ended.
     started_at: start of the application; of the session's use here under Spark Connect, which tells no more.
+    unheard: what tells the attempt from others where there is no id.
     """
 
-    id: str
+    id: str | None
     name: str
-    user: str
-    attempt: str | None
-    session: str | None
-    started_at: datetime
-    spark_version: str
+    user: str | None = None
+    attempt: str | None = None
+    session: str | None = None
+    started_at: datetime | None = None
+    spark_version: str | None = None
+    unheard: str = ""
 
     @property
     def identity(self) -> tuple[str, ...]:
+        if self.id is None:
+            return ("", self.unheard)
         return (self.id, self.attempt or "", self.session or "")
 
     def to_data(self, ended_at: datetime) -> dict[str, object]:
+        began = self.started_at
         return {
             "id": self.id,
             "name": self.name,
             "user": self.user,
             "attempt": self.attempt,
-            "started_at": self.started_at.isoformat(),
-            "duration_ms": round((ended_at - self.started_at).total_seconds() * 1000),
+            "started_at": None if began is None else began.isoformat(),
+            "duration_ms": None if began is None else round((ended_at - began).total_seconds() * 1000),
             "spark_version": self.spark_version,
         }
 
@@ -58,20 +65,28 @@ class Application:
 def describe(spark: SparkSession, now: datetime) -> Application:
     """The application of a session, classic or Spark Connect. Asked while the session lives, as a stopped one
     answers nothing."""
-    session = getattr(spark, "session_id", None) if _is_connect(spark) else None
-    user, started_at = _user(spark), now
-    if session is None:
-        context = spark.sparkContext
-        user = context.sparkUser()
-        started_at = datetime.fromtimestamp(context.startTime / 1000, UTC)
+    if not is_connect(spark):
+        return describe_context(spark.sparkContext)
+    session = str(spark.session_id)  # type: ignore[attr-defined]  # a Connect session's
     return Application(
-        id=_setting(spark, "spark.app.id") or session or "unknown",
-        name=_setting(spark, "spark.app.name") or "spark",
-        user=user,
-        attempt=_setting(spark, "spark.app.attempt.id"),
+        id=spark.conf.get("spark.app.id", None) or session,
+        name=spark.conf.get("spark.app.name", None) or "spark",
+        user=_user(spark),
         session=session,
-        started_at=started_at,
+        started_at=now,
         spark_version=spark.version,
+    )
+
+
+def describe_context(context: SparkContext) -> Application:
+    """The application of a classic context, asked while it lives."""
+    return Application(
+        id=context.applicationId,
+        name=str(context.appName),
+        user=context.sparkUser(),
+        attempt=context.getConf().get("spark.app.attempt.id", None),
+        started_at=datetime.fromtimestamp(context.startTime / 1000, UTC),
+        spark_version=context.version,
     )
 
 
@@ -87,17 +102,13 @@ def airflow_task(environment: Mapping[str, str]) -> dict[str, object]:
     return found
 
 
-def _is_connect(spark: SparkSession) -> bool:
+def is_connect(spark: object) -> bool:
     # By class: asking a Connect session for sparkContext raises, and only after a round trip.
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def _setting(spark: SparkSession, name: str) -> str | None:
-    return spark.conf.get(name, None)
-
-
 def _user(spark: SparkSession) -> str:
-    client = getattr(spark, "client", None) if _is_connect(spark) else None
+    client = getattr(spark, "client", None)
     try:
         return str(getattr(client, "_user_id", None) or getpass.getuser())
     except (KeyError, OSError):  # no such user, as in many containers

@@ -1,14 +1,28 @@
-"""Where a Spark application's events go, read from its Spark configuration.
+"""Where a Spark application's events go, and which, read from its Spark configuration.
 
 spark.interlock.bootstrap.servers
     Kafka's `bootstrap.servers`; needed unless the client file has it.
 spark.interlock.bus
     Name of the bus, `interlock` by default; events go to the topic `<bus>-event`.
 spark.interlock.client.config.file
-    A file of client properties, one `name=value` a line, named as librdkafka does. The place for what is
-    secret: every user of the machine sees a command line.
+    A file of client properties, one `name=value` a line, named as librdkafka does; a key or certificate
+    (`ssl.key.pem`) in one line, with `\\n` for its line ends. The place for what is secret: every user of the
+    machine sees a command line.
 spark.interlock.delivery.timeout
-    How long the broker has to acknowledge the event: `10s` by default, also as `500ms` or `1m`.
+    How long the broker has to acknowledge at the end: `10s` by default, also as `500ms` or `1m`.
+spark.interlock.events
+    What is told beside the application's end, with commas: `write` (queries that write), `query` (all that
+    are run, those included), `streaming` (streaming queries). `write,streaming` by default; `none`.
+spark.interlock.started
+    `true`: the start of applications and streaming queries is told as well.
+spark.interlock.name
+    For the wrapper: the subject of the application's event; by default the application's name.
+spark.interlock.data.<name>
+    A member of the event's data, as text.
+spark.interlock.required
+    For the wrapper: `true` fails a job whose event was not acknowledged.
+spark.interlock.report.dir
+    Set by SparkSubmitEventOperator: the folder where it looks for reports.
 """
 
 from __future__ import annotations
@@ -17,17 +31,26 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from ..events.errors import InterlockError
 from ..events.properties import refused
 
-PREFIX = "spark.interlock."
-BOOTSTRAP = PREFIX + "bootstrap.servers"
-BUS = PREFIX + "bus"
-CLIENT_FILE = PREFIX + "client.config.file"
-TIMEOUT = PREFIX + "delivery.timeout"
+PREFIX: Final = "spark.interlock."
+BOOTSTRAP: Final = PREFIX + "bootstrap.servers"
+BUS: Final = PREFIX + "bus"
+CLIENT_FILE: Final = PREFIX + "client.config.file"
+TIMEOUT: Final = PREFIX + "delivery.timeout"
+EVENTS: Final = PREFIX + "events"
+STARTED: Final = PREFIX + "started"
+NAME: Final = PREFIX + "name"
+DATA: Final = PREFIX + "data."
+REQUIRED: Final = PREFIX + "required"
+REPORTS: Final = PREFIX + "report.dir"
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
+KINDS: Final = frozenset({"write", "query", "streaming"})
+_NEW_LINE: Final = "\\n"
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
 
 
 class CompletionError(InterlockError, ValueError):
@@ -36,13 +59,21 @@ class CompletionError(InterlockError, ValueError):
 
 @dataclass(frozen=True)
 class Settings:
+    """kinds: of KINDS. reports: the folder of the submitting task, None where nobody completes them."""
+
     client: Mapping[str, str] = field(repr=False)  # may hold passwords
     topic: str
     timeout_s: float
+    kinds: frozenset[str] = frozenset({"write", "streaming"})
+    started: bool = False
+    data: Mapping[str, str] = field(default_factory=dict)
+    reports: Path | None = None
 
 
-def read_settings(get: Callable[[str], str | None]) -> Settings:
-    """Settings by `get`, which gives a Spark setting's text or None. CompletionError names what is wrong."""
+def read_settings(configuration: Mapping[str, str]) -> Settings:
+    """Settings out of a Spark configuration; CompletionError names what is wrong in it."""
+    known = {name: value for name, value in configuration.items() if name.startswith(PREFIX)}
+    get = known.get
     client: dict[str, str] = {}
     if path := get(CLIENT_FILE):
         client.update(_client_file(Path(path)))
@@ -53,7 +84,31 @@ def read_settings(get: Callable[[str], str | None]) -> Settings:
             f"no Kafka broker is configured for completion events: set {BOOTSTRAP}=host:port, "
             f"or {CLIENT_FILE} to a file that has bootstrap.servers"
         )
-    return Settings(client, f"{get(BUS) or 'interlock'}-event", _seconds(get(TIMEOUT) or "10s"))
+    return Settings(
+        client=client,
+        topic=f"{get(BUS) or 'interlock'}-event",
+        timeout_s=_seconds(get(TIMEOUT) or "10s"),
+        kinds=_kinds(get(EVENTS)),
+        started=flag(get, STARTED),
+        data={name.removeprefix(DATA): value for name, value in known.items() if name.startswith(DATA)},
+        reports=Path(folder) if (folder := get(REPORTS)) else None,
+    )
+
+
+def flag(get: Callable[[str], str | None], name: str) -> bool:
+    text = (get(name) or "false").strip().lower()
+    if text not in ("true", "false"):
+        raise CompletionError(f"{name} is {text!r}: it is true or false")
+    return text == "true"
+
+
+def _kinds(text: str | None) -> frozenset[str]:
+    if text is None:
+        return frozenset({"write", "streaming"})
+    kinds = frozenset(each.strip() for each in text.split(",") if each.strip()) - {"none"}
+    if kinds - KINDS:
+        raise CompletionError(f"{EVENTS} is {text!r}: it lists {', '.join(sorted(KINDS))}, or is none")
+    return kinds
 
 
 def _client_file(path: Path) -> dict[str, str]:
@@ -75,8 +130,13 @@ def _client_file(path: Path) -> dict[str, str]:
             raise CompletionError(
                 f"{CLIENT_FILE}: line {number} of {path} sets {name}, which is not allowed here"
             )
-        properties[name] = value
+        properties[name] = value.replace(_NEW_LINE, "\n") if name.endswith(".pem") else value
     return properties
+
+
+def client_file(client: Mapping[str, str]) -> str:
+    """The text of a client file with these properties."""
+    return "".join(f"{name}={value.replace(chr(10), _NEW_LINE)}\n" for name, value in client.items())
 
 
 def _seconds(text: str) -> float:

@@ -13,7 +13,9 @@ from ..events.event import Event
 from ..events.plain import event_of_record
 from ..events.taxonomy import DAG_RUN, SPARK_APPLICATION, TASK_INSTANCE
 from ..spark.application import Application
-from ..spark.completion import AuthorData, ended
+from ..spark.completion import AuthorData
+from ..spark.outcome import Failure
+from ..spark.report import Report
 
 
 def record(
@@ -124,8 +126,9 @@ def spark_application_end(
         started_at=ended_at,
         spark_version="4.0.0",
     )
-    failure = (error or ("RuntimeError", "testing")) if state == "failed" else None
-    return ended(name, about, author_data, ended_at, error=failure, airflow=airflow or {})
+    failure = Failure(*(error or ("RuntimeError", "testing"))) if state == "failed" else None
+    report = Report(name, about, data=dict(author_data), airflow=dict(airflow or {}))
+    return report.event(failure, ended_at)
 
 
 def _run(

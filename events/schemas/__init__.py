@@ -10,16 +10,27 @@ import json
 from importlib.resources import files
 from typing import Any, Final
 
-from ..taxonomy import DAG_RUN, SPARK_APPLICATION, TASK_INSTANCE
+from ..taxonomy import (
+    DAG_RUN,
+    SPARK_APPLICATION,
+    SPARK_APPLICATION_STARTED,
+    SPARK_QUERY_TYPES,
+    SPARK_STREAMING_QUERY_TYPES,
+    TASK_INSTANCE,
+)
 
 AIRFLOW_DAG_RUN: Final = "airflow.dag_run.v1"
 AIRFLOW_TASK_INSTANCE: Final = "airflow.task_instance.v1"
 SPARK: Final = "spark.application.v1"
+SPARK_QUERY: Final = "spark.query.v1"
+SPARK_STREAMING_QUERY: Final = "spark.streaming_query.v1"
 
 _OF_TYPE: Final = {
     **dict.fromkeys(DAG_RUN.values(), AIRFLOW_DAG_RUN),
     **dict.fromkeys(TASK_INSTANCE.values(), AIRFLOW_TASK_INSTANCE),
-    **dict.fromkeys(SPARK_APPLICATION.values(), SPARK),
+    **dict.fromkeys((SPARK_APPLICATION_STARTED, *SPARK_APPLICATION.values()), SPARK),
+    **dict.fromkeys(SPARK_QUERY_TYPES.values(), SPARK_QUERY),
+    **dict.fromkeys(SPARK_STREAMING_QUERY_TYPES.values(), SPARK_STREAMING_QUERY),
 }
 
 

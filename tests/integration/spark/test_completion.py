@@ -6,12 +6,14 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 from interlock.events.errors import EmitError
+from interlock.events.schemas import data_schema
 from interlock.spark import completion_event
 
 from demo.topics import Record, read_all
@@ -39,20 +41,21 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def bus(bootstrap_servers: str, unique_name: Callable[[str], str]) -> str:
-    """The name of a bus whose event topic exists."""
-    name = unique_name("bus")
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    admin.create_topics([NewTopic(f"{name}-event", 1)])[f"{name}-event"].result(15)
-    return name
-
-
-@pytest.fixture
 def configured(spark: SparkSession, bootstrap_servers: str, bus: str) -> SparkSession:
     session = spark.newSession()
     session.conf.set("spark.interlock.bootstrap.servers", bootstrap_servers)
     session.conf.set("spark.interlock.bus", bus)
     return session
+
+
+def told(bootstrap_servers: str, bus: str) -> dict[str, list[dict[str, Any]]]:
+    """The data of all events, valid by their schemas, by the type without its beginning."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for record in read_all(bootstrap_servers, f"{bus}-event"):
+        kind = record.header("ce_type") or ""
+        jsonschema.validate(record.json(), data_schema(kind))
+        found.setdefault(kind.removeprefix("interlock.spark."), []).append(record.json())
+    return found
 
 
 def only_record(bootstrap_servers: str, bus: str) -> Record:
@@ -63,7 +66,7 @@ def only_record(bootstrap_servers: str, bus: str) -> Record:
 def test_a_job_that_succeeds_is_one_event_on_the_bus(
     configured: SparkSession, bootstrap_servers: str, bus: str
 ) -> None:
-    with completion_event(configured, "orders", data={"date": "2026-11-20"}) as completion:
+    with completion_event(configured, "orders", data={"date": "2026-11-20"}, until="block") as completion:
         completion.data["rows"] = configured.range(7).count()
     record = only_record(bootstrap_servers, bus)
     assert record.header("ce_type") == "interlock.spark.application.succeeded"
@@ -80,7 +83,7 @@ def test_a_job_that_fails_in_spark_is_one_failed_event_and_still_fails(
 ) -> None:
     from pyspark.errors import AnalysisException
 
-    with pytest.raises(AnalysisException), completion_event(configured, "orders"):
+    with pytest.raises(AnalysisException), completion_event(configured, "orders", until="block"):
         configured.range(7).select("no_such_column").collect()
     record = only_record(bootstrap_servers, bus)
     assert record.header("ce_type") == "interlock.spark.application.failed"
@@ -95,7 +98,7 @@ def test_an_unreachable_broker_delays_a_job_by_its_timeout_and_changes_nothing_e
     configured.conf.set("spark.interlock.bootstrap.servers", NOBODY)
     configured.conf.set("spark.interlock.delivery.timeout", "1s")
     started = time.monotonic()
-    with completion_event(configured, "orders"):
+    with completion_event(configured, "orders", until="block"):
         rows = configured.range(7).count()
     assert rows == 7
     assert time.monotonic() - started < 10
@@ -106,8 +109,86 @@ def test_an_unreachable_broker_delays_a_job_by_its_timeout_and_changes_nothing_e
 def test_an_unreachable_broker_fails_a_job_that_requires_the_event(configured: SparkSession) -> None:
     configured.conf.set("spark.interlock.bootstrap.servers", NOBODY)
     configured.conf.set("spark.interlock.delivery.timeout", "1s")
-    with pytest.raises(EmitError, match=NOBODY), completion_event(configured, "orders", required=True):
+    with (
+        pytest.raises(EmitError, match=NOBODY),
+        completion_event(configured, "orders", required=True, until="block"),
+    ):
         pass
+
+
+def test_queries_that_write_are_told_with_what_they_wrote_and_summed_up_in_the_end(
+    configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
+) -> None:
+    with completion_event(configured, "orders", data={"date": "2026-11-20"}, until="block"):
+        configured.range(7).write.parquet(str(tmp_path / "a"))
+        configured.range(5).count()  # writes nothing
+        configured.range(3).write.parquet(str(tmp_path / "b"))
+    found = told(bootstrap_servers, bus)
+    assert {kind: len(each) for kind, each in found.items()} == {
+        "query.succeeded": 2,
+        "application.succeeded": 1,
+    }
+    first = found["query.succeeded"][0]
+    assert first["date"] == "2026-11-20"
+    assert first["query"]["written"]["path"] == f"file:{tmp_path / 'a'}"
+    assert first["query"]["written"]["rows"] == 7
+    assert first["query"]["written"]["bytes"] > 0
+    written = found["application.succeeded"][0]["written"]
+    assert (written["queries"], written["rows"]) == (2, 10)
+    assert written["outputs"] == [f"file:{tmp_path / name}" for name in "ab"]
+
+
+def test_a_write_that_fails_is_told_beside_the_application_that_goes_on(
+    configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
+) -> None:
+    from pyspark.errors import PySparkException
+
+    failing = configured.range(7).selectExpr("assert_true(id < 3, 'password=hunter2')")
+    with completion_event(configured, "orders", until="block"), pytest.raises(PySparkException):
+        failing.write.parquet(str(tmp_path / "a"))
+    found = told(bootstrap_servers, bus)
+    assert sorted(found) == ["application.succeeded", "query.failed"]
+    [failed] = found["query.failed"]
+    assert failed["error"]["class"].startswith("org.apache.spark.")
+    assert "hunter2" not in json.dumps(found)
+
+
+def test_a_session_that_is_not_listened_to_any_more_tells_nothing(
+    configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
+) -> None:
+    with completion_event(configured, "orders", until="block"):
+        pass
+    configured.range(7).write.parquet(str(tmp_path / "a"))
+    with completion_event(configured, "rates", until="block"):
+        configured.range(7).write.parquet(str(tmp_path / "b"))
+    found = told(bootstrap_servers, bus)
+    [query] = found["query.succeeded"]
+    assert query["query"]["written"]["path"].endswith("/b")
+
+
+def test_streaming_queries_are_told_with_their_rows_and_their_failure(
+    configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql import functions as f
+
+    configured.range(7).write.parquet(str(tmp_path / "in"))
+    configured.conf.set("spark.interlock.started", "true")
+    stream = configured.readStream.schema("id long").parquet(str(tmp_path / "in"))
+    with completion_event(configured, "orders", until="block"):
+        good = stream.writeStream.format("noop").queryName("good").trigger(availableNow=True).start()
+        good.awaitTermination(60)
+        failing = stream.select(f.assert_true(f.col("id") < 3))
+        bad = failing.writeStream.format("noop").queryName("bad").trigger(availableNow=True).start()
+        with pytest.raises(StreamingQueryException):
+            bad.awaitTermination(60)
+    found = told(bootstrap_servers, bus)
+    [succeeded], [failed] = found["streaming_query.succeeded"], found["streaming_query.failed"]
+    assert (succeeded["streaming_query"]["name"], succeeded["streaming_query"]["rows"]) == ("good", 7)
+    assert (failed["streaming_query"]["name"], "error" in failed) == ("bad", True)
+    started = [each["streaming_query"]["name"] for each in found["streaming_query.started"]]
+    assert started == ["good", "bad"]
+    assert len(found["application.started"]) == len(found["application.succeeded"]) == 1
 
 
 CONNECT = """
@@ -126,20 +207,28 @@ spark = (
 with completion_event(spark, "orders") as completion:
     completion.data["rows"] = spark.range(7).count()
     completion.data["session"] = spark.session_id
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+    query = stream.writeStream.format("noop").queryName("rate").trigger(availableNow=True).start()
+    query.awaitTermination(60)
 spark.stop()
 """
 
 
-def test_a_spark_connect_session_sends_its_event_without_a_spark_context(
+def test_a_spark_connect_session_tells_its_end_and_its_streams_without_a_spark_context(
     bootstrap_servers: str, bus: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", CONNECT, bootstrap_servers, bus], capture_output=True, text=True, timeout=120
+        [sys.executable, "/dev/stdin", bootstrap_servers, bus],
+        input=CONNECT,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    record = only_record(bootstrap_servers, bus)
-    assert record.header("ce_type") == "interlock.spark.application.succeeded"
-    data = json.loads(record.value or b"")
+    found = told(bootstrap_servers, bus)
+    [data] = found["application.succeeded"]
     assert data["rows"] == 7
     assert data["session"]
     assert data["application"]["user"]
+    [stream] = found["streaming_query.succeeded"]
+    assert stream["streaming_query"]["name"] == "rate"

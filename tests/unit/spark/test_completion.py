@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from interlock.events import emitter
 from interlock.events.emitter import Delivery
 from interlock.events.errors import EmitError
 from interlock.events.event import Event
-from interlock.spark import CompletionError, completion_event
+from interlock.spark import CompletionError, completion_event, telling, with_completion_event, work
+from interlock.spark.report import reports_in
 
 CONF = {
     "spark.app.id": "local-1795201979099",
@@ -20,19 +21,27 @@ CONF = {
 
 
 class ClassicSession:
-    """What a classic SparkSession answers; `stop` makes it answer nothing any more, as a real one."""
+    """What a classic SparkSession answers; `stop` makes it answer nothing any more, as a real one.
 
-    version = "4.0.0"
+    Its queries are listened to in tests/integration/spark.
+    """
 
     def __init__(self, conf: Mapping[str, str]) -> None:
-        self._values: dict[str, str] | None = dict(conf)
-        self.sparkContext = SimpleNamespace(startTime=1795201977353, sparkUser=lambda: "ada")
+        self._values: dict[str, str] | None = {"spark.interlock.events": "none", **conf}
+        self.sparkContext = SimpleNamespace(
+            applicationId=conf.get("spark.app.id"),
+            appName=conf.get("spark.app.name"),
+            version="4.0.0",
+            startTime=1795201977353,
+            sparkUser=lambda: "ada",
+            getConf=lambda: self._values,
+        )
 
     @property
     def conf(self) -> Any:
         if self._values is None:
             raise RuntimeError("the session is stopped")
-        return SimpleNamespace(get=self._values.get)
+        return SimpleNamespace(getAll=self._values)
 
     def stop(self) -> None:
         self._values = None
@@ -70,7 +79,9 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
             made.sent.append((self._topic, event))
             return Delivery(self._topic, 0, len(made.sent) - 1)
 
-    monkeypatch.setattr(emitter, "Emitter", FakeEmitter)
+    monkeypatch.setattr(work, "Emitter", FakeEmitter)
+    monkeypatch.setattr(telling, "Emitter", FakeEmitter)
+    monkeypatch.setattr(work, "is_program", lambda: False)  # it is told when the block ends
     for name in ("DAG_ID", "DAG_RUN_ID", "TASK_ID", "TRY_NUMBER", "MAP_INDEX"):
         monkeypatch.delenv(f"AIRFLOW_CTX_{name}", raising=False)
     return made
@@ -179,7 +190,7 @@ def test_outside_of_airflow_nothing_is_said_about_it(bus: Bus) -> None:
     assert "airflow" not in payload(bus)
 
 
-@pytest.mark.parametrize("key", ["airflow", "application", "error"])
+@pytest.mark.parametrize("key", ["airflow", "application", "error", "written"])
 def test_a_reserved_key_is_refused_before_the_work(key: str) -> None:
     with pytest.raises(CompletionError, match=f"'{key}'.*choose another key"):
         completion_event(session(), "orders", data={key: 1})
@@ -240,3 +251,112 @@ def test_bus_and_timeout_come_from_the_configuration(bus: Bus) -> None:
         pass
     assert bus.sent[0][0] == "finance-event"
     assert bus.timeouts_s == [0.5]
+
+
+# -- whose outcome it is
+
+
+@pytest.fixture
+def ends(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A process that is a program of its own: what is to be told at its end."""
+    to_tell: list[Any] = []
+    monkeypatch.setattr(work, "is_program", lambda: True)
+    monkeypatch.setattr(work, "PROCESS_END", SimpleNamespace(tell=to_tell.append))
+    return to_tell
+
+
+def test_a_block_that_went_well_is_told_when_the_process_has_ended_as_it_ended(
+    bus: Bus, ends: list[Any]
+) -> None:
+    with completion_event(session(), "orders"):
+        pass
+    with completion_event(session(), "rates"):
+        pass
+    assert bus.sent == []
+    ends[0](None)
+    ends[1](ValueError("after it"))
+    assert [(event.subject, event.type.rpartition(".")[2]) for _, event in bus.sent] == [
+        ("orders", "succeeded"),
+        ("rates", "failed"),
+    ]
+
+
+def test_a_block_that_failed_is_told_at_once(bus: Bus, ends: list[Any]) -> None:
+    with pytest.raises(KeyError), completion_event(session(), "orders"):
+        raise KeyError
+    assert (len(bus.sent), ends) == (1, [])
+
+
+def test_until_block_tells_at_once_whatever_the_process_does_later(bus: Bus, ends: list[Any]) -> None:
+    with completion_event(session(), "orders", until="block"):
+        pass
+    assert (len(bus.sent), ends) == (1, [])
+    with pytest.raises(CompletionError, match="until is 'end'"):
+        completion_event(session(), "orders", until="end")  # type: ignore[arg-type]
+
+
+def test_a_required_event_that_is_not_sent_at_the_end_ends_the_process_with_1(
+    bus: Bus, ends: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(work.os, "_exit", left.append)
+    bus.refuses = True
+    for required in (False, True):
+        with completion_event(session(), "orders", required=required):
+            pass
+        ends.pop()(None)
+    assert left == [1]
+    with completion_event(session(), "orders", required=True):
+        pass
+    ends.pop()(ValueError("it failed by itself"))
+    assert left == [1]
+
+
+def test_where_the_submitting_task_looks_for_reports_nothing_is_sent(bus: Bus, tmp_path: Path) -> None:
+    spark = session(**{"report.dir": str(tmp_path)})
+    with completion_event(spark, "orders", data={"date": "2026-11-20"}):
+        [begun] = reports_in(tmp_path)
+        assert (begun.ended, begun.data) == (False, {"date": "2026-11-20"})
+    [ended] = reports_in(tmp_path)
+    assert (ended.ended, ended.failure, bus.sent) == (True, None, [])
+    with pytest.raises(KeyError), completion_event(spark, "orders"):
+        raise KeyError("cents")
+    [failed] = reports_in(tmp_path)
+    assert failed.failure is not None
+    assert failed.failure.name == "KeyError"
+
+
+# -- other things
+
+
+def test_data_of_the_configuration_is_told_and_the_authors_own_goes_before_it(bus: Bus) -> None:
+    spark = session(**{"data.date": "2026-11-20", "data.region": "eu"})
+    with completion_event(spark, "orders", data={"region": "us"}):
+        pass
+    assert payload(bus) | {"application": 0} == {"date": "2026-11-20", "region": "us", "application": 0}
+
+
+def test_a_function_is_told_with_the_session_among_its_arguments(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyspark.sql
+
+    monkeypatch.setattr(pyspark.sql, "SparkSession", ClassicSession)
+
+    @with_completion_event("orders", data={"date": "2026-11-20"})
+    def main(date: str, spark: Any) -> str:
+        """Makes the orders."""
+        return date
+
+    assert main("d", spark=session()) == "d"
+    assert main.__doc__ == "Makes the orders."
+    assert only_event(bus).subject == "orders"
+
+
+def test_a_function_without_any_session_says_what_to_do() -> None:
+    @with_completion_event("orders")
+    def main() -> None:
+        pytest.fail("the work began")
+
+    with pytest.raises(CompletionError, match="make one before"):
+        main()

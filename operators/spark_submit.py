@@ -1,0 +1,147 @@
+"""`SparkSubmitEventOperator`: submits a Spark application and tells how it ended, by its exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook
+
+from ..events.emitter import Emitter
+from ..events.errors import EventError, InterlockError
+from ..spark.application import Application
+from ..spark.outcome import Failure
+from ..spark.report import RESERVED, Report, reports_in
+from ..spark.settings import BUS, CLIENT_FILE, DATA, EVENTS, NAME, REPORTS, STARTED, client_file
+from ..triggers.settings import DEFAULT_CONNECTION, bus_config
+from .identity import event_id
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from ..engine.config import BusConfig
+
+_WRAPPER: Final = Path(__file__).parents[1] / "spark" / "__main__.py"
+
+
+class SparkSubmitEventOperator(SparkSubmitOperator):
+    """A SparkSubmitOperator whose application's end is an event on the bus, whatever ended it.
+
+    completion: the event's subject; by default `name`. Templated. completion_data: members of its data, JSON;
+        templated. events: what is told beside the end, as `spark.interlock.events`. started: tell the start
+        too. wrap: run an application in Python in the wrapper, which tells ids, what was written, queries and
+        streaming queries; without it, and for other applications, the event has what this task knows.
+    kafka_conn_id, bus, delivery_timeout: as of EmitEventOperator. The driver reads the connection from a file
+        that only its user can read; nothing of it is on a command line.
+    required: fail the task when an event was not acknowledged. A retry submits the application again.
+
+    The application failed if spark-submit says so, or a block of `completion_event` in it did; one event for
+    each such block, or one. A task that is killed with its worker tells nothing. In cluster deploy mode the
+    driver is elsewhere: it tells nothing, and this task all it knows. Other arguments are those of
+    SparkSubmitOperator.
+    """
+
+    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "completion", "completion_data")
+    template_fields_renderers: ClassVar[dict[str, str]] = {"completion_data": "json"}
+
+    def __init__(
+        self,
+        *,
+        completion: str | None = None,
+        completion_data: Mapping[str, Any] | None = None,
+        events: str = "write,streaming",
+        started: bool = False,
+        wrap: bool = True,
+        required: bool = False,
+        kafka_conn_id: str = DEFAULT_CONNECTION,
+        bus: str | None = None,
+        delivery_timeout: float = 30.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        taken = sorted(RESERVED & (completion_data or {}).keys())
+        if taken:
+            raise EventError(f"completion_data of {self.task_id!r} has {', '.join(taken)}: Interlock's names")
+        self.completion = completion
+        self.completion_data = completion_data
+        self.events = events
+        self.started = started
+        self.wrap = wrap
+        self.required = required
+        self.kafka_conn_id = kafka_conn_id
+        self.bus = bus
+        self.delivery_timeout = delivery_timeout
+
+    def execute(self, context: Context) -> Any:
+        config = bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
+        with TemporaryDirectory(prefix="interlock-") as folder:
+            if not self._is_cluster_mode():
+                self._prepare(Path(folder), config)
+            try:
+                result = super().execute(context)
+            except BaseException as error:
+                self._tell(context, config, Path(folder), error)
+                raise
+            self._tell(context, config, Path(folder), None)
+            return result
+
+    def _is_cluster_mode(self) -> bool:
+        return self._get_hook()._connection.get("deploy_mode") == "cluster"
+
+    def _prepare(self, folder: Path, config: BusConfig) -> None:
+        """What the driver needs: settings, the client's properties in a file, the wrapper."""
+        client = folder / "client.properties"
+        client.touch(mode=0o600)
+        client.write_text(client_file(config.client))
+        ours = {
+            BUS: config.name,
+            CLIENT_FILE: str(client),
+            EVENTS: self.events or "none",
+            NAME: self._subject(),
+            REPORTS: str(folder),
+            STARTED: str(self.started).lower(),
+        }
+        data = {f"{DATA}{name}": str(value) for name, value in (self.completion_data or {}).items()}
+        self.conf = {**data, **(self.conf or {}), **ours}
+        if self.wrap and self.application.endswith(".py"):
+            self.application_args = [self.application, *(self.application_args or ())]
+            self.application = str(_WRAPPER)
+
+    def _subject(self) -> str:
+        return self.completion or self.name
+
+    def _tell(self, context: Context, config: BusConfig, folder: Path, error: BaseException | None) -> None:
+        """The outcome of each report, or of the application where there is none."""
+        failed = None if error is None else Failure.of(error)
+        ti = context["ti"]
+        task = {
+            "dag_id": ti.dag_id,
+            "run_id": ti.run_id,
+            "task_id": ti.task_id,
+            "try_number": ti.try_number,
+            "map_index": ti.map_index,
+        }
+        unheard = f"{event_id(context, config.deployment)}/{ti.try_number}"
+        reports = reports_in(folder) or [
+            Report(self._subject(), Application(None, self.name, unheard=unheard))
+        ]
+        now = datetime.now(UTC)
+        try:
+            events = [
+                replace(report, data={**(self.completion_data or {}), **report.data}, airflow=task).event(
+                    report.failure or failed, now
+                )
+                for report in reports
+            ]
+            with Emitter(config.client, config.topic("event")) as emitter:
+                for delivery in emitter.emit_all(events, timeout_s=self.delivery_timeout):
+                    self.log.info("The end of the application was told: %s[%d]@%d", *delivery)
+        except InterlockError as problem:
+            if self.required and error is None:
+                raise
+            self.log.warning("The end of the application was not told; its result stands: %s", problem)

@@ -1,0 +1,210 @@
+"""What is told while an application runs: its start, its queries, its streaming queries.
+
+Callbacks make the event and put it into an outbox; a thread sends it, and nothing waits for it but the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from ..events.emitter import Emitter
+from ..events.errors import EventError
+from ..events.event import Event
+from ..events.outbox import Outbox
+from ..events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY, urn
+from ..events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
+from .application import Application, is_connect
+from .queries import Query, QueryListener, Written
+from .settings import Settings
+from .streaming import StreamingQuery, listen
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+MAX_OUTPUTS: Final = 100  # told in the event of the application
+_REMEDY: Final = "The job's result stands."
+
+
+class Telling:
+    """Tells of one name's work, from when it is made until `close`.
+
+    data: the author's, as it is when an event is made.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        application: Application,
+        settings: Settings,
+        data: Callable[[], Mapping[str, Any]],
+        airflow: Mapping[str, Any],
+    ) -> None:
+        self._name, self._application, self._settings = name, application, settings
+        self._data, self._airflow = data, airflow
+        self._outbox: Outbox | None = None
+        self._written = _Sum()
+        self._close: list[Callable[[float], None]] = []
+        if settings.started:
+            self._started()
+
+    def listen(self, spark: SparkSession) -> None:
+        """To the session, as `settings.kinds` say."""
+        if self._settings.kinds & {"write", "query"} and not is_connect(spark):
+            self._close.append(QueryListener(spark, self._query_ended).close)
+        if "streaming" in self._settings.kinds:
+            stop = listen(spark, self._streaming_query)
+            self._close.append(lambda _timeout_s: _quietly(stop))
+
+    def written(self) -> dict[str, Any] | None:
+        """What queries have written so far; None where they wrote nothing that is known."""
+        return self._written.to_data()
+
+    def close(self) -> None:
+        """Listen no more; what ended by now is told and acknowledged within the delivery timeout."""
+        for close in self._close:
+            close(self._settings.timeout_s)
+        if self._outbox is not None:
+            self._outbox.flush()
+
+    def _started(self) -> None:
+        began = self._application.started_at or datetime.now(UTC)
+        about = self._application.to_data(began)
+        del about["duration_ms"]
+        self._put(SPARK_APPLICATION_STARTED, SPARK, ("started",), began, {}, about)
+
+    def _query_ended(self, query: Query) -> None:
+        if query.written is not None and query.failure is None:
+            self._written.add(query.written)
+        elif "query" not in self._settings.kinds and query.written is None:
+            return
+        about: dict[str, Any] = {
+            "id": query.id,
+            "action": query.action,
+            "duration_ms": query.duration_ms,
+        }
+        if query.written is not None:
+            about["written"] = query.written.to_data()
+        more: dict[str, Any] = {"query": about}
+        if query.failure is not None:
+            more["error"] = query.failure.to_data()
+        outcome = "succeeded" if query.failure is None else "failed"
+        identity = ("query", str(query.id), outcome)
+        self._put(SPARK_QUERY_TYPES[outcome], SPARK_QUERY, identity, datetime.now(UTC), more)
+
+    def _streaming_query(self, query: StreamingQuery) -> None:
+        outcome = "succeeded" if query.failure is None else "failed"
+        about: dict[str, Any] = {
+            "id": query.id,
+            "run_id": query.run_id,
+            "name": query.name,
+            "started_at": query.started_at.isoformat(),
+        }
+        if query.ended_at is None:
+            if not self._settings.started:
+                return
+            outcome = "started"
+        else:
+            about |= {
+                "duration_ms": round((query.ended_at - query.started_at).total_seconds() * 1000),
+                "rows": query.rows,
+                "batches": query.batches,
+                "sink": query.sink,
+            }
+        more: dict[str, Any] = {"streaming_query": about}
+        if query.failure is not None:
+            more["error"] = query.failure.to_data()
+        identity = ("streaming", query.run_id, outcome)
+        self._put(
+            SPARK_STREAMING_QUERY_TYPES[outcome],
+            SPARK_STREAMING_QUERY,
+            identity,
+            query.ended_at or query.started_at,
+            more,
+        )
+
+    def _put(
+        self,
+        event_type: str,
+        schema: str,
+        identity: tuple[str, ...],
+        time: datetime,
+        more: Mapping[str, Any],
+        application: Mapping[str, Any] | None = None,
+    ) -> None:
+        about = self._application
+        data: dict[str, Any] = {
+            **self._data(),
+            "application": application or {"id": about.id, "name": about.name, "user": about.user},
+            **more,
+        }
+        if self._airflow:
+            data["airflow"] = self._airflow
+        parts = json.dumps([*about.identity, self._name, *identity])
+        try:
+            event = Event.of(
+                event_type,
+                f"/spark/{quote(about.name, safe='')}",
+                id=hashlib.sha256(parts.encode()).hexdigest()[:32],
+                subject=self._name,
+                time=time,
+                dataschema=urn(schema),
+                data=data,
+            )
+        except EventError as e:
+            log.warning("%s of %r cannot be told: %s", event_type, self._name, e)
+            return
+        if self._outbox is None:
+            settings = self._settings
+            self._outbox = Outbox(
+                lambda: Emitter(settings.client, settings.topic),
+                settings.timeout_s,
+                log=log,
+                who=f"events of {self._name!r}",
+                remedy=_REMEDY,
+            )
+        self._outbox.put(event)
+
+
+class _Sum:
+    """What queries wrote, together: added to in a listener's thread, read in the job's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queries = self._rows = self._bytes = 0
+        self._outputs: dict[str, None] = {}
+
+    def add(self, written: Written) -> None:
+        with self._lock:
+            self._queries += 1
+            self._rows += written.rows or 0
+            self._bytes += written.bytes or 0
+            where = written.table or written.path
+            if where and len(self._outputs) < MAX_OUTPUTS:
+                self._outputs[where] = None
+
+    def to_data(self) -> dict[str, Any] | None:
+        with self._lock:
+            if not self._queries:
+                return None
+            return {
+                "queries": self._queries,
+                "rows": self._rows,
+                "bytes": self._bytes,
+                "outputs": list(self._outputs),
+            }
+
+
+def _quietly(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except Exception as e:  # noqa: BLE001  # a session that was stopped has nothing to remove it from
+        log.debug("the listener was not removed: %s", e)

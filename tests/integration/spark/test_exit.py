@@ -1,0 +1,179 @@
+"""The table of how an attempt ends (docs/spark.md): each row on a real Spark and a real broker, each way.
+
+One job has a block, `part`, and is run as it is, in the wrapper (which tells of `app`), and submitted by the
+operator. What comes after the block counts as well.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import textwrap
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.apache.spark.hooks import spark_submit as hooks
+from airflow.sdk import DAG, Connection
+from interlock.operators import SparkSubmitEventOperator
+from interlock.operators import spark_submit as module
+from interlock.spark import __main__ as wrapper
+from interlock.testing.run import context_of
+
+from .conftest import LOCAL, SUBMIT, Jobs
+
+WRAPPER = str(Path(wrapper.__file__))
+SUCCEEDED, FAILED = "application.succeeded", "application.failed"
+JOB = """
+    import os, signal, sys, time
+    from pathlib import Path
+    from pyspark.sql import SparkSession
+    from interlock.spark import completion_event
+
+    def inside(spark):
+        {inside}
+
+    def after(spark):
+        {after}
+
+    spark = SparkSession.builder.appName("app").getOrCreate()
+    with completion_event(spark, "part") as completion:
+        completion.data["rows"] = spark.range(7).count()
+        Path("inside").touch()
+        inside(spark)
+    after(spark)
+    """
+# row: (in the block, after it, what the process can see itself, what the submitting task sees, exit code)
+ROWS: dict[str, tuple[str, str, str | None, str, int]] = {
+    "return": ("pass", "pass", SUCCEEDED, SUCCEEDED, 0),
+    "exception": ("raise ValueError('no rows')", "pass", FAILED, FAILED, 1),
+    "exception after the block": ("pass", "raise ValueError('no rows')", FAILED, FAILED, 1),
+    "sys.exit(0)": ("sys.exit(0)", "pass", SUCCEEDED, SUCCEEDED, 0),
+    "sys.exit(1)": ("sys.exit(1)", "pass", FAILED, FAILED, 1),
+    "sys.exit(1) after the block": ("pass", "sys.exit(1)", FAILED, FAILED, 1),
+    "spark.stop() early and work after it": ("spark.stop(); time.sleep(0)", "pass", SUCCEEDED, SUCCEEDED, 0),
+    "SIGTERM": ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", "pass", FAILED, FAILED, 143),
+    "SIGKILL": ("os.kill(os.getpid(), signal.SIGKILL)", "pass", None, FAILED, -9),
+    "out of memory in the JVM": (
+        "spark._jvm.java.nio.ByteBuffer.allocate(2**31 - 8)",
+        "pass",
+        FAILED,
+        FAILED,
+        1,
+    ),
+}
+
+
+def job(jobs: Jobs, row: str) -> str:
+    inside, after, *_ = ROWS[row]
+    return str(jobs.write(textwrap.dedent(JOB).format(inside=inside, after=after)))
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    output, _ = process.communicate(timeout=180)
+    return output
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_alone_in_the_wrapper_block_and_application_are_told_by_what_the_process_sees(
+    jobs: Jobs, row: str
+) -> None:
+    *_, seen, _, exit_code = ROWS[row]
+    jobs.settings["spark.driver.memory"] = "600m"
+    process = jobs.submit(WRAPPER, job(jobs, row))
+    output = finished(process)
+    assert (process.returncode == 0) == (exit_code == 0), output[-3000:]
+    assert jobs.told() == ([] if seen is None else [("app", seen), ("part", seen)]), output[-3000:]
+    if seen is not None:
+        part, app = jobs.data(seen, "part"), jobs.data(seen, "app")
+        assert part["rows"] == 7
+        assert part["application"] | {"duration_ms": 0} == app["application"] | {"duration_ms": 0}
+        assert ("error" in part) == ("error" in app) == (seen == FAILED)
+
+
+@pytest.mark.parametrize("row", ["return", "exception after the block", "sys.exit(1) after the block"])
+def test_alone_without_the_wrapper_a_block_is_told_when_its_process_ends(jobs: Jobs, row: str) -> None:
+    *_, seen, _, exit_code = ROWS[row]
+    process = jobs.python(job(jobs, row))
+    output = finished(process)
+    assert process.returncode == exit_code, output[-3000:]
+    assert jobs.told() == [("part", seen)], output[-3000:]
+
+
+# The provider's hook leaves the output of a spark-submit that failed open.
+LEFT_OPEN = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@LEFT_OPEN
+@pytest.mark.parametrize("row", ROWS)
+def test_submitted_by_airflow_the_exit_code_decides_and_what_the_driver_knew_is_in_the_event(
+    jobs: Jobs, row: str, submitted: Callable[..., Exception | None]
+) -> None:
+    *_, decided, exit_code = ROWS[row]
+    error = submitted(job(jobs, row), conf={"spark.driver.memory": "600m"})
+    assert (error is None) == (exit_code == 0)
+    assert jobs.told() == [("app", decided), ("part", decided)]
+    for subject in ("app", "part"):
+        data = jobs.data(decided, subject)
+        assert data["application"]["id"].startswith("local-")
+        assert data["date"] == "2026-11-20"
+        assert data["airflow"]["task_id"] == "orders"
+        assert ("error" in data) == (decided == FAILED)
+    if decided == SUCCEEDED:
+        assert jobs.data(decided, "part")["rows"] == 7
+
+
+@LEFT_OPEN
+def test_a_driver_that_never_began_is_told_as_failed_by_the_task_alone(
+    jobs: Jobs, submitted: Callable[..., Exception | None]
+) -> None:
+    error = submitted(str(jobs.folder / "no_such_job.py"), wrap=False)
+    assert error is not None
+    assert jobs.told() == [("app", FAILED)]
+    data = jobs.data(FAILED, "app")
+    assert data["application"]["id"] is None
+    assert data["error"]["class"].endswith("AirflowException")
+
+
+def test_a_job_in_the_wrapper_that_makes_no_session_is_told_by_its_name(jobs: Jobs) -> None:
+    process = jobs.submit(WRAPPER, str(jobs.write("import no_such_module\n")))
+    output = finished(process)
+    assert process.returncode != 0
+    assert jobs.told() == [("job.py", FAILED)], output[-3000:]
+
+
+@pytest.fixture
+def submitted(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Exception | None]:
+    """Runs a job as a task does, and gives the error that the task ended with."""
+    kafka = Connection(
+        conn_id="kafka_default",
+        conn_type="kafka",
+        extra=f'{{"bootstrap.servers": "{jobs.servers}", "client.id": "a secret"}}',
+    )
+    spark = Connection(conn_id="spark_default", conn_type="spark", host="local[1]")
+    found = {"kafka_default": kafka, "spark_default": spark}
+    for owner in (module.BaseHook, hooks.BaseHook):
+        monkeypatch.setattr(owner, "get_connection", found.__getitem__)
+    monkeypatch.setenv("PATH", f"{SUBMIT.parent}{os.pathsep}{os.environ['PATH']}")
+
+    def run(application: str, *, conf: dict[str, str] | None = None, **arguments: Any) -> Exception | None:
+        with DAG("daily", schedule=None):
+            task = SparkSubmitEventOperator(
+                task_id="orders",
+                application=application,
+                name="app",
+                conf={**LOCAL, **(conf or {})},
+                bus=jobs.bus,
+                completion_data={"date": "2026-11-20"},
+                env_vars={"PYSPARK_PYTHON": str(SUBMIT.parent / "python")},
+                **arguments,
+            )
+        try:
+            task.execute(context_of(task, run_after=datetime(2026, 11, 20, tzinfo=UTC)))
+        except Exception as error:
+            return error
+        return None
+
+    return run

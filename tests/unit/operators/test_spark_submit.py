@@ -1,0 +1,198 @@
+"""`SparkSubmitEventOperator` without Spark: what the driver is given, and what is told of its reports."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.apache.spark.hooks import spark_submit as hooks
+from airflow.sdk import DAG, Connection
+from interlock import Event
+from interlock.events.errors import EmitError, EventError
+from interlock.operators import SparkSubmitEventOperator
+from interlock.operators import spark_submit as module
+from interlock.spark.application import Application
+from interlock.spark.outcome import Failure
+from interlock.spark.report import Report
+from interlock.spark.settings import read_settings
+from interlock.testing.run import context_of
+
+PASSWORD = "hunter2"
+BEGAN = datetime(2026, 11, 20, 6, tzinfo=UTC)
+ORDERS = Application("local-1", "app", "ada", started_at=BEGAN, spark_version="4.0.0")
+Driver = Callable[[dict[str, str], Path, list[str]], None]
+
+
+class Site:
+    """Stands for spark-submit and the broker: plays a driver, keeps what is told."""
+
+    def __init__(self) -> None:
+        self.driver: Driver = lambda conf, folder, command: None
+        self.told: list[Event] = []
+        self.refuses = False
+        self.folders: list[Path] = []
+        self.commands: list[list[str]] = []
+
+    def submit(self, hook: Any, application: str = "", **_: Any) -> None:
+        conf = hook._conf
+        command = hook._build_spark_submit_command(application)
+        self.commands.append(command)
+        folder = Path(conf.get("spark.interlock.report.dir", "/none"))
+        self.folders.append(folder)
+        self.driver(conf, folder, command)
+
+    def emit_all(self, events: list[Event], timeout_s: float) -> list[tuple[str, int, int]]:
+        if self.refuses:
+            raise EmitError("the broker is away")
+        self.told += events
+        return [("t", 0, n) for n in range(len(events))]
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Site:
+    made = Site()
+    kafka = Connection(
+        conn_id="kafka_default",
+        conn_type="kafka",
+        extra=f'{{"bootstrap.servers": "a:1", "sasl.password": "{PASSWORD}"}}',
+    )
+    found = {
+        "kafka_default": kafka,
+        "spark_default": Connection(conn_id="spark_default", conn_type="spark", host="local[1]"),
+        "cluster": Connection(
+            conn_id="cluster", conn_type="spark", host="yarn", extra='{"deploy-mode": "cluster"}'
+        ),
+    }
+    for owner in (module.BaseHook, hooks.BaseHook):
+        monkeypatch.setattr(owner, "get_connection", found.__getitem__)
+
+    class FakeEmitter:
+        def __init__(self, *_: object) -> None:
+            self.emit_all = made.emit_all
+
+        def __enter__(self) -> FakeEmitter:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(module, "Emitter", FakeEmitter)
+    monkeypatch.setattr(
+        hooks.SparkSubmitHook, "submit", lambda hook, application="", **more: made.submit(hook, application)
+    )
+    return made
+
+
+def run(**arguments: Any) -> None:
+    with DAG("daily", schedule=None):
+        task = SparkSubmitEventOperator(
+            task_id="orders", **{"application": "job.py", "name": "app", **arguments}
+        )
+    task.execute(context_of(task, run_after=BEGAN))
+
+
+def test_the_driver_gets_the_connection_in_a_file_of_its_own_that_is_gone_afterwards(site: Site) -> None:
+    def driver(conf: dict[str, str], folder: Path, command: list[str]) -> None:
+        settings = read_settings(conf)
+        assert settings.client["sasl.password"] == PASSWORD
+        assert (settings.topic, settings.reports) == ("interlock-event", folder)
+        file = Path(conf["spark.interlock.client.config.file"])
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert PASSWORD not in " ".join(command)
+
+    site.driver = driver
+    run()
+    assert [folder.exists() for folder in site.folders] == [False]
+
+
+def test_a_job_in_python_runs_in_the_wrapper_unless_told_otherwise(site: Site) -> None:
+    run(application_args=["--date", "x"], completion="orders", completion_data={"date": "2026-11-20"})
+    wrapper = str(Path(module.__file__).parents[1] / "spark" / "__main__.py")
+    assert site.commands[0][-4:] == [wrapper, "job.py", "--date", "x"]
+    assert "spark.interlock.data.date=2026-11-20" in site.commands[0]
+    assert "spark.interlock.name=orders" in site.commands[0]
+    run(application="job.jar")
+    run(wrap=False)
+    assert [command[-1] for command in site.commands[1:]] == ["job.jar", "job.py"]
+
+
+def test_without_a_report_the_end_is_told_by_what_the_task_knows(site: Site) -> None:
+    run(completion="orders", completion_data={"date": "2026-11-20"})
+    [event] = site.told
+    assert (event.type, event.subject) == ("interlock.spark.application.succeeded", "orders")
+    assert isinstance(event.payload, dict)
+    assert (event.payload["date"], event.payload["application"]["id"]) == ("2026-11-20", None)
+    assert event.payload["airflow"]["task_id"] == "orders"
+
+
+@pytest.mark.parametrize("exit_fails", [False, True])
+@pytest.mark.parametrize("failure", [None, Failure("ValueError", "no rows")])
+def test_each_report_is_told_once_by_its_failure_or_by_the_exit_code(
+    site: Site, failure: Failure | None, exit_fails: bool
+) -> None:
+    def driver(_conf: dict[str, str], folder: Path, _command: list[str]) -> None:
+        Report("orders", ORDERS, data={"rows": 3}, ended=True, failure=failure).save(folder)
+        Report("rates", ORDERS).save(folder)  # killed before it ended
+        if exit_fails:
+            raise RuntimeError("Error code is: 137")
+
+    site.driver = driver
+    if exit_fails:
+        with pytest.raises(RuntimeError):
+            run()
+    else:
+        run()
+    outcomes = {event.subject: event.type.rpartition(".")[2] for event in site.told}
+    assert outcomes == {
+        "orders": "failed" if failure or exit_fails else "succeeded",
+        "rates": "failed" if exit_fails else "succeeded",
+    }
+    errors = {event.subject: event.payload.get("error") for event in site.told}  # type: ignore[attr-defined]
+    if failure:
+        assert errors["orders"] == failure.to_data()
+    elif exit_fails:
+        assert errors["orders"] == {"class": "RuntimeError", "message": "Error code is: 137"}
+
+
+def test_an_end_that_was_not_acknowledged_changes_nothing_unless_it_is_required(site: Site) -> None:
+    site.refuses = True
+    run()
+    with pytest.raises(EmitError):
+        run(required=True)
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("it failed by itself")
+
+    site.driver = fails
+    with pytest.raises(RuntimeError):
+        run(required=True)
+
+
+def test_in_cluster_mode_the_driver_is_given_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def execute(task: Any, context: Any) -> None:
+        given.append((task.conf, task.application))
+
+    monkeypatch.setattr(module.SparkSubmitOperator, "execute", execute)
+    run(conn_id="cluster")
+    assert given == [(None, "job.py")]
+    assert len(site.told) == 1
+
+
+def test_names_that_are_interlocks_are_refused_in_the_dag_file() -> None:
+    with pytest.raises(EventError, match="completion_data of 'orders' has airflow"):
+        SparkSubmitEventOperator(task_id="orders", completion_data={"airflow": 1})
+
+
+def test_importing_the_operators_does_not_import_the_spark_provider() -> None:
+    code = "import sys, interlock.operators; print('airflow.providers.apache.spark.operators' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "False"

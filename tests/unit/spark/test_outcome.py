@@ -1,0 +1,43 @@
+"""How work ended, as an event may tell it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from interlock.spark.outcome import MESSAGE_LIMIT, Failure, failure_of, redacted
+
+
+@pytest.mark.parametrize("error", [None, SystemExit(), SystemExit(None), SystemExit(0)])
+def test_no_error_and_an_exit_with_zero_are_success(error: BaseException | None) -> None:
+    assert failure_of(error) is None
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), SystemExit("no input"), KeyboardInterrupt(), ValueError()])
+def test_all_else_is_a_failure(error: BaseException) -> None:
+    assert failure_of(error) is not None
+
+
+def test_a_failure_has_its_class_and_the_beginning_of_its_message() -> None:
+    assert Failure.of(ValueError("x" * 10_000_000)).message == "x" * (MESSAGE_LIMIT - 1) + "…"
+    assert Failure.of(KeyError("cents")) == Failure("KeyError", "'cents'")
+    assert Failure.of(json.JSONDecodeError("bad", "{", 0)).name == "json.decoder.JSONDecodeError"
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("cannot open jdbc:postgresql://ada:hunter2@db/x", "cannot open jdbc:postgresql://***@db/x"),
+        (
+            "jdbc:sqlserver://db;user=ada;password=hunter2;x=1",
+            "jdbc:sqlserver://db;user=ada;password=***;x=1",
+        ),
+        ("spark.ssl.keyPassword = hunter2 is wrong", "spark.ssl.keyPassword = *** is wrong"),
+        ('{"fs.s3a.secret.key": "hunter 2", "a": 1}', '{"fs.s3a.secret.key": ***, "a": 1}'),
+        ("API_KEY:hunter2, token='hunter2'", "API_KEY:***, token=***"),
+        ("path /data/orders not found", "path /data/orders not found"),
+        ("a secretary of state", "a secretary of state"),
+    ],
+)
+def test_what_looks_like_a_secret_is_blotted_out(message: str, told: str) -> None:
+    assert redacted(message) == told
