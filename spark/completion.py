@@ -7,10 +7,11 @@ from collections import UserDict
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 from ..events.event import Event
 from .application import describe
+from .ending import PROCESS_END, is_program
 from .report import RESERVED
 from .settings import CompletionError, read_settings
 from .work import Until, Work
@@ -81,12 +82,14 @@ def with_completion_event(
 
 
 def _session(arguments: tuple[Any, ...], name: str) -> SparkSession:
+    for argument in arguments:
+        kind = type(argument)  # classic, or of Spark Connect: two classes without a common one
+        if kind.__name__ == "SparkSession" and kind.__module__.startswith("pyspark.sql"):
+            return cast("SparkSession", argument)
+
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    for argument in arguments:
-        if isinstance(argument, SparkSession):
-            return argument
     try:
         return SparkSession.active()
     except PySparkException:
@@ -129,6 +132,8 @@ class Completion:
         self._work: Work | None = None
 
     def __enter__(self) -> Completion:
+        if is_program():
+            PROCESS_END.watch()  # SIGTERM in the block is its failure
         settings = read_settings(self._spark.conf.getAll)
         application = describe(self._spark, datetime.now(UTC))
         work = Work(self.name, application, settings, lambda: self.data, required=self.required)

@@ -93,7 +93,9 @@ def test_alone_in_the_wrapper_block_and_application_are_told_by_what_the_process
         assert ("error" in part) == ("error" in app) == (seen == FAILED)
 
 
-@pytest.mark.parametrize("row", ["return", "exception after the block", "sys.exit(1) after the block"])
+@pytest.mark.parametrize(
+    "row", ["return", "exception after the block", "sys.exit(1) after the block", "SIGTERM"]
+)
 def test_alone_without_the_wrapper_a_block_is_told_when_its_process_ends(jobs: Jobs, row: str) -> None:
     *_, seen, _, exit_code = ROWS[row]
     process = jobs.python(job(jobs, row))

@@ -10,7 +10,15 @@ import pytest
 from interlock.events.emitter import Delivery
 from interlock.events.errors import EmitError
 from interlock.events.event import Event
-from interlock.spark import CompletionError, completion_event, telling, with_completion_event, work
+from interlock.spark import (
+    CompletionError,
+    completion,
+    completion_event,
+    telling,
+    with_completion_event,
+    work,
+)
+from interlock.spark.application import Application
 from interlock.spark.report import reports_in
 
 CONF = {
@@ -81,7 +89,8 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
 
     monkeypatch.setattr(work, "Emitter", FakeEmitter)
     monkeypatch.setattr(telling, "Emitter", FakeEmitter)
-    monkeypatch.setattr(work, "is_program", lambda: False)  # it is told when the block ends
+    for module in (completion, work):
+        monkeypatch.setattr(module, "is_program", lambda: False)  # it is told when the block ends
     for name in ("DAG_ID", "DAG_RUN_ID", "TASK_ID", "TRY_NUMBER", "MAP_INDEX"):
         monkeypatch.delenv(f"AIRFLOW_CTX_{name}", raising=False)
     return made
@@ -336,19 +345,19 @@ def test_data_of_the_configuration_is_told_and_the_authors_own_goes_before_it(bu
     assert payload(bus) | {"application": 0} == {"date": "2026-11-20", "region": "us", "application": 0}
 
 
+@pytest.mark.parametrize("module", ["pyspark.sql.session", "pyspark.sql.connect.session"])
 def test_a_function_is_told_with_the_session_among_its_arguments(
-    bus: Bus, monkeypatch: pytest.MonkeyPatch
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
-    import pyspark.sql
-
-    monkeypatch.setattr(pyspark.sql, "SparkSession", ClassicSession)
+    monkeypatch.setattr(completion, "describe", lambda *_: Application("local-1", "app"))
+    kind = type("SparkSession", (ClassicSession,), {"__module__": module})
 
     @with_completion_event("orders", data={"date": "2026-11-20"})
     def main(date: str, spark: Any) -> str:
         """Makes the orders."""
         return date
 
-    assert main("d", spark=session()) == "d"
+    assert main("d", spark=kind(CONF)) == "d"
     assert main.__doc__ == "Makes the orders."
     assert only_event(bus).subject == "orders"
 
