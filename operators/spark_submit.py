@@ -64,8 +64,9 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        taken = sorted(RESERVED & (completion_data or {}).keys())
-        if taken:
+        # Another task's output is known when the task runs.
+        known = completion_data if isinstance(completion_data, Mapping) else {}
+        if taken := sorted(RESERVED & known.keys()):
             raise EventError(f"completion_data of {self.task_id!r} has {', '.join(taken)}: Interlock's names")
         self.completion = completion
         self.completion_data = completion_data

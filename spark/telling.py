@@ -50,7 +50,14 @@ class Telling:
     ) -> None:
         self._name, self._application, self._settings = name, application, settings
         self._data, self._airflow = data, airflow
-        self._outbox: Outbox | None = None
+        # Made here, and not by the first of the threads that use it; it connects to nothing before that.
+        self._outbox = Outbox(
+            lambda: Emitter(settings.client, settings.topic),
+            settings.timeout_s,
+            log=log,
+            who=f"events of {name!r}",
+            remedy=_REMEDY,
+        )
         self._written = _Sum()
         self._close: list[Callable[[float], None]] = []
         if settings.started:
@@ -72,8 +79,7 @@ class Telling:
         """Listen no more; what ended by now is told and acknowledged within the delivery timeout."""
         for close in self._close:
             close(self._settings.timeout_s)
-        if self._outbox is not None:
-            self._outbox.flush()
+        self._outbox.flush()
 
     def _started(self) -> None:
         began = self._application.started_at or datetime.now(UTC)
@@ -162,15 +168,6 @@ class Telling:
         except EventError as e:
             log.warning("%s of %r cannot be told: %s", event_type, self._name, e)
             return
-        if self._outbox is None:
-            settings = self._settings
-            self._outbox = Outbox(
-                lambda: Emitter(settings.client, settings.topic),
-                settings.timeout_s,
-                log=log,
-                who=f"events of {self._name!r}",
-                remedy=_REMEDY,
-            )
         self._outbox.put(event)
 
 

@@ -27,7 +27,7 @@ from .conftest import LOCAL, SUBMIT, Jobs
 WRAPPER = str(Path(wrapper.__file__))
 SUCCEEDED, FAILED = "application.succeeded", "application.failed"
 JOB = """
-    import os, signal, sys, time
+    import os, signal, sys
     from pathlib import Path
     from pyspark.sql import SparkSession
     from interlock.spark import completion_event
@@ -41,7 +41,6 @@ JOB = """
     spark = SparkSession.builder.appName("app").getOrCreate()
     with completion_event(spark, "part") as completion:
         completion.data["rows"] = spark.range(7).count()
-        Path("inside").touch()
         inside(spark)
     after(spark)
     """
@@ -53,8 +52,14 @@ ROWS: dict[str, tuple[str, str, str | None, str, int]] = {
     "sys.exit(0)": ("sys.exit(0)", "pass", SUCCEEDED, SUCCEEDED, 0),
     "sys.exit(1)": ("sys.exit(1)", "pass", FAILED, FAILED, 1),
     "sys.exit(1) after the block": ("pass", "sys.exit(1)", FAILED, FAILED, 1),
-    "spark.stop() early and work after it": ("spark.stop(); time.sleep(0)", "pass", SUCCEEDED, SUCCEEDED, 0),
-    "SIGTERM": ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)", "pass", FAILED, FAILED, 143),
+    "spark.stop() early and work after it": (
+        "spark.stop(); Path('after').write_text('work')",
+        "pass",
+        SUCCEEDED,
+        SUCCEEDED,
+        0,
+    ),
+    "SIGTERM": ("os.kill(os.getpid(), signal.SIGTERM); signal.pause()", "pass", FAILED, FAILED, 143),
     "SIGKILL": ("os.kill(os.getpid(), signal.SIGKILL)", "pass", None, FAILED, -9),
     "out of memory in the JVM": (
         "spark._jvm.java.nio.ByteBuffer.allocate(2**31 - 8)",
@@ -152,6 +157,7 @@ def submitted(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Exce
     found = {"kafka_default": kafka, "spark_default": spark}
     for owner in (module.BaseHook, hooks.BaseHook):
         monkeypatch.setattr(owner, "get_connection", found.__getitem__)
+    monkeypatch.chdir(jobs.folder)  # Spark and the job leave files where they run
     monkeypatch.setenv("PATH", f"{SUBMIT.parent}{os.pathsep}{os.environ['PATH']}")
 
     def run(application: str, *, conf: dict[str, str] | None = None, **arguments: Any) -> Exception | None:

@@ -315,15 +315,23 @@ def test_a_connection_that_is_no_good_does_not_end_the_stream(topic: Topic, log:
     assert log == ["Connection 'c' cannot be read. It is tried again.", "The connection can be used."]
 
 
+def streamed(trigger: ConditionTrigger) -> tuple[SharedStreamManager, Any, Any]:
+    """The triggerer's manager with the trigger subscribed; the key of its stream; its events."""
+    manager, key = SharedStreamManager(log=structlog.get_logger()), trigger.shared_stream_key()
+    return (
+        manager,
+        key,
+        trigger.filter_shared_stream(manager.subscribe(trigger_id=1, trigger=trigger, key=key)),
+    )
+
+
 @pytest.mark.usefixtures("at_once")
 def test_a_stream_that_ends_while_the_broker_is_away_does_not_wait_for_it(topic: Topic) -> None:
     topic.away = 10_000
     trigger = ConditionTrigger("n", CONDITION)
-    key = trigger.shared_stream_key()
 
     async def story() -> None:
-        manager = SharedStreamManager(log=structlog.get_logger())
-        events = trigger.filter_shared_stream(manager.subscribe(trigger_id=1, trigger=trigger, key=key))
+        manager, key, events = streamed(trigger)
         await anext(events)
         seq = manager.bind_pending_event(trigger_id=1, key=key)
         more = asyncio.create_task(anext(events))
@@ -343,11 +351,9 @@ def test_airflows_stream_acknowledges_each_firing_once_its_asset_event_is_stored
 ) -> None:
     """With the manager that the triggerer has, told as the triggerer tells it."""
     trigger = ConditionTrigger("n", CONDITION)
-    key = trigger.shared_stream_key()
 
     async def story() -> None:
-        manager = SharedStreamManager(log=structlog.get_logger())
-        events = trigger.filter_shared_stream(manager.subscribe(trigger_id=1, trigger=trigger, key=key))
+        manager, key, events = streamed(trigger)
         seqs = []
         for name in ("a", "b", "c"):
             assert (await anext(events)).payload["firing_id"] == name
@@ -480,11 +486,9 @@ def test_a_firing_whose_trigger_is_ended_before_airflow_keeps_its_event_is_not_a
 ) -> None:
     """Between the two Airflow's triggerer writes to its log, and takes what has no number yet for stored."""
     trigger = ConditionTrigger("n", CONDITION)
-    key = trigger.shared_stream_key()
 
     async def story() -> None:
-        manager = SharedStreamManager(log=structlog.get_logger())
-        events = trigger.filter_shared_stream(manager.subscribe(trigger_id=1, trigger=trigger, key=key))
+        manager, key, events = streamed(trigger)
         assert (await anext(events)).payload["firing_id"] == "a"
         await manager.unsubscribe(1, key)
 
