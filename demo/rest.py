@@ -57,6 +57,11 @@ class AirflowRest:
     def dag_ids(self) -> set[str]:
         return {dag["dag_id"] for dag in self._get("/api/v2/dags", limit="100")["dags"]}
 
+    def files(self) -> set[str]:
+        """Paths of the DAG files that were parsed and have DAGs, or do not load."""
+        dags = self._get("/api/v2/dags", limit="100")["dags"]
+        return {dag["relative_fileloc"] for dag in dags} | set(self.import_errors())
+
     def wait_for_dags(self, *dag_ids: str, timeout_s: float = 60.0) -> None:
         """Returns when these DAGs are stored; RestError with the reason when their files do not load."""
         deadline = time.monotonic() + timeout_s

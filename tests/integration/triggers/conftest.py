@@ -278,7 +278,9 @@ class Site:
 
 
 @pytest.fixture(scope="package")
-def site(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(
+    broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory, eventually: Any
+) -> Iterator[Site]:
     """Airflow with the DAGs above; the bus `interlock` is there, the bus `elsewhere` is not."""
     folder = tmp_path_factory.mktemp("airflow")
     dags = folder / "dags"
@@ -309,4 +311,6 @@ def site(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Itera
             ): "8",  # many DAGs at once on a busy machine
         },
     ) as airflow:
+        files = {path.name for path in dags.iterdir()} - {"sensors.py"}  # which has no DAG
+        eventually("each DAG file was parsed", lambda: files <= airflow.api.files())
         yield Site(airflow, broker, port_down)
