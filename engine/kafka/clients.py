@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -22,6 +23,15 @@ ANSWER_TIMEOUT_S = 10.0
 
 
 client_log = client_logger("interlock.engine.librdkafka")
+_silent = logging.Logger("interlock.engine.silent", logging.CRITICAL + 1)
+
+
+def log_of_a_question(config: BusConfig) -> logging.Logger:
+    """For a client that is asked once: why there is no answer the error says, and its lines would repeat it.
+
+    They are logged all the same where the connection asks for more of them.
+    """
+    return client_log if "debug" in config.client else _silent
 
 
 # How long an attempt took, and how many there were: with it one reason would look like many.
@@ -91,9 +101,9 @@ def settings(config: BusConfig, errors: ClientErrors, **own: object) -> dict[str
         "reconnect.backoff.max.ms": 1000,
         "topic.metadata.refresh.interval.ms": 30000,
         **config.client,
+        "logger": client_log,
         **{key.replace("_", "."): value for key, value in own.items()},
         "error_cb": errors,
-        "logger": client_log,
         **({} if tokens is None else {OAUTH_CB: tokens}),
     }
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ..config import BusConfig
 from ..errors import UnreachableError
 from .admin import Admin
-from .clients import ClientErrors, connect, settings
+from .clients import ClientErrors, connect, log_of_a_question, settings
 
 TIMEOUT_S: Final = 10.0
 DOCTOR_KEY: Final = b"doctor"  # of the registry; no reader knows it, so each passes it over
@@ -46,7 +46,7 @@ def cluster(config: BusConfig) -> Cluster:
     from confluent_kafka.admin import AdminClient
 
     errors = ClientErrors()
-    client = connect(AdminClient, config, errors)
+    client = connect(AdminClient, config, errors, logger=log_of_a_question(config))
     errors.require_answer(client, config)
     try:
         found = client.list_topics(timeout=TIMEOUT_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..config import BusConfig
-from .clients import ANSWER_TIMEOUT_S, ClientErrors, connect
+from .clients import ANSWER_TIMEOUT_S, ClientErrors, connect, log_of_a_question
 
 
 def require_answer(config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
@@ -14,7 +14,8 @@ def require_answer(config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S) -> No
     from confluent_kafka.admin import AdminClient
 
     errors = ClientErrors()
-    errors.require_answer(connect(AdminClient, config, errors), config, timeout_s)
+    client = connect(AdminClient, config, errors, logger=log_of_a_question(config))
+    errors.require_answer(client, config, timeout_s)
 
 
 def require_usable(config: BusConfig) -> None:

@@ -20,6 +20,8 @@ from ..records import BUS_KEY, VERSION, BusRecord, encode_json
 from ..sizes import MAX_INTERNAL_BYTES
 
 if TYPE_CHECKING:
+    import logging
+
     from confluent_kafka.admin import AdminClient
 
 _DAY_MS = 24 * 3600 * 1000
@@ -105,11 +107,13 @@ def create(
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
+    from .clients import log_of_a_question
+
     wanted = specs(config, partitions)
     if replication_factor != -1 and not 1 <= replication_factor <= MAX_REPLICAS:
         told = f"1 to {MAX_REPLICAS} replicas, or -1 for the broker's default"
         raise TopicsError((f"A partition has {told}, not {replication_factor}.",))
-    admin = _admin(config)
+    admin = _admin(config, log_of_a_question(config))
     futures = admin.create_topics(
         [
             NewTopic(s.name, s.partitions, replication_factor=replication_factor, config=dict(s.settings))
@@ -341,13 +345,13 @@ def _differing_settings(admin: AdminClient, wanted: tuple[TopicSpec, ...]) -> li
     return problems
 
 
-def _admin(config: BusConfig) -> AdminClient:
+def _admin(config: BusConfig, logger: logging.Logger | None = None) -> AdminClient:
     from confluent_kafka.admin import AdminClient
 
-    from .clients import ClientErrors, connect
+    from .clients import ClientErrors, client_log, connect
 
     errors = ClientErrors()
-    admin = connect(AdminClient, config, errors)
+    admin = connect(AdminClient, config, errors, logger=logger or client_log)
     # A client that cannot connect only says so by waiting; ask once, with its own words for why.
     errors.require_answer(admin, config)
     return admin

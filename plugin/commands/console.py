@@ -44,6 +44,16 @@ def bus_of(args: Namespace) -> BusConfig:
     return bus_config(Connection.get_connection_from_secrets(conn_id), bus=args.bus)
 
 
+def answering_bus(args: Namespace, most_s: float | None = None) -> BusConfig:
+    """As `bus_of`, once its cluster answers; UnreachableError after 10 s, or `most_s` if that is less."""
+    from ...engine.kafka.clients import ANSWER_TIMEOUT_S
+    from ...engine.kafka.reachability import require_answer
+
+    config = bus_of(args)
+    require_answer(config, ANSWER_TIMEOUT_S if most_s is None else min(most_s, ANSWER_TIMEOUT_S))
+    return config
+
+
 def print_whole(output: str, whole: object) -> None:
     """One object as JSON or YAML, its numbers numbers: rows are printed as text."""
     from airflow.cli.simple_table import AirflowConsole

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import bus_arguments, bus_of, confirmed, or_exit, printable, say, show
+from .console import answering_bus, bus_arguments, confirmed, or_exit, printable, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -84,7 +84,7 @@ def list_(args: Namespace) -> None:
     def work() -> None:
         if args.limit < 1:
             raise SystemExit("--limit: give 1 or more.")
-        with DeadLetters(bus_of(args)) as letters:
+        with DeadLetters(answering_bus(args)) as letters:
             show(args, _rows(args, letters.find(_wanted(args), args.limit)))
 
     or_exit("dead-letters list", work)
@@ -95,7 +95,7 @@ def show_one(args: Namespace) -> None:
     from ...engine.dead_letters import DeadLetters
 
     def work() -> None:
-        with DeadLetters(bus_of(args)) as letters:
+        with DeadLetters(answering_bus(args)) as letters:
             [(letter, record)] = letters.records(letters.at([args.place]))
         found = _whole(letter, record)
         if args.output in ("table", "plain"):
@@ -117,7 +117,7 @@ def redrive(args: Namespace) -> None:
             raise SystemExit("Give the places of dead letters, or --all.")
         if args.places and (args.since or args.stage or args.reason):
             raise SystemExit("--since, --stage and --reason choose among --all; leave them out.")
-        config = bus_of(args)
+        config = answering_bus(args)
         with DeadLetters(config) as letters:
             chosen = letters.at(args.places) if args.places else letters.find(_wanted(args))
             chosen.reverse()  # the oldest first

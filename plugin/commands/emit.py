@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import bus_arguments, bus_of, or_exit, show
+from .console import answering_bus, bus_arguments, or_exit, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -59,7 +59,6 @@ def run(args: Namespace) -> None:
             extensions["partitionkey"] = args.key
         if args.timeout <= 0:
             raise SystemExit("--timeout: give a number of seconds above 0.")
-        config = bus_of(args)
         event = Event.of(
             args.type,
             args.source or f"/{settings().deployment}/cli",
@@ -69,6 +68,7 @@ def run(args: Namespace) -> None:
             data=_data(args.data),
             **extensions,
         )
+        config = answering_bus(args, args.timeout)
         with Emitter(config.client, config.topic("event")) as emitter:
             delivery = emitter.emit(event, timeout_s=args.timeout)
         show(args, [{"source": event.source, "id": event.id, **delivery._asdict()}])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import bus_arguments, bus_of, moment, or_exit, print_whole, printable, show
+from .console import answering_bus, bus_arguments, moment, or_exit, print_whole, printable, show
 from .subscriptions import name_argument
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def run(args: Namespace) -> None:
     def work() -> None:
         if args.events < 0:
             raise SystemExit("--events: give 0 or more.")
-        config = bus_of(args)
+        config = answering_bus(args)
         try:
             account = account_of(config, args.subscription, args.key, args.events)
         except HasFired as fired:

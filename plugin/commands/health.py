@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import bus_arguments, bus_of, or_exit, print_whole, say, show
+from .console import answering_bus, bus_arguments, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -33,12 +33,20 @@ def run(args: Namespace) -> None:
     """Show all there is; exit 1 after a sentence for each thing that is wrong."""
     from dataclasses import asdict
 
+    from airflow.exceptions import AirflowNotFoundException
+
     from ...engine.health import examine
+    from ...events.errors import InterlockError
 
     problems: list[str] = []
 
     def work() -> None:
-        health = examine(bus_of(args))
+        try:
+            health = examine(answering_bus(args))
+        except (InterlockError, AirflowNotFoundException) as e:
+            if args.output in ("json", "yaml"):
+                print_whole(args.output, {"ok": False, "problems": [str(e)]})
+            raise
         problems.extend(health.problems)
         if args.output in ("json", "yaml"):
             print_whole(args.output, {"ok": health.ok, **asdict(health)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import bus_arguments, bus_of, or_exit, say, show
+from .console import answering_bus, bus_arguments, or_exit, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -66,7 +66,7 @@ def run(args: Namespace) -> None:
         ends = missing = 0
         rows: list[dict[str, Any]] = []
         with create_session() as session:
-            for step in reconcile(bus_of(args), session, since, until, wanted, dry_run=args.dry_run):
+            for step in reconcile(answering_bus(args), session, since, until, wanted, dry_run=args.dry_run):
                 ends += step.ends
                 missing += len(step.missing)
                 rows += map(_row, step.missing[: max(0, args.limit - len(rows))])

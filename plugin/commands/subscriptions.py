@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import bus_arguments, bus_of, confirmed, moment, or_exit, print_whole, say, show
+from .console import answering_bus, bus_arguments, confirmed, moment, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -88,7 +88,7 @@ def list_(args: Namespace) -> None:
     def work() -> None:
         if args.limit < 1:
             raise SystemExit("--limit: give 1 or more.")
-        config = bus_of(args)
+        config = answering_bus(args)
         subscriptions = Subscriptions.read(config)
         found = [
             each
@@ -112,7 +112,7 @@ def show_one(args: Namespace) -> None:
     from ...engine.subscriptions import Subscriptions
 
     def work() -> None:
-        config = bus_of(args)
+        config = answering_bus(args)
         subscriptions = Subscriptions.read(config)
         registered = subscriptions.find(args.subscription)
         [pending] = pending_of(config, [registered], subscriptions.partitions).values()
@@ -151,7 +151,7 @@ def cancel(args: Namespace) -> None:
     from ...engine.subscriptions import Subscriptions
 
     def work() -> None:
-        subscriptions = Subscriptions.read(bus_of(args))
+        subscriptions = Subscriptions.read(answering_bus(args))
         registered = subscriptions.find(args.subscription)
         name = registered.registration.subscription
         if not args.force and (refusal := subscriptions.refusal(registered)):

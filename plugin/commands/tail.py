@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import bus_arguments, bus_of, moment, or_exit, printable, say
+from .console import answering_bus, bus_arguments, moment, or_exit, printable, say
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -83,7 +83,7 @@ def _run(args: Namespace, stopped: Callable[[], bool]) -> None:
     since_ms = None
     if args.since is not None:
         since_ms = int(time.time() * 1000) - duration_ms("--since", args.since)
-    config = bus_of(args)
+    config = answering_bus(args)
     shown = 0
     for record in follow(config, read_registry(config), since_ms, stopped):
         try:

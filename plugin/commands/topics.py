@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import bus_arguments, bus_of, confirmed, or_exit, print_whole, say, show
+from .console import answering_bus, bus_arguments, bus_of, confirmed, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -93,7 +93,7 @@ def create(args: Namespace) -> None:
     from ...engine.kafka import topics
 
     def work() -> None:
-        config = bus_of(args)
+        config = bus_of(args)  # `create` asks whether the cluster answers, after a look at the numbers
         if args.dry_run:
             _show_plan(args, config)
             return
@@ -158,7 +158,7 @@ def check(args: Namespace) -> None:
     from ...engine.kafka import topics
 
     def work() -> None:
-        config = bus_of(args)
+        config = answering_bus(args)
         own = [_row(name, count, "ok") for name, count in topics.check(config).items()]
         listed = [source for source in sources(config) if source.listed]
         show(
@@ -186,7 +186,7 @@ def add(args: Namespace) -> None:
     from ...engine.administration import add_topics
 
     def work() -> None:
-        config = bus_of(args)
+        config = answering_bus(args)
         new = add_topics(config, args.names)
         _show_sources(args, config)
         known = [name for name in dict.fromkeys(args.names) if name not in new]
@@ -205,7 +205,7 @@ def remove(args: Namespace) -> None:
     from ...engine.administration import remove_topics
 
     def work() -> None:
-        config = bus_of(args)
+        config = answering_bus(args)
         remove_topics(config, args.names)
         _show_sources(args, config)
         say("Waits that need events of them do not get them any more.")
@@ -224,7 +224,7 @@ def resume(args: Namespace) -> None:
         )
 
     def work() -> None:
-        config = bus_of(args)
+        config = answering_bus(args)
         if one:
             found = [resuming.resumption(config, args.topic, args.partition, args.start)]
         else:
@@ -260,7 +260,7 @@ def upgrade(args: Namespace) -> None:
     from ...engine import administration
 
     def work() -> None:
-        config = bus_of(args)
+        config = answering_bus(args)
         found = administration.upgrade(config)
         if found.format == found.record.format:
             say(f"Bus {config.name!r} has format {found.format}, the newest that this version has.")

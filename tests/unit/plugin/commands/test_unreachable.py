@@ -1,0 +1,95 @@
+"""The commands when nobody answers where the connection points to."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+import yaml
+from airflow.cli.cli_parser import get_parser
+from interlock.engine.kafka import clients
+
+SAYS = "Cannot reach bus 'interlock' at 127.0.0.1:1 (connection 'kafka_default')"
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A port that nothing listens to, and a bound that is not waited for."""
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
+    monkeypatch.setattr(clients, "ANSWER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(clients.ClientErrors.require_answer, "__defaults__", (0.5,))
+    monkeypatch.setattr(clients.client_log, "filters", [])
+    caplog.set_level(logging.DEBUG)
+
+
+def run(*words: str) -> str:
+    """What the command ends with."""
+    args = get_parser().parse_args(["interlock", *words])
+    with pytest.raises(SystemExit) as ended:
+        args.func(args)
+    return str(ended.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("dead-letters", "list"),
+        ("dead-letters", "show", "0@0"),
+        ("dead-letters", "redrive", "--all"),
+        ("emit", "com.shop.done"),
+        ("explain", "w"),
+        ("health",),
+        ("subscriptions", "list"),
+        ("subscriptions", "show", "w"),
+        ("subscriptions", "cancel", "w"),
+        ("tail",),
+        ("topics", "create"),
+        ("topics", "check"),
+        ("topics", "add", "t"),
+        ("topics", "remove", "t"),
+        ("topics", "resume", "--all", "--from", "end"),
+        ("topics", "upgrade"),
+    ],
+)
+def test_each_command_says_so_before_it_reads_and_no_line_of_a_client_stands_before_that(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr("interlock.engine.kafka.reader.KafkaReader.__init__", read)
+    monkeypatch.setattr("interlock.events.emitter.Emitter.emit", read)
+    assert SAYS in run(*words)
+    assert [line for line in caplog.messages if "rdkafka" in line] == []
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_health_is_one_object_all_the_same(
+    output: str, read: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = run("health", "--output", output)
+    whole = read(capsys.readouterr().out)
+    assert whole["ok"] is False
+    [problem] = whole["problems"]
+    assert problem.startswith(SAYS)
+    assert told == f"airflow interlock health: {problem}"
+
+
+def test_the_doctor_finds_it_and_no_line_of_a_client_stands_before_that(
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run("doctor", "--output", "json") == "1"
+    assert SAYS in json.loads(capsys.readouterr().out)[-1]["found"]
+    assert [line for line in caplog.messages if "rdkafka" in line] == []
+
+
+def test_lines_of_the_client_are_shown_where_the_connection_asks_for_more_of_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    extra = {"bootstrap.servers": "127.0.0.1:1", "debug": "broker"}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+    assert SAYS in run("health")
+    assert [line for line in caplog.messages if "rdkafka" in line] != []
