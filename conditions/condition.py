@@ -220,8 +220,8 @@ class Condition:
 
     def expires(
         self,
-        *,
         after: str | timedelta | None = None,
+        *,
         at: datetime | str | None = None,
         armed_by: ArmedBy = "subscription",
     ) -> Expires:

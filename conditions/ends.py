@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
+from difflib import get_close_matches
 from typing import Final, TypeAlias, overload
 from urllib.parse import quote
 
@@ -29,6 +30,18 @@ _RUN_KEYS: Final = {
 }
 _DATED: Final = ("logical_date", "ds")
 MAX_DATES: Final = 1000
+# What ExternalTaskSensor and other matchers call it: what is written here.
+_MEANT: Final = {
+    "key": "by=",
+    "execution_delta": "offset=",
+    "execution_date_fn": "dates=, or offset= where the distance is the same",
+    "external_dag_id": "it as the first argument",
+    "external_task_id": "task_instance(dag_id, task_id)",
+    "external_task_ids": "one task_instance(dag_id, task_id) for each, joined with &",
+    "allowed_states": "state=",
+    "failed_states": "fail_on= of the sensor",
+}
+_KNOWN: Final = ("state", "by", "offset", "dates", "deployment", "label")
 
 State: TypeAlias = str | Sequence[str]
 By: TypeAlias = str | Sequence[str]
@@ -67,6 +80,7 @@ def dag_run(
     dates: Dates | None = None,
     deployment: str | None = None,
     label: str | None = None,
+    **others: object,
 ) -> Condition:
     """The end of a run of a DAG, as the listener, reconcile or Airflow's mark button tell it.
 
@@ -85,6 +99,7 @@ def dag_run(
     Raises ConditionError for what makes no sense. A matcher, but for `dates` at several distances: an any-of
     matchers.
     """
+    _refuse("dag_run", others)
     where = _Dated("dag_run", dag_id, by, offset, dates)
     return where.condition(
         _types("dag_run", taxonomy.DAG_RUN, state),
@@ -127,6 +142,7 @@ def task_instance(
     dates: Dates | None = None,
     deployment: str | None = None,
     label: str | None = None,
+    **others: object,
 ) -> Condition:
     """The end of a task instance; arguments as of `dag_run`, states also "skipped".
 
@@ -134,6 +150,7 @@ def task_instance(
     `count()` waits for a number of them.
     """
     who = "task_instance"
+    _refuse(who, others)
     dag, task = _name(who, "dag_id", dag_id), _name(who, "task_id", task_id)
     return _Dated(who, dag_id, by, offset, dates).condition(
         _types(who, taxonomy.TASK_INSTANCE, state),
@@ -285,6 +302,13 @@ def _types(who: str, known: Mapping[str, str], state: State) -> tuple[str, ...]:
         if not isinstance(each, str) or each not in known:
             raise ConditionError(f"{who}(state={shown(each)}): it is one of {', '.join(known)}")
     return tuple(dict.fromkeys(known[each] for each in states))
+
+
+def _refuse(who: str, others: Mapping[str, object]) -> None:
+    """Say what to write instead of an argument that there is not."""
+    for name in others:
+        meant = _MEANT.get(name) or "".join(f"{near}=" for near in get_close_matches(name[:40], _KNOWN, n=1))
+        raise ConditionError(f"{who}({name[:40]}=...): write {meant or 'one of ' + ', '.join(_KNOWN)}")
 
 
 def _name(who: str, argument: str, value: object) -> str:

@@ -154,7 +154,7 @@ METHODS: Final[Mapping[str, Call]] = {
         Call("within", Condition.within, _DURATIONS, keywords={**_LATE, **_UNITS}),
         Call("resets", Condition.resets, {"cron": _TEXT}, needed=1, keywords={"timezone": _TEXT, **_LATE}),
         Call("quiet", Condition.quiet, _DURATIONS, keywords=_UNITS),
-        Call("expires", Condition.expires, keywords={"after": _DURATION, "at": _TEXT, "armed_by": _TEXT}),
+        Call("expires", Condition.expires, {"after": _DURATION}, keywords={"at": _TEXT, "armed_by": _TEXT}),
         Call("ordered", Condition.ordered),
         Call("keep", Condition.keep, {"which": _TEXT, "limit": _WHOLE}, needed=1),
     )

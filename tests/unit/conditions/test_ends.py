@@ -211,3 +211,23 @@ def test_any_path_takes_an_offset_with_spaces_around_its_sign() -> None:
     assert event("t", by="data.n + 1d").key_of(made) is None
     with pytest.raises(ConditionError, match="'1x' is no duration"):
         event("t", by="data.day + 1x")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("key", r"dag_run\(key=\.\.\.\): write by="),
+        ("execution_delta", "write offset="),
+        ("execution_date_fn", "write dates="),
+        ("external_task_id", r"write task_instance\(dag_id, task_id\)"),
+        ("failed_states", "write fail_on= of the sensor"),
+        ("ofset", "write offset="),
+        ("map_index", "write one of state, by, offset, dates, deployment, label"),
+    ],
+)
+def test_an_argument_that_there_is_not_is_refused_with_what_to_write(name: str, told: str) -> None:
+    given: Any = {name: "x"}
+    with pytest.raises(ConditionError, match=told):
+        dag_run("ingest", **given)
+    with pytest.raises(ConditionError, match=told.replace("dag_run", "task_instance")):
+        task_instance("ingest", "load", **given)

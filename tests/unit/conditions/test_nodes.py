@@ -178,6 +178,9 @@ def test_spellings_of_one_content_are_equal() -> None:
     assert (a & b).resets(" 0  0 * * * ") == (a & b).resets("@daily") == (a & b).resets("0 0 * * *")
     assert at_least(2, a, b, a, c) == at_least(2, a, b, c)
     assert a.expires(at="2026-11-20T06:00:00Z") == a.expires(at="2026-11-20T07:00:00+01:00")
+    assert (
+        a.expires("1h") == a.expires(after=timedelta(hours=1)) == Condition.parse("x.expires('1h')", {"x": a})
+    )
     assert ~~a == a
     assert (a & b).ordered().expires(after="1h") == (a & b).expires(after="1h").ordered()
 
