@@ -1,0 +1,1 @@
+"""The jobs, each a file that spark-submit runs."""

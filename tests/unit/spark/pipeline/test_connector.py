@@ -1,0 +1,139 @@
+"""The translation of a Kafka connection for Spark's connector, and what of it can be seen."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from interlock.spark.pipeline.connector import ConnectorError, connector_options, java_properties
+
+SERVERS = {"bootstrap.servers": "a:9092"}
+
+
+def test_what_only_librdkafka_has_is_left_out() -> None:
+    assert (
+        java_properties({**SERVERS, "queued.min.messages": "5", "statistics.interval.ms": "1000"}) == SERVERS
+    )
+
+
+def test_names_that_differ_are_translated() -> None:
+    assert java_properties({"metadata.broker.list": "a:1", "fetch.wait.max.ms": "7"}) == {
+        "bootstrap.servers": "a:1",
+        "fetch.max.wait.ms": "7",
+    }
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module"),
+    [("PLAIN", "plain.PlainLoginModule"), ("SCRAM-SHA-512", "scram.ScramLoginModule")],
+)
+def test_user_and_password_become_a_login_module_whatever_they_are_made_of(
+    mechanism: str, module: str
+) -> None:
+    java = java_properties(
+        {
+            **SERVERS,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanisms": mechanism,
+            "sasl.username": "o'brien",
+            "sasl.password": 'a"b\\c',
+        }
+    )
+    assert java["sasl.mechanism"] == mechanism
+    assert java["sasl.jaas.config"] == (
+        f'org.apache.kafka.common.security.{module} required username="o\'brien" password="a\\"b\\\\c";'
+    )
+
+
+def test_pem_is_taken_as_text_and_from_files(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_text("THE CA")
+    java = java_properties(
+        {
+            **SERVERS,
+            "security.protocol": "ssl",
+            "ssl.ca.location": str(authority),
+            "ssl.certificate.pem": "THE CHAIN",
+            "ssl.key.pem": "THE KEY",
+            "ssl.key.password": "secret",
+        }
+    )
+    assert java == {
+        **SERVERS,
+        "security.protocol": "ssl",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "THE CA",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "THE CHAIN",
+        "ssl.keystore.key": "THE KEY",
+        "ssl.key.password": "secret",
+    }
+
+
+@pytest.mark.parametrize(
+    ("client", "named"),
+    [
+        ({"security.protocol": "sasl_ssl", "sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER"),
+        ({"security.protocol": "sasl_plaintext"}, "GSSAPI"),
+        ({"ssl.cipher.suites": "ECDHE"}, "ssl.cipher.suites"),
+        ({"ssl.crl.location": "/crl"}, "ssl.crl.location"),
+        ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification"),
+        ({"ssl.ca.location": "/nowhere/ca.pem"}, "/nowhere/ca.pem"),
+    ],
+)
+def test_what_would_make_the_connection_another_one_is_refused_by_name(
+    client: dict[str, str], named: str
+) -> None:
+    with pytest.raises(ConnectorError, match=named):
+        java_properties({**SERVERS, **client})
+
+
+def test_options_refer_to_a_file_of_its_owner_that_goes_with_the_block() -> None:
+    client = {
+        **SERVERS,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "user",
+        "sasl.password": "hush",
+    }
+    with connector_options(client) as options:
+        reference = options["kafka.sasl.jaas.config"]
+        path = Path(reference.removeprefix("${interlock:").rpartition(":")[0])
+        assert reference == f"${{interlock:{path}:sasl.jaas.config}}"
+        assert options["kafka.config.providers.interlock.param.allowed.paths"] == str(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert "hush" in path.read_text()
+        assert "hush" not in repr(options)
+        assert "a:9092" not in repr(options)
+    assert not path.exists()
+
+
+def test_a_file_of_java_properties_is_used_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "java.properties"
+    path.write_text(
+        "# the cluster\nbootstrap.servers = a:9092\nsasl.jaas.config=a.Module required \\\n   password=x;\n"
+    )
+    with connector_options({}, java_file=str(path)) as options:
+        assert options["kafka.sasl.jaas.config"] == f"${{interlock:{path}:sasl.jaas.config}}"
+        assert set(options) == {
+            "kafka.bootstrap.servers",
+            "kafka.sasl.jaas.config",
+            "kafka.config.providers",
+            "kafka.config.providers.interlock.class",
+            "kafka.config.providers.interlock.param.allowed.paths",
+        }
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [(None, "cannot be read"), ("sasl.mechanism=PLAIN\n", "no bootstrap.servers")]
+)
+def test_a_file_of_java_properties_that_is_of_no_use_is_told(
+    tmp_path: Path, text: str | None, named: str
+) -> None:
+    path = tmp_path / "java.properties"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConnectorError, match=named), connector_options({}, java_file=str(path)):
+        pass
