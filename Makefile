@@ -175,6 +175,10 @@ burst: java $(VENV)/.interlock ## 1,000 waits met at one moment beside 1,000 sto
 bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=200000 SUBSCRIPTIONS=100000 KEYS=1000000 ONLY=throughput,latency,protocols,start ENDED=1000000)
 	@$(PY) -m bench.engine
 
+.PHONY: bench-spark
+bench-spark: java $(VENV)/.interlock ## What completion events cost a Spark job, and how fast archive and backtest are (ONLY=hooks,archive,backtest EVENTS=1000000)
+	@$(PY) -m bench.spark
+
 .PHONY: bench-conditions
 bench-conditions: $(VENV)/.interlock ## What conditions cost: index, step, filters (SUBSCRIPTIONS=100000 HISTORY=100000)
 	@$(PY) -m bench.conditions

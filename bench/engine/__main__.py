@@ -9,8 +9,8 @@ from pathlib import Path
 
 from interlock.plugin.broker import LocalBroker
 
+from ..lines import progress
 from . import latency, protocols, recovery, registration, start, throughput, timers
-from .lines import progress
 
 
 def _number(name: str, default: int) -> int:

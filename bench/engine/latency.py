@@ -16,7 +16,7 @@ from interlock.engine.runtime import run_engine
 from interlock.engine.telling import Account
 from interlock.events.kafka import encode
 
-from .lines import percentile, progress, tell
+from ..lines import percentile, progress, tell
 from .load import PARTITIONS, SOLO, new_bus, others, run_until_open, solos, subscribe
 
 TICK_S = 0.01

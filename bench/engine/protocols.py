@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interlock.engine.kafka.bus import HEARTBEAT_MS, SESSION_TIMEOUT_MS
 from interlock.plugin.broker import LocalBroker
 
-from .lines import progress, tell
+from ..lines import progress, tell
 
 PARTITIONS = 32
 ROUNDS = 3

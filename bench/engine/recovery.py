@@ -28,7 +28,7 @@ from interlock.engine.records import (
 from interlock.engine.runtime import run_engine
 from interlock.events.kafka import encode
 
-from .lines import progress, tell
+from ..lines import progress, tell
 from .load import PAIR, PARTITIONS, SOLO, new_bus, run_until_open, subscribe
 
 FAILOVER_RATE = 500  # events/s: no pass of the survivor finds nothing to do

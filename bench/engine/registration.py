@@ -17,7 +17,7 @@ from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import Registration
 from interlock.engine.waits import Waits
 
-from .lines import percentile, progress, tell
+from ..lines import percentile, progress, tell
 from .load import PAIR, SOLO, new_bus, one, others, produce, solos, subscribe
 
 BURST = 3000

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from interlock.engine.config import BusConfig
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 
-from .lines import progress, tell
+from ..lines import progress, tell
 from .load import PAIR, new_bus, run_until_open
 
 

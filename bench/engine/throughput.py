@@ -14,7 +14,7 @@ from interlock.engine.kafka.clients import ClientErrors, connect
 from interlock.engine.kafka.transactions import producer_settings
 from interlock.engine.protocol.loop import Engine
 
-from .lines import progress, tell
+from ..lines import progress, tell
 from .load import (
     PAIR,
     PARTITIONS,

@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, TopicPartition
 from interlock import Condition, absent, event
 from interlock.engine.config import BusConfig
 
+from ..lines import percentile, progress, tell
 from .latency import ENGINE, produce_steadily
-from .lines import percentile, progress, tell
 from .load import PARTITIONS, new_bus, run_until_open, subscribe
 
 TIMERS = 500

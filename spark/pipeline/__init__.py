@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -24,3 +25,8 @@ def job(name: str) -> str:
         there = sorted(each.stem.replace("_", "-") for each in JOBS.glob("[a-z]*.py"))
         raise PipelineError(f"there is no job {name!r}: there are {', '.join(there)}")
     return str(path)
+
+
+def packages() -> str:
+    """What `spark-submit --packages` needs: Spark's connector for Kafka, of the version of this PySpark."""
+    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"

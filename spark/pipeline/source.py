@@ -60,15 +60,21 @@ class Bus:
 
     def sources(self, spark: SparkSession) -> tuple[str, ...]:
         """The event topic and the topics that the bus lists; PipelineError where there is no such bus."""
+        from pyspark.errors import PySparkException
         from pyspark.sql import functions as f
 
         registry = self.batch(spark, [self.topic("subscription")])
-        last = (
-            registry.where(f.col("key") == f.lit("bus").cast("binary"))
-            .orderBy(f.desc("offset"))
-            .select("value")
-            .head()
-        )
+        try:
+            last = (
+                registry.where(f.col("key") == f.lit("bus").cast("binary"))
+                .orderBy(f.desc("offset"))
+                .select("value")
+                .head()
+            )
+        except PySparkException as error:
+            if "UnknownTopicOrPartition" not in str(error):
+                raise
+            last = None
         if last is None or last.value is None:
             raise PipelineError(
                 f"topic {self.topic('subscription')!r} has no record of a bus: name the bus with"

@@ -14,17 +14,20 @@ def tell(
     ratio: float | None = None,
     *,
     least_ratio: float | None = None,
+    most_ratio: float | None = None,
     most: float | None = None,
     **more: Any,
 ) -> None:
     """question, figure, unit, the ratio to the baseline of the same run, the aim, and whether it is met.
 
-    The aim is `least_ratio`, which the ratio is to reach, or `most`, which the figure is not to exceed; null
-    where there is none.
+    The aim is `least_ratio`, which the ratio is to reach, `most_ratio`, which it is not to exceed, or `most`,
+    which the figure is not to exceed; null where there is none.
     """
     aim, met = None, None
     if ratio is not None and least_ratio is not None:
         aim, met = least_ratio, ratio >= least_ratio
+    elif ratio is not None and most_ratio is not None:
+        aim, met = most_ratio, ratio <= most_ratio
     elif most is not None:
         aim, met = most, figure <= most
     line = {

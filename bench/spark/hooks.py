@@ -1,0 +1,66 @@
+"""What completion events cost: a job of 500 tasks with them and without, in turns, in one application."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
+
+from ..lines import progress, tell
+from .session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASKS = 500
+ROWS = 20_000_000
+PAIRS = 8
+
+
+def run(bootstrap_servers: str) -> None:
+    bus = BusConfig(name="bench-hooks", client={"bootstrap.servers": bootstrap_servers})
+    create(bus, partitions=1)
+    with session(
+        2, spark_interlock_bootstrap_servers=bootstrap_servers, spark_interlock_bus=bus.name
+    ) as spark:
+        _pairs(spark)
+
+
+def _pairs(spark: SparkSession) -> None:
+    from interlock.spark import completion_event
+
+    number = iter(range(1000))
+
+    def told() -> Any:
+        return completion_event(spark, f"job {next(number)}", until="block")
+
+    times: dict[str, list[float]] = {"without": [], "with": []}
+    _timed(spark, nullcontext)  # the JVM's code is not compiled yet
+    _timed(spark, told)
+    for pair in range(PAIRS):
+        order = ("without", "with") if pair % 2 else ("with", "without")
+        for kind in order:
+            times[kind].append(_timed(spark, told if kind == "with" else nullcontext))
+        progress(f"hooks {pair + 1}/{PAIRS}: {times['without'][-1]:.2f} s, with {times['with'][-1]:.2f} s")
+    without, with_ = statistics.median(times["without"]), statistics.median(times["with"])
+    tell(
+        f"completion events on a job of {TASKS} tasks that writes, delivery included",
+        with_,
+        "s",
+        with_ / without,
+        most_ratio=1.03,
+        without_s=round(without, 3),
+    )
+
+
+def _timed(spark: SparkSession, block: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    with block():
+        numbers = spark.range(0, ROWS, 1, TASKS).selectExpr("id", "sha2(cast(id as string), 256) AS text")
+        numbers.where("text < '00001'").write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - begin
