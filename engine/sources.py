@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from heapq import heappop, heappush
 from typing import Final
 
 from ..conditions import Seen
@@ -12,7 +13,7 @@ from ..events.errors import EventError
 from ..events.event import Event
 from ..events.kafka import decode
 from ..events.plain import event_of_record, is_plain
-from .bus import Record, TopicPartition
+from .bus import End, Reader, Record, TopicPartition
 from .config import BusConfig
 from .errors import TopicsError
 from .kafka.admin import Admin
@@ -24,6 +25,8 @@ from .protocol.registry import Registry
 
 MAX_BYTES: Final = 64 * 1024 * 1024  # of records held at once; beyond it those read first are let go
 _TAKE: Final = 500
+_TAKE_S: Final = 0.2
+STALL_S: Final = 5.0
 
 
 def event_of(config: BusConfig, record: Record) -> Event:
@@ -67,24 +70,61 @@ def follow(
 ) -> Iterator[Record]:
     """Records of all that the bus reads as they come, until `stop`.
 
-    since_ms: from the first ones stamped then or later; None: from now on. Holds what one fetch gives, and no
-    more. UnreachableError when the client is of no use any more; a broker that is away is waited for.
+    since_ms: from the first ones stamped then or later; None: from now on. Those that are there at the start
+    come by their stamps (see `_by_time`); after them it holds what one fetch gives. UnreachableError when the
+    client is of no use any more; a broker that is away is waited for.
     """
     errors = ClientErrors()
     with closing(Admin(config, errors)) as admin:
         partitions = source_partitions(admin, config, registry)
-        positions = admin.end_offsets(partitions)
+        positions = ends = admin.end_offsets(partitions)
         if since_ms is not None:
             first = admin.offsets_since(partitions, since_ms)
-            positions = {tp: end if (at := first[tp]) is None else at for tp, end in positions.items()}
+            positions = {tp: end if (at := first[tp]) is None else at for tp, end in ends.items()}
     with closing(KafkaReader(config, errors)) as reader:
         reader.read(positions)
+        yield from _by_time(reader, {tp: end for tp, end in ends.items() if positions[tp] < end}, stop)
         while not stop():
-            for item in reader.take(_TAKE, 0.2):
+            for item in reader.take(_TAKE, _TAKE_S):
                 if stop():
                     return
                 if isinstance(item, Record):
                     yield item
+
+
+def _by_time(
+    reader: Reader, ends: Mapping[TopicPartition, int], stop: Callable[[], bool]
+) -> Iterator[Record]:
+    """Records by their stamps, until all partitions of `ends` are read up to there.
+
+    One is given when each partition that is not at its end has one held that is not earlier. Beyond
+    MAX_BYTES, and where nothing comes for STALL_S, the earliest that are held are given all the same.
+    """
+    left = dict(ends)
+    waited_for = set(left)  # of which nothing is held
+    held: list[tuple[int, TopicPartition, int, Record]] = []
+    count: Counter[TopicPartition] = Counter()
+    size, idle_s = 0, 0.0
+    while left and not stop():
+        items = reader.take(_TAKE, _TAKE_S)
+        idle_s = 0.0 if items else idle_s + _TAKE_S
+        if idle_s > STALL_S:
+            left.clear()
+        for item in items:
+            if isinstance(item, Record):
+                heappush(held, (item.timestamp_ms, item.source, item.offset, item))
+                count[item.source] += 1
+                size += _size(item)
+                waited_for.discard(item.source)
+            if isinstance(item, End) or item.offset >= left.get(item.source, 0) - 1:
+                left.pop(item.source, None)
+        while held and (not left or size > MAX_BYTES or not waited_for & left.keys()) and not stop():
+            record = heappop(held)[-1]
+            size -= _size(record)
+            count[record.source] -= 1
+            if not count[record.source]:
+                waited_for.add(record.source)
+            yield record
 
 
 def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> list[TopicPartition]:

@@ -28,7 +28,8 @@ def command() -> ActionCommand:
         description=(
             "Prints a line for each event that the matcher accepts, of the event topic and of the topics "
             "that the bus lists; with --output json one JSON object a line. The partitions that there are at "
-            "the start are read. What is no CloudEvent is told on stderr. Holds only what one fetch brings."
+            "the start are read; what was there before comes by time. What is no CloudEvent is told on "
+            "stderr."
         ),
         func=lazy_load_command("interlock.plugin.commands.tail.run"),
         args=(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from interlock.engine import sources as module
-from interlock.engine.bus import Record, Topic, TopicPartition
+from interlock.engine.bus import End, Record, Topic, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError
 from interlock.engine.protocol.registry import Registry
@@ -120,3 +120,47 @@ def test_no_more_than_the_bytes_allowed_are_held_and_the_last_read_stay(
 def test_a_bus_without_any_topic_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TopicsError, match="topics create --bus b"):
         last(monkeypatch, Log(), 10)
+
+
+class Fetches:
+    """A reader that gives what it was made with, one list for each fetch."""
+
+    def __init__(self, *fetches: list[Record | End]) -> None:
+        self.left = list(fetches)
+
+    def take(self, _most: int, _timeout_s: float) -> list[Record | End]:
+        return self.left.pop(0) if self.left else []
+
+
+ONE, TWO = TopicPartition("b-event", 0), TopicPartition("b-event", 1)
+
+
+def records(tp: TopicPartition, *stamps: int, first: int = 0, size: int = 0) -> list[Record | End]:
+    return [Record(tp, at, stamp, None, b"x" * size, None) for at, stamp in enumerate(stamps, first)]
+
+
+def by_time(ends: dict[TopicPartition, int], *fetches: list[Record | End]) -> list[int]:
+    reader: Any = Fetches(*fetches)
+    return [record.timestamp_ms for record in module._by_time(reader, ends, lambda: False)]
+
+
+def test_what_was_there_comes_by_its_stamps_however_it_is_fetched() -> None:
+    ends = {ONE: 3, TWO: 2}
+    assert by_time(ends, records(ONE, 1, 4, 5), records(TWO, 2, 3)) == [1, 2, 3, 4, 5]
+    assert by_time(ends, records(TWO, 2), records(ONE, 1, 4, 5), records(TWO, 6, first=1)) == [1, 2, 4, 5, 6]
+    # what comes meanwhile has its place too, and an end may lie below the one asked for
+    assert by_time(ends, [*records(ONE, 1, 4, 5), *records(ONE, 9, first=3), End(TWO, 0)]) == [1, 4, 5, 9]
+
+
+def test_beyond_the_bytes_that_may_be_held_the_earliest_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_BYTES", 3000)
+    fetches = records(ONE, 1, 4, 5, size=1000), records(TWO, 2, 3)
+    assert by_time({ONE: 3, TWO: 2}, *fetches) == [1, 2, 3, 4, 5]
+    assert by_time({ONE: 4, TWO: 2}, records(ONE, 4, 5, 6, 7, size=1000), records(TWO, 2, 3)) == [
+        4, 5, 2, 3, 6, 7,
+    ]  # fmt: skip
+
+
+def test_a_partition_that_gives_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STALL_S", 0.3)
+    assert by_time({ONE: 3, TWO: 2}, records(ONE, 1, 4, 5)) == [1, 4, 5]
