@@ -74,4 +74,4 @@ def write(
     except NotSent as e:
         raise clients.unreachable(str(e)) from e
     if left or failed:
-        raise clients.unreachable(failed[0] if failed else f"{left} records not acknowledged")
+        raise clients.unreachable(failed[0] if failed else f"not acknowledged: {left}")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
 
+from ..conditions.explanation.wording import counted
 from .access import ROLES, Acl, Role, lacking, needed
 from .config import KINDS, BusConfig
 from .errors import EngineError, TopicsError
@@ -38,7 +39,8 @@ def diagnose(config: BusConfig, host: Host, roles: Collection[Role] = ROLES) -> 
     except EngineError as error:
         yield Finding("connection", "wrong", str(error))
         return
-    yield Finding("connection", "ok", f"{config.describe()} answers; it has {cluster.brokers} brokers.")
+    brokers = counted(cluster.brokers, "broker", "brokers")
+    yield Finding("connection", "ok", f"{config.describe()} answers; it has {brokers}.")
     yield broker(probe.broker_version(config))
     engine = "engine" in roles  # who may look at all of the bus
     told = []
@@ -244,7 +246,9 @@ def _bus(config: BusConfig, told: Collection[str]) -> Iterator[Finding]:
         yield Finding(
             "bus",
             "ok",
-            f"{len(health.engines)} engines, {registered} registrations; {lag} records not worked through.",
+            f"{counted(len(health.engines), 'engine', 'engines')}, "
+            f"{counted(registered, 'registration', 'registrations')}; "
+            f"{counted(lag, 'record', 'records')} not worked through.",
         )
 
 

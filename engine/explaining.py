@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from ..conditions import ConditionError, Explanation, State, canonical_key, explain
+from ..conditions.explanation.wording import counted
 from .bus import TopicPartition
 from .config import BusConfig
 from .errors import EngineError, HasFired, NoSubscription, RecordError
@@ -173,7 +174,7 @@ def _not_taken(config: BusConfig, name: str, partitions: int) -> Iterable[str]:
     if oldest := found.oldest(name, 1, ()):
         since = datetime.fromtimestamp(oldest[0].timestamp_ms / 1000, UTC).isoformat(timespec="seconds")
         yield (
-            f"It has fired, and {found.count(name)} of its firings are not taken yet, the oldest of {since}. "
+            f"It has fired; firings that are not taken yet: {found.count(name)}, the oldest of {since}. "
             "A dispatcher waits for room in its target, or holds a firing of which it can make no run: the "
             "log of its task says so."
         )
@@ -217,10 +218,13 @@ def _wanted_key(registered: Registered, key: str | None) -> str | None:
 
 def _notes_of(registered: Registered, pending: Pending, subscriptions: Subscriptions) -> Iterable[str]:
     if pending.unreadable:
-        yield f"{pending.unreadable} records of its states cannot be read; run the version that wrote them."
+        yield (
+            f"Records of its states that cannot be read: {pending.unreadable}; run the version that wrote "
+            "them."
+        )
     if pending.idle:
         yield (
-            f"{len(pending.idle)} more keys hold nothing since they fired or were reset; repeats of their "
+            f"Keys that hold nothing since they fired or were reset: {len(pending.idle)}; repeats of their "
             "events are recognised for an hour."
         )
     if registered.one_shot and not subscriptions.refusal(registered):
@@ -250,11 +254,14 @@ def _held_up(config: BusConfig, registered: Registered, subscriptions: Subscript
         place = _place_in(known.metadata, registered.offset)
         behind, scanned = behind + (place == "unknown"), scanned + (place == "scan")
     if behind:
-        notes.append(f"{behind} partitions of its sources do not look for it yet: the engines are behind.")
+        notes.append(
+            f"Partitions of its sources that do not look for it yet: {behind}; the engines are behind."
+        )
     if scanned:
-        notes.append(f"{scanned} partitions of its sources are still looked through for events of before.")
+        notes.append(f"Partitions of its sources still looked through for events of before: {scanned}.")
     if events or matches:
-        notes.append(f"At most {events} events and {matches} matches are not worked through yet.")
+        most = f"{counted(events, 'event', 'events')} and {counted(matches, 'match', 'matches')}"
+        notes.append(f"Not worked through yet: at most {most}.")
     return notes
 
 

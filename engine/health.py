@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ..conditions.explanation.wording import counted
 from .bus import Committed, Topic, TopicPartition
 from .config import KINDS, BusConfig
 from .errors import RecordError, TopicsError
@@ -116,8 +117,8 @@ def _look_for_alterations(
             )
         elif kind in ("trigger", "state", "action") and topic.partitions != registry.bus.partitions:
             health.problems.append(
-                f"Topic {name!r} has {topic.partitions} partitions, and the bus was made with "
-                f"{registry.bus.partitions}: no engine works on it. Make a bus of another name."
+                f"Topic {name!r} has {counted(topic.partitions, 'partition', 'partitions')}, and the bus was "
+                f"made with {registry.bus.partitions}: no engine works on it. Make a bus of another name."
             )
 
 
@@ -213,7 +214,7 @@ def _look_at_partitions(
         in_danger = position.low > 0 and position.retention_used > RETENTION_IN_DANGER
         if lost is None and tp.topic != trigger and in_danger:
             health.problems.append(
-                f"{tp}: {lag} of the {position.held} records that its topic holds are "
+                f"{tp}: of {counted(position.held, 'record', 'records')} that its topic holds {lag} are "
                 "unread, and retention removes the oldest. Add engines, or raise the topic's retention."
             )
         health.partitions.append(

@@ -78,7 +78,7 @@ def _shared(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
             f"takes what is the other's for its own. {mend}",
         )
     if len(unknown) > MOST_TOLD:
-        more = f"{len(unknown) - MOST_TOLD} more runs and DAGs are of another Airflow."
+        more = f"More runs and DAGs of another Airflow: {len(unknown) - MOST_TOLD}."
         yield Finding("deployment", "wrong", more)
     if unknown or host.triggerer_hosts is None:
         return
@@ -92,7 +92,7 @@ def _shared(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
             f"there, another Airflow uses the name {own!r}, and each gets a part of the firings. {mend}",
         )
     if len(elsewhere) > MOST_TOLD:
-        yield Finding("deployment", "note", f"So it is on {len(elsewhere) - MOST_TOLD} more hosts.")
+        yield Finding("deployment", "note", f"More hosts of which that is so: {len(elsewhere) - MOST_TOLD}.")
 
 
 def _held(subscriptions: Subscriptions) -> Iterator[tuple[bool, _Held]]:

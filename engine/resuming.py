@@ -74,7 +74,7 @@ class Resumption:
         if not self.known:
             return ["Waits that are registered by now do not look back to them either; later ones do."]
         if self.behind:
-            return [f"{self.behind} registrations that it has not caught up with may look back to them."]
+            return [f"Registrations that are new to it, and may look back to them: {self.behind}."]
         return []
 
 

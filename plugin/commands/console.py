@@ -55,10 +55,10 @@ def answering_bus(args: Namespace, most_s: float | None = None) -> BusConfig:
 
 
 def print_whole(output: str, whole: object) -> None:
-    """One object as JSON or YAML, its numbers numbers: rows are printed as text."""
+    """As JSON or YAML, numbers as numbers: Airflow's `print_as` makes texts of them."""
     from airflow.cli.simple_table import AirflowConsole
 
-    console: Any = AirflowConsole()  # declared for rows only
+    console: Any = AirflowConsole()  # declared for dicts only
     (console.print_as_json if output == "json" else console.print_as_yaml)(whole)
 
 
@@ -70,17 +70,25 @@ def moment(ms: int | None) -> str:
 
 
 def show(args: Namespace, rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows in the form asked for, as Airflow's commands do."""
+    """Print rows in the form asked for; None is null, and nothing in a table."""
     from airflow.cli.simple_table import AirflowConsole
     from rich.markup import escape
 
-    console = AirflowConsole()
-    if args.output in ("table", "plain"):
-        # Records hold what others wrote: nothing of it may command the terminal, or rich.
-        rows = [{name: printable(str(value)) for name, value in row.items()} for row in rows]
-        if args.output == "table":
-            rows = [{name: escape(value) for name, value in row.items()} for row in rows]
-    console.print_as(data=rows, output=args.output)
+    if args.output in ("json", "yaml"):
+        print_whole(args.output, list(rows))
+        return
+    # Records hold what others wrote: nothing of it may command the terminal, or rich.
+    rows = [
+        {name: "" if value is None else printable(str(value)) for name, value in row.items()} for row in rows
+    ]
+    if args.output == "table":
+        rows = [{name: escape(value) for name, value in row.items()} for row in rows]
+    AirflowConsole().print_as(data=rows, output=args.output)
+
+
+def counted(number: int, one: str) -> str:
+    """ "1 end", "2 ends"."""
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
 
 
 def printable(text: str) -> str:

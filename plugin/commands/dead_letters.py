@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, confirmed, or_exit, printable, say, show
+from .console import answering_bus, bus_arguments, confirmed, counted, or_exit, printable, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -125,7 +125,7 @@ def redrive(args: Namespace) -> None:
             if args.dry_run or not sendable:
                 show(args, _rows(args, sendable))
                 say(f"{len(sendable)} would be sent again." if args.dry_run else "There is nothing to send.")
-            elif confirmed(args, f"Send {len(sendable)} of {len(chosen)} dead letters again?"):
+            elif confirmed(args, f"Send {len(sendable)} of {counted(len(chosen), 'dead letter')} again?"):
                 _send(args, config, letters, sendable)
             else:
                 raise SystemExit("Nothing was sent.")
@@ -165,7 +165,7 @@ def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: li
     except (InterlockError, KeyboardInterrupt) as e:
         trouble = printable(str(e)) or "Interrupted."
     show(args, _rows(args, sent))
-    say(f"{len(sent)} of {len(sendable)} dead letters were sent again.")
+    say(f"Sent again: {len(sent)} of {counted(len(sendable), 'dead letter')}.")
     if trouble:
         raise SystemExit(
             f"airflow interlock dead-letters redrive: {trouble} Those shown were sent. Of the others at most "

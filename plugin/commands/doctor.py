@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from .console import bus_arguments, bus_of, say, show
+from .console import bus_arguments, bus_of, counted, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -48,7 +48,7 @@ def run(args: Namespace) -> None:
     show(args, [{"check": each.check, "state": each.level, "found": each.text} for each in findings])
     wrong = sum(each.level == "wrong" for each in findings)
     if wrong:
-        say(f"{wrong} of {len(findings)} findings: something is wrong.")
+        say(f"{wrong} of {counted(len(findings), 'finding')}: something is wrong.")
         raise SystemExit(1)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, or_exit, print_whole, say, show
+from .console import answering_bus, bus_arguments, counted, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from airflow.cli.cli_config import ActionCommand
 
@@ -52,15 +53,25 @@ def run(args: Namespace) -> None:
             print_whole(args.output, {"ok": health.ok, **asdict(health)})
             return
         show(args, [_summary(health)])
-        for rows in (health.engines, health.partitions):
+        told = [each for each in health.partitions if _to_be_told(each, health.problems)]
+        for rows in (health.engines, told):
             if rows:
                 show(args, rows)
+        if well := len(health.partitions) - len(told):
+            say(f"{counted(well, 'partition')} without lag. --output json shows all.")
 
     or_exit("health", work)
     for problem in problems:
         say(problem)
     if problems:
         raise SystemExit(1)
+
+
+def _to_be_told(partition: dict[str, Any], problems: Sequence[str]) -> bool:
+    """Whether a partition has lag, stopped, tries a record alone, or stands in a problem."""
+    place = f"{partition['topic']}[{partition['partition']}]"
+    odd = partition["lag"] or partition["tries"] or partition["state"] == "stopped"
+    return bool(odd) or any(place in problem for problem in problems)
 
 
 def _summary(health: Health) -> dict[str, Any]:

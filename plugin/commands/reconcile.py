@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, or_exit, say, show
+from .console import answering_bus, bus_arguments, counted, or_exit, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -71,11 +71,11 @@ def run(args: Namespace) -> None:
                 missing += len(step.missing)
                 rows += map(_row, step.missing[: max(0, args.limit - len(rows))])
                 if step.ends >= PAGE:
-                    say(f"{ends} ends up to {step.until:%FT%TZ}: {missing} {what} so far.")
+                    say(f"{counted(ends, 'end')} up to {step.until:%FT%TZ}: {missing} {what} so far.")
         show(args, rows)
         if missing > len(rows):
-            say(f"{missing - len(rows)} more are not shown.")
-        say(f"{ends} ends from {since:%FT%TZ} to {until:%FT%TZ}: {missing} {what}.")
+            say(f"Not shown: {missing - len(rows)} more.")
+        say(f"{counted(ends, 'end')} from {since:%FT%TZ} to {until:%FT%TZ}: {missing} {what}.")
 
     or_exit("reconcile", work)
 
@@ -85,7 +85,7 @@ def _row(event: Event) -> dict[str, Any]:
         "type": event.type,
         "source": event.source,
         "run_id": event.payload["run_id"],  # type: ignore[index]
-        "map_index": event.payload.get("map_index", ""),  # type: ignore[attr-defined]
+        "map_index": event.payload.get("map_index"),  # type: ignore[attr-defined]
         "time": event.attributes.get("time", ""),
         "id": event.id,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, confirmed, moment, or_exit, print_whole, say, show
+from .console import answering_bus, bus_arguments, confirmed, counted, moment, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -100,7 +100,7 @@ def list_(args: Namespace) -> None:
         pending = pending_of(config, chosen, subscriptions.partitions) if args.pending else {}
         show(args, [_row(each, subscriptions, pending.get(each.incarnation)) for each in chosen])
         if len(found) > len(chosen):
-            say(f"{len(found) - len(chosen)} more are registered: --limit shows more, --name fewer.")
+            say(f"Not shown: {len(found) - len(chosen)} more. --limit shows more, --name fewer.")
 
     or_exit("subscriptions list", work)
 
@@ -140,7 +140,7 @@ def show_one(args: Namespace) -> None:
         if keys:
             show(args, [{**each, "missing": ", ".join(each["missing"])} for each in whole["open_keys"]])
         if len(pending.keys) > MOST_KEYS:
-            say(f"{len(pending.keys) - MOST_KEYS} more keys are open.")
+            say(f"Not shown: {counted(len(pending.keys) - MOST_KEYS, 'more open key')}.")
         say(f"Why it has not fired: {config.command(f'explain {registration.subscription}')}")
 
     or_exit("subscriptions show", work)

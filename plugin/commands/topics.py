@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, bus_of, confirmed, or_exit, print_whole, say, show
+from .console import answering_bus, bus_arguments, bus_of, confirmed, counted, or_exit, print_whole, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -113,7 +113,7 @@ def create(args: Namespace) -> None:
         others = {n for name, n in counts.items() if name != config.topic("subscription")} - {args.partitions}
         if args.partitions is not None and others:
             problem = (
-                f"Topics that were there have {', '.join(map(str, sorted(others)))} partitions, not "
+                f"Partitions of topics that were there: {', '.join(map(str, sorted(others)))}, not "
                 f"{args.partitions}: a bus keeps the number it was made with."
             )
             raise TopicsError((problem,))
@@ -234,7 +234,10 @@ def resume(args: Namespace) -> None:
         if not found:
             say("No partition has stopped: there is nothing to resume.")
         elif not confirmed(
-            args, f"Go on at offset {found[0].offset}?" if one else f"Let {len(found)} partitions go on?"
+            args,
+            f"Go on at offset {found[0].offset}?"
+            if one
+            else f"Let {counted(len(found), 'partition')} go on?",
         ):
             raise SystemExit("Nothing was changed.")
         else:
@@ -248,7 +251,7 @@ def _resumed(found: Resumption) -> dict[str, Any]:
     return {
         "topic": found.partition.topic,
         "partition": found.partition.partition,
-        "committed": "" if found.committed is None else found.committed,
+        "committed": found.committed,
         "start": found.low,
         "end": found.high,
         "goes_on_at": found.offset,
@@ -267,9 +270,9 @@ def upgrade(args: Namespace) -> None:
             return
         show(args, [{"engine": engine, "host": host} for engine, host in sorted(found.engines.items())])
         say(
-            f"These {len(found.engines)} engines are members of the group now. All of them, and all workers, "
-            f"must run this version or a later one: an older one does not read format {found.format}, and "
-            "stops. There is no way back to the older version after that."
+            f"Members of the group now: {counted(len(found.engines), 'engine')}. All of them, and all "
+            "workers, must run this version or a later one: an older one does not read format "
+            f"{found.format}, and stops. There is no way back to the older version after that."
         )
         if not confirmed(args, f"Raise bus {config.name!r} from {found.record.format} to {found.format}?"):
             raise SystemExit("Nothing was changed.")
@@ -284,10 +287,7 @@ def _show_sources(args: Namespace, config: BusConfig) -> None:
 
     show(
         args,
-        [
-            {"topic": s.topic, "partitions": "missing" if s.partitions is None else s.partitions}
-            for s in sources(config)
-        ],
+        [_row(s.topic, s.partitions, "missing" if s.partitions is None else "ok") for s in sources(config)],
     )
 
 

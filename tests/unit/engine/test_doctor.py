@@ -10,6 +10,7 @@ from interlock.engine.access import needed
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
 from interlock.engine.findings import Finding, Host
+from interlock.engine.health import Health
 from interlock.engine.records import BusRecord
 
 SECRET = "canary"
@@ -206,3 +207,15 @@ def test_a_topic_that_is_listed_and_not_there_is_wrong(monkeypatch: pytest.Monke
     assert (ok.level, wrong.level) == ("ok", "wrong")
     assert wrong.text.startswith("Topic 'raw', which the bus lists, is not there")
     assert "topics remove raw" in wrong.text
+
+
+def test_one_of_something_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.probe, "cluster", lambda _config: doctor.probe.Cluster(1, {}))
+    monkeypatch.setattr(doctor.probe, "broker_version", lambda _config: "4.1")
+    told = next(each.text for each in doctor.diagnose(config(), Host("3.3.2")) if "answers" in each.text)
+    assert told.endswith("answers; it has 1 broker.")
+    health = Health("b", "one:1", engines=[{}], partitions=[{"lag": 1}], registrations={"durable": 1})
+    monkeypatch.setattr(doctor, "examine", lambda _config: health)
+    assert [found.text for found in doctor._bus(config(), [])] == [
+        "1 engine, 1 registration; 1 record not worked through."
+    ]

@@ -84,7 +84,7 @@ def test_many_runs_of_another_airflow_are_told_by_a_few() -> None:
     there = There("airflow", **{f"airflow__d__r{n}__t": ("airflow", 0) for n in range(9)})
     found = list(deployments(there, has()))
     assert [each.level for each in found] == ["wrong"] * 4 + ["ok"]
-    assert found[3].text == "6 more runs and DAGs are of another Airflow."
+    assert found[3].text == "More runs and DAGs of another Airflow: 6."
 
 
 def test_a_dispatcher_of_this_name_whose_dag_is_unknown_here_is_another_airflows() -> None:

@@ -117,7 +117,7 @@ def test_of_records_that_retention_took_those_are_told_that_look_back_to_what_is
     assert told("end") == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."
     cluster.register("v")
     cluster.register("w")
-    behind = "2 registrations that it has not caught up with may look back to them."
+    behind = "Registrations that are new to it, and may look back to them: 2."
     assert told("end").endswith(behind)
     cluster.committed[EVENT] = Committed(7, metadata(R=7, g=[[5, 7, 3]]))
     assert told("end").endswith(behind)

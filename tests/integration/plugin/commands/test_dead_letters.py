@@ -40,7 +40,7 @@ def test_a_redriven_record_comes_as_it_came_and_its_attempts_are_counted_on(
         send(bench, "event", b"\xffrubbish", own=b"kept")
         set_aside(bench, eventually, 1)
         [first] = interlock("dead-letters", "list").rows()
-        assert (first["stage"], first["attempts"], first["redriven"]) == ("event", "1", "")
+        assert (first["stage"], first["attempts"], first["redriven"]) == ("event", 1, "")
         assert first["origin"] == f"{bench.config.topic('event')}[1]@0"
         assert interlock("dead-letters", "redrive", first["place"], "--yes").rows()[0] == first
         set_aside(bench, eventually, 2)
@@ -51,7 +51,7 @@ def test_a_redriven_record_comes_as_it_came_and_its_attempts_are_counted_on(
     assert [(r.partition, r.key, r.value) for r in again] == [(1, b"k", b"\xffrubbish")] * 2
     assert dict(again[1].headers) == {"own": b"kept", "interlock_attempts": b"1"}
     assert once == twice
-    assert (twice["attempts"], twice["origin"]) == ("2", f"{bench.config.topic('event')}[1]@1")
+    assert (twice["attempts"], twice["origin"]) == (2, f"{bench.config.topic('event')}[1]@1")
     [newest, oldest] = interlock("dead-letters", "list").rows()
     assert newest == twice
     assert oldest["redriven"] != ""
@@ -104,7 +104,7 @@ def test_an_interrupted_redrive_says_what_was_sent_and_the_next_one_sends_the_re
     stopped = interlock("dead-letters", "redrive", "--all", "--yes")
     assert stopped.code == 1
     sent = json.loads(stopped.out)
-    assert "2 of 5 dead letters were sent again." in stopped.err
+    assert "Sent again: 2 of 5 dead letters." in stopped.err
     assert "Interrupted." in stopped.err
     assert [r.value for r in bench.records("event")][5:] == [b"rubbish 0", b"rubbish 1"]
     monkeypatch.setattr(module, "_produce", real)
@@ -243,5 +243,5 @@ def test_a_redrive_that_the_cluster_refuses_says_why(
     monkeypatch.setattr(module, "_produce", refused)
     ran = interlock("dead-letters", "redrive", "--all", "--yes")
     assert ran.code == 1
-    assert "0 of 1 dead letters were sent again." in ran.err
+    assert "Sent again: 0 of 1 dead letter." in ran.err
     assert "Topic authorization failed" in ran.err

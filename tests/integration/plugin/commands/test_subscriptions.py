@@ -81,9 +81,9 @@ def test_keys_that_have_fired_are_not_told_as_open(interlock: Any, bench: Any, e
         assert found["subscription"] == "settle"
         told = json.loads(interlock("explain", "settle").out)
         assert told["open_keys"] == 1
-        assert any("1 more keys hold nothing since they fired" in note for note in told["notes"])
+        assert any("Keys that hold nothing since they fired or were reset: 1;" in n for n in told["notes"])
         # nobody dispatches it here
-        assert "has fired, and 1 of its firings are not taken yet" in told["notes"][0]
+        assert "has fired; firings that are not taken yet: 1, the oldest" in told["notes"][0]
 
 
 def test_the_open_keys_of_a_durable_subscription_are_told_and_one_is_explained(

@@ -1,0 +1,57 @@
+"""`airflow interlock health`: which partitions people are shown."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from airflow.cli.cli_parser import get_parser
+from interlock.engine import health as module
+from interlock.engine.health import Health
+
+WELL = {"topic": "b-event", "lag": 0, "tries": 0, "state": "ok", "committed": 4}
+PARTITIONS = [
+    {**WELL, "partition": 0},
+    {**WELL, "partition": 1, "lag": 3},
+    {**WELL, "partition": 2, "state": "stopped"},
+    {**WELL, "partition": 3, "tries": 1},
+    {**WELL, "partition": 4},  # in a problem
+    {**WELL, "partition": 44, "state": "new", "committed": None, "lag": None},
+]
+
+
+def shown(
+    output: str, health: Health, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> tuple[str, str]:
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "one:1"}}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
+    monkeypatch.setattr("interlock.engine.kafka.reachability.require_answer", lambda *_: None)
+    monkeypatch.setattr(module, "examine", lambda _config: health)
+    args = get_parser().parse_args(["interlock", "health", "--output", output])
+    try:
+        args.func(args)
+    except SystemExit:
+        assert health.problems
+    return capsys.readouterr()
+
+
+def test_tables_have_the_partitions_that_something_is_to_be_told_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    health = Health("b", "one:1", problems=["b-event[4] is assigned to no engine."], partitions=PARTITIONS)
+    out, err = shown("plain", health, monkeypatch, capsys)
+    rows: Any = [line.split() for line in out.splitlines() if line.startswith("b-event")]
+    assert [row[5] for row in rows] == ["1", "2", "3", "4"]
+    assert "2 partitions without lag. --output json shows all." in err
+    out, err = shown("json", health, monkeypatch, capsys)
+    assert json.loads(out)["partitions"] == PARTITIONS
+    assert "without lag" not in err
+
+
+def test_of_a_bus_that_idles_there_is_no_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, err = shown("table", Health("b", "one:1", partitions=PARTITIONS[:1]), monkeypatch, capsys)
+    assert "b-event" not in out
+    assert "1 partition without lag." in err
