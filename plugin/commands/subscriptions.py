@@ -49,6 +49,22 @@ def command() -> GroupCommand:
                 args=(name_argument(), *bus),
             ),
             ActionCommand(
+                name="skip",
+                help="Throw a firing of a dispatcher away",
+                description=(
+                    "Marks an open firing of a durable subscription as taken: no run is created for it. For "
+                    "those that a dispatcher holds because no run can be made of them; the log of its task "
+                    "names them."
+                ),
+                func=lazy_load_command(f"{path}skip"),
+                args=(
+                    name_argument(),
+                    Argument(("firing",), metavar="FIRING_ID", help="id of the firing"),
+                    ARG_YES,
+                    *bus,
+                ),
+            ),
+            ActionCommand(
                 name="cancel",
                 help="Remove a registration: it fires no more",
                 description=(
@@ -165,6 +181,29 @@ def cancel(args: Namespace) -> None:
             say(_AGAIN)
 
     or_exit("subscriptions cancel", work)
+
+
+def skip(args: Namespace) -> None:
+    """Acknowledge an open firing that nobody handed on."""
+    from ...engine.acknowledge import acknowledge_all
+    from ...engine.skipping import open_firing
+
+    def work() -> None:
+        config = answering_bus(args)
+        action = open_firing(config, args.subscription, args.firing)
+        firing = action.firing
+        key = "" if firing.key is None else f", key {firing.key!r}"
+        told = f"firing {firing.id} of {action.subscription!r} ({firing.outcome} at {firing.fired_at}{key})"
+        if not confirmed(args, f"Throw {told} away? It gets no run, and cannot be brought back."):
+            raise SystemExit("Nothing was changed.")
+        acknowledge_all(config, [action])
+        row = {"subscription": action.subscription, "firing": firing.id, "key": firing.key}
+        show(args, [{**row, "fired_at": firing.fired_at, "state": "skipped"}])
+        say(
+            "Where the dispatcher's task was given it before, and can make a run of it by now, it still does."
+        )
+
+    or_exit("subscriptions skip", work)
 
 
 def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending | None) -> dict[str, Any]:

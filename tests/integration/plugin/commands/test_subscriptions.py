@@ -122,3 +122,44 @@ def test_what_is_not_registered_is_told_and_without_an_engine_that_is_why(interl
     bench.subscribe("d", event("a"))
     told = json.loads(interlock("explain", "d").out)
     assert any("No engine works on the bus" in note for note in told["notes"])
+
+
+def test_a_firing_that_nobody_takes_is_thrown_away_when_it_is_confirmed_and_no_other_is(
+    interlock: Any, bench: Any, eventually: Any
+) -> None:
+    bench.subscribe("airflow/dispatch/settle", event("trade", by="subject"))
+    with bench.engine():
+        for number in range(3):
+            bench.emit("trade", id=f"t{number}", subject="eu")
+        fired = bench.eventually_fired("airflow/dispatch/settle", 3)
+    bad, *rest = [each["firing"]["id"] for each in fired]
+
+    def still_open() -> set[str]:
+        latest = {record.key: json.loads(record.value) for record in bench.records("action")}
+        return {each["firing"]["id"] for each in latest.values() if each["state"] == "fired"}
+
+    declined = interlock("subscriptions", "skip", "settle", bad, answer="n")
+    assert (declined.code, "Nothing was changed." in declined.err) == (1, True)
+    assert f"Throw firing {bad} of 'airflow/dispatch/settle' (met at " in declined.err
+    assert still_open() == {bad, *rest}
+    [row] = interlock("subscriptions", "skip", "settle", bad, "--yes").rows()
+    assert (row["firing"], row["key"], row["state"]) == (bad, "eu", "skipped")
+    assert still_open() == set(rest)
+    told = json.loads(interlock("explain", "settle").out)["notes"]
+    assert any("firings that are not taken yet: 2" in note for note in told)
+    for gone in (bad, "0" * 32):
+        again = interlock("subscriptions", "skip", "settle", gone, "--yes")
+        assert (again.code, f"has no open firing '{gone}'" in again.err) == (1, True)
+    # what it fired before it was cancelled can be thrown away too, by its whole name
+    interlock("subscriptions", "cancel", "settle", "--yes").rows()
+    interlock("subscriptions", "skip", "airflow/dispatch/settle", rest[0], "--yes").rows()
+    assert still_open() == set(rest[1:])
+
+
+def test_the_firing_of_a_wait_is_its_tasks(interlock: Any, bench: Any, eventually: Any) -> None:
+    with bench.engine(), bench.waiting() as waiting:
+        wait = waiting("airflow/d/r/w", event("a"))
+        bench.emit("a")
+        firing = wait.firing().action.firing
+        refused = interlock("subscriptions", "skip", "airflow/d/r/w", firing.id, "--yes")
+        assert (refused.code, "belongs to its task" in refused.err) == (1, True)

@@ -45,6 +45,7 @@ def run(*words: str) -> str:
         ("subscriptions", "list"),
         ("subscriptions", "show", "w"),
         ("subscriptions", "cancel", "w"),
+        ("subscriptions", "skip", "w", "f"),
         ("tail",),
         ("topics", "create"),
         ("topics", "check"),

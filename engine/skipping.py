@@ -1,0 +1,50 @@
+"""One open firing of a durable subscription, for whoever takes it off the bus without handing it on.
+
+Whoever skips it acknowledges it, as a dispatcher does that has created its run: `acknowledge_all`.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from .bus import TopicPartition
+from .config import BusConfig
+from .errors import EngineError, NoSubscription
+from .kafka.admin import Admin
+from .kafka.clients import ClientErrors
+from .records import ActionRecord, decode_json
+from .sources import read_between
+from .subscriptions import Subscriptions
+
+
+def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
+    """The firing; reads the whole action topic, and holds one of its records.
+
+    name: as of `Subscriptions.find`, or the whole one of a subscription that is registered no more.
+    EngineError where it is not open.
+    """
+    subscriptions = Subscriptions.read(config)
+    try:
+        registered = subscriptions.find(name)
+    except NoSubscription:
+        pass
+    else:
+        name = registered.registration.subscription
+        if registered.one_shot:
+            raise EngineError(
+                f"{name!r} is a wait, whose firing belongs to its task: end the task in Airflow instead."
+            )
+    every = [TopicPartition(config.topic("action"), number) for number in range(subscriptions.partitions)]
+    with closing(Admin(config, ClientErrors())) as admin:
+        lows, ends = admin.start_offsets(every), admin.end_offsets(every)
+    wanted, value = f"{name}\0{firing_id}".encode(), None
+    for record in read_between(config, lows, ends):
+        if record.key == wanted:
+            value = record.value
+    action = None if value is None else decode_json(ActionRecord, value, f"The firing {firing_id!r}")
+    if action is None or action.state != "fired":
+        raise EngineError(
+            f"{name!r} has no open firing {firing_id!r}: it was taken or skipped, is older than the topic "
+            "keeps, or never was. The log of the dispatcher's task names those that it holds."
+        )
+    return action
