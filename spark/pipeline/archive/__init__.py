@@ -1,0 +1,7 @@
+"""The archive: the records of a bus as Parquet files, each of them once (docs/pipeline.md, "The archive")."""
+
+from __future__ import annotations
+
+from .layout import read
+
+__all__ = ["read"]

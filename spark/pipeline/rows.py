@@ -1,0 +1,250 @@
+"""Rows: what a record of a bus is in the pipeline, an event as the engine reads it or what it is instead.
+
+A record never fails a job: one that holds no event becomes a row of kind `unreadable`, which keeps it whole
+and says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DateType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from ...events.errors import EventError
+from ...events.event import Event
+from ...events.kafka import CONTENT_TYPE, decode
+from ...events.plain import event_of_record, is_plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+KINDS: Final = ("event", "unreadable", "action", "subscription")
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+# docs/pipeline.md has a line for each column.
+SCHEMA: Final = StructType(
+    [
+        StructField("kind", StringType()),
+        StructField("date", DateType()),
+        StructField("type_key", StringType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("appended_ms", LongType()),
+        StructField("timestamp_type", IntegerType()),
+        StructField("id", StringType()),
+        StructField("source", StringType()),
+        StructField("type", StringType()),
+        StructField("subject", StringType()),
+        StructField("time_us", LongType()),
+        StructField("attributes", MapType(StringType(), StringType())),
+        StructField("data", BinaryType()),
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("headers", ArrayType(_HEADER)),
+        StructField("problem", StringType()),
+    ]
+)
+_ARROW: Final = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("date", pa.date32()),
+        ("type_key", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("appended_ms", pa.int64()),
+        ("timestamp_type", pa.int32()),
+        ("id", pa.string()),
+        ("source", pa.string()),
+        ("type", pa.string()),
+        ("subject", pa.string()),
+        ("time_us", pa.int64()),
+        ("attributes", pa.map_(pa.string(), pa.string())),
+        ("data", pa.binary()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("problem", pa.string()),
+    ]
+)
+# Records that Spark hands to Python at once. Each may have a megabyte, and several cores do so together;
+# above some hundreds the batches do not get any cheaper.
+BATCH_RECORDS: Final = 500
+
+# A folder is named by the key. With these characters every file system takes it, whatever the JVM's locale,
+# and Spark writes none of them as %XX.
+_FOLDER_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_OTHERS: Final = re.compile(r"[^A-Za-z0-9._-]")
+_NULL_KEY: Final = "__HIVE_DEFAULT_PARTITION__"  # the name of the folder for null
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY: Final = date(1970, 1, 1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_DAY_MS: Final = 86_400_000
+_LAST_DAY: Final = (date(9999, 12, 31) - _EPOCH_DAY).days
+
+_Headers = Sequence[tuple[str, bytes | None]]
+
+
+class Record(NamedTuple):
+    """A record of a topic, as the connector gives it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: _Headers
+
+
+def rows_of(raw: DataFrame, bus: str) -> DataFrame:
+    """Rows (SCHEMA) of the records in `raw`, whose columns are the connector's with `includeHeaders`.
+
+    Batch or stream, in any order; one row a record. Memory: BATCH_RECORDS records at once for each core, once
+    `spark.sql.execution.arrow.maxRecordsPerBatch` says so.
+    """
+
+    def read(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield read_batch(batch, bus)
+
+    columns = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+    return raw.select(*columns).mapInArrow(read, SCHEMA)
+
+
+def read_batch(batch: Any, bus: str) -> Any:
+    """The Arrow record batch of rows for one of records."""
+    rows = [row_of(record, bus) for record in _records(batch)]
+    columns = zip(*rows, strict=True) if rows else ([] for _ in _ARROW)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def row_of(record: Record, bus: str) -> tuple[object, ...]:
+    """The row of a record, in the order of SCHEMA."""
+    kind = record.topic.removeprefix(f"{bus}-")
+    if kind in ("action", "subscription") and record.topic.startswith(f"{bus}-"):
+        return _other_row(record, kind, None)
+    try:
+        return _event_row(record, *_event_of(record, bus))
+    except EventError as error:
+        return _other_row(record, "unreadable", str(error))
+
+
+def day_of(timestamp_ms: int) -> date:
+    """The day of `date` for a timestamp, in UTC; those before 1970 and after 9999 count as the nearest."""
+    return _EPOCH_DAY + timedelta(days=max(0, min(timestamp_ms // _DAY_MS, _LAST_DAY)))
+
+
+def type_key(name: str) -> str:
+    """What `type_key` holds for an event type; the type itself where that can name a folder.
+
+    Otherwise its first 60 characters, those that cannot replaced by `_`, and a digest after `~`.
+    """
+    if _FOLDER_NAME.fullmatch(name) and name != _NULL_KEY:
+        return name
+    digest = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    return f"{_OTHERS.sub('_', name[:60])}~{digest}"
+
+
+def _event_of(record: Record, bus: str) -> tuple[Event, _Headers]:
+    """The event as the engine reads it, and the headers that are none of its attributes."""
+    if record.topic != f"{bus}-event" and is_plain(record.headers):
+        event = event_of_record(
+            record.topic,
+            record.partition,
+            record.offset,
+            record.timestamp_ms,
+            record.key,
+            record.value,
+            record.headers,
+        )
+        return event, record.headers
+    event = decode(record.key, record.value, record.headers)
+    if event.data is not record.value:  # structured: the attributes are in the value
+        return event, record.headers
+    return event, [header for header in record.headers if not _is_attribute(*header)]
+
+
+def _is_attribute(name: str, raw: bytes | None) -> bool:
+    return raw is not None and (name.startswith("ce_") or name == CONTENT_TYPE)
+
+
+def _event_row(record: Record, event: Event, headers: _Headers) -> tuple[object, ...]:
+    time = event.time
+    return (
+        "event",
+        day_of(record.timestamp_ms),
+        type_key(event.type),
+        *record[:5],
+        event.id,
+        event.source,
+        event.type,
+        event.subject,
+        None if time is None else (time - _EPOCH) // _MICROSECOND,
+        list(event.attributes.items()),
+        event.data,
+        record.key,
+        None,
+        _structs(headers),
+        None,
+    )
+
+
+def _other_row(record: Record, kind: str, problem: str | None) -> tuple[object, ...]:
+    if problem is not None:  # a piece of what was sent may be in it
+        problem = problem.encode("utf-8", "backslashreplace").decode()
+    return (
+        kind,
+        day_of(record.timestamp_ms),
+        type_key(record.topic),
+        *record[:5],
+        *(None,) * 7,
+        record.key,
+        record.value,
+        _structs(record.headers),
+        problem,
+    )
+
+
+def _structs(headers: _Headers) -> list[dict[str, object]] | None:
+    return [{"key": name, "value": raw} for name, raw in headers] or None
+
+
+def _records(batch: Any) -> Iterator[Record]:
+    column = dict(zip(batch.schema.names, batch.columns, strict=True))
+    stamps = column["timestamp"].cast(pa.int64()).to_pylist()  # microseconds, which Spark counts in
+    topics, partitions, offsets, types, keys, values = (
+        column[name].to_pylist() for name in ("topic", "partition", "offset", "timestampType", "key", "value")
+    )
+    millis = (-1 if stamp is None else stamp // 1000 for stamp in stamps)
+    return map(Record, topics, partitions, offsets, millis, types, keys, values, _headers(column["headers"]))
+
+
+def _headers(column: Any) -> Iterator[_Headers]:
+    """The headers of each record; from the flat columns, for a dict of each would take most of the time."""
+    if pa.types.is_null(column.type):
+        return iter([()] * len(column))
+    names, raws = (part.to_pylist() for part in column.values.flatten())
+    pairs = list(zip(names, raws, strict=True))
+    # The offsets of a null are those of an empty list.
+    return (pairs[begin:end] for begin, end in pairwise(column.offsets.to_pylist()))
