@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
 from interlock.events.errors import EmitError
 from interlock.events.schemas import data_schema
+from interlock.plugin.broker import LocalBroker
 from interlock.spark import completion_event
 
+from demo.airflow import free_port
 from demo.topics import Record, read_all
 
 if TYPE_CHECKING:
@@ -114,6 +118,51 @@ def test_an_unreachable_broker_fails_a_job_that_requires_the_event(configured: S
         completion_event(configured, "orders", required=True, until="block"),
     ):
         pass
+
+
+def test_kafka_that_goes_during_the_job_and_comes_back_gets_every_event_and_the_job_waits_for_nothing(
+    configured: SparkSession, own_broker: LocalBroker, tmp_path: Path
+) -> None:
+    _on(configured, own_broker)
+    with completion_event(configured, "orders", until="block"):
+        configured.range(7).write.parquet(str(tmp_path / "a"))
+        own_broker.kill()
+        configured.range(5).write.parquet(str(tmp_path / "b"))
+        configured.range(3).write.parquet(str(tmp_path / "c"))
+        own_broker.start()
+    found = told(own_broker.bootstrap_servers, "away")
+    paths = {each["query"]["written"]["path"] for each in found["query.succeeded"]}
+    assert paths == {f"file:{tmp_path / name}" for name in "abc"}
+    [ended] = found["application.succeeded"]
+    assert ended["written"]["rows"] == 15
+
+
+def test_kafka_that_goes_during_the_job_and_stays_away_costs_the_timeout_and_is_told_in_the_log(
+    configured: SparkSession, own_broker: LocalBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _on(configured, own_broker)
+    configured.conf.set("spark.interlock.delivery.timeout", "2s")
+    with completion_event(configured, "orders", until="block"):
+        configured.range(7).write.parquet(str(tmp_path / "a"))
+        own_broker.kill()
+        configured.range(5).write.parquet(str(tmp_path / "b"))
+    assert configured.read.parquet(str(tmp_path / "b")).count() == 5
+    assert "completion event 'orders' was not sent; the job's result stands" in caplog.text
+    assert "events of 'orders'" in caplog.text  # that of the query
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[LocalBroker]:
+    """A broker that may be killed, on the port that it keeps; with the bus `away`."""
+    with LocalBroker(tmp_path / "broker", port=free_port()) as broker:
+        create(BusConfig(name="away", client={"bootstrap.servers": broker.bootstrap_servers}), partitions=1)
+        yield broker
+
+
+def _on(session: SparkSession, broker: LocalBroker) -> None:
+    session.conf.set("spark.interlock.bootstrap.servers", broker.bootstrap_servers)
+    session.conf.set("spark.interlock.bus", "away")
+    session.conf.set("spark.interlock.delivery.timeout", "60s")
 
 
 def test_queries_that_write_are_told_with_what_they_wrote_and_summed_up_in_the_end(
