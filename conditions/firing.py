@@ -36,6 +36,17 @@ class Firing(msgspec.Struct, frozen=True, array_like=True):
     timer_ms: int | None = None
 
 
+def decided_ms(firing: Firing, tick_ms: int) -> int:
+    """When a firing that a tick at `tick_ms` brought was decided, ms since the epoch.
+
+    The due time, or one millisecond after the stamp of the match that met an ordered condition (W5), however
+    much later the tick came.
+    """
+    if firing.timer_ms is not None:
+        return firing.timer_ms
+    return min(tick_ms, max(part.match.timestamp_ms for part in firing.taking_part) + 1)
+
+
 def firing_id(
     incarnation: str, key: str, outcome: str, parts: Iterable[Part], timer_ms: int | None = None
 ) -> str:

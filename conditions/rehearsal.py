@@ -13,7 +13,7 @@ from .condition import Condition, not_a_condition
 from .errors import ConditionError
 from .explanation import Explanation, Seen, explain
 from .explanation.explain import MAX_NEAR_MISSES, moment_of
-from .firing import Firing
+from .firing import Firing, decided_ms
 from .key import KeyPart, canonical_key
 from .state import EMPTY, Match, State
 from .step import Tick, opened, step
@@ -136,7 +136,7 @@ def _played(
         fired: list[Rehearsed] = []
         for each in states:
             states[each], found = step(condition, states[each], Tick(time_ms))
-            fired += (_rehearsed(firing, each, _decided_ms(firing, time_ms)) for firing in found)
+            fired += (_rehearsed(firing, each, decided_ms(firing, time_ms)) for firing in found)
         firings.extend(sorted(fired, key=lambda firing: firing.fired_at))
 
     for place, seen in enumerate(read):
@@ -211,13 +211,6 @@ def _rehearsed(firing: Firing, key: str, fired_ms: int) -> Rehearsed:
         key=key or None,
         fired_at=_EPOCH + fired_ms * _MILLISECOND,
     )
-
-
-def _decided_ms(firing: Firing, tick_ms: int) -> int:
-    """When a tick's firing was decided: ticks are fewer here than on a bus."""
-    if firing.timer_ms is not None:
-        return firing.timer_ms
-    return min(tick_ms, max(part.match.timestamp_ms for part in firing.taking_part) + 1)
 
 
 def _reached(condition: Condition, key: str | None, event: Event) -> dict[str, tuple[int, ...]]:

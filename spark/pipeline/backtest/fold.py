@@ -1,0 +1,195 @@
+"""The fold: `step` over the matches of each key in their order, one key in memory at a time.
+
+Input: rows sorted by key, then in the order of docs/pipeline.md. Each row also tells `least_ms`, the least
+stamp of the key's rows from it on: the promise that a tick makes (docs/conditions.md W2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from ....conditions import EMPTY, Firing, Match, State, Tick, closes_at, step
+from ....conditions.firing import Part as FiringPart
+from ....conditions.firing import decided_ms
+from ....conditions.half_met import half_met
+from ....events.event import Event
+from .question import Question
+from .tables import RESULT, Part, Results, rows_in
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_COLUMNS: Final = (
+    "key",
+    "stamp_ms",
+    "least_ms",
+    "topic",
+    "partition",
+    "offset",
+    "numbers",
+    "source",
+    "id",
+    "type",
+    "time",
+    "note",
+)
+_BATCH: Final = 1000
+
+# (key, stamp, least stamp still to come, topic, partition, offset, numbers, source, id, type, time, note)
+Row = tuple[
+    str | None,
+    int,
+    int,
+    str | None,
+    int | None,
+    int | None,
+    str | None,
+    str | None,
+    str | None,
+    str | None,
+    str | None,
+    str | None,
+]
+
+
+def results_of(question: Question, end_ms: int, ordered: DataFrame) -> DataFrame:
+    """Rows of RESULT for rows in their order (order.py)."""
+
+    def fold(batches: Iterable[Any]) -> Iterator[Any]:
+        folding = Folding(question, end_ms)
+        for row in rows_in(batches, _COLUMNS):
+            folding.take(row)
+            if len(folding.results) >= _BATCH:
+                yield folding.results.take()
+        folding.end()
+        yield folding.results.take()
+
+    return ordered.select(*_COLUMNS).mapInArrow(fold, RESULT)
+
+
+class Folding:
+    """Folds the rows of one task. `results` is to be taken from it now and then."""
+
+    def __init__(self, question: Question, end_ms: int) -> None:
+        self.results = Results()
+        self._question, self._end_ms = question, end_ms
+        self._condition = question.condition
+        self._first = question.first_state()
+        self._needs_ticks = self._condition.needs_ticks
+        self._ttl_ms = question.ttl_ms
+        self._one_shot = question.key is not None
+        self._key: str | None = None
+        self._state, self._ticked_ms, self._over = self._first, -1, False
+
+    def take(self, row: Row) -> None:
+        """The next row; a row of another key ends the key before."""
+        key, stamp, least, topic, partition, offset, numbers, source, id_, type_, time, note = row
+        if key is None:
+            if note is not None:
+                place = ("", source, id_, type_, topic, partition, offset, stamp)
+                self.results.miss(stamp, note, None if id_ is None else place)  # type: ignore[arg-type]
+            return
+        if key != self._key:
+            self.end()
+            self._key, self._state, self._ticked_ms, self._over = key, self._first, -1, False
+        if self._over or numbers is None:  # a row without numbers tells that there is such a key
+            return
+        due = self._needs_ticks and least > self._ticked_ms and self._state is not EMPTY
+        if due and self._tick(least):
+            return
+        state = self._state
+        last = state.last_ms
+        if self._ttl_ms is not None and last is not None and stamp - last >= self._ttl_ms:
+            state = self._kept(stamp)
+        attributes = {"source": source, "id": id_, "type": type_}
+        if time is not None:
+            attributes["time"] = time
+        match = Match(
+            Event(attributes),  # type: ignore[arg-type]  # a row with numbers has them all
+            _numbers(numbers),
+            topic,  # type: ignore[arg-type]
+            partition,  # type: ignore[arg-type]
+            offset,  # type: ignore[arg-type]
+            stamp,
+        )
+        self._state, firings = step(self._condition, state, match)
+        if firings:
+            self._fire(firings, lambda _: stamp)
+
+    def end(self) -> None:
+        """No more rows of this key: it is ticked to the end, and what is half met is told."""
+        if self._key is None or self._over:
+            return
+        condition, state = self._condition, self._state
+        # without timers, too: what can take part no more is not pending
+        due = self._needs_ticks or (bool(state.matches) and not condition.plan.masks)
+        if due and self._tick(self._end_ms):
+            return
+        found = half_met(condition, self._kept(self._end_ms))
+        if found is not None:
+            self.results.pending(
+                self._key or None,
+                found.missing,
+                _parts(found.parts),
+                found.waiting,
+                found.since_ms,
+                found.expires_ms,
+                found.due_ms,
+            )
+
+    def _tick(self, time_ms: int) -> bool:
+        """Whether the wait is over by it."""
+        self._ticked_ms = time_ms
+        self._state, firings = step(self._condition, self._state, Tick(time_ms))
+        if firings:
+            self._fire(firings, lambda firing: decided_ms(firing, time_ms))
+        return self._over
+
+    def _kept(self, time_ms: int) -> State:
+        """The state, or an empty one where the bus keeps the key no longer (Z1)."""
+        state = self._state
+        if self._ttl_ms is None or state.last_ms is None or time_ms - state.last_ms < self._ttl_ms:
+            return state
+        closes_ms = closes_at(self._condition, state, self._ttl_ms)
+        return state if closes_ms is not None and closes_ms > time_ms else EMPTY
+
+    def _fire(self, firings: Iterable[Firing], fired_ms: Callable[[Firing], int]) -> None:
+        for firing in firings:
+            if self._over:
+                return
+            self.results.firing(
+                self._key or None,
+                firing.outcome,
+                fired_ms(firing),
+                firing.timer_ms,
+                firing.missing,
+                _parts(firing.taking_part),
+            )
+            self._over = self._one_shot
+
+
+def _parts(parts: Iterable[FiringPart]) -> list[Part]:
+    found: list[Part] = []
+    for part in parts:
+        match = part.match
+        attributes = match.event.attributes
+        found.append(
+            (
+                part.label,
+                attributes["source"],
+                attributes["id"],
+                attributes["type"],
+                match.topic,
+                match.partition,
+                match.offset,
+                match.timestamp_ms,
+            )
+        )
+    return found
+
+
+@lru_cache(1000)
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))

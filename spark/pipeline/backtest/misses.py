@@ -1,0 +1,140 @@
+"""Near misses: events that a matcher nearly accepted, the first of each reason, and how many there were."""
+
+from __future__ import annotations
+
+import bisect
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ....conditions import Matcher, Seen
+from ....conditions.explanation.search import Facts, Wanted, search
+from ....events.event import Event
+from .question import Question
+
+_HEADS: Final = ("type", "source", "subject")
+_MAX_HEADS: Final = 10_000
+
+Place = tuple[int, str, int, int]  # stamp, topic, partition, offset
+
+
+class Reason(NamedTuple):
+    """Why a matcher did not accept an event: in the words of NearMiss, and the term that refused."""
+
+    number: int
+    why: str
+    term: str | None
+
+
+class Kept(NamedTuple):
+    """A near miss that is told, with the note that tells it: JSON."""
+
+    place: Place
+    event: Event | None
+    note: str
+
+
+@dataclass
+class _Found:
+    count: int = 0
+    first: list[tuple[Place, Event]] = field(default_factory=list)
+
+
+class Misses:
+    """Gathers the near misses of one task.
+
+    An event is near to a matcher if it has the type that the matcher names, upper and lower case aside; where
+    it names none, its source, else its subject, else the first attribute that it names. Of a matcher without
+    any none is told. The first ones by stamp are kept: however the events are spread over tasks, those of all
+    together are the same.
+    """
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        condition = question.condition
+        self._matchers, self._labels = condition.matchers, condition.labels
+        heads = [_head(matcher) for matcher in self._matchers]
+        self._heads = [(number, *head) for number, head in enumerate(heads) if head is not None]
+        self._by_type: dict[str, tuple[int, ...]] | None = {}
+        if any(name != "type" for _, name, _ in self._heads):
+            self._by_type = None
+        self._found: dict[Reason, _Found] = {}
+
+    def near(self, event: Event) -> tuple[int, ...]:
+        """The numbers of the matchers that this event accepts or is near to."""
+        known, attributes = self._by_type, event.attributes
+        if known is None:
+            return self._near(event)
+        type_ = attributes["type"]
+        near = known.get(type_)
+        if near is None:
+            if len(known) >= _MAX_HEADS:
+                known.clear()
+            near = known[type_] = self._near(event)
+        return near
+
+    def _near(self, event: Event) -> tuple[int, ...]:
+        attributes = event.attributes
+        return tuple(
+            number
+            for number, name, value in self._heads
+            if attributes.get(name, "").strip().casefold() == value
+        )
+
+    def add(self, number: int, event: Event, place: Place) -> None:
+        """Count an event that is near to a matcher which did not accept it with the key asked for."""
+        matcher = self._matchers[number]
+        verdict = matcher.verdict(event)
+        why = "term" if verdict.error is None else "error"
+        if verdict.accepted:  # then it is the key
+            why = "no key" if matcher.key_of(event) is None else "key"
+        self._keep(Reason(number, why, verdict.term), event, place)
+
+    def failed(self, event: Event, error: Exception, place: Place) -> None:
+        """Count an event that could not be matched at all; the engine sends it to the dead letters."""
+        self._keep(Reason(-1, "error", f"{type(error).__name__}: {error}"[:200]), event, place)
+
+    def _keep(self, reason: Reason, event: Event, place: Place) -> None:
+        found = self._found.setdefault(reason, _Found())
+        found.count += 1
+        first, most = found.first, self._question.near_misses
+        if len(first) < most or (first and place < first[-1][0]):
+            bisect.insort(first, (place, event), key=_place)
+            del first[most:]
+
+    def told(self) -> Iterator[Kept]:
+        """Those that are kept; the first of each reason carries the count of all."""
+        for reason, found in self._found.items():
+            for number, (place, event) in enumerate(found.first):
+                yield Kept(place, event, self._note(reason, event, place, 0 if number else found.count))
+
+    def _note(self, reason: Reason, event: Event, place: Place, count: int) -> str:
+        known: dict[str, object] = {
+            "label": None if reason.number < 0 else self._labels[reason.number],
+            "why": reason.why,
+            "term": reason.term,
+            "count": count,
+            "attribute": None,
+            "value": None,
+            "text": reason.term or reason.why,
+        }
+        if reason.number >= 0:
+            wanted = Wanted(self._labels[reason.number], self._matchers[reason.number])
+            stamp, topic, partition, offset = place
+            seen = Seen(event, topic, partition, offset, stamp)
+            for miss in search([wanted], [seen], Facts(self._question.key), 1).near_misses[0].misses:
+                known |= {"attribute": miss.attribute, "value": miss.value}
+                known["text"] = str(miss).removeprefix(f"{miss.event}: ")
+        return json.dumps(known)
+
+
+def _place(kept: tuple[Place, Event]) -> Place:
+    return kept[0]
+
+
+def _head(matcher: Matcher) -> tuple[str, str] | None:
+    """The attribute, and its value, that makes an event near to a matcher."""
+    exact = dict(matcher.exact)
+    name = next((each for each in (*_HEADS, *exact) if each in exact), None)
+    return None if name is None else (name, exact[name].strip().casefold())

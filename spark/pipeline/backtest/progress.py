@@ -1,0 +1,40 @@
+"""How far a Spark job is, as lines of the log while it runs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+EVERY_S: Final = 30.0
+
+
+@contextmanager
+def told(spark: SparkSession, what: str, every_s: float = EVERY_S) -> Iterator[None]:
+    """Inside the block a line each half minute tells how many tasks of each stage at work are done."""
+    tracker = spark.sparkContext.statusTracker()
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(every_s):
+            for number in sorted(tracker.getActiveStageIds()):
+                stage = tracker.getStageInfo(number)
+                if stage is not None:
+                    done, tasks = stage.numCompletedTasks, stage.numTasks
+                    log.info("%s: stage %d, %d of %d tasks done", what, number, done, tasks)
+
+    thread = threading.Thread(target=tell, name="backtest-progress", daemon=True)
+    log.info("%s", what)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,0 +1,108 @@
+"""The question of a backtest: which condition, for which key, from when on. It goes to executors."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from ....conditions import EMPTY, Condition, ConditionError, State, canonical_key, from_json, opened, parse
+from ....conditions.key import KeyPart
+
+# As long as a bus keeps what nothing else ends: engine.protocol.loop has the same figure.
+TTL_MS: Final = 30 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True)
+class Question:
+    """A condition in its JSON form, and what is asked of it.
+
+    key: canonical; the one of a wait, which its first firing ends. None: each key for itself, as a durable
+    subscription. since_ms: what is stamped before does not count; where the key is known beforehand, timers
+    run from there. ttl_ms: how long a key is kept that nothing else ends; None: for ever. near_misses: how
+    many are kept of each matcher and reason; the others are counted.
+    """
+
+    text: str
+    key: str | None = None
+    since_ms: int | None = None
+    ttl_ms: int | None = TTL_MS
+    near_misses: int = 5
+
+    @staticmethod
+    def of(
+        condition: Condition,
+        key: KeyPart | Sequence[KeyPart] | None = None,
+        *,
+        since_ms: int | None = None,
+        ttl_ms: int | None = TTL_MS,
+        near_misses: int = 5,
+    ) -> Question:
+        """The question, checked; ConditionError where condition, key and start do not go together."""
+        condition.check_key(key is not None)
+        own = None if key is None else canonical_key(key)
+        text = json.dumps(condition.to_json())
+        question = Question(text, own, since_ms, ttl_ms, near_misses)
+        if question.runs_from_the_start and since_ms is None:
+            raise ConditionError(
+                "its timers run from the start of the wait: give --since, or write"
+                ' armed_by="event" to count from the first event'
+            )
+        return question
+
+    @property
+    def condition(self) -> Condition:
+        """The condition, built once in a process."""
+        return _built(self.text)
+
+    @property
+    def known_key(self) -> str | None:
+        """The only key there is, "" where events bring none; None where they bring theirs."""
+        if self.key is not None:
+            return self.key
+        return None if self.condition.keyed else ""
+
+    @property
+    def runs_from_the_start(self) -> bool:
+        """Whether timers run from the subscription on: its key is known then (docs/conditions.md B2, X2)."""
+        plan = self.condition.plan
+        timers = plan.watches_from_the_start or (plan.expires and not plan.expires_by_event)
+        return timers and self.known_key is not None
+
+    def first_state(self) -> State:
+        """With what each key begins."""
+        if self.runs_from_the_start and self.since_ms is not None:
+            return opened(self.condition, self.since_ms, self.since_ms)
+        return EMPTY if self.since_ms is None else State(since_ms=self.since_ms)
+
+
+@lru_cache(8)
+def _built(text: str) -> Condition:
+    return from_json(json.loads(text))
+
+
+def condition_of(text: str | None, path: str | None, option: str) -> Condition:
+    """The condition in a text, or of MODULE:NAME; ConditionError says what is wrong with `option`."""
+    if (text is None) == (path is None):
+        raise ConditionError(f"give --{option} or --{option}-from, one of them")
+    if text is not None:
+        return parse(text)
+    module, colon, name = (path or "").partition(":")
+    if not (module and colon and name):
+        raise ConditionError(f"--{option}-from {path!r}: write MODULE:NAME, such as dags.settle:ready")
+    try:
+        found: object = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise ConditionError(
+            f"--{option}-from {path!r}: {error}; the module must be on the driver's PYTHONPATH"
+        ) from error
+    if not isinstance(found, Condition):
+        raise ConditionError(
+            f"--{option}-from {path!r} is a {type(found).__name__}: name a condition in the module"
+        )
+    return found

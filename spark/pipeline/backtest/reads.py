@@ -1,0 +1,106 @@
+"""What a condition's matchers read of an event: the columns that matching gets, and the types it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ....conditions import Condition, Matcher
+from ....conditions.filters.dialects import Comparison, Group, Not
+from ....conditions.filters.filter import Filter
+from ....conditions.reading import parse_path
+from ..rows import type_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ALWAYS = ("id", "source", "type")
+_PLACE = ("topic", "partition", "offset", "appended_ms")
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What of a row is read.
+
+    attributes: beside ALWAYS; None: all. data: whether the data is. types: those that the matchers name; None
+    where one names none. Columns that are not read are not fetched from Parquet.
+    """
+
+    attributes: tuple[str, ...] | None
+    data: bool
+    types: tuple[str, ...] | None
+
+    @staticmethod
+    def of(condition: Condition) -> Reads:
+        attributes: set[str] | None = {"time"}
+        data = False
+        for matcher in condition.matchers:
+            names, reads_data = _of_matcher(matcher)
+            attributes = None if attributes is None or names is None else attributes | names
+            data = data or reads_data
+        types = [dict(matcher.exact).get("type") for matcher in condition.matchers]
+        return Reads(
+            None if attributes is None else tuple(sorted(attributes - set(ALWAYS))),
+            data,
+            None if None in types else tuple(sorted({each for each in types if each is not None})),
+        )
+
+    def select(self, rows: DataFrame) -> DataFrame:
+        """The columns that are read, of the rows whose type a matcher may accept or nearly accept.
+
+        What differs from a type in upper and lower case alone is left, to be told as a near miss.
+        """
+        from pyspark.sql import functions as f
+
+        found = rows.where(f.col("kind") == "event")
+        if self.types is not None:
+            keys = sorted({type_key(each).lower() for each in self.types})
+            found = found.where(f.lower(f.col("type_key")).isin(keys))
+        return found.select(*_PLACE, *ALWAYS, *self._columns(), *(["data"] if self.data else []))
+
+    def _columns(self) -> Iterator[Column]:
+        from pyspark.sql import functions as f
+
+        if self.attributes is None:
+            yield f.col("attributes")
+            return
+        for name in self.attributes:
+            yield f.col("attributes").getItem(name).alias(f"a_{name}")
+
+
+def _of_matcher(matcher: Matcher) -> tuple[set[str] | None, bool]:
+    """(attributes, whether data); None: all attributes."""
+    names: set[str] = {name for name, _ in matcher.exact}
+    data = matcher.where is not None
+    for path in () if matcher.by is None else (matcher.by,) if isinstance(matcher.by, str) else matcher.by:
+        read = parse_path(path)
+        if read.members is None:
+            names.add(read.base)
+        else:
+            names.add("datacontenttype")
+            data = True
+    if data:
+        names.add("datacontenttype")
+    for each in matcher.filters:
+        compared = _compared(each)
+        if compared is None:  # CEL and CESQL may read any
+            return None, data or "Where(" in str(each)
+        names |= compared
+    return (names if matcher.where is None else None), data
+
+
+def _compared(term: Filter) -> set[str] | None:
+    """The attributes that a filter compares; None where that is not known."""
+    if isinstance(term, Comparison):
+        return {name for name, _ in term.pairs}
+    inner = term.filters if isinstance(term, Group) else (term.filter,) if isinstance(term, Not) else None
+    if inner is None:
+        return None
+    found: set[str] = set()
+    for each in inner:
+        names = _compared(each)
+        if names is None:
+            return None
+        found |= names
+    return found

@@ -1,0 +1,144 @@
+"""What a backtest found, in figures: as text for people, and as one JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from .backtest import Backtest
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_REASONS: Final = 20
+_WIDTH: Final = 12
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Near misses of one matcher that have the same reason. text: the reason of the first of them."""
+
+    label: str | None
+    why: str
+    term: str | None
+    count: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one condition. keys: how many fired. missing: {label: pending keys that lack it}."""
+
+    condition: str
+    merge_independent: bool
+    met: int
+    expired: int
+    keys: int
+    pending: int
+    missing: Mapping[str, int]
+    near_misses: int
+    reasons: Sequence[Reason]
+
+    @staticmethod
+    def of(backtest: Backtest) -> Figures:
+        """The figures of a backtest, which is done for them if it was not yet."""
+        from pyspark.sql import functions as f
+
+        firings, condition = backtest.firings, backtest.question.condition
+        outcomes = {row["outcome"]: row["n"] for row in firings.groupBy("outcome").agg(_many()).collect()}
+        lacking = (
+            backtest.pending.select(f.explode("missing").alias("label")).groupBy("label").agg(_many())
+        ).collect()
+        reasons = (
+            backtest.near_misses.groupBy("label", "why", "term")
+            .agg(f.first("count").alias("n"), f.first("text").alias("text"))
+            .orderBy(f.desc("n"), "label", "why", "term")
+            .collect()  # of 256 matchers at most, with as many reasons as they have terms
+        )
+        return Figures(
+            str(condition),
+            condition.merge_independent,
+            outcomes.get("met", 0),
+            outcomes.get("expired", 0),
+            firings.select("key").distinct().count(),
+            backtest.pending.count(),
+            {row["label"]: row["n"] for row in sorted(lacking, key=lambda row: (-row["n"], row["label"]))},
+            sum(row["n"] for row in reasons),
+            [Reason(row["label"], row["why"], row["term"], row["n"], row["text"]) for row in reasons],
+        )
+
+    def lines(self) -> Iterator[str]:
+        yield _line("condition", self.condition)
+        yield _line("firings", f"{self.met:,} met, {self.expired:,} expired, of {self.keys:,} keys")
+        missing = ", ".join(f"{label} {count:,}" for label, count in self.missing.items())
+        yield _line(
+            "pending", f"{self.pending:,} keys half met" + (f"; missing: {missing}" if missing else "")
+        )
+        yield _line("near misses", f"{self.near_misses:,}")
+        for reason in self.reasons[:_MOST_REASONS]:
+            yield _line("", f"{reason.count:,} {reason.label or '(no matcher)'}: {reason.text}")
+        if len(self.reasons) > _MOST_REASONS:
+            yield _line("", f"and of {len(self.reasons) - _MOST_REASONS} more reasons")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Of a run. events: None where not counted. ascending: see `Log`. changes: {change: firings}."""
+
+    events: int | None
+    since_ms: int | None
+    until_ms: int
+    ascending: bool
+    before: Figures
+    after: Figures | None
+    changes: Mapping[str, int] | None
+    duration_s: float
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        since = "the beginning" if self.since_ms is None else _moment(self.since_ms)
+        events = "" if self.events is None else f"{self.events:,} "
+        stamps = "brokers'" if self.ascending else "producers', or not known to be the brokers'"
+        lines = [
+            _line("events", f"{events}from {since} until {_moment(self.until_ms)}"),
+            _line("timestamps", stamps),
+            *self.before.lines(),
+        ]
+        if self.after is not None and self.changes is not None:
+            changes = ", ".join(
+                f"{self.changes.get(name, 0):,} {word}"
+                for name, word in (
+                    ("same", "the same"),
+                    ("moved", "at another time"),
+                    ("gone", "gone"),
+                    ("new", "new"),
+                )
+            )
+            lines += ["", "compared with", *self.after.lines(), _line("firings", changes)]
+        lines.append(_line("took", f"{self.duration_s:.1f} s"))
+        return "\n".join(lines)
+
+
+def changes_of(compared: DataFrame) -> dict[str, int]:
+    """How many firings of each kind a comparison has."""
+    return {row["change"]: row["n"] for row in compared.groupBy("change").agg(_many()).collect()}
+
+
+def _many() -> Column:
+    from pyspark.sql import functions as f
+
+    return f.count("*").alias("n")
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<{_WIDTH}}  {text}"
+
+
+def _moment(ms: int) -> str:
+    moment = _EPOCH + timedelta(milliseconds=ms)
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

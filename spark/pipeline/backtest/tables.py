@@ -1,0 +1,166 @@
+"""The tables between the steps of a backtest, as Arrow and as Spark name their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+
+# What matching tells of an event and a key, without its data. numbers: of the matchers that accepted it, with
+# commas. note: JSON of a near miss (misses.py), which is no match and has no key.
+MATCHED: Final = (
+    "key string, stamp_ms long, topic string, partition int, offset long, numbers string, source string,"
+    " id string, type string, time string, note string"
+)
+_MATCHED: Final = pa.schema(
+    [
+        ("key", pa.string()),
+        ("stamp_ms", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("numbers", pa.string()),
+        ("source", pa.string()),
+        ("id", pa.string()),
+        ("type", pa.string()),
+        ("time", pa.string()),
+        ("note", pa.string()),
+    ]
+)
+_PART: Final = pa.struct(
+    [
+        ("label", pa.string()),
+        ("source", pa.string()),
+        ("id", pa.string()),
+        ("type", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("appended_ms", pa.int64()),
+    ]
+)
+# What the fold gives: rows of `kind` firing, pending and miss, each with the columns that it has.
+RESULT: Final = (
+    "kind string, key string, outcome string, fired_ms long, timer_ms long, missing array<string>,"
+    " events array<struct<label:string,source:string,id:string,type:string,topic:string,partition:int,"
+    "offset:long,appended_ms:long>>, waiting int, since_ms long, expires_ms long, due_ms long, note string"
+)
+_PLAIN: Final = (
+    ("kind", pa.string()),
+    ("key", pa.string()),
+    ("outcome", pa.string()),
+    ("fired_ms", pa.int64()),
+    ("timer_ms", pa.int64()),
+    ("waiting", pa.int32()),
+    ("since_ms", pa.int64()),
+    ("expires_ms", pa.int64()),
+    ("due_ms", pa.int64()),
+    ("note", pa.string()),
+)
+
+Part = tuple[str, str, str, str, str, int, int, int]
+
+
+class Matches:
+    """Gathers rows of MATCHED."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[object, ...]] = []
+
+    def take(self) -> Any:
+        """The rows as one Arrow batch; they are gone here."""
+        columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in _MATCHED)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, _MATCHED, strict=True)]
+        self.rows = []
+        return pa.RecordBatch.from_arrays(arrays, schema=_MATCHED)
+
+
+class Results:
+    """Gathers rows of RESULT, column by column: nested rows made of dicts would take most of the time."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def firing(
+        self,
+        key: str | None,
+        outcome: str,
+        fired_ms: int,
+        timer_ms: int | None,
+        missing: tuple[str, ...],
+        parts: list[Part],
+    ) -> None:
+        self._add(("firing", key, outcome, fired_ms, timer_ms, None, None, None, None, None), missing, parts)
+
+    def pending(
+        self,
+        key: str | None,
+        missing: tuple[str, ...],
+        parts: list[Part],
+        waiting: int,
+        since_ms: int | None,
+        expires_ms: int | None,
+        due_ms: int | None,
+    ) -> None:
+        row = ("pending", key, None, None, None, waiting, since_ms, expires_ms, due_ms, None)
+        self._add(row, missing, parts)
+
+    def miss(self, stamp_ms: int | None, note: str, part: Part | None) -> None:
+        row = ("miss", None, None, stamp_ms, None, None, None, None, None, note)
+        self._add(row, (), [] if part is None else [part])
+
+    def take(self) -> Any:
+        """The rows as one Arrow batch; they are gone here."""
+        columns = dict(zip((name for name, _ in _PLAIN), zip(*self._rows, strict=True), strict=False))
+        arrays = {name: pa.array(columns.get(name, ()), kind) for name, kind in _PLAIN}
+        arrays["missing"] = pa.ListArray.from_arrays(
+            pa.array(self._missing_ends, pa.int32()), pa.array(self._missing, pa.string())
+        )
+        flat = zip(*self._parts, strict=True) if self._parts else ([] for _ in _PART)
+        fields = [pa.array(column, field.type) for column, field in zip(flat, _PART, strict=True)]
+        arrays["events"] = pa.ListArray.from_arrays(
+            pa.array(self._part_ends, pa.int32()), pa.StructArray.from_arrays(fields, fields=list(_PART))
+        )
+        self._clear()
+        return pa.RecordBatch.from_arrays([arrays[name] for name in _NAMES], names=list(_NAMES))
+
+    def _add(self, row: tuple[object, ...], missing: tuple[str, ...], parts: list[Part]) -> None:
+        self._rows.append(row)
+        self._missing += missing
+        self._missing_ends.append(len(self._missing))
+        self._parts += parts
+        self._part_ends.append(len(self._parts))
+
+    def _clear(self) -> None:
+        self._rows: list[tuple[object, ...]] = []
+        self._missing: list[str] = []
+        self._missing_ends = [0]
+        self._parts: list[Part] = []
+        self._part_ends = [0]
+
+
+# In the order of RESULT.
+_NAMES: Final = (
+    "kind",
+    "key",
+    "outcome",
+    "fired_ms",
+    "timer_ms",
+    "missing",
+    "events",
+    "waiting",
+    "since_ms",
+    "expires_ms",
+    "due_ms",
+    "note",
+)
+
+
+def rows_in(batches: Iterable[Any], names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    """The rows of Arrow batches as tuples of these columns, one batch in memory at a time."""
+    for batch in batches:
+        yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)

@@ -1,0 +1,196 @@
+"""The backtest job: what a condition would have done, and what a change of it would (docs/pipeline.md)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from interlock.conditions import ConditionError
+from interlock.conditions.duration import duration_ms
+from interlock.conditions.explanation.explain import moment_of
+from interlock.events.errors import InterlockError
+from interlock.spark.pipeline import PipelineError
+from interlock.spark.pipeline.archive.files import Files
+from interlock.spark.pipeline.archive.layout import read
+from interlock.spark.pipeline.backtest.backtest import Backtest, Log
+from interlock.spark.pipeline.backtest.comparison import compared
+from interlock.spark.pipeline.backtest.progress import told
+from interlock.spark.pipeline.backtest.question import Question, condition_of
+from interlock.spark.pipeline.backtest.summary import Figures, Summary, changes_of
+from interlock.spark.pipeline.source import connected
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Rows that Spark hands to Python at once: at most so many, of at most so many bytes.
+_BATCH_ROWS: Final = 2_000
+_BATCH_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to do. archive: None for the topics themselves. compare: asked of the same events. until_ms: not
+    included; None: the end of what there is."""
+
+    question: Question
+    compare: Question | None
+    archive: str | None
+    until_ms: int | None
+    output: str | None
+    overwrite: bool
+    as_json: bool
+
+
+def wanted(arguments: Sequence[str]) -> Wanted:
+    """ConditionError for a condition that cannot be asked so."""
+    parser = argparse.ArgumentParser(prog="backtest", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--condition", metavar="TEXT", help="as str(condition) gives it")
+    parser.add_argument("--condition-from", metavar="MODULE:NAME", help="a condition in Python")
+    parser.add_argument("--compare", metavar="TEXT", help="another one, to compare with")
+    parser.add_argument("--compare-from", metavar="MODULE:NAME")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--archive", metavar="PATH", help="folder of an archive")
+    source.add_argument("--kafka", action="store_true", help="the bus's topics themselves")
+    parser.add_argument("--since", metavar="TIME", help="ISO 8601; default: all there is")
+    parser.add_argument("--until", metavar="TIME", help="ISO 8601, not included; timers run up to it")
+    parser.add_argument(
+        "--key", action="append", metavar="KEY", help="a wait for it; several: a composite key"
+    )
+    parser.add_argument("--ttl", default="30d", metavar="DURATION", help="how long the bus keeps an idle key")
+    parser.add_argument(
+        "--near-misses", type=int, default=5, metavar="N", help="kept of each reason; 0: none"
+    )
+    parser.add_argument("--output", metavar="PATH", help="Parquet: firings, pending, near_misses, changes")
+    parser.add_argument("--overwrite", action="store_true", help="replace what is in --output")
+    parser.add_argument("--output-format", choices=("human", "json"), default="human", help="of the summary")
+    given = parser.parse_args(arguments)
+    if given.near_misses < 0:
+        parser.error("--near-misses: 0 or more")
+    since_ms = None if given.since is None else _moment("--since", given.since)
+    until_ms = None if given.until is None else _moment("--until", given.until)
+    if since_ms is not None and until_ms is not None and since_ms >= until_ms:
+        parser.error("--since is not before --until: there is nothing between them")
+    key = None if given.key is None else given.key[0] if len(given.key) == 1 else given.key
+
+    def question(text: str | None, path: str | None, option: str) -> Question:
+        return Question.of(
+            condition_of(text, path, option),
+            key,
+            since_ms=since_ms,
+            ttl_ms=duration_ms("--ttl", given.ttl),
+            near_misses=given.near_misses,
+        )
+
+    compare = given.compare is not None or given.compare_from is not None
+    return Wanted(
+        question(given.condition, given.condition_from, "condition"),
+        question(given.compare, given.compare_from, "compare") if compare else None,
+        given.archive,
+        until_ms,
+        given.output,
+        given.overwrite,
+        given.output_format == "json",
+    )
+
+
+def _moment(option: str, text: str) -> int:
+    return moment_of(f"{option} (", text)
+
+
+@contextmanager
+def log_of(spark: SparkSession, what: Wanted) -> Iterator[Log]:
+    """The events to ask; valid inside the block."""
+    since_ms = what.question.since_ms
+    if what.archive is not None:
+        rows = read(spark, what.archive, since_ms=since_ms, until_ms=what.until_ms)
+        with told(spark, "looking at what there is"):
+            log = Log.of(rows, what.until_ms)
+        yield log
+        return
+    with connected(spark) as bus:
+        topics = bus.sources(spark)
+        raw = bus.batch(spark, topics, since_ms=since_ms, until_ms=what.until_ms)
+        with told(spark, f"looking at {', '.join(topics)}"):
+            log = Log.of_records(raw, bus.name, what.until_ms)
+        yield log
+
+
+def run(spark: SparkSession, what: Wanted) -> Summary:
+    """The backtest, with its tables written. PipelineError where `output` is there already."""
+    began = time.monotonic()
+    if what.output is not None and not what.overwrite:
+        files = Files(spark, what.output)
+        if files.folders() or files.files():
+            raise PipelineError(
+                f"--output {what.output!r} is there: name another folder, or give --overwrite"
+            )
+    with log_of(spark, what) as log:
+        backtest = Backtest(spark, what.question, log)
+        other = None if what.compare is None else Backtest(spark, what.compare, log)
+        try:
+            with told(spark, f"backtest of {what.question.condition}"):
+                figures = Figures.of(backtest)
+            after, changes = None, None
+            if other is not None:
+                with told(spark, f"backtest of {other.question.condition}"):
+                    after = Figures.of(other)
+                difference = compared(backtest.firings, other.firings)
+                with told(spark, "comparing"):
+                    changes = changes_of(difference)
+                _write(what, "changes", difference)
+            for name in ("firings", "pending", "near_misses"):
+                _write(what, name, getattr(backtest, name))
+        finally:
+            backtest.close()
+            if other is not None:
+                other.close()
+        return Summary(
+            log.events,
+            what.question.since_ms,
+            log.end_ms,
+            log.ascending,
+            figures,
+            after,
+            changes,
+            time.monotonic() - began,
+        )
+
+
+def _write(what: Wanted, name: str, table: DataFrame) -> None:
+    if what.output is not None:
+        path = f"{what.output.rstrip('/')}/{name}"
+        with told(table.sparkSession, f"writing {path}"):
+            table.write.mode("overwrite" if what.overwrite else "errorifexists").parquet(path)
+
+
+def main(arguments: Sequence[str]) -> None:
+    from pyspark.sql import SparkSession
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        what = wanted(arguments)
+        spark = SparkSession.builder.appName("interlock backtest").getOrCreate()
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH_ROWS)
+        spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _BATCH_BYTES)
+        try:
+            summary = run(spark, what)
+        finally:
+            spark.stop()
+    except ConditionError as error:
+        sys.stderr.write(f"backtest: {error}\n")
+        sys.exit(2)
+    except InterlockError as error:
+        sys.exit(f"backtest: {error}")
+    sys.stdout.write(f"{json.dumps(summary.to_json()) if what.as_json else summary}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

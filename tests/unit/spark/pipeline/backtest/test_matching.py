@@ -1,0 +1,124 @@
+"""What matching tells of events: keys, matchers, near misses; and which columns it asks for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from interlock.conditions import Condition, event
+from interlock.conditions.filters.dialects import Exact, Not, Prefix, Sql
+from interlock.events import Event
+from interlock.spark.pipeline.backtest.question import Question
+from interlock.spark.pipeline.backtest.reads import Reads
+
+from .logs import Entry, read
+
+ORDERS = event("orders", by="data.day", label="orders")
+RATES = event("rates", by="subject", label="rates", where="data.amount > 10")
+
+
+def entry(number: int, type_: str, data: object = None, **more: Any) -> Entry:
+    return Entry(Event.of(type_, "/s", id=str(number), data=data, **more), "t", 0, number, 1000 + number)
+
+
+def notes(rows: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    return [json.loads(row[-1]) for row in rows if row[-1] is not None]
+
+
+def reached(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """(key, id, numbers)"""
+    return [(row[0], row[7], row[5]) for row in rows if row[-1] is None]
+
+
+def asked(condition: Condition, key: str | None = None, near_misses: int = 5) -> Question:
+    return Question.of(condition, key, near_misses=near_misses)
+
+
+def test_an_event_is_told_once_for_each_key_that_it_reaches_with_the_matchers_that_accept_it() -> None:
+    both = event("orders", by="subject", label="by subject") & event("orders", by="data.day", label="by day")
+    rows = read(
+        asked(both),
+        [entry(1, "orders", {"day": "d1"}, subject="s1"), entry(2, "orders", {"day": "d2"}, subject="d2")],
+    )
+    assert sorted(reached(rows)) == [("d1", "1", "1"), ("d2", "2", "0,1"), ("s1", "1", "0")]
+
+
+def test_a_wait_for_a_key_sees_the_events_of_that_key_and_those_without_one_beside_them() -> None:
+    condition = ORDERS & event("go", label="go")
+    rows = read(
+        asked(condition, "d1"),
+        [entry(1, "orders", {"day": "d1"}), entry(2, "orders", {"day": "d2"}), entry(3, "go")],
+    )
+    assert sorted(reached(rows)) == [("d1", "1", "0"), ("d1", "3", "1")]
+    [miss] = notes(rows)
+    assert (miss["label"], miss["why"], miss["count"]) == ("orders", "key", 1)
+
+
+def test_near_misses_are_the_first_of_each_reason_and_the_count_of_all() -> None:
+    rows = read(
+        asked(ORDERS & RATES, near_misses=2),
+        [entry(n, "rates", {"amount": n}, subject="s") for n in (5, 3, 4, 2, 11)]
+        + [entry(20, "orders", {"no day": 1}), entry(21, "Orders", {"day": "d"}), entry(22, "other")],
+    )
+    found = {(note["label"], note["why"]): note["count"] for note in notes(rows) if note["count"]}
+    assert found == {("rates", "term"): 4, ("orders", "no key"): 1, ("orders", "term"): 1}
+    kept = [(row[7], json.loads(row[-1])["text"]) for row in rows if row[-1] is not None]
+    assert kept == [
+        ("2", 'Where("data.amount > 10") refused it'),
+        ("3", 'Where("data.amount > 10") refused it'),
+        ("20", "no key at data.day"),
+        ("21", 'Exact(type="orders") refused its type, Orders'),
+    ]
+
+
+def test_no_near_misses_are_told_where_none_are_asked_for() -> None:
+    rows = read(asked(RATES, near_misses=0), [entry(1, "rates", {"amount": 1}, subject="s")])
+    assert rows == []
+
+
+def test_an_event_whose_filter_fails_is_a_near_miss_with_the_error() -> None:
+    rows = read(asked(RATES), [entry(1, "rates", {"amount": "much"}, subject="s")])
+    [miss] = notes(rows)
+    assert (miss["label"], miss["why"], miss["term"]) == ("rates", "error", 'Where("data.amount > 10")')
+    assert "could not be evaluated" in miss["text"]
+
+
+def test_of_a_matcher_without_a_type_events_of_its_source_are_near() -> None:
+    condition = event(source="/s", subject="x")
+    rows = read(asked(condition), [entry(1, "any", subject="y"), entry(2, "any", subject="x")])
+    assert [note["label"] for note in notes(rows)] == ["x"]
+    assert reached(rows) == [("", "2", "0")]
+
+
+@pytest.mark.parametrize(
+    ("condition", "attributes", "data", "types"),
+    [
+        pytest.param(event("a"), ("time",), False, ("a",), id="type alone"),
+        pytest.param(
+            event("a", by="subject", tenant="x"), ("subject", "tenant", "time"), False, ("a",), id="by"
+        ),
+        pytest.param(event("a", by="data.day"), ("datacontenttype", "time"), True, ("a",), id="key in data"),
+        pytest.param(event("b") & event(source="/s"), ("time",), False, None, id="one without a type"),
+        pytest.param(
+            event("a", filters=[Not(Prefix(subject="x")) | Exact(zone="y")]),
+            ("subject", "time", "zone"),
+            False,
+            ("a",),
+            id="filters",
+        ),
+        pytest.param(event("a", where="data.n > 1"), None, True, ("a",), id="CEL may read all"),
+        pytest.param(event("a", filters=[Sql("level = 'x'")]), None, False, ("a",), id="CESQL may read all"),
+        pytest.param(
+            event("b", by=("subject", "data.x")),
+            ("datacontenttype", "subject", "time"),
+            True,
+            ("b",),
+            id="composite key",
+        ),
+    ],
+)
+def test_only_what_matchers_read_is_asked_for(
+    condition: Condition, attributes: tuple[str, ...] | None, data: bool, types: tuple[str, ...] | None
+) -> None:
+    assert Reads.of(condition) == Reads(attributes, data, types)
