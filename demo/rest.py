@@ -213,7 +213,8 @@ class AirflowRest:
         return self._request(method, path, json=dict(body))
 
     def _request(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
-        """Every request here may be repeated, and is, for a token that ended or a database that was locked.
+        """Every request here may be repeated, and is, for a token that ended, a database that was locked, and
+        a connection that the server closed while it was idle.
 
         On SQLite Airflow's API server answers 500 for the latter: it writes its audit log on the event loop,
         which then waits for a lock whose holder waits for the event loop.
@@ -222,7 +223,12 @@ class AirflowRest:
             if self._token is None:
                 self._token = self._new_token()
             headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
-            answer = self._http.request(method, path, headers=headers, **arguments)
+            try:
+                answer = self._http.request(method, path, headers=headers, **arguments)
+            except (httpx.ReadError, httpx.RemoteProtocolError):
+                if attempt == ATTEMPTS - 1:
+                    raise
+                continue
             if answer.status_code == 409 and attempt > 0:
                 return {}  # what an attempt before this one created, although its answer was an error
             if answer.status_code == 401:

@@ -110,12 +110,28 @@ def _tls(client: Mapping[str, str], java: dict[str, str]) -> None:
     for name, (text, location) in _PEM.items():
         if pem := client.get(text) or _read(client, location):
             java[name] = pem
-            java[name.rsplit(".", 2 if name.endswith("chain") else 1)[0] + ".type"] = "PEM"
+            java[".".join(name.split(".")[:2]) + ".type"] = "PEM"
+    if "ssl.keystore.key" in java:
+        java["ssl.keystore.key"] = _pkcs8(java["ssl.keystore.key"], java.pop("ssl.key.password", None))
     if store := client.get("ssl.keystore.location"):
         java |= {"ssl.keystore.location": store, "ssl.keystore.type": "PKCS12"}
     algorithm = client.get("ssl.endpoint.identification.algorithm")
     if algorithm is not None:
         java["ssl.endpoint.identification.algorithm"] = "" if algorithm == "none" else algorithm
+
+
+def _pkcs8(pem: str, passphrase: str | None) -> str:
+    """The key as Java reads it; OpenSSL has more forms, and ciphers for them that Java has not."""
+    from cryptography.hazmat.primitives import serialization
+
+    secret = None if passphrase is None or "ENCRYPTED" not in pem else passphrase.encode()
+    try:
+        key = serialization.load_pem_private_key(pem.encode(), secret)
+    except (TypeError, ValueError) as error:  # its message has nothing of the key
+        raise ConnectorError(f"ssl.key.pem, ssl.key.location or ssl.key.password: {error}") from None
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
 
 
 def _read(client: Mapping[str, str], name: str) -> str | None:

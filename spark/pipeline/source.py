@@ -60,7 +60,7 @@ class Bus:
 
     def sources(self, spark: SparkSession) -> tuple[str, ...]:
         """The event topic and the topics that the bus lists; PipelineError where there is no such bus."""
-        from pyspark.errors import PySparkException
+        from py4j.protocol import Py4JJavaError
         from pyspark.sql import functions as f
 
         registry = self.batch(spark, [self.topic("subscription")])
@@ -71,7 +71,7 @@ class Bus:
                 .select("value")
                 .head()
             )
-        except PySparkException as error:
+        except Py4JJavaError as error:  # of the plan, which Spark does not translate
             if "UnknownTopicOrPartition" not in str(error):
                 raise
             last = None

@@ -1,14 +1,20 @@
-"""Integration tests: with the real broker of the session (tests/conftest.py)."""
+"""Integration tests: with the real broker of the session (tests/conftest.py), and a Spark session."""
 
 from __future__ import annotations
 
 import logging
+import os
+import sys
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from demo.airflow import LocalAirflow
+from tests.integration.sessions import SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TAIL = 40  # lines: a traceback of the scheduler is as long
 
@@ -32,3 +38,37 @@ def airflow_logs(fixtures: Iterable[Any]) -> Iterator[tuple[str, str]]:
         if isinstance(airflow, LocalAirflow):
             for name, tail in airflow.processes.tails(TAIL).items():
                 yield f"end of the log of Airflow's {name}", tail
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session in this process, with the Kafka connector; what a test sets in it, it takes back.
+
+    A process starts one JVM, with the jars that it names then: so all tests share it.
+    """
+    from pyspark import util
+    from pyspark.sql import SparkSession
+
+    connect = util.local_connect_and_auth
+
+    def closed_with_its_file(*arguments: Any) -> tuple[Any, Any]:
+        """PySpark leaves the socket of a result to the garbage collector, which fails a later test for it."""
+        file, socket = connect(*arguments)
+        socket.close()  # once the file is closed
+        return file, socket
+
+    util.local_connect_and_auth = closed_with_its_file
+    python = os.environ.get("PYSPARK_PYTHON")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.appName("integration tests")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+    util.local_connect_and_auth = connect
+    if python is None:
+        del os.environ["PYSPARK_PYTHON"]
+    else:
+        os.environ["PYSPARK_PYTHON"] = python

@@ -51,32 +51,22 @@ def test_the_plain_producer_of_the_events_page_writes_an_event(bus: BusConfig) -
     assert (read.type, read.payload) == ("com.bank.rates.published", {"day": "2026-11-20"})
 
 
-def test_the_spark_examples_emit_what_the_job_said(bus: BusConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_spark_examples_emit_what_the_job_said(
+    bus: BusConfig, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from interlock.spark import work
-    from pyspark.sql import SparkSession
 
     monkeypatch.setattr(work, "is_program", lambda: False)  # as in a notebook: told when the block ends
-
-    spark = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
-    )
-    try:
-        session = spark.newSession()
-        session.conf.set("spark.interlock.bootstrap.servers", bus.bootstrap_servers)
-        session.conf.set("spark.interlock.bus", bus.name)
-        names: dict[str, Any] = {
-            "spark": session,
-            "date": "2026-11-20",
-            "write_orders": lambda given: f"orders/{given.range(7).count()}",
-        }
-        for page in ("README.md", "docs/spark.md"):
-            exec(compile(example(page, "completion_event("), page, "exec"), names)
-    finally:
-        spark.stop()
+    session = spark.newSession()
+    session.conf.set("spark.interlock.bootstrap.servers", bus.bootstrap_servers)
+    session.conf.set("spark.interlock.bus", bus.name)
+    names: dict[str, Any] = {
+        "spark": session,
+        "date": "2026-11-20",
+        "write_orders": lambda given: f"orders/{given.range(7).count()}",
+    }
+    for page in ("README.md", "docs/spark.md"):
+        exec(compile(example(page, "completion_event("), page, "exec"), names)
     records = read_all(bus.bootstrap_servers, bus.topic("event"))
     assert [r.header("ce_type") for r in records] == ["interlock.spark.application.succeeded"] * 2
     assert [(r.json()["date"], r.json()["output"]) for r in records] == [("2026-11-20", "orders/7")] * 2

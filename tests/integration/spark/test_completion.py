@@ -28,22 +28,6 @@ if TYPE_CHECKING:
 NOBODY = "127.0.0.1:9"  # the discard port: nothing listens there
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[1]")
-        .appName("test orders")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
-
-
 @pytest.fixture
 def configured(spark: SparkSession, bootstrap_servers: str, bus: str) -> SparkSession:
     session = spark.newSession()
@@ -74,7 +58,7 @@ def test_a_job_that_succeeds_is_one_event_on_the_bus(
         completion.data["rows"] = configured.range(7).count()
     record = only_record(bootstrap_servers, bus)
     assert record.header("ce_type") == "interlock.spark.application.succeeded"
-    assert record.header("ce_source") == "/spark/test%20orders"
+    assert record.header("ce_source") == "/spark/integration%20tests"
     assert record.header("ce_subject") == "orders"
     data = json.loads(record.value or b"")
     assert (data["date"], data["rows"]) == ("2026-11-20", 7)

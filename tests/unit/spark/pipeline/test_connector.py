@@ -6,6 +6,14 @@ import stat
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from interlock.spark.pipeline.connector import ConnectorError, connector_options, java_properties
 
 SERVERS = {"bootstrap.servers": "a:9092"}
@@ -55,8 +63,6 @@ def test_pem_is_taken_as_text_and_from_files(tmp_path: Path) -> None:
             "security.protocol": "ssl",
             "ssl.ca.location": str(authority),
             "ssl.certificate.pem": "THE CHAIN",
-            "ssl.key.pem": "THE KEY",
-            "ssl.key.password": "secret",
         }
     )
     assert java == {
@@ -66,9 +72,33 @@ def test_pem_is_taken_as_text_and_from_files(tmp_path: Path) -> None:
         "ssl.truststore.certificates": "THE CA",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.certificate.chain": "THE CHAIN",
-        "ssl.keystore.key": "THE KEY",
-        "ssl.key.password": "secret",
     }
+
+
+@pytest.mark.parametrize("form", ["TraditionalOpenSSL", "PKCS8"])
+@pytest.mark.parametrize("passphrase", [None, "hush"])
+def test_a_key_of_any_form_becomes_one_that_java_reads(form: str, passphrase: str | None) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    cipher = NoEncryption() if passphrase is None else BestAvailableEncryption(passphrase.encode())
+    pem = key.private_bytes(Encoding.PEM, getattr(PrivateFormat, form), cipher).decode()
+    given = {
+        **SERVERS,
+        "ssl.key.pem": pem,
+        **({} if passphrase is None else {"ssl.key.password": passphrase}),
+    }
+    java = java_properties(given)
+    assert java["ssl.keystore.key"].startswith("-----BEGIN PRIVATE KEY-----")
+    read = load_pem_private_key(java["ssl.keystore.key"].encode(), None)
+    assert read.private_numbers() == key.private_numbers()  # type: ignore[union-attr]
+    assert "ssl.key.password" not in java
+
+
+def test_a_key_whose_password_is_wrong_is_told_without_it() -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"right")).decode()
+    with pytest.raises(ConnectorError, match=r"ssl\.key\.password") as caught:
+        java_properties({**SERVERS, "ssl.key.pem": pem, "ssl.key.password": "canary"})
+    assert "canary" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,58 @@
+"""Buses to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import bus_record, create, write_bus_record
+from interlock.spark.pipeline.source import Bus
+
+
+@dataclass(frozen=True)
+class Site:
+    """A bus whose topics exist, and how to fill them."""
+
+    servers: str
+    config: BusConfig
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
+    def bus(self) -> Bus:
+        return Bus(self.name, {"kafka.bootstrap.servers": self.servers})
+
+    def topic(self, kind: str = "event") -> str:
+        return self.config.topic(kind)
+
+    def producer(self, **properties: str) -> Producer:
+        return Producer({"bootstrap.servers": self.servers, "linger.ms": "5", **properties})
+
+    def list(self, topic: str, partitions: int = 1) -> None:
+        """Make a topic that is not of the bus, and let the bus list it."""
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin.create_topics([NewTopic(topic, partitions)])[topic].result(15)
+        record = bus_record(self.config)
+        assert record is not None
+        write_bus_record(self.config, msgspec.structs.replace(record, topics=(*record.topics, topic)))
+
+
+def headers(id_: str, type_: str = "com.example.rates", **more: str) -> list[tuple[str, str | bytes | None]]:
+    """Those of an event in binary mode."""
+    given = {"specversion": "1.0", "id": id_, "source": "/tests", "type": type_, **more}
+    return [(f"ce_{name}", value.encode()) for name, value in given.items()]
+
+
+@pytest.fixture
+def site(bootstrap_servers: str, unique_name: Callable[[str], str]) -> Site:
+    """A bus of this test's own, whose event topic has two partitions."""
+    config = BusConfig(unique_name("bus"), client={"bootstrap.servers": bootstrap_servers})
+    create(config, partitions=2)
+    return Site(bootstrap_servers, config)

@@ -1,0 +1,149 @@
+"""Spark reads a bus over each way of securing a connection, and shows nothing secret of it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
+from interlock.spark.pipeline import PipelineError
+from interlock.spark.pipeline.connector import java_properties
+from interlock.spark.pipeline.source import FOLDER, JAVA_FILE, connected
+from interlock.spark.settings import BUS, CLIENT_FILE, client_file
+
+from tests.integration.engine.listeners import Listeners, listeners
+
+CANARY = "canary-"  # begins every secret of this module
+PASSWORD, PASSPHRASE = f'{CANARY}pass"word\\', f"{CANARY}passphrase"
+SETTINGS = (BUS, CLIENT_FILE, JAVA_FILE, FOLDER)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
+    with listeners(tmp_path_factory.mktemp("site"), {}) as running:
+        running.set_scram_secret("triggerer", PASSWORD)
+        running.authority.issue("triggerer", passphrase=PASSPHRASE)
+        yield running
+
+
+@pytest.fixture
+def settings(spark: Any) -> Iterator[Callable[[Mapping[str, str]], None]]:
+    """Set what the session has of `spark.interlock.*`."""
+
+    def put(values: Mapping[str, str]) -> None:
+        for name, value in values.items():
+            spark.conf.set(name, value)
+
+    yield put
+    for name in SETTINGS:
+        spark.conf.unset(name)
+
+
+def of(site: Listeners, listener: str) -> dict[str, str]:
+    more = {
+        "MTLS": {
+            "ssl_certificate_location": str(site.folder / "triggerer.pem"),
+            "ssl_key_location": str(site.folder / "triggerer-key.pem"),
+            "ssl_key_password": PASSPHRASE,
+        },
+        "SCRAM": {"sasl_username": "triggerer", "sasl_password": PASSWORD},
+    }
+    return site.client(listener, **more.get(listener, {}))
+
+
+def bus_with_events(client: Mapping[str, str], name: str) -> None:
+    create(BusConfig(name=name, client=dict(client)), partitions=2)
+    producer = Producer(dict(client))
+    for number in range(3):
+        producer.produce(f"{name}-event", str(number).encode(), b"k", headers={"ce_id": str(number)})
+    assert producer.flush(30) == 0
+
+
+@pytest.mark.parametrize("listener", ["TLS", "MTLS", "SCRAM"])
+def test_a_bus_is_read_through_the_listener_and_no_plan_or_environment_tells_a_secret(
+    site: Listeners,
+    spark: Any,
+    settings: Callable[[Mapping[str, str]], None],
+    listener: str,
+    unique_name: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    name, client = unique_name("bus"), of(site, listener)
+    bus_with_events(client, name)
+    file = tmp_path / "client.properties"
+    file.write_text(client_file(client))
+    settings({BUS: name, CLIENT_FILE: str(file)})
+    with connected(spark) as bus:
+        assert bus.sources(spark) == (f"{name}-event",)
+        events = bus.batch(spark, [f"{name}-event"])
+        assert sorted(bytes(row.value) for row in events.collect()) == [b"0", b"1", b"2"]
+        seen = io.StringIO()
+        with contextlib.redirect_stdout(seen):
+            events.explain(extended=True)
+            bus.stream(spark, [f"{name}-event"]).explain(extended=True)
+        seen.write(str(spark.sparkContext.getConf().getAll()) + str(spark.conf.getAll) + repr(bus))
+    assert f"{name}-event" in seen.getvalue()
+    assert CANARY not in seen.getvalue()
+    assert "BEGIN" not in seen.getvalue()
+
+
+def test_a_file_of_the_java_clients_own_properties_goes_in_place_of_the_translation(
+    site: Listeners,
+    spark: Any,
+    settings: Callable[[Mapping[str, str]], None],
+    unique_name: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    name, client = unique_name("bus"), of(site, "SCRAM")
+    bus_with_events(client, name)
+    file = tmp_path / "java.properties"
+    lines = java_properties(client)
+    lines["sasl.jaas.config"] = lines["sasl.jaas.config"].replace("\\", "\\\\")
+    certificates = lines["ssl.truststore.certificates"].replace("\n", "\\n")
+    lines["ssl.truststore.certificates"] = certificates
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    settings({BUS: name, JAVA_FILE: str(file)})
+    with connected(spark) as bus:
+        assert bus.batch(spark, [f"{name}-event"]).count() == 3
+
+
+def test_records_are_read_from_a_time_on_and_up_to_one(
+    bootstrap_servers: str,
+    spark: Any,
+    settings: Callable[[Mapping[str, str]], None],
+    unique_name: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    name = unique_name("bus")
+    client = {"bootstrap.servers": bootstrap_servers}
+    bus_with_events(client, name)
+    file = tmp_path / "client.properties"
+    file.write_text(client_file(client))
+    settings({BUS: name, CLIENT_FILE: str(file)})
+    with connected(spark) as bus:
+        topic = [f"{name}-event"]
+        found = bus.batch(spark, topic).selectExpr("unix_millis(timestamp) AS ms").collect()
+        stamps = sorted(row.ms for row in found)
+        assert bus.batch(spark, topic, since_ms=stamps[0]).count() == 3
+        assert bus.batch(spark, topic, since_ms=stamps[-1] + 1).count() == 0
+        assert bus.batch(spark, topic, until_ms=stamps[0]).count() == 0
+        assert bus.batch(spark, topic, until_ms=stamps[-1] + 1).count() == 3
+
+
+def test_a_bus_that_is_not_there_is_told_with_what_to_do(
+    bootstrap_servers: str,
+    spark: Any,
+    settings: Callable[[Mapping[str, str]], None],
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(client_file({"bootstrap.servers": bootstrap_servers}))
+    settings({BUS: "nowhere", CLIENT_FILE: str(file)})
+    with connected(spark) as bus, pytest.raises(PipelineError, match="nowhere-subscription"):
+        bus.sources(spark)
