@@ -179,6 +179,11 @@ bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw cli
 bench-spark: java $(VENV)/.interlock ## What completion events cost a Spark job, and how fast archive and backtest are (ONLY=hooks,archive,backtest EVENTS=1000000)
 	@$(PY) -m bench.spark
 
+# Each run of the job has 512 MB for driver and executor together.
+.PHONY: backtest-scale
+backtest-scale: java $(VENV)/.interlock ## The backtest in 512 MB equals a loop of `step`, and how fast it is (EVENTS=1000000 KEYS=100000 CONDITION=...)
+	@$(PY) -m bench.backtest
+
 .PHONY: bench-conditions
 bench-conditions: $(VENV)/.interlock ## What conditions cost: index, step, filters (SUBSCRIPTIONS=100000 HISTORY=100000)
 	@$(PY) -m bench.conditions

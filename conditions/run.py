@@ -181,14 +181,7 @@ class Run:
 
     def expiry_ms(self) -> int | None:
         """When the key expires (X2, X3, X5)."""
-        plan = self.plan
-        start = self.armed_ms if self.opened_ms is None else self.opened_ms
-        if start is None:
-            return None
-        times = [] if plan.expires_after_ms is None else [start + plan.expires_after_ms]
-        if plan.expires_at_ms is not None and (start < plan.expires_at_ms or self.opened_ms is not None):
-            times.append(max(start, plan.expires_at_ms))
-        return min(times, default=None)
+        return expiry_ms(self.plan, self.opened_ms, self.armed_ms)
 
     def all_dues(self) -> list[int]:
         if not self.plan.dues:
@@ -318,6 +311,17 @@ class Run:
 
     def _remembered_until(self, number: int, time_us: int) -> int:
         return max(ending.remembered_until_ms(time_us) for ending in self.plan.negated[number])
+
+
+def expiry_ms(plan: Plan, opened_ms: int | None, armed_ms: int | None) -> int | None:
+    """When a key with these times of its state expires (X2, X3, X5)."""
+    start = armed_ms if opened_ms is None else opened_ms
+    if start is None:
+        return None
+    times = [] if plan.expires_after_ms is None else [start + plan.expires_after_ms]
+    if plan.expires_at_ms is not None and (start < plan.expires_at_ms or opened_ms is not None):
+        times.append(max(start, plan.expires_at_ms))
+    return min(times, default=None)
 
 
 def _rank(match: Match) -> tuple[int, str, str]:

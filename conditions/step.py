@@ -10,7 +10,7 @@ import msgspec
 from .condition import Condition
 from .errors import ConditionError
 from .firing import Firing
-from .run import Run
+from .run import Run, expiry_ms
 from .slots import step_slots
 from .state import EMPTY, Match, State
 
@@ -83,6 +83,24 @@ def next_wakeup(condition: Condition, state: State) -> int | None:
     if run.plan.ordered and state.waiting:
         times.append(state.waiting[0].timestamp_ms + 1)
     return min(times, default=None)
+
+
+def next_due(condition: Condition, state: State) -> int | None:
+    """The time of the next tick that may fire something, ms since the epoch; None: none does.
+
+    It is never earlier than `next_wakeup`, which tells of what is let go as well. A fold that gives no other
+    ticks fires the same (W2, W7).
+    """
+    plan = condition.plan
+    if not plan.timed:
+        return None
+    if plan.ordered:
+        due = Run(plan, state).due_ms() if plan.dues else None
+        first = state.waiting[0].timestamp_ms + 1 if state.waiting else None
+        return due if first is None else first if due is None else min(first, due)
+    if plan.clocked or plan.negated:
+        return Run(plan, state).due_ms()
+    return expiry_ms(plan, state.opened_ms, state.armed_ms)  # nothing else is due: no need to look at events
 
 
 def closes_at(condition: Condition, state: State, ttl_ms: int) -> int | None:

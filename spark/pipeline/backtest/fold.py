@@ -14,6 +14,7 @@ from ....conditions import EMPTY, Firing, Match, State, Tick, closes_at, step
 from ....conditions.firing import Part as FiringPart
 from ....conditions.firing import decided_ms
 from ....conditions.half_met import half_met
+from ....conditions.step import next_due
 from ....events.event import Event
 from .question import Question
 from .tables import RESULT, Part, Results, rows_in
@@ -96,9 +97,10 @@ class Folding:
             self._key, self._state, self._ticked_ms, self._over = key, self._first, -1, False
         if self._over or numbers is None:  # a row without numbers tells that there is such a key
             return
-        due = self._needs_ticks and least > self._ticked_ms and self._state is not EMPTY
-        if due and self._tick(least):
-            return
+        if self._needs_ticks and least > self._ticked_ms and self._state is not EMPTY:
+            due = next_due(self._condition, self._state)
+            if due is not None and due <= least and self._tick(least):
+                return
         state = self._state
         last = state.last_ms
         if self._ttl_ms is not None and last is not None and stamp - last >= self._ttl_ms:

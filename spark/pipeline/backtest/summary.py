@@ -47,8 +47,14 @@ class Figures:
         """The figures of a backtest, which is done for them if it was not yet."""
         from pyspark.sql import functions as f
 
-        firings, condition = backtest.firings, backtest.question.condition
-        outcomes = {row["outcome"]: row["n"] for row in firings.groupBy("outcome").agg(_many()).collect()}
+        condition = backtest.question.condition
+        fired, pending = f.col("kind") == "firing", f.col("kind") == "pending"
+        counts = backtest.results.agg(
+            f.count_if(fired & (f.col("outcome") == "met")).alias("met"),
+            f.count_if(fired & (f.col("outcome") == "expired")).alias("expired"),
+            f.count_distinct(f.when(fired, f.coalesce("key", f.lit("")))).alias("keys"),
+            f.count_if(pending).alias("pending"),
+        ).collect()[0]
         lacking = (
             backtest.pending.select(f.explode("missing").alias("label")).groupBy("label").agg(_many())
         ).collect()
@@ -61,10 +67,10 @@ class Figures:
         return Figures(
             str(condition),
             condition.merge_independent,
-            outcomes.get("met", 0),
-            outcomes.get("expired", 0),
-            firings.select("key").distinct().count(),
-            backtest.pending.count(),
+            counts["met"],
+            counts["expired"],
+            counts["keys"],
+            counts["pending"],
             {row["label"]: row["n"] for row in sorted(lacking, key=lambda row: (-row["n"], row["label"]))},
             sum(row["n"] for row in reasons),
             [Reason(row["label"], row["why"], row["term"], row["n"], row["text"]) for row in reasons],

@@ -170,6 +170,12 @@ def _write(what: Wanted, name: str, table: DataFrame) -> None:
             table.write.mode("overwrite" if what.overwrite else "errorifexists").parquet(path)
 
 
+def configure(spark: SparkSession) -> None:
+    """Bound what Python holds at once, whatever the size of events."""
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH_ROWS)
+    spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _BATCH_BYTES)
+
+
 def main(arguments: Sequence[str]) -> None:
     from pyspark.sql import SparkSession
 
@@ -178,8 +184,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         what = wanted(arguments)
         spark = SparkSession.builder.appName("interlock backtest").getOrCreate()
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH_ROWS)
-        spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _BATCH_BYTES)
+        configure(spark)
         try:
             summary = run(spark, what)
         finally:

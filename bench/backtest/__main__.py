@@ -1,0 +1,45 @@
+"""`make backtest-scale`: a backtest in 512 MB of memory is equal to a loop of `step`; and how fast it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from ..lines import progress, tell
+from .log import CONDITION, write
+from .measuring import backtest, loop
+
+
+def main() -> None:
+    events = int(os.environ.get("EVENTS") or 1_000_000)
+    keys = int(os.environ.get("KEYS") or 100_000)
+    condition = os.environ.get("CONDITION") or CONDITION
+    with tempfile.TemporaryDirectory(prefix="interlock-backtest-") as name:
+        folder = Path(name)
+        progress(f"== {events} events of {keys} keys; {condition}")
+        write(folder / "archive", events, keys)
+        progress("== the plain loop of step")
+        plain = loop(folder / "archive", condition)
+        tell("loop", plain.events_per_s, "events/s", firings=plain.firings)
+        equal = True
+        for cores in (1, 2):
+            progress(f"== backtest, local[{cores}]")
+            found = backtest(folder, folder / f"output-{cores}", condition, cores)
+            same = found.answer == plain.answer
+            equal = equal and same
+            tell(
+                f"backtest-local-{cores}",
+                found.events_per_s,
+                "events/s",
+                found.events_per_s / plain.events_per_s,
+                firings=found.firings,
+                equals_loop=same,
+            )
+    if not equal:
+        sys.exit("the backtest and the loop of step do not give the same firings")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""The loop and the job as processes of their own, and what they found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+MEMORY = "512m"  # of the driver, which in local mode is the executor as well
+_HERE = Path(__file__).resolve()
+_ROOT = _HERE.parents[2]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run gave. checksum: over all that a firing says. took_s: without the start of its process."""
+
+    firings: int
+    checksum: int
+    events: int
+    took_s: float
+    pending: int = 0
+
+    @property
+    def answer(self) -> tuple[int, int]:
+        return (self.firings, self.checksum)
+
+    @property
+    def events_per_s(self) -> float:
+        return self.events / self.took_s
+
+
+def loop(archive: Path, condition: str) -> Found:
+    """The plain loop, with as much memory as it takes."""
+    return _run([sys.executable, "-m", "bench.backtest.loop", str(archive), condition])
+
+
+def backtest(folder: Path, output: Path, condition: str, cores: int, *more: str) -> Found:
+    """The job on `folder`/archive, in a JVM of 512 MB."""
+    submit = Path(sys.executable).parent / "spark-submit"
+    settings = {
+        "spark.master": f"local[{cores}]",
+        "spark.driver.memory": MEMORY,
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.local.dir": str(folder / "spill"),
+    }
+    confs = [f"--conf={name}={value}" for name, value in settings.items()]
+    job = [str(_HERE.parent / "answer.py"), "--archive", str(folder / "archive"), "--output", str(output)]
+    return _run([str(submit), *confs, *job, "--condition", condition, *more])
+
+
+def _run(command: list[str]) -> Found:
+    done = subprocess.run(
+        command,
+        cwd=_ROOT,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{done.stderr[-4000:]}")
+    return Found(**json.loads(done.stdout.splitlines()[-1]))

@@ -1,0 +1,185 @@
+"""The backtest on Spark: equal to a loop of `step`, and what the job writes and says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from interlock.spark.pipeline import PipelineError
+from interlock.spark.pipeline.backtest.backtest import Backtest, Log
+from interlock.spark.pipeline.backtest.order import in_order
+from interlock.spark.pipeline.backtest.tables import MATCHED
+from interlock.spark.pipeline.jobs import backtest as job
+from interlock.spark.pipeline.rows import SCHEMA, day_of, type_key
+
+from bench.backtest.log import write
+from tests.unit.conditions.property.runs import examples
+from tests.unit.spark.pipeline.backtest import logs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ORDERS = "event('com.example.orders.done', by='data.order', label='orders')"
+RATES = "event('com.example.rates.published', by='data.order', label='rates')"
+
+
+def rows(spark: SparkSession, case: logs.Case) -> DataFrame:
+    """A log as the archive has it."""
+    return spark.createDataFrame(
+        [
+            {
+                "kind": "event",
+                "date": day_of(each.stamp_ms),
+                "type_key": type_key(each.event.type),
+                "topic": each.topic,
+                "partition": each.partition,
+                "offset": each.offset,
+                "appended_ms": each.stamp_ms,
+                "timestamp_type": int(case.ascending),
+                "id": each.event.id,
+                "source": each.event.source,
+                "type": each.event.type,
+                "subject": each.event.subject,
+                "attributes": dict(each.event.attributes),
+                "data": each.event.data,
+            }
+            for each in case.entries
+        ],
+        SCHEMA,
+    ).repartition(3)
+
+
+def fired(found: Iterable[Any]) -> list[logs.Fired]:
+    return logs.fired([{**row.asDict(recursive=True), "kind": "firing"} for row in found])
+
+
+@examples(5)
+@given(case=logs.cases().filter(lambda case: len(case.entries) > 12))
+def test_the_backtest_fires_as_a_loop_of_step_does(spark: SparkSession, case: logs.Case) -> None:
+    log = Log.of(rows(spark, case), case.end_ms)
+    asked = Backtest(spark, case.question, log)
+    try:
+        assert fired(asked.firings.collect()) == logs.loop(case)
+        pending = {(row["key"], *row["missing"]) for row in asked.pending.collect()}
+    finally:
+        asked.close()
+    folded = logs.folded(case)
+    assert pending == {(row["key"], *row["missing"]) for row in folded if row["kind"] == "pending"}
+
+
+def test_rows_come_by_key_in_their_order_with_the_least_stamp_still_to_come(spark: SparkSession) -> None:
+    given_rows = [  # key, stamp, topic, partition, offset: of the second partition one goes backwards
+        ("k", 10, "t", 0, 0),
+        ("k", 30, "t", 0, 1),
+        ("k", 20, "t", 1, 0),
+        ("k", 12, "t", 1, 1),
+        ("k", 25, "t", 1, 2),
+        ("j", 5, "t", 1, 3),
+    ]
+    matches = spark.createDataFrame([(*row, *(None,) * 6) for row in given_rows], MATCHED)
+    ordered = in_order(matches.repartition(3), ascending=False)
+    found = [(row.key, row.stamp_ms, row.least_ms) for row in ordered.collect()]
+    wanted = [("k", 10, 10), ("k", 20, 12), ("k", 12, 12), ("k", 25, 25), ("k", 30, 30)]
+    assert [row for row in found if row[0] == "k"] == wanted
+    assert [row for row in found if row[0] == "j"] == [("j", 5, 5)]
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("archive")
+    write(folder, events=2000, keys=100)
+    return folder
+
+
+@pytest.fixture
+def answered(spark: SparkSession, archive: Path, tmp_path: Path) -> Any:
+    """Runs the job with these arguments; gives (summary as JSON, path of its output)."""
+
+    def run(*arguments: str) -> tuple[dict[str, Any], str]:
+        output = str(tmp_path / "output")
+        what = job.wanted(["--archive", str(archive), "--output", output, *arguments])
+        return json.loads(json.dumps(job.run(spark, what).to_json())), output
+
+    return run
+
+
+def test_the_job_writes_firings_pending_keys_and_near_misses_and_sums_them_up(
+    spark: SparkSession, answered: Any
+) -> None:
+    condition = f"({ORDERS[:-1]}, where='data.amount > 100') & {RATES}).expires(after='6h')"
+    told, output = answered("--condition", condition)
+    firings, pending = spark.read.parquet(f"{output}/firings"), spark.read.parquet(f"{output}/pending")
+    before = told["before"]
+    assert told["events"] == 2000
+    assert firings.where("outcome = 'met'").count() == before["met"] > 0
+    assert firings.where("outcome = 'expired'").count() == before["expired"] > 0
+    assert pending.count() == before["pending"] > 0
+    met = firings.where("outcome = 'met'").head()
+    assert met is not None
+    assert [part["label"] for part in met["events"]] == ["orders", "rates"]
+    assert met["fired_ms"] == max(part["appended_ms"] for part in met["events"])
+    misses = spark.read.parquet(f"{output}/near_misses").collect()
+    assert [(row["label"], row["why"]) for row in misses] == [("orders", "term")] * 5
+    [reason] = before["reasons"]
+    assert {row["count"] for row in misses} == {reason["count"]}
+    assert before["near_misses"] == reason["count"] > 5
+
+
+def test_a_change_of_a_condition_is_told_as_firings_that_are_gone_new_moved_and_the_same(
+    spark: SparkSession, answered: Any
+) -> None:
+    told, output = answered(
+        "--condition",
+        f"({ORDERS} & {RATES}).expires(after='6h')",
+        "--compare",
+        f"({ORDERS} & {RATES}).expires(after='5h')",
+    )
+    changes = spark.read.parquet(f"{output}/changes")
+    counts = {row["change"]: row["count"] for row in changes.groupBy("change").count().collect()}
+    assert counts == told["changes"]
+    assert set(counts) == {"same", "moved", "gone", "new"}
+    of_before, of_after = counts["same"] + counts["moved"], counts["same"] + counts["moved"]
+    assert of_before + counts["gone"] == told["before"]["met"] + told["before"]["expired"]
+    assert of_after + counts["new"] == told["after"]["met"] + told["after"]["expired"]
+    moved = changes.where("change = 'moved'").head()
+    assert moved is not None
+    assert moved["fired_ms"] - moved["after_ms"] == 3_600_000
+
+
+def test_a_wait_for_a_key_ends_with_its_first_firing(spark: SparkSession, answered: Any) -> None:
+    arguments = ("--condition", f"{ORDERS} & {RATES}", "--key", "order-hot", "--since", "2026-11-19T00:00Z")
+    _, output = answered(*arguments)
+    [firing] = spark.read.parquet(f"{output}/firings").collect()
+    assert firing["key"] == "order-hot"
+    assert min(part["appended_ms"] for part in firing["events"]) >= 1_795_046_400_000
+
+
+def test_an_output_that_is_there_is_not_replaced_unless_told_so(answered: Any) -> None:
+    first, _ = answered("--condition", ORDERS)
+    with pytest.raises(PipelineError, match="--overwrite"):
+        answered("--condition", RATES)
+    second, _ = answered("--condition", RATES, "--overwrite")
+    assert first["before"]["met"] != second["before"]["met"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--condition", "event('a') &", "--archive", "x"], "line 1"),
+        (["--archive", "x"], "give --condition or --condition-from"),
+        (["--condition", "event('a')", "--key", "k", "--archive", "x"], "no matcher reads one"),
+        (["--condition", "event('a')", "--since", "soon", "--archive", "x"], "--since"),
+        (["--condition", "event('a')"], "--archive --kafka"),
+    ],
+)
+def test_arguments_that_ask_nothing_end_the_job_with_2_and_a_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        job.main(arguments)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
