@@ -82,8 +82,26 @@ def folders(files: Files) -> tuple[tuple[Folder, ...], tuple[Folder, ...]]:
     # those that it replaces still count.
     for name in sorted(files.folders()):
         if (folder := folder_named(name)) is not None:
-            (complete if files.changed_ms(f"{name}/{MARKER}") is not None else rest).append(folder)
+            (complete if _is_complete(files, folder) else rest).append(folder)
     return tuple(complete), tuple(rest)
+
+
+def completed_ms(files: Files, folder: Folder) -> int | None:
+    """When a folder got its marker; None where it has none."""
+    return files.changed_ms(f"{folder.name}/{MARKER}")
+
+
+def _is_complete(files: Files, folder: Folder) -> bool:
+    return completed_ms(files, folder) is not None
+
+
+def held(files: Files, number: int) -> str | None:
+    """The name of a folder with the marker that holds this batch; None where there is none."""
+    for name in sorted(files.folders()):
+        folder = folder_named(name)
+        if folder is not None and folder.first <= number <= folder.last and _is_complete(files, folder):
+            return name
+    return None
 
 
 def read(
@@ -121,5 +139,5 @@ def read_folders(spark: SparkSession, files: Files, chosen: Sequence[Folder]) ->
     """The rows in these folders."""
     if not chosen:
         return spark.createDataFrame([], SCHEMA)
-    # Each folder is a root of its own, so `batch` is no column.
-    return spark.read.schema(SCHEMA).parquet(*(files.path(each.name) for each in chosen)).select(SCHEMA.names)
+    found = spark.read.schema(SCHEMA).option("basePath", files.root)  # which makes `batch` a column as well
+    return found.parquet(*(files.path(each.name) for each in chosen)).select(*SCHEMA.names)

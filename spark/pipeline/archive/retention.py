@@ -1,0 +1,56 @@
+"""Days that an archive no longer keeps."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from .. import PipelineError
+from .files import Files
+from .layout import folders
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
+
+
+def first_day(now: datetime, keep_days: int) -> date:
+    """The first day that is kept: `keep_days` before today's, in UTC."""
+    if keep_days < 1:
+        raise PipelineError(f"--keep {keep_days}: keep one day at least")
+    return now.astimezone(UTC).date() - timedelta(days=keep_days)
+
+
+def kept(rows: DataFrame, since: date | None) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return rows if since is None else rows.where(f.col("date") >= f.lit(since))
+
+
+def remove_before(files: Files, since: date) -> int:
+    """Remove the rows of all days before `since`; how many folders went.
+
+    A folder's marker stays, for its batches are archived. A crash leaves days that the next call removes. A
+    reader that began before and reads such a day fails, as its files are gone.
+    """
+    complete, _ = folders(files)
+    removed = 0
+    for folder in complete:
+        for kind in files.folders(folder.name):
+            for name in files.folders(f"{folder.name}/{kind}"):
+                day = _day(name)
+                if day is not None and day < since:
+                    files.remove(f"{folder.name}/{kind}/{name}")
+                    removed += 1
+    log.info("removed %d folders of days before %s", removed, since)
+    return removed
+
+
+def _day(name: str) -> date | None:
+    column, _, value = name.partition("=")
+    try:
+        return date.fromisoformat(value) if column == "date" else None
+    except ValueError:
+        return None

@@ -1,0 +1,63 @@
+"""The archive job: from the bus's topics into Parquet files (docs/pipeline.md, "The archive")."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from interlock.conditions.duration import duration_ms
+from interlock.events.errors import InterlockError
+from interlock.spark.pipeline.archive.writing import MAX_OFFSETS, Wanted, archive
+from interlock.spark.pipeline.rows import BATCH_RECORDS
+from interlock.spark.pipeline.source import connected
+
+
+def wanted(arguments: Sequence[str]) -> Wanted:
+    parser = argparse.ArgumentParser(prog="archive", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--archive", required=True, metavar="PATH", help="folder of the archive")
+    parser.add_argument(
+        "--checkpoint", metavar="PATH", help="folder of the offsets; default: PATH/_checkpoint"
+    )
+    parser.add_argument(
+        "--topic", action="append", default=[], metavar="NAME", help="several times; default: all"
+    )
+    parser.add_argument("--every", metavar="DURATION", help="go on, with a batch at most so often, e.g. 5m")
+    parser.add_argument(
+        "--max-offsets", type=int, default=MAX_OFFSETS, metavar="N", help="records of one batch"
+    )
+    parser.add_argument("--accept-loss", action="store_true", help="go on without records that are gone")
+    given = parser.parse_args(arguments)
+    if given.max_offsets < 1:
+        parser.error("--max-offsets: one at least")
+    return Wanted(
+        archive=given.archive,
+        checkpoint=given.checkpoint,
+        topics=tuple(given.topic),
+        every_ms=None if given.every is None else duration_ms("--every", given.every),
+        max_offsets=given.max_offsets,
+        accept_loss=given.accept_loss,
+    )
+
+
+def main(arguments: Sequence[str]) -> None:
+    from pyspark.sql import SparkSession
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        what = wanted(arguments)
+        spark = SparkSession.builder.appName("interlock archive").getOrCreate()
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
+        try:
+            with connected(spark) as bus:
+                archive(spark, bus, what)
+        finally:
+            spark.stop()
+    except InterlockError as error:
+        sys.exit(f"archive: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

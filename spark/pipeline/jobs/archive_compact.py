@@ -1,0 +1,64 @@
+"""Compaction and retention of an archive: few files from many, and days that are not kept any more."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from interlock.conditions.duration import duration_ms
+from interlock.events.errors import InterlockError
+from interlock.spark.pipeline.archive.compaction import RANGE, compact
+from interlock.spark.pipeline.archive.files import Files
+from interlock.spark.pipeline.archive.retention import first_day, remove_before
+from interlock.spark.pipeline.archive.runs import begin
+
+RUNS = "_compactions"
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="archive-compact", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--archive", required=True, metavar="PATH", help="folder of the archive")
+    parser.add_argument(
+        "--range", type=int, default=RANGE, metavar="N", help="batches that become one folder"
+    )
+    parser.add_argument("--grace", default="1h", metavar="DURATION", help="how long replaced folders stay")
+    parser.add_argument("--keep", type=int, metavar="DAYS", help="remove days that are longer ago")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> None:
+    from pyspark.sql import SparkSession
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        given = parsed(arguments)
+        now = datetime.now(UTC)
+        grace_ms = duration_ms("--grace", given.grace, zero=True)
+        since = None if given.keep is None else first_day(now, given.keep)
+        spark = SparkSession.builder.appName("interlock archive-compact").getOrCreate()
+        try:
+            files = Files(spark, given.archive)
+            run = begin(files, RUNS)
+            compact(
+                spark,
+                files,
+                run,
+                now_ms=int(now.timestamp() * 1000),
+                size=given.range,
+                grace_ms=grace_ms,
+                since=since,
+            )
+            if since is not None:
+                remove_before(files, since)
+        finally:
+            spark.stop()
+    except InterlockError as error:
+        sys.exit(f"archive-compact: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,112 @@
+"""The folders that count: every batch in one of them, at each moment of writing and compacting."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from interlock.spark.pipeline import PipelineError
+from interlock.spark.pipeline.archive.compaction import ranges
+from interlock.spark.pipeline.archive.layout import Folder, counting, folder_named, folders, held
+
+from .conftest import LocalFiles
+
+RUN, LATER = "00000001-0000000a", "00000002-0000000b"
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        (f"batch=7.{RUN}", Folder(7, 7, RUN)),
+        (f"batch=0-255.{LATER}", Folder(0, 255, LATER)),
+        ("batch=7", Folder(7, 7, "")),
+        ("batch=7.tmp", None),
+        ("_checkpoint", None),
+        ("batch=", None),
+    ],
+)
+def test_the_name_of_a_folder_says_which_batches_it_holds(name: str, folder: Folder | None) -> None:
+    assert folder_named(name) == folder
+    assert folder is None or folder.name == name
+
+
+def test_a_range_counts_in_the_place_of_the_batches_in_it() -> None:
+    single = [Folder(n, n, RUN) for n in range(6)]
+    assert counting([*single, Folder(0, 3, LATER)]) == (Folder(0, 3, LATER), *single[4:])
+
+
+def test_of_two_folders_of_a_batch_the_one_of_the_earlier_run_counts() -> None:
+    assert counting([Folder(0, 0, LATER), Folder(0, 0, RUN)]) == (Folder(0, 0, RUN),)
+    assert counting([Folder(0, 3, LATER), Folder(0, 3, RUN)]) == (Folder(0, 3, RUN),)
+
+
+def test_folders_that_overlap_in_part_are_an_error_that_names_them() -> None:
+    with pytest.raises(PipelineError, match=r"batch=0-3.*batch=2-5"):
+        counting([Folder(0, 3, RUN), Folder(2, 5, RUN)])
+
+
+def test_a_folder_without_the_marker_does_not_count(files: LocalFiles) -> None:
+    files.batch(f"batch=0.{RUN}")
+    files.batch(f"batch=1.{RUN}", marked_ms=None)
+    assert folders(files) == ((Folder(0, 0, RUN),), (Folder(1, 1, RUN),))
+    assert held(files, 0) == f"batch=0.{RUN}"
+    assert held(files, 1) is None
+    files.batch(f"batch=0-3.{LATER}")
+    assert held(files, 2) == f"batch=0-3.{LATER}"
+
+
+class Archive(RuleBasedStateMachine):
+    """Writers, two at once now and then, and compactions of several sizes; each may stop at any step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.complete: set[Folder] = set()
+        self.next, self.runs = 0, 1
+        self.compactions: list[tuple[Folder, tuple[Folder, ...]]] = []
+
+    @initialize(count=st.integers(0, 9))
+    def archived(self, count: int) -> None:
+        for _ in range(count):
+            self.write(again=False)
+
+    @rule(again=st.booleans())
+    def write(self, again: bool) -> None:
+        """The next batch; `again`: the last one once more, by another run."""
+        self.runs += 1
+        if again and self.next:
+            self.next -= 1
+        self.complete.add(Folder(self.next, self.next, self._run()))
+        self.next += 1
+
+    @rule(size=st.sampled_from([2, 4, 8]))
+    def compact(self, size: int) -> None:
+        self.runs += 1
+        self.compactions += list(ranges(counting(self.complete), size, self._run()))
+
+    @rule(which=st.integers(0, 9))
+    def mark(self, which: int) -> None:
+        if which < len(self.compactions):
+            target, sources = self.compactions.pop(which)
+            rows = [n for each in sources for n in range(each.first, each.last + 1)]
+            assert rows == list(range(target.first, target.last + 1))
+            self.complete.add(target)
+
+    @rule(which=st.integers(0, 9))
+    def remove_one_that_was_replaced(self, which: int) -> None:
+        counted = counting(self.complete)
+        replaced = sorted(self.complete - set(counted), key=lambda each: each.name)
+        if which < len(replaced) and any(holder.holds(replaced[which]) for holder in counted):
+            self.complete.discard(replaced[which])
+
+    @invariant()
+    def each_batch_counts_once(self) -> None:
+        counted = [n for each in counting(self.complete) for n in range(each.first, each.last + 1)]
+        assert counted == list(range(self.next))
+
+    def _run(self) -> str:
+        return f"{self.runs:08d}-0000000a"
+
+
+Archive.TestCase.settings = settings(max_examples=100, stateful_step_count=40)
+TestEachBatchCountsOnceAtEachMoment = Archive.TestCase

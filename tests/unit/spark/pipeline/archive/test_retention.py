@@ -1,0 +1,42 @@
+"""Days that are not kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+from interlock.spark.pipeline import PipelineError
+from interlock.spark.pipeline.archive.checkpoint import compare
+from interlock.spark.pipeline.archive.retention import first_day, remove_before
+
+from .conftest import LocalFiles
+
+
+def test_days_before_the_first_one_go_and_the_batches_stay_known(
+    files: LocalFiles, checkpoint: LocalFiles
+) -> None:
+    files.batch("batch=0", days=("2026-11-18", "2026-11-19"))
+    files.batch("batch=1", days=("2026-11-18", "2026-11-20"))
+    checkpoint.write("offsets/1", "")
+    checkpoint.write("commits/1", "")
+    assert remove_before(files, date(2026, 11, 20)) == 3
+    assert list(files.folders("batch=0/kind=event")) == []
+    assert list(files.folders("batch=1/kind=event")) == ["date=2026-11-20"]
+    compare(files, checkpoint)
+    assert remove_before(files, date(2026, 11, 20)) == 0
+
+
+def test_a_folder_that_is_being_written_is_left(files: LocalFiles) -> None:
+    files.batch("batch=0", marked_ms=None, days=("2026-11-18",))
+    assert remove_before(files, date(2026, 11, 20)) == 0
+
+
+def test_days_are_counted_in_utc() -> None:
+    late = datetime(2026, 11, 21, 0, 30, tzinfo=timezone(timedelta(hours=2)))
+    assert first_day(late, 30) == date(2026, 10, 21)
+    assert first_day(datetime(2026, 11, 20, tzinfo=UTC), 1) == date(2026, 11, 19)
+
+
+def test_no_day_at_all_is_refused() -> None:
+    with pytest.raises(PipelineError, match="keep one day at least"):
+        first_day(datetime(2026, 11, 20, tzinfo=UTC), 0)
