@@ -1,0 +1,292 @@
+"""Charts as SVG that stands in an HTML page: text stays text, and colours are the page's.
+
+Matplotlib draws with stand-ins for colours, which become CSS variables here, so that one drawing serves the
+light and the dark page. All texts of others are drawn as they are: no mathematics between dollar signs.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
+from xml.etree import ElementTree  # of what matplotlib wrote; nothing from elsewhere is parsed
+
+from .words import counted, duration, number, shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Stand-ins that nothing else has, and the CSS variables they become.
+TEXT: Final = "#0a0b01"
+MUTED: Final = "#0a0b02"
+GRID: Final = "#0a0b03"
+SURFACE: Final = "#0a0b04"
+SERIES: Final = tuple(f"#0a0c0{number}" for number in range(1, 7))
+_VARIABLES: Final = {
+    TEXT: "var(--text)",
+    MUTED: "var(--muted)",
+    GRID: "var(--grid)",
+    SURFACE: "var(--surface)",
+    **{colour: f"var(--series-{place})" for place, colour in enumerate(SERIES, 1)},
+}
+WIDTH_IN: Final = 11.5  # of 72 pt: 1,104 px, so that 9 pt are 12 px on the page
+ROW_IN: Final = 0.27
+MOST_LABEL: Final = 44  # characters
+MOST_DAYS: Final = 12  # that are named below a chart
+# What a logarithmic axis of milliseconds may show; it is cut to what the values need.
+_TICKS: Final = {
+    1: "≤ 1 ms",
+    10: "10 ms",
+    100: "100 ms",
+    1000: "1 s",
+    10_000: "10 s",
+    60_000: "1 min",
+    600_000: "10 min",
+    3_600_000: "1 h",
+    36_000_000: "10 h",
+    86_400_000: "1 d",
+    864_000_000: "10 d",
+    8_640_000_000: "100 d",
+}
+_STYLE: Final[dict[Any, Any]] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "interlock",  # the same figures give the same page
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib; only measures: the page has its own font
+    "font.size": 9,
+    "text.parse_math": False,
+    "axes.formatter.use_mathtext": False,
+    "text.color": TEXT,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": GRID,
+    "axes.titlecolor": TEXT,
+    "axes.titlesize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "xtick.color": GRID,
+    "ytick.color": GRID,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": TEXT,
+    "ytick.major.size": 0,
+    "xtick.minor.size": 0,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "savefig.transparent": True,
+}
+_SVG: Final = "http://www.w3.org/2000/svg"
+_XLINK: Final = "http://www.w3.org/1999/xlink"
+_COLOUR: Final = re.compile("|".join(_VARIABLES))
+_FAMILY: Final = re.compile(r"font-family: [^;]*; ")
+
+P = ParamSpec("P")
+Spread = tuple[int | None, int | None, int | None]  # p50, p90, p99 in milliseconds
+
+
+@dataclass(frozen=True)
+class Chart:
+    """title: what it shows, in a few words. text: what is seen in it, for those who do not. svg: complete."""
+
+    title: str
+    text: str
+    svg: str
+
+
+def _styled(draw: Callable[P, Chart | None]) -> Callable[P, Chart | None]:
+    """In our style from the first line to the last: what is drawn takes it over when it is made."""
+
+    @wraps(draw)
+    def drawn(*arguments: P.args, **named: P.kwargs) -> Chart | None:
+        import matplotlib as mpl
+
+        with mpl.rc_context(_STYLE), warnings.catch_warnings():
+            # A character that the measuring font lacks; the page's font draws it, or not.
+            warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+            return draw(*arguments, **named)
+
+    return drawn
+
+
+@_styled
+def spreads(
+    name: str, title: str, labels: Sequence[str], panels: Mapping[str, Sequence[Spread]]
+) -> Chart | None:
+    """Percentiles on a logarithmic axis, a line for each label, a panel for each kind of latency.
+
+    name: unique on the page. None where there is nothing to draw.
+    """
+    values = [value for rows in panels.values() for row in rows for value in row if value is not None]
+    if not labels or not values:
+        return None
+    figure, axes = _figure(len(labels), len(panels))
+    ticks = _ticks(max(values))
+    for place, (axis, (panel, rows)) in enumerate(zip(axes, panels.items(), strict=True)):
+        colour = SERIES[place]
+        for row, (p50, p90, p99) in enumerate(rows):
+            if p50 is None or p90 is None or p99 is None:
+                continue
+            low, middle, high = (max(each, 1) for each in (p50, p90, p99))
+            axis.plot([low, high], [row, row], color=colour, linewidth=2.5, alpha=0.45, zorder=2)
+            axis.plot([low], [row], "o", color=colour, markersize=6.5, zorder=4)
+            axis.plot([middle], [row], "|", color=colour, markersize=9, markeredgewidth=2, zorder=3)
+            axis.plot([high], [row], "o", color=colour, markerfacecolor=SURFACE, markersize=6.5, zorder=4)
+        axis.set_xscale("log")
+        axis.set_xlim(0.8, ticks[-1] * 1.25)
+        axis.set_xticks(ticks, [_TICKS[tick] for tick in ticks])
+        axis.minorticks_off()
+        axis.set_title(panel, loc="left", fontweight="bold")
+        _rows(axis, labels)
+    _legend(figure)
+    p99s = (
+        (row[2], label, panel)
+        for panel, rows in panels.items()
+        for row, label in zip(rows, labels, strict=True)
+        if row[2] is not None
+    )
+    slowest = max(p99s, key=lambda each: each[0])
+    text = (
+        f"{counted(len(labels), 'line')}, p50, p90 and p99. The largest p99 is {duration(slowest[0])}:"
+        f" {shown(slowest[1], MOST_LABEL)}, {slowest[2]}. All figures are in the table below."
+    )
+    return Chart(title, text, _svg(figure, name, title, text))
+
+
+@_styled
+def bars(name: str, title: str, labels: Sequence[str], values: Sequence[int]) -> Chart | None:
+    """One bar for each label, with its number at its end."""
+    if not labels:
+        return None
+    figure, (axis,) = _figure(len(labels), 1)
+    axis.barh(range(len(labels)), values, height=0.5, color=SERIES[0], zorder=2)
+    for row, value in enumerate(values):
+        axis.annotate(number(value), (value, row), (4, 0), textcoords="offset points", va="center")
+    axis.set_xlim(0, max(values) * 1.1 or 1)
+    axis.set_xticks([])
+    axis.spines["bottom"].set_visible(False)
+    _rows(axis, labels, grid=False)
+    top = values.index(max(values))
+    text = (
+        f"{counted(len(labels), 'bar')}. The longest is {shown(labels[top], MOST_LABEL)} with"
+        f" {number(values[top])}. All figures are in the table below."
+    )
+    return Chart(title, text, _svg(figure, name, title, text))
+
+
+@_styled
+def stacked(name: str, title: str, days: Sequence[date], series: Mapping[str, Sequence[int]]) -> Chart | None:
+    """A column for each day, made of the series in their order; at most as many as there are colours."""
+    if not days or not series:
+        return None
+    figure, (axis,) = _figure(9, 1)
+    below = [0] * len(days)
+    for colour, (label, values) in zip(SERIES, series.items(), strict=False):
+        axis.bar(
+            range(len(days)), values, bottom=below, width=0.75, color=colour,
+            edgecolor=SURFACE, linewidth=0.8, label=shown(label, MOST_LABEL), zorder=2,
+        )  # fmt: skip
+        below = [low + value for low, value in zip(below, values, strict=True)]
+    axis.set_xlim(-0.6, max(len(days), 6) - 0.4)  # a few days are no fat columns
+    step = -(-len(days) // MOST_DAYS)
+    axis.set_xticks(range(0, len(days), step), [f"{day:%d %b}" for day in days[::step]])
+    axis.set_ylim(0, max(below) * 1.08 or 1)
+    axis.yaxis.get_major_locator().set_params(integer=True, nbins=5)  # type: ignore[call-arg]
+    axis.yaxis.set_major_formatter(lambda value, _: number(int(value)))
+    axis.tick_params(axis="y", labelcolor=MUTED)
+    axis.grid(visible=True, axis="y", zorder=0)
+    axis.set_axisbelow(True)
+    handles, names = axis.get_legend_handles_labels()
+    axis.legend(handles[::-1], names[::-1], loc="center left", bbox_to_anchor=(1.01, 0.5), borderaxespad=0)
+    most = below.index(max(below))
+    text = (
+        f"{counted(len(days), 'day')}, from {days[0]} to {days[-1]}. The most events came on {days[most]}:"
+        f" {number(below[most])}. All figures are in the table below."
+    )
+    return Chart(title, text, _svg(figure, name, title, text))
+
+
+def _figure(rows: int, panels: int) -> tuple[Figure, Sequence[Axes]]:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH_IN, 0.75 + ROW_IN * max(rows, 2)), layout="constrained")
+    FigureCanvasSVG(figure)
+    return figure, list(figure.subplots(1, panels, sharey=True, squeeze=False)[0])
+
+
+def _rows(axis: Axes, labels: Sequence[str], *, grid: bool = True) -> None:
+    """A row for each label, the first one above."""
+    axis.set_yticks(range(len(labels)), [shown(label, MOST_LABEL) for label in labels])
+    axis.set_ylim(len(labels) - 0.4, -0.6)
+    if grid:
+        axis.grid(visible=True, axis="both", zorder=0)
+        axis.set_axisbelow(True)
+
+
+def _legend(figure: Figure) -> None:
+    from matplotlib.lines import Line2D
+
+    figure.legend(
+        handles=[
+            Line2D([], [], marker="o", linestyle="", color=MUTED, label="p50"),
+            Line2D(
+                [], [], marker="|", linestyle="", color=MUTED, markeredgewidth=2, markersize=9, label="p90"
+            ),
+            Line2D([], [], marker="o", linestyle="", color=MUTED, markerfacecolor=SURFACE, label="p99"),
+        ],
+        loc="outside upper right",
+        ncols=3,
+        handletextpad=0.2,
+        columnspacing=1.2,
+    )
+
+
+def _ticks(most: int) -> list[int]:
+    """From 1 ms to the first tick that is not below `most`."""
+    ticks = list(_TICKS)
+    last = next((place for place, tick in enumerate(ticks) if tick >= most), len(ticks) - 1)
+    return ticks[: max(last, 1) + 1]
+
+
+def _svg(figure: Figure, name: str, title: str, text: str) -> str:
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    figure.savefig(buffer, format="svg", metadata=nothing)
+    return _embedded(buffer.getvalue(), name, title, text)
+
+
+def _embedded(svg: str, name: str, title: str, text: str) -> str:
+    """As an element of the page: named for those who do not see it, ids, colours and font made the page's."""
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", _XLINK)
+    root = ElementTree.fromstring(svg)  # noqa: S314  # matplotlib wrote it
+    for element in root.iter():
+        for attribute, value in element.attrib.items():
+            element.set(attribute, _own(attribute, value, name))
+        # its style sheet would be the whole page's, which has these rules
+        for sheet in element.findall(f"{{{_SVG}}}style"):
+            element.remove(sheet)
+    for place, (tag, words) in enumerate({"title": title, "desc": text}.items()):
+        told = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{name}-{tag}"})
+        told.text = words
+        root.insert(place, told)
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{name}-title {name}-desc")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _own(attribute: str, value: str, name: str) -> str:
+    if attribute == "id":
+        return f"{name}-{value}"
+    if attribute == f"{{{_XLINK}}}href":
+        return f"#{name}-{value.removeprefix('#')}"
+    if attribute == "style":
+        value = _FAMILY.sub("", _COLOUR.sub(lambda found: _VARIABLES[found[0]], value))
+    return value.replace("url(#", f"url(#{name}-")

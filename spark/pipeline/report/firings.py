@@ -1,0 +1,182 @@
+"""Firings: one row for each, with what it took from event to firing and from firing to resumption.
+
+event -> firing: from the append of what decided it to the append of the firing. What decided it is the
+latest of: its last event, the registration (events of before are found by looking back), and the due time of
+the timer that brought it. firing -> resume: to the append of its acknowledgement, which the resumed task
+writes (ADR 5), or the dispatcher once the run is created. All of them are the brokers' times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .records import actions_of, waiter
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def firings(
+    actions: DataFrame, incarnations: DataFrame, since_ms: int | None, until_ms: int | None
+) -> DataFrame:
+    """The firings of the range, of rows of kind `action`; their acknowledgements may lie after it.
+
+    Columns: waiter, dag, run, task, map_index, subscription, incarnation, condition_id, firing_id, outcome,
+    key, missing, types (of its events: type, last_ms), moment_ms (of the firing), acked_ms, open (neither
+    acknowledged nor swept), by_timer, incomplete, decided_by (type of the last event; null where a timer
+    or the registration came later), event_to_firing_ms, firing_to_resume_ms.
+
+    A time is null where the archive has not what it runs from: a record `fired` that was compacted away
+    before it was archived, or the registration of a one-shot wait.
+    """
+    from pyspark.sql import functions as f
+
+    found = _once(actions)
+    if since_ms is not None:
+        found = found.where(f.col("moment_ms") >= since_ms)
+    if until_ms is not None:
+        found = found.where(f.col("moment_ms") < until_ms)
+    known = incarnations.select("incarnation", "condition_id", "registered")
+    return _timed(found.join(known, "incarnation", "left"))
+
+
+def unreadable(actions: DataFrame) -> int:
+    """How many records of kind `action` are of a version that this one cannot read, or damaged."""
+    return int(actions_of(actions).where("NOT swept AND NOT readable").count())
+
+
+def _once(actions: DataFrame) -> DataFrame:
+    """One row a firing, out of its records `fired` and `acked`."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as f
+
+    record, firing = f.col("record"), f.col("record.firing")
+    each = (
+        actions_of(actions)
+        .where("swept OR readable")
+        # Before records are shuffled: of the events no more than when the last one of each type came.
+        .select(
+            "topic",
+            "key",
+            "offset",
+            "appended_ms",
+            record["subscription"].alias("subscription"),
+            f.coalesce(record["kind"], f.lit("one-shot")).alias("kind"),
+            record["incarnation"].alias("incarnation"),
+            record["state"].alias("state"),
+            firing["id"].alias("firing_id"),
+            f.struct(
+                firing["outcome"].alias("outcome"),
+                firing["key"].alias("key"),
+                firing["fired_at"].alias("fired_at"),
+                firing["missing"].alias("missing"),
+                firing["timer_ms"].alias("timer_ms"),
+                f.coalesce(firing["incomplete"], f.lit(False)).alias("incomplete"),
+                _types(firing).alias("types"),
+            ).alias("firing"),
+        )
+    )
+    # The last record of each key, as compaction would leave it, tells what is still open.
+    last = Window.partitionBy("topic", "key")
+    state = f.max_by(f.struct("state", "firing_id"), f.struct("appended_ms", "offset"))
+    fired, acked = f.col("state") == "fired", f.col("state") == "acked"
+    return (
+        each.withColumn("last", state.over(last))
+        .where("state IS NOT NULL")
+        .groupBy("topic", "key", "subscription", "kind", "incarnation", "firing_id")
+        .agg(
+            f.min(f.when(fired, f.col("appended_ms"))).alias("fired_ms"),
+            f.min(f.when(acked, f.col("appended_ms"))).alias("acked_ms"),
+            f.first("firing").alias("firing"),
+            f.first("last").alias("last"),
+        )
+        .withColumn(
+            "open", (f.col("last.state") == "fired") & (f.col("last.firing_id") == f.col("firing_id"))
+        )
+        .withColumn("open", f.coalesce("open", f.lit(False)))
+        .withColumn(
+            "moment_ms",
+            f.coalesce("fired_ms", f.expr("unix_millis(try_to_timestamp(firing.fired_at))"), "acked_ms"),
+        )
+        .drop("key", "topic", "last")
+    )
+
+
+def _timed(found: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    fired, timer = f.col("fired_ms"), f.col("firing.timer_ms")
+    last = f.array_max(f.col("firing.types.last_ms"))
+    registered = f.array_max(f.filter("registered", lambda at: at <= f.col("fired_ms")))
+    told = f.col("registered").isNotNull() | (f.col("kind") == "durable")
+    # greatest() passes over nulls
+    began = f.when(last.isNotNull() | timer.isNotNull(), f.greatest(last, registered, timer))
+    by_event = timer.isNull() & (last == began)
+    latest = f.filter("firing.types", lambda each: each["last_ms"] == last)
+    return found.select(
+        f.expr("subscription"),
+        waiter(f.col("subscription"), f.col("kind")).alias("waiter"),
+        "incarnation",
+        "condition_id",
+        "firing_id",
+        "firing.outcome",
+        "firing.key",
+        "firing.missing",
+        "firing.types",
+        "moment_ms",
+        "acked_ms",
+        "open",
+        timer.isNotNull().alias("by_timer"),
+        "firing.incomplete",
+        f.when(told & by_event, f.get(latest, f.lit(0))["type"]).alias("decided_by"),
+        f.when(told, fired - began).alias("event_to_firing_ms"),
+        (f.col("acked_ms") - fired).alias("firing_to_resume_ms"),
+    ).select("waiter.*", *_COLUMNS)
+
+
+_COLUMNS = (
+    "subscription",
+    "incarnation",
+    "condition_id",
+    "firing_id",
+    "outcome",
+    "key",
+    "missing",
+    "types",
+    "moment_ms",
+    "acked_ms",
+    "open",
+    "by_timer",
+    "incomplete",
+    "decided_by",
+    "event_to_firing_ms",
+    "firing_to_resume_ms",
+)
+
+
+def _types(firing: Column) -> Column:
+    """Of the events: array of (type, last_ms), the append time of the last one of each type.
+
+    Of an event that was too large to travel only a reference is left: its type is null.
+    """
+    from pyspark.sql import functions as f
+
+    def with_times(label: Column) -> Column:
+        return f.zip_with(
+            firing["events"][label],
+            firing["origins"][label],
+            lambda sent, origin: f.struct(
+                sent["type"].alias("type"), origin["timestamp_ms"].alias("last_ms")
+            ),
+        )
+
+    parts = f.flatten(f.transform(f.map_keys(firing["events"]), with_times))
+    return f.transform(
+        f.array_distinct(parts["type"]),
+        lambda kind: f.struct(
+            kind.alias("type"),
+            f.array_max(f.filter(parts, lambda part: part["type"].eqNullSafe(kind))["last_ms"]).alias(
+                "last_ms"
+            ),
+        ),
+    )

@@ -1,0 +1,100 @@
+"""Latencies of firings, as percentiles: by DAG, by condition, by event type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+QUANTILES: Final = (0.5, 0.9, 0.99)
+# Of percentile_approx: exact up to so many values of a group, beyond that off by one in 10,000 ranks.
+ACCURACY: Final = 10_000
+SPANS: Final = ("event_to_firing", "firing_to_resume")
+
+
+def percentiles(name: str, value: Column) -> list[Column]:
+    """Aggregates of a column of milliseconds: name_count, name_p50_ms, name_p90_ms, name_p99_ms, name_max_ms.
+
+    A percentile is one of the values: the least one with so much of all at or below it.
+    """
+    from pyspark.sql import functions as f
+
+    quantiles = f.percentile_approx(value, list(QUANTILES), ACCURACY)
+    return [
+        f.count(value).alias(f"{name}_count"),
+        *(
+            f.get(quantiles, f.lit(place)).alias(f"{name}_p{quantile * 100:.0f}_ms")
+            for place, quantile in enumerate(QUANTILES)
+        ),
+        f.max(value).alias(f"{name}_max_ms"),
+    ]
+
+
+def by_dag(firings: DataFrame) -> DataFrame:
+    """By waiter, dag and task."""
+    return firings.groupBy("waiter", "dag", "task").agg(*_counts(), *_spans())
+
+
+def by_condition(firings: DataFrame, conditions: DataFrame) -> DataFrame:
+    """By condition; condition_id and condition are null where the registration was not archived."""
+    from pyspark.sql import functions as f
+
+    texts = conditions.select("condition_id", "condition")
+    dags = f.count_distinct("waiter", "dag").alias("dags")
+    return (
+        firings.groupBy("condition_id").agg(dags, *_counts(), *_spans()).join(texts, "condition_id", "left")
+    )
+
+
+def by_type(firings: DataFrame) -> DataFrame:
+    """By type of the events that took part.
+
+    firings: those in which the type took part; completed: those of which it was the last one, and
+    event_to_firing is theirs alone. held: from the append of its last event in a firing to the firing, so
+    the waiting for others as well.
+    """
+    from pyspark.sql import functions as f
+
+    each = firings.select(
+        f.explode("types").alias("part"),
+        "decided_by",
+        "moment_ms",
+        "event_to_firing_ms",
+        "firing_to_resume_ms",
+    )
+    completed = f.col("part.type") == f.col("decided_by")
+    return (
+        each.withColumn("type", f.col("part.type"))
+        .groupBy("type")
+        .agg(
+            f.count("*").alias("firings"),
+            f.count(f.when(completed, True)).alias("completed"),
+            *percentiles("event_to_firing", f.when(completed, f.col("event_to_firing_ms"))),
+            *percentiles("held", f.col("moment_ms") - f.col("part.last_ms")),
+            *percentiles("firing_to_resume", f.col("firing_to_resume_ms")),
+        )
+    )
+
+
+def overall(firings: DataFrame) -> DataFrame:
+    """One row: all firings together."""
+    return firings.agg(*_counts(), *_spans())
+
+
+def _counts() -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [
+        f.count("*").alias("firings"),
+        f.count(f.when(f.col("outcome") == "met", True)).alias("met"),
+        f.count(f.when(f.col("outcome") == "expired", True)).alias("expired"),
+        f.count("acked_ms").alias("acknowledged"),
+        f.count(f.when(f.col("open"), True)).alias("open"),
+    ]
+
+
+def _spans() -> list[Column]:
+    from pyspark.sql import functions as f
+
+    return [each for span in SPANS for each in percentiles(span, f.col(f"{span}_ms"))]

@@ -1,0 +1,88 @@
+"""The report as one HTML page that needs nothing else: no script, no file, no network."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+from . import ReportError, words
+from .figures import Figures
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_JOINTS: Final = re.compile(r"(?<=[._/:])(?=\w)")
+
+
+def check_can_draw() -> None:
+    """ReportError where what draws the page is not installed."""
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ReportError(
+            f"the report's page cannot be drawn, {error.name} is not installed on the driver:"
+            " pip install 'airflow-interlock[report]'"
+        ) from error
+
+
+def render(figures: Figures, archive: str, now_ms: int) -> str:
+    """The page. archive: where the figures come from, for its head. now_ms: when it is made."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    from .sections import sections
+
+    # Types, ids and keys are anybody's text: all that is not marked below is escaped.
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    template = environment.from_string(files(__package__).joinpath("page.html.j2").read_text("utf-8"))
+    return template.render(
+        figures=figures,
+        sections=[] if figures.empty else list(sections(figures, now_ms)),
+        facts=_facts(figures),
+        span=_span(figures),
+        archive=words.shown(archive),
+        made=words.moment(now_ms),
+        number=words.number,
+        counted=words.counted,
+        moment=words.moment,
+        breakable=_breakable,
+        drawn=Markup,  # of an SVG, whose texts matplotlib and ElementTree have escaped
+    )
+
+
+def _breakable(text: str) -> Markup:
+    """The text, escaped, which may go on in the next line after a dot and its like."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(_JOINTS.split(text))
+
+
+def _span(figures: Figures) -> str:
+    """The range that was asked for, and what there is in it."""
+    since = "the beginning" if figures.since_ms is None else words.moment(figures.since_ms)
+    until = "the end" if figures.until_ms is None else words.moment(figures.until_ms)
+    return f"from {since} to {until}"
+
+
+def _facts(figures: Figures) -> list[tuple[str, str, str]]:
+    """(name, figure, what belongs to it)."""
+    counted = dict.fromkeys(("firings", "met", "expired", "acknowledged", "open"), 0)
+    overall = {**counted, **figures.overall}
+
+    def latency(span: str) -> tuple[str, str]:
+        p50, p99 = (overall.get(f"{span}_{name}_ms") for name in ("p50", "p99"))
+        return words.duration(p50), f"p99 {words.duration(p99)}"
+
+    number: Any = words.number
+    return [
+        ("Events", number(figures.events), f"of {words.counted(figures.types, 'type')}"),
+        ("Firings", number(overall["firings"]), f"{words.counted(figures.conditions, 'condition')} in force"),
+        ("Expired", number(overall["expired"]), f"{number(overall['met'])} met"),
+        ("Not acknowledged", number(overall["open"]), f"{number(overall['acknowledged'])} acknowledged"),
+        ("event → firing, p50", *latency("event_to_firing")),
+        ("firing → resume, p50", *latency("firing_to_resume")),
+    ]

@@ -1,0 +1,56 @@
+"""Who sends late: from an event's own time to the append of its record, by source and type; and volume."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....events.plain import TYPE as PLAIN
+from .latencies import percentiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def producers(events: DataFrame) -> DataFrame:
+    """By source and type: events, ahead, and percentiles of the delay; of rows of kind `event`.
+
+    Events without `time`, and plain records, whose time is that of their record, are left out. ahead: events
+    whose time is after their append, by a clock that is ahead; their delay is negative.
+    """
+    from pyspark.sql import functions as f
+
+    delay = f.col("appended_ms") - f.floor(f.col("time_us") / 1000)
+    return (
+        events.where((f.col("type") != PLAIN) & f.col("time_us").isNotNull())
+        .select("source", "type", delay.alias("delay_ms"))
+        .groupBy("source", "type")
+        .agg(
+            f.count("*").alias("events"),
+            f.count(f.when(f.col("delay_ms") < 0, True)).alias("ahead"),
+            *percentiles("delay", f.col("delay_ms")),
+        )
+        .drop("delay_count")
+    )
+
+
+def volume(events: DataFrame) -> DataFrame:
+    """By day (UTC, of the append) and type: events, bytes of data, first_ms and last_ms."""
+    from pyspark.sql import functions as f
+
+    return events.groupBy("date", "type").agg(
+        f.count("*").alias("events"),
+        f.sum(f.coalesce(f.octet_length("data"), f.lit(0))).alias("bytes"),
+        f.min("appended_ms").alias("first_ms"),
+        f.max("appended_ms").alias("last_ms"),
+    )
+
+
+def types(volume: DataFrame) -> DataFrame:
+    """Of the volume: each type with its events, first_ms and last_ms."""
+    from pyspark.sql import functions as f
+
+    return volume.groupBy("type").agg(
+        f.sum("events").alias("events"),
+        f.min("first_ms").alias("first_ms"),
+        f.max("last_ms").alias("last_ms"),
+    )

@@ -1,0 +1,336 @@
+"""The sections of the page: what each says, its chart, and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final
+
+from . import charts, words
+from .charts import Chart
+from .figures import Figures, Row, Table
+from .latencies import SPANS
+
+CHARTED: Final = 15  # rows of a table that its chart has
+_EACH: Final = "p50, p90 and p99 of"
+_PERCENTILES: Final = ("p50", "p90", "p99")
+ARROWS: Final = {"event_to_firing": "event → firing", "firing_to_resume": "firing → resume", "held": "held"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """head: with its unit, where cells do not have it. number: set to the right. line: never broken into
+    several. named: the head is another's text. group: a head above."""
+
+    head: str
+    cell: Callable[[Row], str]
+    number: bool = False
+    line: bool = False
+    named: bool = False
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """id: unique on the page. lead: what the figures are. nothing: said where there are none.
+
+    table: whose rows are shown. folder: the table that has all of them, beside the page.
+    """
+
+    id: str
+    title: str
+    lead: str
+    nothing: str
+    columns: Sequence[Column]
+    table: Table
+    chart: Chart | None
+    folder: str
+
+    @property
+    def groups(self) -> list[tuple[str, int]]:
+        """(head, columns below it), in order; empty where no column has one."""
+        found: list[tuple[str, int]] = []
+        for column in self.columns:
+            if found and found[-1][0] == column.group:
+                found[-1] = (column.group, found[-1][1] + 1)
+            else:
+                found.append((column.group, 1))
+        return found if any(group for group, _ in found) else []
+
+
+def sections(figures: Figures, now_ms: int) -> Iterator[Section]:
+    """All sections, those without figures among them. now_ms: when the report is made."""
+    yield _by_dag(figures)
+    yield _by_condition(figures)
+    yield _by_type(figures)
+    yield _expired(figures)
+    yield _unacknowledged(figures, now_ms)
+    yield _producers(figures)
+    yield _unwaited(figures)
+    yield _volume(figures)
+
+
+def _by_dag(figures: Figures) -> Section:
+    table = figures.table("latencies_by_dag")
+    return Section(
+        "dags",
+        "Latencies by DAG",
+        "From the append of what decided a firing (its last event; the wait itself or a timer, where that"
+        " came later) to the append of the firing; from there to its acknowledgement, which the resumed task"
+        " writes.",
+        "Nothing fired.",
+        [Column("DAG and task", _who), *_firing_counts(), *_spans(*SPANS)],
+        table,
+        _spread_chart("dags", "by DAG and task", table, _who, SPANS),
+        "latencies_by_dag",
+    )
+
+
+def _by_condition(figures: Figures) -> Section:
+    table = figures.table("latencies_by_condition")
+
+    def text(row: Row) -> str:
+        if row["condition_id"] is None:
+            return "(registration not archived)"
+        return words.shown(row["condition"] or f"(unreadable, {row['condition_id']})", 300)
+
+    return Section(
+        "conditions",
+        "Latencies by condition",
+        "The same, for all waits and dispatchers with one condition together.",
+        "Nothing fired.",
+        [Column("Condition", text), _count("DAGs", "dags"), *_firing_counts(), *_spans(*SPANS)],
+        table,
+        _spread_chart("conditions", "by condition", table, text, SPANS),
+        "latencies_by_condition",
+    )
+
+
+def _by_type(figures: Figures) -> Section:
+    table = figures.table("latencies_by_type")
+    kind = _text("type", "(large event, by reference)")
+    return Section(
+        "types",
+        "Latencies by event type",
+        "Event → firing: of the firings that an event of the type completed. Held: of all firings in which it"
+        " took part, from the append of its last event to the firing, with the waiting for other events.",
+        "No event took part in a firing.",
+        [
+            Column("Event type", kind),
+            _count("Took part in", "firings"),
+            _count("Completed", "completed"),
+            *_spans("event_to_firing", "held", "firing_to_resume"),
+        ],
+        table,
+        _spread_chart("types", "by event type", table, kind, ("event_to_firing", "held")),
+        "latencies_by_type",
+    )
+
+
+def _expired(figures: Figures) -> Section:
+    table, by_dag = figures.table("expired"), figures.table("expired_by_dag")
+    return Section(
+        "expired",
+        "Waits that expired",
+        "Their time was up before the condition was met; the latest first. Incomplete: the time passed while"
+        " the engine could not be sure to have seen all events of before.",
+        "No wait expired.",
+        [
+            Column("Fired (UTC)", _moment("moment_ms"), line=True),
+            Column("DAG and task", _who),
+            Column("Run", _run),
+            Column("Key", _text("key", words.NONE)),
+            Column("Missing", lambda row: words.shown(", ".join(row["missing"] or ()) or words.NONE)),
+            Column("Incomplete", lambda row: "yes" if row["incomplete"] else "no"),
+        ],
+        table,
+        _bar_chart("expired", "Waits that expired, by DAG and task", by_dag, _who, "expired"),
+        "expired",
+    )
+
+
+def _unacknowledged(figures: Figures, now_ms: int) -> Section:
+    table, by_dag = figures.table("unacknowledged"), figures.table("unacknowledged_by_dag")
+    return Section(
+        "unacknowledged",
+        "Firings not acknowledged yet",
+        "The condition fired, and in the archive there is no sign that the task resumed or the run was"
+        " created; the oldest first. Age: until this report was made.",
+        "All firings are acknowledged.",
+        [
+            Column("Fired (UTC)", _moment("moment_ms"), line=True),
+            Column("Age", lambda row: words.duration(now_ms - row["moment_ms"]), number=True),
+            Column("DAG and task", _who),
+            Column("Run", _run),
+            Column("Key", _text("key", words.NONE)),
+            Column("Outcome", _text("outcome")),
+        ],
+        table,
+        _bar_chart("unacknowledged", "Firings not acknowledged, by DAG and task", by_dag, _who, "open"),
+        "unacknowledged",
+    )
+
+
+def _producers(figures: Figures) -> Section:
+    table = figures.table("producers")
+
+    def name(row: Row) -> str:
+        return f"{row['source']} · {row['type']}"
+
+    return Section(
+        "producers",
+        "Slowest producers",
+        "From an event's own time to the append of its record. Ahead: events whose time is later than their"
+        " append, by a clock that is ahead.",
+        "No event has a time of its own.",
+        [
+            Column("Source", _text("source")),
+            Column("Event type", _text("type")),
+            _count("Events", "events"),
+            _count("Ahead", "ahead"),
+            *_percentiles("delay", "time → append"),
+        ],
+        table,
+        charts.spreads(
+            "producers",
+            _charted(f"{_EACH} time → append, by source and type", table),
+            [name(row) for row in table.rows[:CHARTED]],
+            {"time → append": [_spread(row, "delay") for row in table.rows[:CHARTED]]},
+        ),
+        "producers",
+    )
+
+
+def _unwaited(figures: Figures) -> Section:
+    table = figures.table("unwaited_types")
+    lead = (
+        "Types of events in the archive that no matcher of a condition in force could accept, whatever else"
+        " the event says."
+    )
+    if figures.unreadable_conditions:
+        lead += (
+            f" Not looked at: {words.counted(figures.unreadable_conditions, 'condition')} that this version"
+            " cannot read."
+        )
+    return Section(
+        "unwaited",
+        "Event types nobody waits for",
+        lead,
+        "Each type of the archive has a condition that could take it.",
+        [
+            Column("Event type", _text("type")),
+            _count("Events", "events"),
+            Column("First (UTC)", _moment("first_ms"), line=True),
+            Column("Last (UTC)", _moment("last_ms"), line=True),
+        ],
+        table,
+        _bar_chart("unwaited", "Events of types nobody waits for", table, _text("type"), "events"),
+        "unwaited_types",
+    )
+
+
+def _volume(figures: Figures) -> Section:
+    """A table of its own form: a row for each day, a column for each of the most frequent types."""
+    names = [str(row["type"]) for row in figures.table("types").rows]
+    days = figures.table("days")
+    by_day: dict[date, dict[str | None, int]] = {row["date"]: {} for row in reversed(days.rows)}
+    for row in figures.table("volume").rows:
+        by_day[row["date"]][row["type"]] = row["events"]
+    others = any(None in counts for counts in by_day.values())
+    series: dict[str | None, str] = {name: words.shown(name) for name in names}
+    if others:
+        series[None] = "all others"
+    title = "Events per day and type"
+    chart = charts.stacked(
+        "volume",
+        title,
+        list(by_day),
+        {label: [counts.get(name, 0) for counts in by_day.values()] for name, label in series.items()},
+    )
+
+    def counted(name: str | None) -> Callable[[Row], str]:
+        return lambda row: words.number(by_day[row["date"]].get(name, 0))
+
+    return Section(
+        "volume",
+        title,
+        "By the day, in UTC, on which records were appended; the latest day first.",
+        "There are no events.",
+        [
+            Column("Day", lambda row: str(row["date"]), line=True),
+            *(Column(label, counted(name), number=True, named=True) for name, label in series.items()),
+            _count("All", "events"),
+            Column("Data", lambda row: words.size(row["bytes"]), number=True),
+        ],
+        days,
+        chart,
+        "volume",
+    )
+
+
+def _spread_chart(
+    name: str, by: str, table: Table, label: Callable[[Row], str], spans: Sequence[str]
+) -> Chart | None:
+    rows = table.rows[:CHARTED]
+    title = f"{_EACH} {' and '.join(ARROWS[span] for span in spans)}, {by}"
+    panels = {ARROWS[span]: [_spread(row, span) for row in rows] for span in spans}
+    return charts.spreads(name, _charted(title, table), [label(row) for row in rows], panels)
+
+
+def _bar_chart(name: str, title: str, table: Table, label: Callable[[Row], str], member: str) -> Chart | None:
+    rows = table.rows[:CHARTED]
+    title = _charted(title, table)
+    return charts.bars(name, title, [label(row) for row in rows], [row[member] for row in rows])
+
+
+def _charted(title: str, table: Table) -> str:
+    """What a chart shows: it has less rows than the table may have."""
+    return title if table.total <= CHARTED else f"{title}: the first {CHARTED} of {table.total:,}"
+
+
+def _spread(row: Row, span: str) -> charts.Spread:
+    p50, p90, p99 = (row[f"{span}_{name}_ms"] for name in _PERCENTILES)
+    return p50, p90, p99
+
+
+def _firing_counts() -> list[Column]:
+    return [_count("Firings", "firings"), _count("Expired", "expired"), _count("Open", "open")]
+
+
+def _spans(*names: str) -> list[Column]:
+    return [column for name in names for column in _percentiles(name, ARROWS[name])]
+
+
+def _percentiles(span: str, group: str) -> list[Column]:
+    return [
+        Column(name, _duration(f"{span}_{name}_ms"), number=True, group=group)
+        for name in (*_PERCENTILES, "max")
+    ]
+
+
+def _duration(member: str) -> Callable[[Row], str]:
+    return lambda row: words.duration(row[member])
+
+
+def _count(head: str, member: str) -> Column:
+    return Column(head, lambda row: words.number(row[member]), number=True)
+
+
+def _moment(member: str) -> Callable[[Row], str]:
+    return lambda row: words.moment(row[member])
+
+
+def _text(member: str, absent: str = "") -> Callable[[Row], str]:
+    return lambda row: absent if row[member] is None else words.shown(row[member])
+
+
+def _who(row: Mapping[str, Any]) -> str:
+    return words.who(row["waiter"], row["dag"], row["task"])
+
+
+def _run(row: Row) -> str:
+    if row["run"] is None:
+        return words.NONE
+    index = row["map_index"]
+    return words.shown(row["run"]) + ("" if index is None else f" [{index}]")

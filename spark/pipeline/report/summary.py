@@ -1,0 +1,37 @@
+"""The figures of a report in a few lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .figures import Figures
+from .words import counted, duration, number
+
+_HEADS = ("p50", "p90", "p99", "max")
+
+
+def summary(figures: Figures, page: str) -> str:
+    """For a terminal. page: where the report lies."""
+    if figures.empty:
+        return f"The archive has no events and no firings in this range.\n{page}\n"
+    return "\n".join(_lines(figures, page)) + "\n"
+
+
+def _lines(figures: Figures, page: str) -> Iterator[str]:
+    overall = figures.overall
+    nobody = figures.table("unwaited_types").total
+    count = {name: number(overall[name]) for name in ("firings", "met", "expired", "acknowledged", "open")}
+    types = f"{counted(figures.types, 'type')}, {number(nobody)} of which nobody waits for"
+    yield f"events            {number(figures.events)} of {types}"
+    yield f"conditions        {number(figures.conditions)} in force"
+    yield f"firings           {count['firings']}: {count['met']} met, {count['expired']} expired"
+    yield f"acknowledged      {count['acknowledged']}; {count['open']} not yet"
+    if figures.unreadable_actions or figures.unreadable_conditions:
+        yield (
+            f"unreadable        {counted(figures.unreadable_actions, 'record')} of firings,"
+            f" {counted(figures.unreadable_conditions, 'condition')}"
+        )
+    yield " " * 18 + "".join(f"{head:>14}" for head in _HEADS)
+    for name, span in (("event -> firing", "event_to_firing"), ("firing -> resume", "firing_to_resume")):
+        yield f"{name:18}" + "".join(f"{duration(overall[f'{span}_{head}_ms']):>14}" for head in _HEADS)
+    yield page

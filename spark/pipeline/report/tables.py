@@ -1,0 +1,135 @@
+"""The tables of the report, written as Parquet, one folder each; and of each the few rows that are shown."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from . import latencies, producers, registrations
+from .figures import Figures, Table
+from .firings import firings, unreadable
+from .unwaited import unwaited
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+SHOWN: Final = 50  # rows of a table on the page
+DAYS: Final = 60  # of the volume on the page: the latest
+TYPES: Final = 5  # of the volume that have a column each: more colours cannot be told apart
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The rows of the archive that a report reads, with the columns of docs/pipeline.md.
+
+    events: of the range. actions: of the range and later, which tells what became of a firing. subscriptions:
+    all, since what was registered before the range is in force in it.
+    """
+
+    events: DataFrame
+    actions: DataFrame
+    subscriptions: DataFrame
+
+
+class Tables:
+    """Writes tables below a folder; what is there by the same name is replaced."""
+
+    def __init__(self, spark: SparkSession, output: str) -> None:
+        self._spark = spark
+        self._output = output.rstrip("/")
+        self.shown: dict[str, Table] = {}
+
+    def write(self, name: str, table: DataFrame) -> DataFrame:
+        """The table as it lies in its folder: what is made of it does not compute it again."""
+        path = f"{self._output}/{name}"
+        log.info("report: writing %s", path)
+        table.write.mode("overwrite").parquet(path)
+        return self._spark.read.schema(table.schema).parquet(path)
+
+    def show(self, name: str, written: DataFrame, *order: Column, most: int = SHOWN) -> Table:
+        """The first `most` rows, kept for the page."""
+        rows = tuple(row.asDict(recursive=True) for row in written.orderBy(*order).limit(most).collect())
+        total = len(rows) if len(rows) < most else written.count()
+        table = self.shown[name] = Table(name, rows, total)
+        return table
+
+
+def make(
+    spark: SparkSession, sources: Sources, output: str, since_ms: int | None, until_ms: int | None
+) -> Figures:
+    """Write all tables below `output`, and give what is told of them (docs/pipeline.md "The report")."""
+    from pyspark.sql import functions as f
+
+    tables = Tables(spark, output)
+    known = tables.write("registrations", registrations.incarnations(sources.subscriptions))
+    conditions = tables.write(
+        "conditions", registrations.conditions(registrations.in_force(known, since_ms, until_ms))
+    )
+    fired = tables.write("firings", firings(sources.actions, known, since_ms, until_ms))
+    _firings(tables, fired, known)
+    volume = tables.write("volume", producers.volume(sources.events))
+    types = producers.types(volume)
+    _events(tables, sources.events, volume, types, conditions)
+
+    span = types.agg(f.min("first_ms"), f.max("last_ms"), f.sum("events"), f.count("*")).collect()[0]
+    unread = conditions.agg(f.count("*"), f.count(f.when(f.isnull("condition"), 1))).collect()[0]
+    return Figures(
+        since_ms=since_ms,
+        until_ms=until_ms,
+        first_ms=span[0],
+        last_ms=span[1],
+        events=span[2] or 0,
+        types=span[3],
+        overall=latencies.overall(fired).collect()[0].asDict(),
+        conditions=unread[0],
+        unreadable_conditions=unread[1],
+        unreadable_actions=unreadable(sources.actions),
+        tables=tables.shown,
+    )
+
+
+def _firings(tables: Tables, fired: DataFrame, known: DataFrame) -> None:
+    from pyspark.sql import functions as f
+
+    slowest = f.desc_nulls_last("event_to_firing_p99_ms")
+    by_dag = tables.write("latencies_by_dag", latencies.by_dag(fired))
+    place = ("waiter", "dag", "task")
+    tables.show("latencies_by_dag", by_dag, slowest, *map(f.col, place))
+    # Also conditions of before the range: a firing of the first minutes may be of a wait that is over.
+    by_condition = latencies.by_condition(fired, registrations.conditions(known))
+    by_condition = tables.write("latencies_by_condition", by_condition)
+    tables.show("latencies_by_condition", by_condition, slowest, f.col("condition_id"))
+    by_type = tables.write("latencies_by_type", latencies.by_type(fired))
+    tables.show("latencies_by_type", by_type, slowest, f.col("type"))
+
+    who = ("waiter", "dag", "run", "task", "map_index", "subscription", "firing_id", "outcome", "key")
+    expired = fired.where("outcome = 'expired'").select(
+        *who, "missing", "moment_ms", "acked_ms", "incomplete"
+    )
+    tables.show("expired", tables.write("expired", expired), f.desc("moment_ms"), f.col("firing_id"))
+    tables.show("expired_by_dag", by_dag.where("expired > 0"), f.desc("expired"), *map(f.col, place))
+    unacknowledged = tables.write("unacknowledged", fired.where("open").select(*who, "moment_ms"))
+    tables.show("unacknowledged", unacknowledged, f.asc("moment_ms"), f.col("firing_id"))
+    tables.show("unacknowledged_by_dag", by_dag.where("open > 0"), f.desc("open"), *map(f.col, place))
+
+
+def _events(
+    tables: Tables, events: DataFrame, volume: DataFrame, types: DataFrame, conditions: DataFrame
+) -> None:
+    from pyspark.sql import functions as f
+
+    slow = tables.write("producers", producers.producers(events))
+    tables.show("producers", slow, f.desc("delay_p99_ms"), f.col("source"), f.col("type"))
+    nobody = tables.write("unwaited_types", unwaited(types, conditions))
+    tables.show("unwaited_types", nobody, f.desc("events"), f.col("type"))
+    top = tables.show("types", types, f.desc("events"), f.col("type"), most=TYPES)
+    named = [str(row["type"]) for row in top.rows]
+    kind = f.when(f.col("type").isin(named), f.col("type"))  # null: all others together
+    days = volume.groupBy("date").agg(f.sum("events").alias("events"), f.sum("bytes").alias("bytes"))
+    latest = tables.show("days", days, f.desc("date"), most=DAYS)
+    shown = volume.where(f.col("date").isin([row["date"] for row in latest.rows]))
+    by_day = shown.groupBy("date", kind.alias("type")).agg(f.sum("events").alias("events"))
+    tables.show("volume", by_day, f.asc("date"), f.desc("events"), most=DAYS * (TYPES + 1))

@@ -1,0 +1,85 @@
+"""How figures, moments and other people's texts are written for people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+NONE: Final = "–"  # where there is no figure
+_SECOND: Final = 1000
+_MINUTE: Final = 60 * _SECOND
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999
+
+
+def duration(ms: int | None) -> str:
+    """850 ms, 1.25 s, 12.5 s, 3 min 20 s, 2 h 5 min, 3 d 4 h; "–" for None."""
+    if ms is None:
+        return NONE
+    if ms < 0:
+        return f"−{duration(-ms)}"
+    if ms < _SECOND:
+        return f"{ms} ms"
+    if ms < _MINUTE:
+        hundredths = ms // 10  # never rounded up to "60 s"
+        return f"{hundredths / 100:.2f} s" if ms < 10 * _SECOND else f"{hundredths // 10 / 10:.1f} s"
+    for unit, name, below, below_name in (
+        (_DAY, "d", _HOUR, "h"),
+        (_HOUR, "h", _MINUTE, "min"),
+        (_MINUTE, "min", _SECOND, "s"),
+    ):
+        if ms >= unit:
+            rest = ms % unit // below
+            return f"{ms // unit:,} {name}" + (f" {rest} {below_name}" if rest else "")
+    raise AssertionError(ms)
+
+
+def number(value: int | None) -> str:
+    return NONE if value is None else f"{value:,}"
+
+
+def counted(value: int, one: str, many: str | None = None) -> str:
+    """1 row, 2 rows."""
+    return f"{value:,} {one if value == 1 else many or f'{one}s'}"
+
+
+def size(count: int | None) -> str:
+    """Bytes: 512 B, 1.2 KiB, 3.4 MiB."""
+    if count is None:
+        return NONE
+    if count < 1024:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1024 or unit == "TiB":
+            return f"{value:,.1f} {unit}"
+    raise AssertionError(count)
+
+
+def moment(ms: int | None) -> str:
+    """2026-11-20 08:15:03, in UTC; a producer may stamp a record with a time that no calendar has."""
+    if ms is None:
+        return NONE
+    if not 0 <= ms <= _LAST_MS:
+        return f"{ms} ms"
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def shown(text: object, most: int = 200) -> str:
+    """Another's text on one line: what cannot be printed, which could also turn the direction of what
+    follows, as a replacement character; beyond `most` characters without its middle."""
+    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in str(text))
+    if len(plain) <= most:
+        return plain
+    end = (most - 1) // 2
+    return f"{plain[: most - 1 - end]}…{plain[-end:]}"
+
+
+def who(waiter: str | None, dag: str | None, task: str | None) -> str:
+    """`daily_report.ready`, `settle (dispatch)`; the subscription itself where it names no task."""
+    name = shown(dag if dag is not None else NONE)
+    if task is not None:
+        return f"{name}.{shown(task)}"
+    return name if waiter in (None, "other") else f"{name} ({waiter})"

@@ -1,0 +1,480 @@
+"""The report of an archive whose latencies are known, in a real local Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from interlock.conditions import Condition, event
+from interlock.conditions.filters import Prefix
+from interlock.engine import records as engine
+from interlock.events import kafka
+from interlock.events.event import Event
+from interlock.spark.pipeline import PipelineError, job
+from interlock.spark.pipeline.archive.files import Files
+from interlock.spark.pipeline.archive.layout import Folder
+from interlock.spark.pipeline.archive.storing import store
+from interlock.spark.pipeline.report import records
+from interlock.spark.pipeline.report.figures import Figures
+from interlock.spark.pipeline.report.making import make_report
+from interlock.spark.pipeline.rows import Record, rows_of
+
+from tests.integration.spark.conftest import LOCAL, SUBMIT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BUS = "b"
+T0 = int(datetime(2026, 11, 20, 10, tzinfo=UTC).timestamp() * 1000)
+NOW = T0 + 86_400_000
+ORDERS, RATES, CART, OPS = (
+    "com.shop.orders.done",
+    "com.bank.rates.published",
+    "com.shop.cart.touched",
+    "com.ops.up",
+)
+BOTH = event(ORDERS, by="data.date", label="orders") & event(RATES, by="data.date", label="rates")
+LIMITED = BOTH.expires(after="1h")
+ANY_OPS = event(filters=[Prefix(type="com.ops.")], by="subject", label="ops")
+
+
+class Log:
+    """Records of a bus, as they are appended."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def append(
+        self, kind: str, at: int, key: bytes | None, value: bytes | None, headers: Sequence[Any] = ()
+    ) -> Record:
+        record = Record(f"{BUS}-{kind}", 0, len(self.records), at, 1, key, value, list(headers))
+        self.records.append(record)
+        return record
+
+    def event(self, type_: str, at: int, *, time_ms: int | None = None, **more: Any) -> tuple[Event, Record]:
+        time = None if time_ms is None else datetime.fromtimestamp(time_ms / 1000, UTC)
+        sent = Event.of(
+            type_, "/shop", id=str(len(self.records)), time=time, data={"date": "2026-11-20"}, **more
+        )
+        key, value, headers = kafka.encode(sent)
+        return sent, self.append("event", at, key, value, headers)
+
+    def registered(
+        self, at: int, subscription: str, condition: Condition, **more: Any
+    ) -> engine.Registration:
+        made = engine.Registration.of(subscription, condition, more.pop("key", None), T0, **more)
+        key = engine.RegistrationKey(made.incarnation, "nonce").encode()
+        self.append("subscription", at, key, engine.encode_json(made))
+        return made
+
+    def removed(self, at: int, made: engine.Registration, *, leftover: bool = False) -> None:
+        key = engine.RegistrationKey(made.incarnation, "nonce").encode()
+        self.append("subscription", at, key, None, engine.LEFTOVER if leftover else ())
+
+    def firing(
+        self,
+        made: engine.Registration,
+        parts: dict[str, tuple[Event, Record]],
+        fired: int | None,
+        acked: int | None = None,
+        **more: Any,
+    ) -> engine.ActionRecord:
+        origins = {
+            label: [
+                {
+                    "topic": at.topic,
+                    "partition": at.partition,
+                    "offset": at.offset,
+                    "timestamp_ms": at.timestamp_ms,
+                }
+            ]
+            for label, (_, at) in parts.items()
+        }
+        decided = {
+            "id": f"firing-{len(self.records)}",
+            "outcome": "met",
+            "key": "2026-11-20",
+            "fired_at": datetime.fromtimestamp((fired or T0) / 1000, UTC).isoformat(timespec="milliseconds"),
+            **more,
+        }
+        firing = engine.Firing(
+            events={label: [sent.to_json_dict()] for label, (sent, _) in parts.items()},
+            origins=origins,
+            **decided,
+        )
+        action = engine.ActionRecord(
+            subscription=made.subscription,
+            kind=made.kind,
+            incarnation=made.incarnation,
+            state="fired",
+            firing=firing,
+        )
+        if fired is not None:
+            self.append("action", fired, action.key, engine.encode_json(action))
+        if acked is not None:
+            told = msgspec.structs.replace(action, state="acked")
+            self.append("action", acked, action.key, engine.encode_json(told))
+        return action
+
+
+def wait(dag: str, run: str = "r", task: str = "ready", *index: int) -> str:
+    return "/".join(["airflow", dag, run, task, *map(str, index)])
+
+
+def a_day() -> Log:
+    """Ten waits of `daily` and one of each special kind; the figures that follow are computed by hand."""
+    log = Log()
+    for n in range(1, 11):
+        at = T0 + n * 60_000
+        made = log.registered(at - 30_000, wait("daily", f"run/{n}"), BOTH, key="2026-11-20")
+        # orders are told 50 ms, 100 ms, ... late; the clock of rates is 5 ms ahead
+        orders = log.event(ORDERS, at, time_ms=at - 50 * n)
+        rates = log.event(RATES, at + 1000, time_ms=at + 1005)
+        fired = at + 1000 + 10 * n
+        log.firing(made, {"orders": orders, "rates": rates}, fired, fired + 1000 * n if n < 10 else None)
+        log.removed(fired + 11_000, made)
+    # looks back: its event came an hour before it began to wait
+    early = log.event(ORDERS, T0, time_ms=T0)
+    made = log.registered(T0 + 3_600_000, wait("backfill", "r", "ready", 7), BOTH | event(ORDERS))
+    log.firing(made, {"orders": early}, T0 + 3_600_040, T0 + 3_600_540)
+    # expired, 25 ms after its time
+    made = log.registered(T0, wait("limited"), LIMITED, key="2026-11-20")
+    log.firing(
+        made,
+        {},
+        T0 + 3_600_025,
+        T0 + 3_601_025,
+        outcome="expired",
+        missing=["orders", "rates"],
+        timer_ms=T0 + 3_600_000,
+    )
+    # a dispatcher: one run is created, the other firing an administrator throws away
+    made = log.registered(T0 - 10**9, "airflow/dispatch/settle", ANY_OPS, kind="durable")
+    for n, acked in ((1, 700), (3, None)):
+        ops = log.event(OPS, T0 + n * 1000, subject=f"s{n}")
+        fired = T0 + n * 1000 + 5 * n
+        action = log.firing(made, {"ops": ops}, fired, None if acked is None else fired + acked, key=f"s{n}")
+    log.append("action", T0 + 600_000, action.key, None)
+    # cleared: its second firing takes the place of the first, which nobody takes any more
+    for n in (1, 2):
+        made = log.registered(T0 + n * 1000, wait("cleared"), BOTH, key="2026-11-20", generation=n)
+        parts = {"rates": log.event(RATES, T0 + n * 1000 + 100, time_ms=T0 + n * 1000 + 105)}
+        log.firing(made, parts, T0 + n * 1000 + 200, T0 + n * 1000 + 300 if n == 2 else None)
+    # of its records compaction had left the last one alone, and of its registration nothing
+    gone = engine.Registration.of(wait("old"), event("gone"), None, T0)
+    log.firing(gone, {"rates": rates}, None, T0 + 5000)
+    for n in range(3):
+        log.event(CART, T0 + n)
+    log.append("action", T0, b"later", b'{"v": 99, "all": "is different"}')
+    log.append("action", T0, b"damaged", b"{")
+    lease = engine.LeaseRecord(deployment="airflow", incarnations=["a"])
+    log.append("subscription", T0, b"lease/host:1/0", engine.encode_json(lease))
+    log.append("subscription", T0, engine.BUS_KEY, engine.encode_json(engine.BusRecord(partitions=1)))
+    return log
+
+
+def rows_in(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
+    """Their rows, read as the archive job reads them."""
+    columns = (
+        "topic STRING, partition INT, offset LONG, timestamp TIMESTAMP, timestampType INT, key BINARY,"
+        " value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+    )
+    raw = [
+        each._replace(timestamp_ms=datetime.fromtimestamp(each.timestamp_ms / 1000, UTC))  # type: ignore[arg-type]
+        for each in records
+    ]
+    return rows_of(spark.createDataFrame(raw, columns), BUS)
+
+
+def archived(spark: SparkSession, folder: Path, records: Sequence[Record]) -> str:
+    """An archive of these records, as the archive job writes it."""
+    store(rows_in(spark, records), Files(spark, str(folder)), Folder(0, 0, ""))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def archive(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return archived(spark, tmp_path_factory.mktemp("archive"), a_day().records)
+
+
+class Made:
+    """A report, and its tables as they were written."""
+
+    def __init__(self, spark: SparkSession, folder: Path, figures: Figures) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.figures = figures
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return [row.asDict(True) for row in self.spark.read.parquet(str(self.folder / name)).collect()]
+
+    def row(self, name: str, **wanted: Any) -> dict[str, Any]:
+        [found] = [row for row in self.rows(name) if all(row[key] == value for key, value in wanted.items())]
+        return found
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, archive: str, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    output = tmp_path_factory.mktemp("report")
+    return Made(spark, output, make_report(spark, archive, str(output), now_ms=NOW))
+
+
+def spread(row: dict[str, Any], span: str) -> list[int | None]:
+    return [row[f"{span}_{name}_ms"] for name in ("p50", "p90", "p99", "max")]
+
+
+def test_latencies_of_a_dag_are_those_computed_by_hand(made: Made) -> None:
+    daily = made.row("latencies_by_dag", dag="daily")
+    assert (daily["waiter"], daily["task"]) == ("wait", "ready")
+    counts = [daily[name] for name in ("firings", "met", "expired", "acknowledged", "open")]
+    assert counts == [10, 10, 0, 9, 1]
+    # 10, 20, ... 100 ms from the second event on; 1 ... 9 s to the acknowledgement
+    assert spread(daily, "event_to_firing") == [50, 90, 100, 100]
+    assert spread(daily, "firing_to_resume") == [5000, 9000, 9000, 9000]
+    assert (daily["event_to_firing_count"], daily["firing_to_resume_count"]) == (10, 9)
+
+
+def test_a_wait_that_looks_back_is_late_since_it_began_and_not_since_the_event(made: Made) -> None:
+    backfill = made.row("firings", dag="backfill")
+    assert (backfill["run"], backfill["task"], backfill["map_index"]) == ("r", "ready", 7)
+    assert (backfill["event_to_firing_ms"], backfill["firing_to_resume_ms"]) == (40, 500)
+    assert backfill["decided_by"] is None
+
+
+def test_an_expiry_is_late_since_its_time_and_tells_what_was_missing(made: Made) -> None:
+    [expired] = made.rows("expired")
+    assert (expired["dag"], expired["task"], expired["key"]) == ("limited", "ready", "2026-11-20")
+    assert expired["missing"] == ["orders", "rates"]
+    assert made.row("latencies_by_dag", dag="limited")["expired"] == 1
+    assert made.row("firings", dag="limited")["event_to_firing_ms"] == 25
+
+
+def test_a_dispatcher_is_named_by_its_dag(made: Made) -> None:
+    settle = made.row("latencies_by_dag", waiter="dispatch")
+    assert (settle["dag"], settle["task"], settle["firings"]) == ("settle", None, 2)
+    assert spread(settle, "event_to_firing") == [5, 15, 15, 15]
+    assert spread(settle, "firing_to_resume") == [700, 700, 700, 700]
+
+
+def test_open_is_a_firing_that_is_the_last_record_of_its_key(made: Made) -> None:
+    """Not one that was thrown away, nor one whose task was cleared and fired again."""
+    [row] = made.rows("unacknowledged")
+    assert (row["dag"], row["run"], row["key"]) == ("daily", "run/10", "2026-11-20")
+    cleared = made.row("latencies_by_dag", dag="cleared")
+    assert (cleared["firings"], cleared["acknowledged"], cleared["open"]) == (2, 1, 0)
+
+
+def test_of_what_was_compacted_before_it_was_archived_no_latency_is_made_up(made: Made) -> None:
+    old = made.row("firings", dag="old")
+    assert (old["event_to_firing_ms"], old["firing_to_resume_ms"], old["condition_id"]) == (None, None, None)
+    assert old["acked_ms"] == T0 + 5000
+    unknown = made.row("latencies_by_condition", condition_id=None)
+    assert (unknown["firings"], unknown["event_to_firing_count"]) == (1, 0)
+
+
+def test_conditions_are_told_as_text_with_the_waits_of_one_together(made: Made) -> None:
+    both = made.row("latencies_by_condition", condition=str(BOTH))
+    assert (both["dags"], both["firings"]) == (2, 12)
+    assert spread(both, "event_to_firing") == [60, 100, 100, 100]
+    assert made.row("conditions", condition=str(BOTH))["registrations"] == 12
+
+
+def test_types_tell_what_they_completed_and_how_long_they_were_held(made: Made) -> None:
+    rates, orders = (made.row("latencies_by_type", type=each) for each in (RATES, ORDERS))
+    # `old` has rates as well; two of `cleared` are 100 ms late
+    assert (rates["firings"], rates["completed"]) == (13, 12)
+    assert spread(rates, "event_to_firing") == [60, 100, 100, 100]
+    assert (orders["firings"], orders["completed"]) == (11, 0)
+    assert spread(orders, "event_to_firing") == [None] * 4
+    # 1,010 ... 1,100 ms, and an hour of the one that was looked back for
+    assert spread(orders, "held") == [1060, 1100, 3_600_040, 3_600_040]
+
+
+def test_producers_are_late_by_their_events_own_time(made: Made) -> None:
+    orders, rates = (made.row("producers", type=each) for each in (ORDERS, RATES))
+    # 50 ... 500 ms, and one with none
+    assert (orders["source"], orders["events"], orders["ahead"]) == ("/shop", 11, 0)
+    assert spread(orders, "delay") == [250, 450, 500, 500]
+    assert (rates["ahead"], spread(rates, "delay")) == (12, [-5, -5, -5, -5])
+    assert {row["type"] for row in made.rows("producers")} == {ORDERS, RATES}  # others have no time
+
+
+def test_types_nobody_waits_for_are_those_that_no_matcher_could_accept(made: Made) -> None:
+    [nobody] = made.rows("unwaited_types")
+    assert (nobody["type"], nobody["events"], nobody["first_ms"], nobody["last_ms"]) == (CART, 3, T0, T0 + 2)
+
+
+def test_volume_is_by_day_and_type(made: Made) -> None:
+    volume = {(str(row["date"]), row["type"]): row["events"] for row in made.rows("volume")}
+    assert volume == {
+        ("2026-11-20", ORDERS): 11,
+        ("2026-11-20", RATES): 12,
+        ("2026-11-20", CART): 3,
+        ("2026-11-20", OPS): 2,
+    }
+
+
+def test_totals_count_what_could_not_be_read_beside_what_could(made: Made) -> None:
+    figures = made.figures
+    assert (figures.events, figures.types, figures.unreadable_actions) == (28, 4, 2)
+    assert (figures.first_ms, figures.last_ms) == (T0, T0 + 601_000)
+    assert [figures.overall[name] for name in ("firings", "expired", "acknowledged", "open")] == [
+        17,
+        1,
+        14,
+        1,
+    ]
+    assert made.figures.summary()["types_nobody_waits_for"] == 1
+    page = (made.folder / "report.html").read_text()
+    assert "Not in the figures: 2 records of firings" in page
+    assert page.count("<svg") == 8
+
+
+def test_a_range_has_its_events_and_firings_and_their_later_acknowledgements(
+    spark: SparkSession, archive: str, tmp_path: Path
+) -> None:
+    # the fifth and sixth wait of `daily`; the sixth is acknowledged after the end
+    since, until = T0 + 5 * 60_000, T0 + 6 * 60_000 + 1500
+    figures = make_report(spark, archive, str(tmp_path), since_ms=since, until_ms=until, now_ms=NOW)
+    made = Made(spark, tmp_path, figures)
+    assert (figures.events, figures.overall["firings"], figures.overall["acknowledged"]) == (4, 2, 2)
+    assert spread(made.row("latencies_by_dag", dag="daily"), "event_to_firing") == [50, 60, 60, 60]
+    # conditions of before the range count where they are in force in it, and only there
+    assert {row["condition"] for row in made.rows("conditions")} == {str(BOTH), str(LIMITED), str(ANY_OPS)}
+
+
+def test_a_type_whose_waits_are_over_is_waited_for_by_nobody(spark: SparkSession, tmp_path: Path) -> None:
+    log = Log()
+    over = log.registered(T0, wait("over"), event(ORDERS))
+    log.removed(T0 + 1000, over)
+    left = log.registered(T0, wait("left"), event(RATES))
+    log.removed(T0 + 1000, left, leftover=True)  # removes nothing
+    log.event(ORDERS, T0 + 2000)
+    log.event(RATES, T0 + 2000)
+    archive = archived(spark, tmp_path / "archive", log.records)
+    figures = make_report(spark, archive, str(tmp_path / "report"), since_ms=T0 + 1500, now_ms=NOW)
+    assert [row["type"] for row in figures.table("unwaited_types").rows] == [ORDERS]
+
+
+def test_an_empty_archive_gives_a_page_that_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    archive = archived(spark, tmp_path / "archive", [])
+    figures = make_report(spark, archive, str(tmp_path / "report"), now_ms=NOW)
+    assert figures.empty
+    assert "Nothing to report" in (tmp_path / "report" / "report.html").read_text()
+    assert spark.read.parquet(str(tmp_path / "report" / "firings")).count() == 0
+
+
+def test_where_there_is_no_archive_the_error_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="holds no archive"):
+        make_report(spark, str(tmp_path / "nothing"), str(tmp_path / "report"), now_ms=NOW)
+
+
+def test_the_job_prints_its_summary_as_one_object(archive: str, tmp_path: Path) -> None:
+    confs = [f"--conf={name}={value}" for name, value in LOCAL.items()]
+    command = [str(SUBMIT), *confs, job("report"), "--archive", archive, "--output", str(tmp_path / "report")]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    ran = subprocess.run(
+        [*command, "--output-format", "json"], capture_output=True, text=True, env=environment
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    told = json.loads(ran.stdout.splitlines()[-1])  # spark-submit puts the log there as well
+    assert (told["firings"], told["events"], told["event_to_firing_max_ms"]) == (17, 28, 100)
+    assert Path(told["page"]).read_text().startswith("<!doctype html>")
+
+
+# The engine's records, and what the report reads of them.
+
+
+def test_what_the_report_reads_of_an_action_record_is_what_the_engine_wrote(spark: SparkSession) -> None:
+    log = Log()
+    made = log.registered(T0, wait("d"), BOTH, key="2026-11-20")
+    parts = {"orders": log.event(ORDERS, T0), "rates": log.event(RATES, T0 + 1)}
+    log.firing(made, parts, T0 + 2, missing=["x"], timer_ms=7, incomplete=True, left_out={"orders": 2})
+    action = log.records[-1]
+    [row] = (
+        records.actions_of(rows_in(spark, [action])).select("key", "swept", "readable", "record").collect()
+    )
+    written = json.loads(action.value or b"")
+    read = row.record.asDict(True)
+    assert (row.key, row.swept, row.readable) == (made.subscription, False, True)
+    for name in ("v", "subscription", "kind", "incarnation", "state"):
+        assert read[name] == written[name]
+    for name in ("id", "outcome", "key", "fired_at", "missing", "timer_ms", "incomplete"):
+        assert read["firing"][name] == written["firing"][name]
+    assert read["firing"]["events"] == {"orders": [{"type": ORDERS}], "rates": [{"type": RATES}]}
+    assert read["firing"]["origins"] == {
+        "orders": [{"timestamp_ms": T0}],
+        "rates": [{"timestamp_ms": T0 + 1}],
+    }
+    # nothing is read that the engine does not write
+    assert set(read) <= set(written)
+    assert set(read["firing"]) <= set(written["firing"])
+    assert set(records.READS) == engine.READS
+
+
+@pytest.mark.parametrize("kind", ["one-shot", "durable"])
+def test_what_the_report_reads_of_a_registration_is_what_the_engine_wrote(
+    spark: SparkSession, kind: Any
+) -> None:
+    log = Log()
+    made = log.registered(T0, "airflow/dispatch/settle", BOTH, kind=kind)
+    log.removed(T0 + 1, made)
+    log.removed(T0 + 2, made, leftover=True)
+    registers, removes = (
+        records.registrations_of(rows_in(spark, log.records)).orderBy("appended_ms").collect()
+    )
+    assert (registers.incarnation, registers.removes) == (made.incarnation, False)
+    assert json.loads(registers.record.condition) == BOTH.to_json()
+    for name in ("v", "subscription", "kind", "incarnation"):
+        assert registers.record[name] == getattr(made, name)
+    assert (removes.incarnation, removes.removes, removes.appended_ms) == (made.incarnation, True, T0 + 1)
+
+
+@pytest.mark.parametrize(
+    ("subscription", "kind", "named"),
+    [
+        ("airflow/d/r/t", "one-shot", ("wait", "d", "r", "t", None)),
+        ("airflow/d/r/group.t/12", "one-shot", ("wait", "d", "r", "group.t", 12)),
+        ("airflow/d/a/b/t", "one-shot", ("wait", "d", "a/b", "t", None)),
+        ("airflow/dispatch/r/t", "one-shot", ("wait", "dispatch", "r", "t", None)),
+        ("airflow/dispatch/settle", "durable", ("dispatch", "settle", None, None, None)),
+        ("airflow/asset/trades", "durable", ("asset watcher", "trades", None, None, None)),
+        ("somebody", "one-shot", ("other", "somebody", None, None, None)),
+        ("airflow/other/name", "durable", ("other", "airflow/other/name", None, None, None)),
+    ],
+)
+def test_a_subscriptions_name_tells_who_waits(
+    spark: SparkSession, subscription: str, kind: str, named: tuple[Any, ...]
+) -> None:
+    from pyspark.sql import functions as f
+
+    rows = spark.createDataFrame([(subscription, kind)], "subscription STRING, kind STRING")
+    [row] = (
+        rows.select(records.waiter(f.col("subscription"), f.col("kind")).alias("w")).select("w.*").collect()
+    )
+    assert tuple(row) == named
+
+
+def test_waits_and_dispatchers_are_named_so_by_those_who_register_them() -> None:
+    """The other side of the names above: operators and triggers, which the report may not import."""
+    from types import SimpleNamespace
+
+    from interlock.operators.dispatch import DispatchOperator
+    from interlock.operators.identity import task_identity
+    from interlock.triggers.asset import ConditionTrigger
+
+    ti = SimpleNamespace(dag_id="d", run_id="r", task_id="group.t", map_index=12)
+    assert task_identity({"ti": ti}, "airflow") == "airflow/d/r/group.t/12"  # type: ignore[typeddict-item]
+    named = DispatchOperator._subscription(
+        SimpleNamespace(dag_id="settle"), SimpleNamespace(deployment="airflow")
+    )  # type: ignore[arg-type]
+    assert named == "airflow/dispatch/settle"
+    assert ConditionTrigger("trades", ANY_OPS, deployment="airflow").subscription == "airflow/asset/trades"

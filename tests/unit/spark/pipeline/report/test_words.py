@@ -1,0 +1,63 @@
+"""How figures and others' texts are written."""
+
+from __future__ import annotations
+
+import pytest
+from interlock.spark.pipeline.report import words
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (None, "–"),
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1000, "1.00 s"),
+        (1259, "1.25 s"),
+        (59_999, "59.9 s"),
+        (60_000, "1 min"),
+        (200_000, "3 min 20 s"),
+        (3_599_999, "59 min 59 s"),
+        (7_500_000, "2 h 5 min"),
+        (86_400_000, "1 d"),
+        (90_000_000, "1 d 1 h"),
+        (-1500, "−1.50 s"),
+    ],
+)
+def test_a_duration_has_one_or_two_units(ms: int | None, text: str) -> None:
+    assert words.duration(ms) == text
+
+
+def test_a_moment_that_no_calendar_has_is_told_as_it_is() -> None:
+    assert words.moment(1_795_500_000_000) == "2026-11-24 06:00:00"
+    assert words.moment(2**62) == f"{2**62} ms"
+    assert words.moment(-1) == "-1 ms"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**41, "2.0 TiB")]
+)
+def test_a_size_has_a_unit(count: int, text: str) -> None:
+    assert words.size(count) == text
+
+
+def test_what_cannot_be_printed_is_replaced_and_a_long_text_keeps_both_ends() -> None:
+    assert words.shown("a\x00b\u202ec\nd") == "a\ufffdb\ufffdc\ufffdd"
+    text = words.shown("begin" + "x" * 500 + "end", 21)
+    assert len(text) == 21
+    assert text.startswith("begin")
+    assert text.endswith("end")
+    assert "…" in text
+
+
+@pytest.mark.parametrize(
+    ("waiter", "dag", "task", "text"),
+    [
+        ("wait", "daily", "ready", "daily.ready"),
+        ("dispatch", "settle", None, "settle (dispatch)"),
+        ("asset watcher", "trades", None, "trades (asset watcher)"),
+        ("other", "my-own", None, "my-own"),
+    ],
+)
+def test_who_waits_is_named_as_airflow_names_it(waiter: str, dag: str, task: str | None, text: str) -> None:
+    assert words.who(waiter, dag, task) == text
