@@ -20,16 +20,17 @@ _BATCH: Final = 200
 _AGAIN_S: Final = 1.0
 # The answer "not acknowledged" comes this much before a process has waited its time, so that its reason is
 # in the one warning.
-_SHARE: Final = 0.8
+SHARE: Final = 0.8
 
 
 class Outbox:
     """Events in, acknowledged events out; `put` never waits and nothing here raises.
 
     open_emitter: called in the thread, again after each failure, so that a connection that was mended is
-    used. What is not acknowledged is emitted again, with the same ids, until it is or the process ends;
-    while `max_events` wait, those that come are dropped. Each outage is one warning in `log`, which begins
-    with `who` and ends with what may be done about what is lost, `remedy`.
+    used. timeout_s: how long a flush waits; SHARE of it is given to an emit. What is not acknowledged is
+    emitted again, with the same ids, until it is or the process ends; while `max_events` wait, those that
+    come are dropped. Each outage is one warning in `log`, which begins with `who` and ends with what may be
+    done about what is lost, `remedy`.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Outbox:
             problem: str | None = None
             try:
                 emitter = emitter or self._open_emitter()
-                emitter.emit_all(batch, timeout_s=self._timeout_s * _SHARE)
+                emitter.emit_all(batch, timeout_s=self._timeout_s * SHARE)
                 lost: set[tuple[str, str]] = set()
             except EmitError as e:
                 problem, lost = str(e), set(e.undelivered)

@@ -6,12 +6,13 @@ import getpass
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+_BETWEEN: Final = "\0"  # in no value: the settings came through a command line or an environment
 # Airflow's own names; SparkSubmitOperator hands them down to a driver that runs beside it (client mode).
 _AIRFLOW = {
     "dag_id": "AIRFLOW_CTX_DAG_ID",
@@ -88,6 +89,20 @@ def describe_context(context: SparkContext) -> Application:
         started_at=datetime.fromtimestamp(context.startTime / 1000, UTC),
         spark_version=context.version,
     )
+
+
+def configuration_of(spark: SparkSession) -> dict[str, str]:
+    """All settings of a session."""
+    if is_connect(spark):
+        return dict(spark.conf.getAll)
+    # In one call: PySpark asks the JVM twice for each setting, which adds up to a tenth of a second.
+    text = spark._jsparkSession.conf().getAll().mkString(_BETWEEN)
+    return dict(_setting(line) for line in text.split(_BETWEEN) if line)
+
+
+def _setting(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(" -> ")
+    return name, value
 
 
 def airflow_task(environment: Mapping[str, str]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 from ..events.event import Event
-from .application import describe
+from .application import configuration_of, describe
 from .ending import PROCESS_END, is_program
 from .report import RESERVED
 from .settings import CompletionError, read_settings
@@ -134,7 +134,7 @@ class Completion:
     def __enter__(self) -> Completion:
         if is_program():
             PROCESS_END.watch()  # SIGTERM in the block is its failure
-        settings = read_settings(self._spark.conf.getAll)
+        settings = read_settings(configuration_of(self._spark))
         application = describe(self._spark, datetime.now(UTC))
         work = Work(self.name, application, settings, lambda: self.data, required=self.required)
         work.listen(self._spark)

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from ..events.emitter import Emitter
+from ..events.emitter import Delivery, Emitter
 from ..events.errors import EventError
 from ..events.event import Event
-from ..events.outbox import Outbox
+from ..events.outbox import SHARE, Outbox
 from ..events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY, urn
 from ..events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
 from .application import Application, is_connect
@@ -50,10 +50,14 @@ class Telling:
     ) -> None:
         self._name, self._application, self._settings = name, application, settings
         self._data, self._airflow = data, airflow
-        # Made here, and not by the first of the threads that use it; it connects to nothing before that.
+        # One client for all that is told. It connects while the job works, who would else wait for it in the
+        # end, and is made here, not by the first of the threads that use it.
+        self._emitter = Emitter(settings.client, settings.topic)
+        if settings.reports is None or settings.kinds or settings.started:
+            self._emitter.connect(settings.timeout_s)
         self._outbox = Outbox(
-            lambda: Emitter(settings.client, settings.topic),
-            settings.timeout_s,
+            lambda: self._emitter,
+            settings.timeout_s / SHARE,
             log=log,
             who=f"events of {name!r}",
             remedy=_REMEDY,
@@ -74,6 +78,10 @@ class Telling:
     def written(self) -> dict[str, Any] | None:
         """What queries have written so far; None where they wrote nothing that is known."""
         return self._written.to_data()
+
+    def send(self, event: Event) -> Delivery:
+        """Tell it now, and wait until it is acknowledged; EmitError where it is not."""
+        return self._emitter.emit(event, timeout_s=self._settings.timeout_s)
 
     def close(self) -> None:
         """Listen no more; what ended by now is told and acknowledged within the delivery timeout."""

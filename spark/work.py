@@ -14,7 +14,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..events.emitter import Emitter
 from ..events.errors import InterlockError
 from ..events.event import Event
 from .application import Application, airflow_task
@@ -102,8 +101,7 @@ class Work:
         return replace(self._begun, data=self._data(), written=written, ended=ended, failure=failure)
 
     def _send(self, event: Event) -> None:
-        with Emitter(self._settings.client, self._settings.topic) as emitter:
-            delivery = emitter.emit(event, timeout_s=self._settings.timeout_s)
+        delivery = self._telling.send(event)
         log.info("sent %s of %r to %s[%d]@%d", event.type, self.name, *delivery)
 
     def _not_told(self, problem: Exception) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..events.errors import InterlockError
-from .application import Application, describe, describe_context
+from .application import Application, configuration_of, describe, describe_context
 from .completion import NAMES
 from .ending import PROCESS_END
 from .settings import NAME, REQUIRED, flag, read_settings
@@ -70,7 +70,7 @@ class _Watched:
 
     def session_made(self, spark: SparkSession) -> None:
         if not self._begun:  # Spark Connect, which has no context
-            self._begin(describe(spark, datetime.now(UTC)), spark.conf.getAll)
+            self._begin(describe(spark, datetime.now(UTC)), configuration_of(spark))
         if self._work is not None and not self._listens:
             self._listens = True
             self._work.listen(spark)

@@ -26,6 +26,7 @@ def session(cores: int, **more: str) -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.jars.packages", packages())
         .config("spark.log.level", "ERROR")
+        .config("spark.ui.showConsoleProgress", "false")
     )
     for name, value in more.items():
         builder = builder.config(name.replace("_", "."), value)

@@ -54,6 +54,15 @@ def test_settings_that_the_client_refuses_give_an_error_without_their_values(set
     assert caught.value.__cause__ is None
 
 
+def test_connecting_ahead_refuses_what_emitting_would_and_waits_for_nobody(closed_port: int) -> None:
+    with Emitter({"bootstrap.servers": "a:1", "no.such": "x"}, "t") as emitter, pytest.raises(EmitError):
+        emitter.connect()
+    with Emitter({"bootstrap.servers": f"127.0.0.1:{closed_port}"}, "t") as emitter:
+        emitter.connect(1.0)
+        with pytest.raises(EmitError, match="given 1 s"):
+            emitter.emit(Event.of("type", "/test"), timeout_s=1.0)
+
+
 def test_a_client_without_servers_is_refused_at_once() -> None:
     with pytest.raises(EmitError, match=r"lack bootstrap\.servers"):
         Emitter({}, "some-event")

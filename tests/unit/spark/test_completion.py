@@ -47,9 +47,20 @@ class ClassicSession:
 
     @property
     def conf(self) -> Any:
+        """A Connect session's."""
+        return SimpleNamespace(getAll=self._living())
+
+    @property
+    def _jsparkSession(self) -> Any:  # noqa: N802  # PySpark names it so
+        """A classic one's in the JVM, with a Scala map."""
+        lines = [f"{name} -> {value}" for name, value in self._living().items()]
+        scala = SimpleNamespace(mkString=lambda between: between.join(lines))
+        return SimpleNamespace(conf=lambda: SimpleNamespace(getAll=lambda: scala))
+
+    def _living(self) -> dict[str, str]:
         if self._values is None:
             raise RuntimeError("the session is stopped")
-        return SimpleNamespace(getAll=self._values)
+        return self._values
 
     def stop(self) -> None:
         self._values = None
@@ -74,10 +85,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
             made.clients.append(dict(client))
             self._topic = topic
 
-        def __enter__(self) -> FakeEmitter:
-            return self
-
-        def __exit__(self, *_: object) -> None:
+        def connect(self, timeout_s: float = 30.0) -> None:
             pass
 
         def emit(self, event: Event, timeout_s: float = 30.0) -> Delivery:
@@ -87,7 +95,6 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
             made.sent.append((self._topic, event))
             return Delivery(self._topic, 0, len(made.sent) - 1)
 
-    monkeypatch.setattr(work, "Emitter", FakeEmitter)
     monkeypatch.setattr(telling, "Emitter", FakeEmitter)
     for module in (completion, work):
         monkeypatch.setattr(module, "is_program", lambda: False)  # it is told when the block ends

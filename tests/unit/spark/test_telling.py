@@ -95,7 +95,7 @@ def test_the_same_query_is_told_by_the_same_event_and_another_name_by_another(to
     for _ in range(2):
         telling("write")._query_ended(query(1, WROTE))
     assert told[0].id == told[1].id
-    other = Telling("rates", ORDERS, Settings({}, "t", 1.0), dict, {})
+    other = Telling("rates", ORDERS, Settings({"bootstrap.servers": "a:1"}, "t", 1.0), dict, {})
     other._query_ended(query(1, WROTE))
     assert told[2].id != told[0].id
 
