@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from .bus import Clients, Output
+from .bus import TOO_LARGE, Clients, Output
 from .config import BusConfig
 from .errors import NotSent, TopicsError
+from .firing import fitted
 from .kafka.waiting import KafkaClients
 from .records import ActionRecord, encode_json, partition_of
+from .sizes import MAX_INTERNAL_BYTES
 
 TIMEOUT_S = 10.0
 
@@ -47,7 +49,11 @@ def write(
     registration_keys: Sequence[str],
     timeout_s: float = TIMEOUT_S,
 ) -> None:
-    """Mark the firings `acked`, then remove the registrations. As `acknowledge` otherwise."""
+    """Mark the firings `acked`, then remove the registrations. As `acknowledge` otherwise.
+
+    They stay as tasks are handed them (see `fitted`), which is all that a wait of the same incarnation needs.
+    TopicsError where the topic takes no records of that size.
+    """
     failed: list[str] = []
 
     def told(reason: str | None) -> None:
@@ -63,7 +69,7 @@ def write(
                 raise TopicsError((f"Topic {topic!r} is missing.",))
         for action in actions:
             partition = partition_of(action.kind, action.subscription, action.firing.key or "", partitions)
-            value = encode_json(msgspec.structs.replace(action, state="acked"))
+            value = encode_json(msgspec.structs.replace(fitted(action), state="acked"))
             writer.write(Output(topic, partition, action.key, value), told)
         left = writer.flush(timeout_s + 1)
         # Only then: a firing whose registration is gone must not stay unacknowledged.
@@ -73,5 +79,13 @@ def write(
             left = writer.flush(timeout_s + 1)
     except NotSent as e:
         raise clients.unreachable(str(e)) from e
+    if TOO_LARGE in failed:
+        raise TopicsError(
+            (
+                f"Topic {config.topic('action')!r} refuses acknowledged firings as too large.",
+                f"Raise its max.message.bytes to {MAX_INTERNAL_BYTES}; to compare all: "
+                + config.command("topics check"),
+            )
+        )
     if left or failed:
         raise clients.unreachable(failed[0] if failed else f"not acknowledged: {left}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from .errors import EngineError
 
@@ -202,6 +202,9 @@ class Bus(Protocol):
         """Leave the group and end what is open, so that others take over at once. Never raises."""
 
 
+TOO_LARGE: Final = "The record is larger than its topic takes"  # what a writer tells of it
+
+
 class Writer(Protocol):
     """Writes records outside transactions, each once, those of a partition in order. One thread.
 
@@ -212,6 +215,7 @@ class Writer(Protocol):
     def write(self, output: Output, told: Callable[[str | None], None] | None = None) -> None:
         """Send. `told` hears in a later `serve` or `flush` why it was not written, or None: it was.
 
+        It hears TOO_LARGE where the brokers say so: until the topic is altered it is of no use to try again.
         NotSent where the client does not take this record, UnreachableError where it takes none any more.
         """
 

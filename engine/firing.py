@@ -10,8 +10,8 @@ import msgspec
 
 from ..events import content
 from ..events.event import Event
-from .records import Firing
-from .sizes import MAX_INLINE_BYTES
+from .records import ActionRecord, Firing
+from .sizes import MAX_HANDED_BYTES, MAX_INLINE_BYTES
 
 # On their way events pass JSON readers with a nesting limit, msgpack (integers of 64 bits) and PostgreSQL's
 # jsonb (no NUL). A value beyond that would fail a task each time it is resumed.
@@ -46,6 +46,11 @@ def by_reference(event: Event, topic: str, partition: int, offset: int) -> Event
     if event.data is None or len(event.data) <= MAX_INLINE_BYTES:
         return event
     return Event({**event.attributes, "dataref": f"kafka:{topic}/{partition}/{offset}"}, None)
+
+
+def fitted(action: ActionRecord) -> ActionRecord:
+    """The firing as it is handed to whoever takes it: in MAX_HANDED_BYTES (see `fit`)."""
+    return msgspec.structs.replace(action, firing=fit(action.firing, MAX_HANDED_BYTES))
 
 
 def fit(firing: Firing, most: int) -> Firing:

@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ..conditions import Condition, ConditionError, from_json
 from ..engine.acknowledge import acknowledge_all
+from ..engine.firing import fitted
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, Firing
 from ..triggers.dispatch import DispatchTrigger
-from ..triggers.payload import fitted
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
 from .mapping import run_of

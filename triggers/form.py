@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..engine.firing import fit
 from ..engine.records import Firing
-from .payload import MAX_BYTES
+from ..engine.sizes import MAX_HANDED_BYTES
 
 FORM_VERSION: Final = 1
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -58,7 +58,7 @@ def json_text(value: Any) -> str:
 
 def asset_payload(firing: Firing) -> dict[str, Any]:
     """The firing as an asset event holds it; without the events' content where a database would refuse it."""
-    for most in (MAX_BYTES, 1):
+    for most in (MAX_HANDED_BYTES, 1):
         form = firing_form(fit(firing, most))
         try:
             json_text(form)

@@ -11,15 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..engine.firing import fit
+from ..engine.firing import fitted
 from ..engine.records import ActionRecord, decode_json, encode_json
-
-MAX_BYTES = 48 * 1024
-
-
-def fitted(action: ActionRecord) -> ActionRecord:
-    """The firing as tasks are handed it: in MAX_BYTES, larger data by reference (see `fit`)."""
-    return msgspec.structs.replace(action, firing=fit(action.firing, MAX_BYTES))
 
 
 class _Unshown(dict[str, Any]):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ..bus import Output
+from ..bus import TOO_LARGE, Output
 from ..config import BusConfig
 from ..errors import EngineError, NoRoom, NotSent, UnreachableError
+from ..sizes import MAX_INTERNAL_BYTES
 from .clients import ClientErrors, connect
 from .reader import KafkaReader
 from .topics import check
@@ -27,7 +28,13 @@ class KafkaWriter:
 
         self._config, self._errors = config, errors
         self._producer: Producer = connect(
-            Producer, config, errors, enable_idempotence=True, acks="all", **own
+            Producer,
+            config,
+            errors,
+            enable_idempotence=True,
+            acks="all",
+            message_max_bytes=MAX_INTERNAL_BYTES,  # what the topics take
+            **own,
         )
 
     def write(self, output: Output, told: Callable[[str | None], None] | None = None) -> None:
@@ -99,4 +106,10 @@ class KafkaClients:
 
 
 def _reporting(told: Callable[[str | None], None]) -> Callable[[KafkaError | None, object], None]:
-    return lambda error, _: told(None if error is None else error.str())
+    def report(error: KafkaError | None, _: object) -> None:
+        if error is None:
+            told(None)
+        else:
+            told(TOO_LARGE if error.code() == error.MSG_SIZE_TOO_LARGE else error.str())
+
+    return report

@@ -25,13 +25,14 @@ from interlock.engine.protocol import decided
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import BUS_KEY, Registration
 from interlock.engine.runtime import Runtime, run_engine
+from interlock.engine.sizes import MAX_HANDED_BYTES
 from interlock.engine.waits import Delivery, Waits
 from interlock.engine.watchdog import START_S, Watchdog
 from interlock.events.kafka import encode
 from interlock.triggers import event as trigger_module
 from interlock.triggers import payload as payload_module
 from interlock.triggers.event import EventTrigger
-from interlock.triggers.payload import MAX_BYTES, Payload
+from interlock.triggers.payload import Payload
 
 from tests.invariants.durable import durable, ids_fired
 from tests.invariants.host import DEADLINE_S, Brokers, a_trigger, all_logs, first_of, process, until
@@ -538,4 +539,4 @@ def test_i13_a_payload_is_small_strict_json_in_ascii_whatever_the_events_hold() 
             json.dumps(arrived.firing.events, allow_nan=False)
         assert text.isascii(), shown
         assert "\\u0000" not in json.dumps(arrived.firing.events), shown
-        assert len(text) < MAX_BYTES + 1000, shown
+        assert len(text) < MAX_HANDED_BYTES + 1000, shown

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from interlock import Condition, event
 from interlock.engine import open_firings
 from interlock.engine.acknowledge import acknowledge_all
 from interlock.engine.dispatching import Durable, Stream
+from interlock.engine.errors import TopicsError
 from interlock.engine.notices import Notice, NoticeBoard
 from interlock.engine.open_firings import read
 from interlock.engine.waits import Waits
@@ -132,6 +134,23 @@ def test_more_firings_than_are_held_are_all_given_and_those_of_a_key_in_their_or
     for parity in (0, 1):
         of_one_key = [name for name in given if int(name[1:]) % 2 == parity]
         assert of_one_key == sorted(of_one_key)
+
+
+def test_an_acknowledgement_that_its_topic_refuses_as_too_large_says_what_to_do(
+    bench: Any, process: Any
+) -> None:
+    with bench.engine(), process().running() as one:
+        one.open()
+        bench.emit("trade", id="t0", data={"trade": 0, "pad": "x" * 10_000})
+        one.eventually_open("t0")
+        topic = bench.config.topic("action")
+        limit = ConfigEntry("max.message.bytes", "5000", incremental_operation=AlterConfigOpType.SET)
+        altered = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[limit])
+        for future in bench.admin.incremental_alter_configs([altered]).values():
+            future.result()
+        with pytest.raises(TopicsError, match=f"{topic}' refuses .* too large. Raise its max.message.bytes"):
+            one.acknowledge("t0")
+        assert one.open_ids() == ["t0"]
 
 
 def test_a_firing_that_retention_removed_is_told_as_gone(bench: Any, process: Any) -> None:

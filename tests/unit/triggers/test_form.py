@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from interlock.engine.firing import fit
 from interlock.engine.records import Firing
+from interlock.engine.sizes import MAX_HANDED_BYTES
 from interlock.triggers.form import asset_payload, firing_form, json_text
-from interlock.triggers.payload import MAX_BYTES
 
 
 def firing(key: str | None = "k", **event: Any) -> Firing:
@@ -58,7 +58,7 @@ def test_the_form_is_no_longer_than_what_was_made_to_fit(count: int, size: int) 
         events={"x": [event] * count},
         origins={"x": [origin] * count},
     )
-    assert len(json.dumps(firing_form(fit(whole, MAX_BYTES)))) <= MAX_BYTES
+    assert len(json.dumps(firing_form(fit(whole, MAX_HANDED_BYTES)))) <= MAX_HANDED_BYTES
 
 
 @pytest.mark.parametrize("value", ["a\0b", "a\ud800b", float("nan"), {"x": object()}, {"\\\0": 1}])

@@ -15,7 +15,8 @@ from interlock import Event
 from interlock.engine.errors import RecordError
 from interlock.engine.firing import fit, json_form
 from interlock.engine.records import ActionRecord, Firing
-from interlock.triggers.payload import MAX_BYTES, Payload
+from interlock.engine.sizes import MAX_HANDED_BYTES
+from interlock.triggers.payload import Payload
 
 
 def action(*events: Event, label: str = "a") -> ActionRecord:
@@ -136,9 +137,11 @@ def size(record: ActionRecord) -> int:
 
 
 def test_the_largest_data_are_replaced_by_a_reference_and_the_small_ones_stay() -> None:
-    record = action(an_event({"x": "0" * MAX_BYTES}), an_event({"y": 1}), an_event({"z": "1" * 100_000}))
+    record = action(
+        an_event({"x": "0" * MAX_HANDED_BYTES}), an_event({"y": 1}), an_event({"z": "1" * 100_000})
+    )
     big, small, bigger = handed_over(record).action_record().firing.events["a"]
-    assert size(record) <= MAX_BYTES + 200  # subscription and incarnation come on top
+    assert size(record) <= MAX_HANDED_BYTES + 200  # subscription and incarnation come on top
     assert big["dataref"] == "kafka:b-event/3/0"
     assert bigger["dataref"] == "kafka:b-event/3/2"
     assert "data" not in big
@@ -148,13 +151,13 @@ def test_the_largest_data_are_replaced_by_a_reference_and_the_small_ones_stay() 
 
 def test_what_is_short_in_utf8_and_long_in_ascii_is_measured_as_it_travels() -> None:
     record = action(an_event({"x": "ä" * 20_000}))
-    assert size(record) <= MAX_BYTES + 200
+    assert size(record) <= MAX_HANDED_BYTES + 200
 
 
 def test_long_extension_attributes_go_when_leaving_data_out_does_not_suffice() -> None:
     record = action(*[an_event({"y": 1}, note="n" * 30_000) for _ in range(3)])
     events = handed_over(record).action_record().firing.events["a"]
-    assert size(record) <= MAX_BYTES + 200
+    assert size(record) <= MAX_HANDED_BYTES + 200
     assert ["note" in e for e in events] == [False, False, True]
     assert [set(e) >= {"id", "source", "type", "dataref"} for e in events] == [True, True, False]
 
@@ -162,7 +165,7 @@ def test_long_extension_attributes_go_when_leaving_data_out_does_not_suffice() -
 def test_a_long_subject_goes_as_well_if_nothing_else_helps() -> None:
     record = action(Event.of("t", "/s", id="1", subject="s" * 60_000))
     [event] = handed_over(record).action_record().firing.events["a"]
-    assert size(record) <= MAX_BYTES + 200
+    assert size(record) <= MAX_HANDED_BYTES + 200
     assert event == {"dataref": "kafka:b-event/3/0"}
 
 

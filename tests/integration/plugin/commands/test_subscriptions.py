@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from interlock import event
+from interlock import count, event
 from interlock.engine.acknowledge import acknowledge
 
 ORDERS = event("orders", by="data.day", label="orders")
@@ -154,6 +154,20 @@ def test_a_firing_that_nobody_takes_is_thrown_away_when_it_is_confirmed_and_no_o
     interlock("subscriptions", "cancel", "settle", "--yes").rows()
     interlock("subscriptions", "skip", "airflow/dispatch/settle", rest[0], "--yes").rows()
     assert still_open() == set(rest[1:])
+
+
+def test_a_firing_of_more_than_a_megabyte_is_thrown_away_as_any_other(interlock: Any, bench: Any) -> None:
+    bench.subscribe("airflow/dispatch/large", count(event("trade", by="subject"), 20))
+    with bench.engine():
+        for number in range(20):
+            bench.emit("trade", id=f"t{number}", subject="eu", data={"pad": "x" * 60_000})
+        [fired] = bench.eventually_fired("airflow/dispatch/large", 1)
+    assert len(json.dumps(fired)) > 1_000_000
+    [row] = interlock("subscriptions", "skip", "large", fired["firing"]["id"], "--yes").rows()
+    assert row["state"] == "skipped"
+    [*_, acked] = bench.records("action")
+    assert (acked.json()["state"], acked.json()["firing"]["id"]) == ("acked", fired["firing"]["id"])
+    assert len(acked.value) < 64 * 1024  # nobody reads what took part in it any more
 
 
 def test_the_firing_of_a_wait_is_its_tasks(interlock: Any, bench: Any, eventually: Any) -> None:

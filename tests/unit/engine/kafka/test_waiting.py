@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
-from interlock.engine.bus import Output
+from interlock.engine.bus import TOO_LARGE, Output
 from interlock.engine.errors import NoRoom, NotSent, UnreachableError
 from interlock.engine.kafka.waiting import KafkaClients
+from interlock.engine.sizes import MAX_INTERNAL_BYTES
 
 from tests.unit.engine.kafka.clients import CONFIG, failure
 
@@ -107,3 +108,12 @@ def test_records_of_a_task_are_given_up_when_its_time_is_over(producer: Producer
     KafkaClients(CONFIG).writer(2.5)
     assert producer.settings["delivery.timeout.ms"] == 2500
     assert (producer.settings["acks"], producer.settings["enable.idempotence"]) == ("all", True)
+
+
+def test_a_writer_takes_what_the_topics_take_and_tells_what_its_topic_does_not(producer: Producer) -> None:
+    writer, heard = KafkaClients(CONFIG).writer(), []
+    assert producer.settings["message.max.bytes"] == MAX_INTERNAL_BYTES
+    producer.says = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
+    writer.write(RECORD, heard.append)
+    writer.serve()
+    assert heard == [TOO_LARGE]
