@@ -171,6 +171,12 @@ ha: java $(VENV)/.interlock ## Two triggerers on PostgreSQL under load and fault
 burst: java $(VENV)/.interlock ## 1,000 waits met at one moment beside 1,000 stock triggers, and what they cost (17 min)
 	@$(PY) -m tests.ha --only burst $(BURST)
 
+# Another seed is other moments; without one a new seed is drawn and told.
+.PHONY: archive-kill
+archive-kill: java $(VENV)/.interlock ## The archive killed while events arrive: what it has is what was sent (EVENTS=200000 KILLS=5 SEED=n)
+	@ARCHIVE_EVENTS=$(or $(EVENTS),200000) ARCHIVE_KILLS=$(or $(KILLS),5) ARCHIVE_SEED=$(SEED) $(PYTEST) -q \
+	  tests/integration/spark/pipeline/test_archive_killed.py -k although
+
 .PHONY: bench-engine
 bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=200000 SUBSCRIPTIONS=100000 KEYS=1000000 ONLY=throughput,latency,protocols,start ENDED=1000000)
 	@$(PY) -m bench.engine
@@ -181,7 +187,7 @@ bench-spark: java $(VENV)/.interlock ## What completion events cost a Spark job,
 
 # Each run of the job has 512 MB for driver and executor together.
 .PHONY: backtest-scale
-backtest-scale: java $(VENV)/.interlock ## The backtest in 512 MB equals a loop of `step`, and how fast it is (EVENTS=1000000 KEYS=100000 CONDITION=...)
+backtest-scale: java $(VENV)/.interlock ## The backtest in 512 MB equals a loop of `step`, and how fast it is (EVENTS=1000000 KEYS=100000 CORES=1,2 CONDITION=...)
 	@$(PY) -m bench.backtest
 
 .PHONY: bench-conditions

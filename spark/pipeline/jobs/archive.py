@@ -49,6 +49,8 @@ def main(arguments: Sequence[str]) -> None:
     try:
         what = wanted(arguments)
         spark = SparkSession.builder.appName("interlock archive").getOrCreate()
+        if spark.conf.get("spark.log.level", None) is None:
+            spark.sparkContext.setLogLevel("WARN")  # the lines of progress would drown in Spark's own
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
         try:
             with connected(spark) as bus:

@@ -40,6 +40,8 @@ def main(arguments: Sequence[str]) -> None:
         grace_ms = duration_ms("--grace", given.grace, zero=True)
         since = None if given.keep is None else first_day(now, given.keep)
         spark = SparkSession.builder.appName("interlock archive-compact").getOrCreate()
+        if spark.conf.get("spark.log.level", None) is None:
+            spark.sparkContext.setLogLevel("WARN")  # the lines of progress would drown in Spark's own
         try:
             files = Files(spark, given.archive)
             run = begin(files, RUNS)
