@@ -38,6 +38,8 @@ def main(arguments: Sequence[str]) -> None:
     given = wanted(arguments)
     try:
         spark = SparkSession.builder.appName("interlock report").getOrCreate()
+        if spark.conf.get("spark.log.level", None) is None:
+            spark.sparkContext.setLogLevel("WARN")  # the lines of progress would drown in Spark's own
         try:
             figures = make_report(
                 spark,

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final
+from typing import Final
 
 from . import charts, words
 from .charts import Chart
+from .columns import (
+    ARROWS,
+    PERCENTILES,
+    Column,
+    count,
+    firing_counts,
+    moment,
+    percentiles,
+    run,
+    spans,
+    text,
+    who,
+)
 from .figures import Figures, Row, Table
 from .latencies import SPANS
 
 CHARTED: Final = 15  # rows of a table that its chart has
 _EACH: Final = "p50, p90 and p99 of"
-_PERCENTILES: Final = ("p50", "p90", "p99")
-ARROWS: Final = {"event_to_firing": "event → firing", "firing_to_resume": "firing → resume", "held": "held"}
-
-
-@dataclass(frozen=True)
-class Column:
-    """head: with its unit, where cells do not have it. number: set to the right. line: never broken into
-    several. named: the head is another's text. group: a head above."""
-
-    head: str
-    cell: Callable[[Row], str]
-    number: bool = False
-    line: bool = False
-    named: bool = False
-    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,9 +78,9 @@ def _by_dag(figures: Figures) -> Section:
         " came later) to the append of the firing; from there to its acknowledgement, which the resumed task"
         " writes.",
         "Nothing fired.",
-        [Column("DAG and task", _who), *_firing_counts(), *_spans(*SPANS)],
+        [Column("DAG and task", who), *firing_counts(), *spans(*SPANS)],
         table,
-        _spread_chart("dags", "by DAG and task", table, _who, SPANS),
+        _spread_chart("dags", "by DAG and task", table, who, SPANS),
         "latencies_by_dag",
     )
 
@@ -90,7 +88,7 @@ def _by_dag(figures: Figures) -> Section:
 def _by_condition(figures: Figures) -> Section:
     table = figures.table("latencies_by_condition")
 
-    def text(row: Row) -> str:
+    def condition(row: Row) -> str:
         if row["condition_id"] is None:
             return "(registration not archived)"
         return words.shown(row["condition"] or f"(unreadable, {row['condition_id']})", 300)
@@ -100,16 +98,16 @@ def _by_condition(figures: Figures) -> Section:
         "Latencies by condition",
         "The same, for all waits and dispatchers with one condition together.",
         "Nothing fired.",
-        [Column("Condition", text), _count("DAGs", "dags"), *_firing_counts(), *_spans(*SPANS)],
+        [Column("Condition", condition), count("DAGs", "dags"), *firing_counts(), *spans(*SPANS)],
         table,
-        _spread_chart("conditions", "by condition", table, text, SPANS),
+        _spread_chart("conditions", "by condition", table, condition, SPANS),
         "latencies_by_condition",
     )
 
 
 def _by_type(figures: Figures) -> Section:
     table = figures.table("latencies_by_type")
-    kind = _text("type", "(large event, by reference)")
+    kind = text("type", "(large event, by reference)")
     return Section(
         "types",
         "Latencies by event type",
@@ -118,9 +116,9 @@ def _by_type(figures: Figures) -> Section:
         "No event took part in a firing.",
         [
             Column("Event type", kind),
-            _count("Took part in", "firings"),
-            _count("Completed", "completed"),
-            *_spans("event_to_firing", "held", "firing_to_resume"),
+            count("Took part in", "firings"),
+            count("Completed", "completed"),
+            *spans("event_to_firing", "held", "firing_to_resume"),
         ],
         table,
         _spread_chart("types", "by event type", table, kind, ("event_to_firing", "held")),
@@ -137,15 +135,15 @@ def _expired(figures: Figures) -> Section:
         " the engine could not be sure to have seen all events of before.",
         "No wait expired.",
         [
-            Column("Fired (UTC)", _moment("moment_ms"), line=True),
-            Column("DAG and task", _who),
-            Column("Run", _run),
-            Column("Key", _text("key", words.NONE)),
+            Column("Fired (UTC)", moment("moment_ms"), line=True),
+            Column("DAG and task", who),
+            Column("Run", run),
+            Column("Key", text("key", words.NONE)),
             Column("Missing", lambda row: words.shown(", ".join(row["missing"] or ()) or words.NONE)),
             Column("Incomplete", lambda row: "yes" if row["incomplete"] else "no"),
         ],
         table,
-        _bar_chart("expired", "Waits that expired, by DAG and task", by_dag, _who, "expired"),
+        _bar_chart("expired", "Waits that expired, by DAG and task", by_dag, who, "expired"),
         "expired",
     )
 
@@ -159,15 +157,15 @@ def _unacknowledged(figures: Figures, now_ms: int) -> Section:
         " created; the oldest first. Age: until this report was made.",
         "All firings are acknowledged.",
         [
-            Column("Fired (UTC)", _moment("moment_ms"), line=True),
+            Column("Fired (UTC)", moment("moment_ms"), line=True),
             Column("Age", lambda row: words.duration(now_ms - row["moment_ms"]), number=True),
-            Column("DAG and task", _who),
-            Column("Run", _run),
-            Column("Key", _text("key", words.NONE)),
-            Column("Outcome", _text("outcome")),
+            Column("DAG and task", who),
+            Column("Run", run),
+            Column("Key", text("key", words.NONE)),
+            Column("Outcome", text("outcome")),
         ],
         table,
-        _bar_chart("unacknowledged", "Firings not acknowledged, by DAG and task", by_dag, _who, "open"),
+        _bar_chart("unacknowledged", "Firings not acknowledged, by DAG and task", by_dag, who, "open"),
         "unacknowledged",
     )
 
@@ -185,11 +183,11 @@ def _producers(figures: Figures) -> Section:
         " append, by a clock that is ahead.",
         "No event has a time of its own.",
         [
-            Column("Source", _text("source")),
-            Column("Event type", _text("type")),
-            _count("Events", "events"),
-            _count("Ahead", "ahead"),
-            *_percentiles("delay", "time → append"),
+            Column("Source", text("source")),
+            Column("Event type", text("type")),
+            count("Events", "events"),
+            count("Ahead", "ahead"),
+            *percentiles("delay", "time → append"),
         ],
         table,
         charts.spreads(
@@ -219,13 +217,13 @@ def _unwaited(figures: Figures) -> Section:
         lead,
         "Each type of the archive has a condition that could take it.",
         [
-            Column("Event type", _text("type")),
-            _count("Events", "events"),
-            Column("First (UTC)", _moment("first_ms"), line=True),
-            Column("Last (UTC)", _moment("last_ms"), line=True),
+            Column("Event type", text("type")),
+            count("Events", "events"),
+            Column("First (UTC)", moment("first_ms"), line=True),
+            Column("Last (UTC)", moment("last_ms"), line=True),
         ],
         table,
-        _bar_chart("unwaited", "Events of types nobody waits for", table, _text("type"), "events"),
+        _bar_chart("unwaited", "Events of types nobody waits for", table, text("type"), "events"),
         "unwaited_types",
     )
 
@@ -260,7 +258,7 @@ def _volume(figures: Figures) -> Section:
         [
             Column("Day", lambda row: str(row["date"]), line=True),
             *(Column(label, counted(name), number=True, named=True) for name, label in series.items()),
-            _count("All", "events"),
+            count("All", "events"),
             Column("Data", lambda row: words.size(row["bytes"]), number=True),
         ],
         days,
@@ -290,47 +288,5 @@ def _charted(title: str, table: Table) -> str:
 
 
 def _spread(row: Row, span: str) -> charts.Spread:
-    p50, p90, p99 = (row[f"{span}_{name}_ms"] for name in _PERCENTILES)
+    p50, p90, p99 = (row[f"{span}_{name}_ms"] for name in PERCENTILES)
     return p50, p90, p99
-
-
-def _firing_counts() -> list[Column]:
-    return [_count("Firings", "firings"), _count("Expired", "expired"), _count("Open", "open")]
-
-
-def _spans(*names: str) -> list[Column]:
-    return [column for name in names for column in _percentiles(name, ARROWS[name])]
-
-
-def _percentiles(span: str, group: str) -> list[Column]:
-    return [
-        Column(name, _duration(f"{span}_{name}_ms"), number=True, group=group)
-        for name in (*_PERCENTILES, "max")
-    ]
-
-
-def _duration(member: str) -> Callable[[Row], str]:
-    return lambda row: words.duration(row[member])
-
-
-def _count(head: str, member: str) -> Column:
-    return Column(head, lambda row: words.number(row[member]), number=True)
-
-
-def _moment(member: str) -> Callable[[Row], str]:
-    return lambda row: words.moment(row[member])
-
-
-def _text(member: str, absent: str = "") -> Callable[[Row], str]:
-    return lambda row: absent if row[member] is None else words.shown(row[member])
-
-
-def _who(row: Mapping[str, Any]) -> str:
-    return words.who(row["waiter"], row["dag"], row["task"])
-
-
-def _run(row: Row) -> str:
-    if row["run"] is None:
-        return words.NONE
-    index = row["map_index"]
-    return words.shown(row["run"]) + ("" if index is None else f" [{index}]")

@@ -25,6 +25,7 @@ from interlock.spark.pipeline.archive.storing import store
 from interlock.spark.pipeline.report import records
 from interlock.spark.pipeline.report.figures import Figures
 from interlock.spark.pipeline.report.making import make_report
+from interlock.spark.pipeline.report.registrations import in_force, incarnations
 from interlock.spark.pipeline.rows import Record, rows_of
 
 from tests.integration.spark.conftest import LOCAL, SUBMIT
@@ -351,17 +352,17 @@ def test_a_range_has_its_events_and_firings_and_their_later_acknowledgements(
     assert {row["condition"] for row in made.rows("conditions")} == {str(BOTH), str(LIMITED), str(ANY_OPS)}
 
 
-def test_a_type_whose_waits_are_over_is_waited_for_by_nobody(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_condition_is_in_force_until_it_is_removed(spark: SparkSession) -> None:
     log = Log()
     over = log.registered(T0, wait("over"), event(ORDERS))
     log.removed(T0 + 1000, over)
     left = log.registered(T0, wait("left"), event(RATES))
     log.removed(T0 + 1000, left, leftover=True)  # removes nothing
-    log.event(ORDERS, T0 + 2000)
-    log.event(RATES, T0 + 2000)
-    archive = archived(spark, tmp_path / "archive", log.records)
-    figures = make_report(spark, archive, str(tmp_path / "report"), since_ms=T0 + 1500, now_ms=NOW)
-    assert [row["type"] for row in figures.table("unwaited_types").rows] == [ORDERS]
+    log.registered(T0 + 5000, wait("later"), event(OPS))
+    found = incarnations(rows_in(spark, log.records))
+    told = in_force(found, T0 + 1500, T0 + 5000).collect()
+    assert [row.incarnation for row in told] == [left.incarnation]
+    assert {row.in_force_until for row in found.collect()} == {T0 + 1000, None}
 
 
 def test_an_empty_archive_gives_a_page_that_says_so(spark: SparkSession, tmp_path: Path) -> None:
@@ -420,12 +421,9 @@ def test_what_the_report_reads_of_an_action_record_is_what_the_engine_wrote(spar
     assert set(records.READS) == engine.READS
 
 
-@pytest.mark.parametrize("kind", ["one-shot", "durable"])
-def test_what_the_report_reads_of_a_registration_is_what_the_engine_wrote(
-    spark: SparkSession, kind: Any
-) -> None:
+def test_what_the_report_reads_of_a_registration_is_what_the_engine_wrote(spark: SparkSession) -> None:
     log = Log()
-    made = log.registered(T0, "airflow/dispatch/settle", BOTH, kind=kind)
+    made = log.registered(T0, "airflow/dispatch/settle", BOTH, kind="durable")
     log.removed(T0 + 1, made)
     log.removed(T0 + 2, made, leftover=True)
     registers, removes = (
@@ -438,29 +436,22 @@ def test_what_the_report_reads_of_a_registration_is_what_the_engine_wrote(
     assert (removes.incarnation, removes.removes, removes.appended_ms) == (made.incarnation, True, T0 + 1)
 
 
-@pytest.mark.parametrize(
-    ("subscription", "kind", "named"),
-    [
-        ("airflow/d/r/t", "one-shot", ("wait", "d", "r", "t", None)),
-        ("airflow/d/r/group.t/12", "one-shot", ("wait", "d", "r", "group.t", 12)),
-        ("airflow/d/a/b/t", "one-shot", ("wait", "d", "a/b", "t", None)),
-        ("airflow/dispatch/r/t", "one-shot", ("wait", "dispatch", "r", "t", None)),
-        ("airflow/dispatch/settle", "durable", ("dispatch", "settle", None, None, None)),
-        ("airflow/asset/trades", "durable", ("asset watcher", "trades", None, None, None)),
-        ("somebody", "one-shot", ("other", "somebody", None, None, None)),
-        ("airflow/other/name", "durable", ("other", "airflow/other/name", None, None, None)),
-    ],
-)
-def test_a_subscriptions_name_tells_who_waits(
-    spark: SparkSession, subscription: str, kind: str, named: tuple[Any, ...]
-) -> None:
+def test_a_subscriptions_name_tells_who_waits(spark: SparkSession) -> None:
     from pyspark.sql import functions as f
 
-    rows = spark.createDataFrame([(subscription, kind)], "subscription STRING, kind STRING")
-    [row] = (
-        rows.select(records.waiter(f.col("subscription"), f.col("kind")).alias("w")).select("w.*").collect()
-    )
-    assert tuple(row) == named
+    named = {
+        ("airflow/d/r/t", "one-shot"): ("wait", "d", "r", "t", None),
+        ("airflow/d/r/group.t/12", "one-shot"): ("wait", "d", "r", "group.t", 12),
+        ("airflow/d/a/b/t", "one-shot"): ("wait", "d", "a/b", "t", None),
+        ("airflow/dispatch/r/t", "one-shot"): ("wait", "dispatch", "r", "t", None),
+        ("airflow/dispatch/settle", "durable"): ("dispatch", "settle", None, None, None),
+        ("airflow/asset/trades", "durable"): ("asset watcher", "trades", None, None, None),
+        ("somebody", "one-shot"): ("other", "somebody", None, None, None),
+        ("airflow/other/name", "durable"): ("other", "airflow/other/name", None, None, None),
+    }
+    rows = spark.createDataFrame(list(named), "subscription STRING, kind STRING")
+    read = rows.select("*", records.waiter(f.col("subscription"), f.col("kind")).alias("named")).collect()
+    assert {(row.subscription, row.kind): tuple(row.named) for row in read} == named
 
 
 def test_waits_and_dispatchers_are_named_so_by_those_who_register_them() -> None:

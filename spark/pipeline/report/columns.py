@@ -1,0 +1,74 @@
+"""Columns of the page's tables: their heads, and what a cell says of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from . import words
+from .figures import Row
+
+PERCENTILES: Final = ("p50", "p90", "p99")
+ARROWS: Final = {"event_to_firing": "event → firing", "firing_to_resume": "firing → resume", "held": "held"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """head: with its unit, where cells do not have it. number: set to the right. line: never broken into
+    several. named: the head is another's text. group: a head above."""
+
+    head: str
+    cell: Callable[[Row], str]
+    number: bool = False
+    line: bool = False
+    named: bool = False
+    group: str = ""
+
+
+def firing_counts() -> list[Column]:
+    """How many firings there are, and of them expired and open ones."""
+    return [count("Firings", "firings"), count("Expired", "expired"), count("Open", "open")]
+
+
+def spans(*names: str) -> list[Column]:
+    """The percentiles of latencies, each below its arrow."""
+    return [column for name in names for column in percentiles(name, ARROWS[name])]
+
+
+def percentiles(span: str, group: str) -> list[Column]:
+    """p50, p90, p99 and max of what `latencies.percentiles` made of a column."""
+    return [
+        Column(name, duration(f"{span}_{name}_ms"), number=True, group=group)
+        for name in (*PERCENTILES, "max")
+    ]
+
+
+def duration(member: str) -> Callable[[Row], str]:
+    return lambda row: words.duration(row[member])
+
+
+def count(head: str, member: str) -> Column:
+    return Column(head, lambda row: words.number(row[member]), number=True)
+
+
+def moment(member: str) -> Callable[[Row], str]:
+    return lambda row: words.moment(row[member])
+
+
+def text(member: str, absent: str = "") -> Callable[[Row], str]:
+    """Another's text; `absent` where there is none."""
+    return lambda row: absent if row[member] is None else words.shown(row[member])
+
+
+def who(row: Row) -> str:
+    """DAG and task, or what waits instead."""
+    return words.who(row["waiter"], row["dag"], row["task"])
+
+
+def run(row: Row) -> str:
+    """The run's id, and the map index of a mapped task."""
+    if row["run"] is None:
+        return words.NONE
+    index = row["map_index"]
+    return words.shown(row["run"]) + ("" if index is None else f" [{index}]")
