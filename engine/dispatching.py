@@ -74,6 +74,7 @@ class Stream:
     state: Literal["opened", "sent", "served", "cancelled", "replaced"] = "opened"
     sent_at: float = 0.0
     incarnation: str = ""  # of the registration that is this stream's
+    registered: bool = False  # whether it was ever seen
 
 
 class Dispatching:
@@ -190,7 +191,7 @@ class Dispatching:
             return
         if found is not None and durable.is_meant_by(found.registration):
             _set_limits(durable, found, registry, registering)
-            stream.state, stream.incarnation = "served", found.incarnation
+            stream.state, stream.incarnation, stream.registered = "served", found.incarnation, True
             _tell(stream, NEWS)
             return
         if stream.state in ("served", "cancelled"):

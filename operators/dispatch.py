@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from ..engine.config import BusConfig
 
 TASK_ID: Final = "dispatch"
+STATE_KEY: Final = "interlock.dispatch"  # in Airflow's task state store: that a registration was seen
+STATE_KEPT: Final = timedelta(days=30)
 ACKNOWLEDGE_EVERY: Final = 50
 MOST_HELD: Final = 1000  # firings that cannot be mapped; their places travel in the trigger
 # A target that is missing must not end the run: @continuous would start the next one at once.
@@ -70,9 +73,10 @@ def dispatch_dag(
         text; without it runs have none. note, partition_key: of the run. All four are templates that see
         `firing`, e.g. `logical_date="{{ firing.key }}"`.
     since: events count whose record timestamp is at or after it; default: when the dispatcher's first run
-        began.
+        began, however late the subscription was registered in it.
     max_runs_in_flight: so many runs of the target may be queued or running; beyond that firings wait.
-    renew_after: a run of the dispatcher ends then, and the next one takes what was edited.
+    renew_after: a run of the dispatcher ends then, and the next one takes what was edited. One whose
+        subscription is not registered by then goes on, so that `since` stays.
     max_keys, at_limit: what bounds the open keys of the condition.
     dag_arguments: as of any DAG, such as tags and default_args.
 
@@ -192,7 +196,7 @@ class DispatchOperator(BaseOperator):
     def _do_render_template_fields(self, *_: Any, **__: Any) -> None:
         pass
 
-    def execute(self, context: Context) -> NoReturn:  # noqa: ARG002
+    def execute(self, context: Context) -> NoReturn:
         now = datetime.now(UTC)
         self.log.info(
             "One run of %r for each firing of %s. Subscription %s on %s.",
@@ -201,7 +205,7 @@ class DispatchOperator(BaseOperator):
             self._subscription(self._config()),
             self._config().describe(),
         )
-        self._defer(since=self.since or now, renew_at=now + self.renew_after)
+        self._defer(since=_began(context, now), renew_at=now + self.renew_after)
 
     def resume(
         self,
@@ -220,8 +224,11 @@ class DispatchOperator(BaseOperator):
         from ..engine.open_firings import read
 
         places = [(place[0], place[1]) for place in event["places"]]
+        registered = event.get("registered", True)  # a trigger of before says nothing
+        if registered:
+            self._note_registration(context)
         if not places:
-            return self._end(held, created)
+            return self._renew(since, held, created, registered)
         config = self._config()
         target = Target(self.trigger_dag_id)
         there: list[Open] = []
@@ -261,9 +268,9 @@ class DispatchOperator(BaseOperator):
             raise AirflowException(f"{len(held)} {_NO_RUN} There are too many to go on without them.")
         # However much is still to be done.
         if not renew_at or datetime.now(UTC) >= datetime.fromisoformat(renew_at):
-            return self._end(held, created)
+            return self._renew(since, held, created, registered)
         return self._defer(
-            since=self.since or datetime.fromisoformat(since),
+            since=datetime.now(UTC) if registered else datetime.fromisoformat(since),
             renew_at=datetime.fromisoformat(renew_at),
             held=held,
             gone=gone,
@@ -286,7 +293,7 @@ class DispatchOperator(BaseOperator):
             durable={
                 "subscription": self._subscription(config),
                 "condition": self.condition.to_json(),
-                "since_ms": int(since.timestamp() * 1000),
+                "since_ms": int((self.since or since).timestamp() * 1000),
                 "since_given": self.since is not None,
                 "max_keys": self.max_keys,
                 "at_limit": self.at_limit,
@@ -310,10 +317,32 @@ class DispatchOperator(BaseOperator):
         }
         self.defer(trigger=trigger, method_name="resume", kwargs=kept)
 
-    def _end(self, held: Places, created: int) -> int:
+    def _renew(self, since: str, held: Places, created: int, registered: bool) -> int:
+        """End, for the next run to begin. It would have another `since`: with nothing registered, go on."""
+        if registered or not since or self.since is not None:
+            if held:
+                raise AirflowFailException(f"{len(held)} {_NO_RUN} {created} runs were created.")
+            return created
+        self.log.warning(
+            "The subscription is not registered yet. This run goes on until it is; events count from %s on.",
+            since,
+        )
         if held:
-            raise AirflowFailException(f"{len(held)} {_NO_RUN} {created} runs were created.")
-        return created
+            self.log.error("%d %s", len(held), _NO_RUN)
+        return self._defer(
+            since=datetime.fromisoformat(since),
+            renew_at=datetime.now(UTC) + self.renew_after,
+            created=created,
+        )
+
+    def _note_registration(self, context: Context) -> None:
+        """For later tries: what they find registered no more was cancelled, or edited."""
+        try:
+            context["task_state_store"].set(STATE_KEY, True, retention=STATE_KEPT)
+        except Exception as e:  # noqa: BLE001  # a store that fails must fail no firing
+            self.log.warning(
+                "The task state store fails; a cancelled subscription may count events of before: %s", e
+            )
 
     def _run(self, firing: Firing, context: Context) -> dict[str, Any]:
         """The arguments of the firing's run; RunRefused where there are none."""
@@ -332,6 +361,18 @@ class DispatchOperator(BaseOperator):
 
     def _config(self) -> BusConfig:
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
+
+
+def _began(context: Context, now: datetime) -> datetime:
+    """From when on events count where nothing is registered: when the run began, the same in all its tries.
+
+    Once a registration was seen in it, from now on: whoever cancelled it does not want what was before.
+    """
+    with suppress(Exception):  # a store that fails must not lose events
+        if context["task_state_store"].get(STATE_KEY):
+            return now
+    run = context["dag_run"]
+    return run.start_date or run.run_after
 
 
 def _acknowledge(config: BusConfig, actions: list[ActionRecord]) -> None:

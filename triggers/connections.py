@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from ..engine.errors import ConfigError
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 FRESH_S: Final = 5.0  # so long an answer serves those who ask after it
+MOST_WAIT_S: Final = 15.0  # between two readings of a connection that was not told
+
+Read = TypeVar("Read")
 
 
 class UnreadableError(ConfigError):
@@ -41,6 +45,39 @@ async def read_connection(conn_id: str) -> Connection:
             "one with kafka_conn_id."
         ) from answer.found
     return answer.found
+
+
+async def until_readable(
+    read: Callable[[], Awaitable[Read]], conn_id: str, log: Any, within_s: float | None
+) -> Read | None:
+    """What `read` gives as soon as the connection can be read; None when that is not within `within_s`.
+
+    The worker has read it a moment ago, so what is wrong will pass. ConfigError: it was read, and is no good.
+    """
+    from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+
+    said: str | None = None
+
+    def say(state: RetryCallState) -> None:
+        nonlocal said
+        text = str(state.outcome.exception()) if state.outcome else ""
+        if text != said:
+            said = text
+            log.warning("%s It is read again until the time is over.", text)
+
+    again = AsyncRetrying(
+        retry=retry_if_exception_type(UnreadableError),
+        wait=wait_random_exponential(max=MOST_WAIT_S),
+        before_sleep=say,
+    )
+    try:
+        async with asyncio.timeout(within_s):
+            found: Read = await again(read)
+    except TimeoutError:
+        return None
+    if said is not None:
+        log.info("Connection %r can be read now.", conn_id)
+    return found
 
 
 def _serves(read: asyncio.Task[_Answer]) -> bool:

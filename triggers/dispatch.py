@@ -9,15 +9,20 @@ from typing import Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from .connections import until_readable
 from .firings import Firings
 
 MOST: Final = 500  # firings of one pass: their places are about 6 kB
 ROOM_S: Final = 5.0  # between two looks at a target whose runs take all the room
+READ_S: Final = 30.0  # for how long a trigger that starts too late reads its connection
 IN_FLIGHT: Final = ("queued", "running")
 
 
 class DispatchTrigger(BaseTrigger):
     """Yields one event: the places of open firings, once the target has room for them, or that time is up.
+
+    The event tells too whether the subscription was seen registered. Neither Kafka nor the connection that
+    cannot be reached ends it before its time; a connection that was read and is no good does.
 
     durable: the arguments of `Durable`. trigger_dag_id, max_runs_in_flight: the target, and how many of its
     runs may be queued or running. held, gone: places (partition, offset) to leave out, because their firings
@@ -71,12 +76,17 @@ class DispatchTrigger(BaseTrigger):
         from ..engine.dispatching import Durable  # with all it imports: not when a DAG file is parsed
 
         firings = Firings(Durable(**self.durable), self.kafka_conn_id, self.bus, self.deployment, self.log)
+        places: list[tuple[int, int]] = []
         try:
-            await firings.open()
-            places = await self._places(firings)
+            within_s = max(_seconds_until(self.renew_at), READ_S)
+            if await until_readable(firings.open, self.kafka_conn_id, self.log, within_s):
+                places = await self._places(firings)
+            registered = firings.registered
         finally:
             firings.close()
-        yield TriggerEvent({"outcome": "fired" if places else "renew", "places": places})
+        await asyncio.sleep(_seconds_until(self.resume_not_before))
+        outcome = "fired" if places else "renew"
+        yield TriggerEvent({"outcome": outcome, "places": places, "registered": registered})
 
     async def _places(self, firings: Firings) -> list[tuple[int, int]]:
         """Of the firings to hand on; empty when time is up."""
@@ -102,7 +112,6 @@ class DispatchTrigger(BaseTrigger):
             elif left:
                 await firings.news(left)
             if not left:
-                await asyncio.sleep(_seconds_until(self.resume_not_before))
                 return []
 
 

@@ -16,7 +16,7 @@ from ..conditions import from_json
 from ..conditions.fail_on import failure_matchers, is_failure
 from ..engine.config import BusConfig
 from ..engine.errors import ConfigError
-from .connections import UnreadableError
+from .connections import until_readable
 from .payload import Payload
 from .settings import read_bus_config
 from .states import state_of
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..engine.waits import Delivery, Wait
 
 READ_AGAIN_S = 15.0
-MOST_WAIT_S = 15.0  # between two readings of a connection that was not told
 STATE_S = 25.0  # that `on_kill` takes at most for a task's state; Airflow gives it 30 s
 # So long it is asked for beside that: a triggerer's first question has taken 36 s on a busy machine.
 STATE_MOST_S = 600.0
@@ -199,36 +198,10 @@ class EventTrigger(BaseTrigger):
         return TriggerEvent(Payload(outcome="timeout", registration_keys=registration_keys).to_json())
 
     async def _readable_bus_config(self) -> BusConfig | None:
-        """The bus, as soon as its connection can be read; None when the time is over before.
-
-        The worker has read it a moment ago, so what is wrong will pass. ConfigError: it was read, and is no
-        good.
-        """
-        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
-
-        said: str | None = None
-
-        def say(state: RetryCallState) -> None:
-            nonlocal said
-            text = str(state.outcome.exception()) if state.outcome else ""
-            if text != said:
-                said = text
-                self.log.warning("%s It is read again until the time is over.", text)
-
-        again = AsyncRetrying(
-            retry=retry_if_exception_type(UnreadableError),
-            wait=wait_random_exponential(max=MOST_WAIT_S),
-            before_sleep=say,
-        )
+        """The bus, as soon as its connection can be read; None when the time is over before."""
         left = _seconds_until(self.timeout_at)
-        try:
-            async with asyncio.timeout(None if left is None else max(left, LOOK_S)):
-                config: BusConfig = await again(self._bus_config)
-        except TimeoutError:
-            return None
-        if said is not None:
-            self.log.info("Connection %r can be read now.", self.kafka_conn_id)
-        return config
+        within_s = None if left is None else max(left, LOOK_S)
+        return await until_readable(self._bus_config, self.kafka_conn_id, self.log, within_s)
 
     async def _runtime(self, config: BusConfig) -> Runtime:
         from ..engine.runtime import Runtime, has_engine

@@ -59,6 +59,11 @@ class Firings:
         return self._runtime.config
 
     @property
+    def registered(self) -> bool:
+        """Whether the subscription was found registered, or was registered, since `open`."""
+        return self._stream is not None and self._stream.registered
+
+    @property
     def replaced(self) -> bool:
         """Whether another has their place, so that nothing can be taken; see `Dispatching.is_replaced`."""
         if self._runtime is None or self._stream is None:

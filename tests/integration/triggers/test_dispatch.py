@@ -44,10 +44,25 @@ def registered(site: Any, subscription: str) -> bool:
     return any((r.json() or {}).get("subscription") == subscription for r in records if r.value)
 
 
+def since(site: Any, subscription: str) -> set[int]:
+    """From when on each of its registrations counts events, in ms."""
+    records = read_all(site.bus.bootstrap_servers, site.bus.topic("subscription"))
+    forms = [record.json() or {} for record in records]
+    return {form["since_ms"] for form in forms if form.get("subscription") == subscription}
+
+
 def runs(site: Any, dag_id: str) -> dict[str, dict[str, Any]]:
     found = site.api.runs(dag_id)
     assert len({run["dag_run_id"] for run in found}) == len(found)
     return {run["dag_run_id"]: run for run in found}
+
+
+def test_events_count_from_the_start_of_the_dispatchers_first_run(dispatching: Any, eventually: Any) -> None:
+    for dag_id in ("settle_on_trades", "close_on_event"):
+        subscription = f"airflow/dispatch/{dag_id}"
+        [found] = eventually("it is registered", lambda s=subscription: since(dispatching, s))
+        first = min(dispatching.api.runs(dag_id), key=lambda run: instant(run["run_after"]))
+        assert found == int(instant(first["start_date"]).timestamp() * 1000)
 
 
 def test_each_firing_gets_one_run_through_a_paused_target_and_a_killed_triggerer(

@@ -165,6 +165,19 @@ def test_a_stream_whose_condition_was_replaced_or_cancelled_says_so_and_does_not
     assert stage.sent == []
 
 
+def test_a_stream_is_registered_once_it_was_seen_so_whatever_comes_after(stage: Stage) -> None:
+    stream, _ = stage.open(durable())
+    stage.serve()
+    assert not stream.registered  # it is sent
+    stage.registered(durable().registration())
+    stage.serve()
+    assert stream.registered
+    stage.dispatching.begin()
+    stage.removed(durable().registration())
+    stage.serve()
+    assert stream.registered
+
+
 def test_a_registration_that_is_refused_is_told(stage: Stage) -> None:
     stage.refusal = "no room"
     _, heard = stage.open(durable())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from interlock.operators.target import RunRefused, TargetFails, TargetRefuses
 EXAMPLES = Path(__file__).parents[3] / "dags_examples"
 DAILY = event("x", by="data.day", label="x")
 PLACE = dict[tuple[int, int], ActionRecord]
+BEGAN = datetime(2026, 11, 20, 6, tzinfo=UTC)
+BEGAN_MS = int(BEGAN.timestamp() * 1000)
 
 
 class Log:
@@ -80,6 +83,19 @@ def task(condition: Any = DAILY, **arguments: Any) -> Any:
     return dispatch_dag("d", condition=condition, trigger_dag_id="t", **arguments).task_dict["dispatch"]
 
 
+class Store(dict[str, Any]):
+    """Airflow's task state store: what one task instance keeps over its tries."""
+
+    def set(self, key: str, value: Any, *, retention: timedelta) -> None:
+        self[key] = json.loads(json.dumps(value))
+
+
+def context(began: datetime | None = BEGAN) -> Any:
+    """Of one run of the dispatcher, in all its tries."""
+    run = SimpleNamespace(start_date=began, run_after=BEGAN - timedelta(seconds=3))
+    return {"dag_run": run, "task_state_store": Store()}
+
+
 def deferral(of: Any, *arguments: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The kwargs of the trigger and of `resume`."""
     with pytest.raises(TaskDeferred) as raised:
@@ -90,9 +106,9 @@ def deferral(of: Any, *arguments: Any, **kwargs: Any) -> tuple[dict[str, Any], d
 
 def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> Any:
     """A pass over these places, as the deferral that comes after it."""
-    kept = kept or deferral(operator.execute, {})[1]
+    kept = kept or deferral(operator.execute, context())[1]
     event = {"outcome": "fired" if places else "renew", "places": places}
-    return deferral(operator.resume, {}, event=event, **kept)
+    return deferral(operator.resume, context(), event=event, **kept)
 
 
 # -- errors of the DAG's author
@@ -172,7 +188,7 @@ def test_a_file_that_only_dispatches_is_parsed_in_safe_mode() -> None:
 
 
 def test_it_defers_with_all_the_trigger_needs_and_no_secret(log: Log) -> None:
-    kwargs, kept = deferral(task(max_runs_in_flight=7, max_keys=5).execute, {})
+    kwargs, kept = deferral(task(max_runs_in_flight=7, max_keys=5).execute, context())
     assert kwargs["durable"]["subscription"] == "airflow/dispatch/d"
     assert kwargs["durable"]["condition"] == DAILY.to_json()
     assert (kwargs["durable"]["since_given"], kwargs["durable"]["max_keys"]) == (False, 5)
@@ -181,19 +197,88 @@ def test_it_defers_with_all_the_trigger_needs_and_no_secret(log: Log) -> None:
     assert kept["renew_at"] == kwargs["renew_at"]
 
 
-def test_a_since_that_is_given_goes_with_the_trigger_else_the_first_moment_of_the_run(
+def test_a_since_that_is_given_goes_with_the_trigger(supervisor: Any, log: Log) -> None:
+    since = datetime(2026, 11, 1, tzinfo=UTC)
+    kwargs, _ = deferral(task(since=since).execute, context())
+    assert (kwargs["durable"]["since_ms"], kwargs["durable"]["since_given"]) == (1793491200000, True)
+    first, kept = deferral(task().execute, context())
+    edited, _ = deferral(task(since=since).resume, context(), event={"places": [[0, 99]]}, **kept)
+    assert (edited["durable"]["since_ms"], edited["durable"]["since_given"]) == (1793491200000, True)
+    assert edited["renew_at"] == first["renew_at"]
+
+
+def since_of(kwargs: dict[str, Any]) -> int:
+    return int(kwargs["durable"]["since_ms"])
+
+
+@pytest.mark.parametrize("began", [BEGAN, None])
+def test_without_a_since_events_count_from_the_start_of_the_run_in_all_its_tries(
+    log: Log, began: datetime | None
+) -> None:
+    """Producers were told that their events are stored while the first try could not register."""
+    given, operator = context(began), task()
+    expected = began or given["dag_run"].run_after
+    tries = [since_of(deferral(operator.execute, given)[0]) for _ in range(2)]
+    assert tries == [int(expected.timestamp() * 1000)] * 2
+
+
+def test_a_run_that_is_not_registered_when_it_is_time_goes_on_and_keeps_its_since(
+    supervisor: Any, log: Log, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As without the right to write registrations: the next run would have another `since`."""
+    given, operator = context(), task()
+    first, kept = deferral(operator.execute, given)
+    event = {"outcome": "renew", "places": [], "registered": False}
+    again, kept = deferral(operator.resume, given, event=event, **kept)
+    assert again["durable"] == first["durable"]
+    assert datetime.fromisoformat(again["renew_at"]) > datetime.fromisoformat(first["renew_at"])
+    told = capsys.readouterr().out
+    assert f"not registered yet. This run goes on until it is; events count from {BEGAN.isoformat()}" in told
+    assert since_of(deferral(operator.execute, given)[0]) == BEGAN_MS  # should it be tried again
+    assert operator.resume(given, event={**event, "registered": True}, **kept) == 0
+
+
+def test_a_run_that_is_not_registered_goes_on_after_firings_of_before_too(supervisor: Any, log: Log) -> None:
+    """Those of an earlier condition. What is held is tried again, as the next run would."""
+    log.fire(firing("bad", "soon"), firing("good"))
+    given, operator = context(), task(logical_date="{{ firing.key }}")
+    _, kept = deferral(operator.execute, given)
+    event = {"outcome": "fired", "places": log.open(), "registered": False}
+    kwargs, kept = deferral(operator.resume, given, event=event, **kept)
+    assert (log.acknowledged, kwargs["held"], since_of(kwargs)) == (["good"], [[0, 0]], BEGAN_MS)
+    kept["renew_at"] = datetime.now(UTC).isoformat()
+    kwargs, kept = deferral(operator.resume, given, event={**event, "places": log.open()}, **kept)
+    assert (kwargs["held"], kept["held"], kept["created"], since_of(kwargs)) == ([], [], 1, BEGAN_MS)
+
+
+def test_a_run_with_a_since_of_its_own_ends_when_it_is_time_registered_or_not(log: Log) -> None:
+    operator = task(since=BEGAN)
+    _, kept = deferral(operator.execute, context())
+    event = {"outcome": "renew", "places": [], "registered": False}
+    assert operator.resume(context(), event=event, **kept) == 0
+
+
+def test_what_was_cancelled_counts_no_event_of_before_in_the_next_pass_or_try(
     supervisor: Any, log: Log
 ) -> None:
-    since = datetime(2026, 11, 1, tzinfo=UTC)
-    kwargs, _ = deferral(task(since=since).execute, {})
-    assert (kwargs["durable"]["since_ms"], kwargs["durable"]["since_given"]) == (1793491200000, True)
-    operator = task()
-    first, kept = deferral(operator.execute, {})
-    again, _ = deferral(operator.resume, {}, event={"places": [[0, 99]]}, **{**kept, "held": []})
-    assert again["durable"] == first["durable"]
-    edited, _ = deferral(task(since=since).resume, {}, event={"places": [[0, 99]]}, **kept)
-    assert (edited["durable"]["since_ms"], edited["durable"]["since_given"]) == (1793491200000, True)
-    assert again["renew_at"] == first["renew_at"]
+    """Those that fired would fire again, under other ids."""
+    given, operator = context(), task()
+    before = int(datetime.now(UTC).timestamp() * 1000)
+    _, kept = deferral(operator.execute, given)
+    event = {"outcome": "fired", "places": [[0, 99]], "registered": True}
+    kwargs, _ = deferral(operator.resume, given, event=event, **kept)
+    assert since_of(kwargs) >= before
+    assert since_of(deferral(operator.execute, given)[0]) >= before
+
+
+def test_a_state_store_that_fails_fails_no_pass_and_loses_no_event(supervisor: Any, log: Log) -> None:
+    log.fire(firing("a"))
+    given, operator = {**context(), "task_state_store": None}, task()
+    kwargs, kept = deferral(operator.execute, given)
+    assert since_of(kwargs) == BEGAN_MS
+    event = {"outcome": "fired", "places": log.open(), "registered": True}
+    deferral(operator.resume, given, event=event, **kept)
+    assert log.acknowledged == ["a"]
 
 
 # -- a pass
@@ -222,9 +307,9 @@ def test_firings_are_counted_when_they_are_acknowledged_and_not_before(
     log.fire(*(firing(f"f{n}") for n in range(60)))
     log.away = True
     operator = task()
-    kept = deferral(operator.execute, {})[1]
+    kept = deferral(operator.execute, context())[1]
     with pytest.raises(UnreachableError):
-        operator.resume({}, event={"outcome": "fired", "places": log.open()}, **kept)
+        operator.resume(context(), event={"outcome": "fired", "places": log.open()}, **kept)
     assert counted == []
     log.away = False
     resumed(operator, log.open(), kept)
@@ -376,7 +461,7 @@ def test_a_firing_that_cannot_be_mapped_waits_and_the_others_go_on(
     assert log.acknowledged == ["good"]
     assert kwargs["held"] == [[0, 0]]
     with pytest.raises(AirflowFailException, match="1 firings have no run yet"):
-        task(**arguments).resume({}, event={"outcome": "renew", "places": []}, **kept)
+        task(**arguments).resume(context(), event={"outcome": "renew", "places": []}, **kept)
 
 
 def test_a_run_that_airflow_refuses_waits_and_the_others_go_on(supervisor: Any, log: Log) -> None:
@@ -402,7 +487,7 @@ def test_a_firing_with_which_airflow_always_fails_is_held_with_its_key_and_the_o
     kwargs, kept = resumed(operator, [[0, 4], [0, 5]], kept)
     assert (sorted(log.acknowledged), kwargs["held"]) == (["b", "c", "d"], [[0, 0], [0, 1], [0, 4]])
     with pytest.raises(AirflowFailException, match="3 firings have no run yet"):
-        operator.resume({}, event={"outcome": "renew", "places": []}, **kept)
+        operator.resume(context(), event={"outcome": "renew", "places": []}, **kept)
     supervisor.fails_with = set()
     resumed(operator, log.open())  # the next run
     assert log.acknowledged[-3:] == ["bad", "a2", "a3"]
@@ -503,9 +588,9 @@ def test_too_many_that_cannot_be_mapped_are_tried_again_later(
     monkeypatch.setattr(module, "MOST_HELD", 2)
     log.fire(*(firing(f"f{n}", "soon") for n in range(3)))
     operator = task(logical_date="{{ firing.key }}")
-    _, kept = deferral(operator.execute, {})
+    _, kept = deferral(operator.execute, context())
     with pytest.raises(AirflowException, match="3 firings have no run yet") as raised:
-        operator.resume({}, event={"outcome": "fired", "places": log.open()}, **kept)
+        operator.resume(context(), event={"outcome": "fired", "places": log.open()}, **kept)
     assert not isinstance(raised.value, AirflowFailException)  # which would not be retried
 
 
@@ -513,27 +598,27 @@ def test_a_run_of_the_dispatcher_ends_when_it_is_time(supervisor: Any, log: Log)
     operator = task()
     log.fire(firing("a"))
     _, kept = resumed(operator, log.open())
-    assert operator.resume({}, event={"outcome": "renew", "places": []}, **kept) == 1
+    assert operator.resume(context(), event={"outcome": "renew", "places": []}, **kept) == 1
 
 
 def test_dag_test_which_hands_on_the_event_alone_makes_one_pass(supervisor: Any, log: Log) -> None:
     log.fire(firing("a"), firing("b"))
-    assert task().resume({}, event={"outcome": "fired", "places": log.open()}) == 2
+    assert task().resume(context(), event={"outcome": "fired", "places": log.open()}) == 2
     assert log.acknowledged == ["a", "b"]
-    assert task().resume({}, event={"outcome": "renew", "places": []}) == 0
+    assert task().resume(context(), event={"outcome": "renew", "places": []}) == 0
 
 
 def test_dag_test_fails_where_a_firing_is_held(supervisor: Any, log: Log) -> None:
     log.fire(firing("bad", "soon"), firing("good"))
     operator = task(logical_date="{{ firing.key }}")
     with pytest.raises(AirflowFailException, match="1 firings have no run yet"):
-        operator.resume({}, event={"outcome": "fired", "places": log.open()})
+        operator.resume(context(), event={"outcome": "fired", "places": log.open()})
     assert log.acknowledged == ["good"]
 
 
 def test_conditions_with_and_without_keys_are_dispatched(log: Log) -> None:
     for condition in (event("x"), at_least(2, event("x"), event("y"), event("z")), DAILY.expires(after="1h")):
-        kwargs, _ = deferral(task(condition).execute, {})
+        kwargs, _ = deferral(task(condition).execute, context())
         assert kwargs["durable"]["condition"] == condition.to_json()
 
 
@@ -542,7 +627,7 @@ def test_a_run_of_the_dispatcher_ends_when_it_is_time_also_where_firings_never_e
 ) -> None:
     operator = task()
     log.fire(firing("a"))
-    _, kept = deferral(operator.execute, {})
+    _, kept = deferral(operator.execute, context())
     kept["renew_at"] = datetime.now(UTC).isoformat()
-    assert operator.resume({}, event={"outcome": "fired", "places": log.open()}, **kept) == 1
+    assert operator.resume(context(), event={"outcome": "fired", "places": log.open()}, **kept) == 1
     assert log.acknowledged == ["a"]

@@ -18,6 +18,7 @@ from interlock.engine.bus import TopicPartition
 from interlock.engine.dispatching import NEWS
 from interlock.engine.errors import ConfigError
 from interlock.engine.notices import Notice, NoticeBoard
+from interlock.triggers import connections
 from interlock.triggers import dispatch as module
 from interlock.triggers.dispatch import DispatchTrigger
 
@@ -50,27 +51,28 @@ class Stage:
         self.in_flight: list[int] = [0]
         self.opened: list[Any] = []
         self.closed = 0
+        self.stream = SimpleNamespace(registered=True)
         self.looked = threading.Event()
         self.on_open: Callable[[Callable[[Any], None]], None] = lambda _: None
         self.on_full: Callable[[], None] = lambda: None
 
     # -- Dispatching
 
-    def open(self, durable: Any, deliver: Callable[[Any], None]) -> str:
+    def open(self, durable: Any, deliver: Callable[[Any], None]) -> Any:
         self.opened.append(durable)
         thread = threading.Thread(target=self.on_open, args=(deliver,))
         thread.start()
-        return "stream"
+        return self.stream
 
-    def take(self, stream: str, most: int, without: Any = (), gone: Any = ()) -> list[Place]:
-        assert stream == "stream"
+    def take(self, stream: Any, most: int, without: Any = (), gone: Any = ()) -> list[Place]:
+        assert stream is self.stream
         self.forgotten.update(gone)
         source = TopicPartition("b-action", 0)
         places = [Place("", source, n, 0) for n in self.offsets if (0, n) not in without][:most]
         self.looked.set()
         return places
 
-    def close(self, stream: str) -> None:
+    def close(self, stream: Any) -> None:
         self.closed += 1
 
     # -- Airflow
@@ -115,7 +117,7 @@ def test_it_comes_back_from_the_database_as_it_was() -> None:
 
 def test_firings_that_are_there_are_yielded_as_their_places_alone(stage: Stage) -> None:
     stage.offsets = [4, 7]
-    assert outcome(a_trigger()) == {"outcome": "fired", "places": [(0, 4), (0, 7)]}
+    assert outcome(a_trigger()) == {"outcome": "fired", "places": [(0, 4), (0, 7)], "registered": True}
     [durable] = stage.opened
     assert durable.subscription == "airflow/dispatch/d"
     assert stage.closed == 1
@@ -149,9 +151,10 @@ def test_firings_wait_while_the_target_has_no_room(stage: Stage) -> None:
 
 
 def test_when_it_is_time_it_yields_that_nothing_is_there(stage: Stage) -> None:
-    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == {"outcome": "renew", "places": []}
+    nothing = {"outcome": "renew", "places": [], "registered": True}
+    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == nothing
     stage.offsets, stage.in_flight = [1], [10]
-    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == {"outcome": "renew", "places": []}
+    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == nothing
     assert stage.closed == 2
 
 
@@ -199,12 +202,56 @@ def test_what_is_wrong_with_the_bus_is_logged_and_waited_out(
     assert said == ["The broker is away. It is waited on."]
 
 
-def test_a_connection_that_is_missing_fails_the_task_and_is_named(
+def test_it_tells_that_nothing_was_registered_in_its_time(stage: Stage) -> None:
+    stage.stream.registered = False
+    assert outcome(a_trigger(renew_at=in_seconds(0.05))) == {
+        "outcome": "renew", "places": [], "registered": False,
+    }  # fmt: skip
+
+
+class Connections:
+    """What `aget_connection` answers: each answer once, and the last for ever. An exception is raised."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Connection | Exception) -> None:
+        self._answers = list(answers)
+        monkeypatch.setattr(BaseHook, "aget_connection", self.get)
+        monkeypatch.setattr(connections, "FRESH_S", 0.0)
+        monkeypatch.setattr(connections, "MOST_WAIT_S", 0.01)
+
+    async def get(self, conn_id: str) -> Connection:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def test_a_connection_that_cannot_be_read_now_is_read_again(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def connection(_: str) -> Connection:
-        raise KeyError("not there")
+    stage.offsets = [1]
+    good = Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
+    Connections(monkeypatch, OSError("the backend is away"), OSError("the backend is away"), good)
+    trigger, said = a_trigger(), list[str]()
+    monkeypatch.setattr(trigger.log, "warning", lambda text, *values: said.append(text % values))
+    assert outcome(trigger)["places"] == [(0, 1)]
+    [line] = said
+    assert "Connection 'kafka_default' cannot be read: the backend is away" in line
 
-    monkeypatch.setattr(BaseHook, "aget_connection", connection)
-    with pytest.raises(ConfigError, match="kafka_default"):
+
+def test_a_connection_that_is_never_read_lets_the_time_end_it_and_nothing_is_registered(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task that is resumed reads it too, and fails with what is wrong."""
+    monkeypatch.setattr(module, "READ_S", 0.1)
+    Connections(monkeypatch, KeyError("not there"))
+    nothing = {"outcome": "renew", "places": [], "registered": False}
+    assert outcome(a_trigger(renew_at=in_seconds(0))) == nothing
+    assert stage.opened == []
+
+
+def test_a_connection_that_is_of_no_good_fails_the_task_and_is_named(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Connections(monkeypatch, Connection(conn_id="kafka_default", conn_type="http"))
+    with pytest.raises(ConfigError, match="'kafka_default' is of type 'http'"):
         outcome(a_trigger())

@@ -290,7 +290,7 @@ class Connections:
         self.answers, self.asked = list(answers), 0
         monkeypatch.setattr(BaseHook, "aget_connection", self.get)
         monkeypatch.setattr(connections, "FRESH_S", 0.0)
-        monkeypatch.setattr(module, "MOST_WAIT_S", 0.01)
+        monkeypatch.setattr(connections, "MOST_WAIT_S", 0.01)
 
     async def get(self, conn_id: str) -> Connection:
         self.asked += 1
