@@ -18,33 +18,42 @@ from .subscriptions import Subscriptions
 
 
 def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
-    """The firing; reads the whole action topic, and holds one of its records.
+    """The firing; reads the whole action topic, and holds two of its records at most.
 
-    name: as of `Subscriptions.find`, or the whole one of a subscription that is registered no more.
-    EngineError where it is not open.
+    name: of the subscription, registered or not: first this very name, then that of the registered one as of
+    `Subscriptions.find`. EngineError where it is not open.
     """
     subscriptions = Subscriptions.read(config)
+    names, not_found = [name], None
     try:
         registered = subscriptions.find(name)
     except NoSubscription:
         pass
+    except EngineError as e:  # several have it in their names
+        not_found = e
     else:
-        name = registered.registration.subscription
-        if registered.one_shot:
-            raise EngineError(
-                f"{name!r} is a wait, whose firing belongs to its task: end the task in Airflow instead."
+        found = registered.registration.subscription
+        if not registered.one_shot:
+            names.append(found)
+        else:
+            not_found = EngineError(
+                f"{found!r} is a wait, whose firing belongs to its task: end the task in Airflow instead."
             )
     every = [TopicPartition(config.topic("action"), number) for number in range(subscriptions.partitions)]
     with closing(Admin(config, ClientErrors())) as admin:
         lows, ends = admin.start_offsets(every), admin.end_offsets(every)
-    wanted, value = f"{name}\0{firing_id}".encode(), None
+    keys = [f"{each}\0{firing_id}".encode() for each in names]
+    values: dict[bytes, bytes | None] = {}
     for record in read_between(config, lows, ends):
-        if record.key == wanted:
-            value = record.value
+        if record.key in keys:
+            values[record.key] = record.value
+    value = next((values[key] for key in keys if key in values), None)
     action = None if value is None else decode_json(ActionRecord, value, f"The firing {firing_id!r}")
     if action is None or action.state != "fired":
+        if not_found is not None and not values:
+            raise not_found
         raise EngineError(
-            f"{name!r} has no open firing {firing_id!r}: it was taken or skipped, is older than the topic "
-            "keeps, or never was. The log of the dispatcher's task names those that it holds."
+            f"{names[-1]!r} has no open firing {firing_id!r}: it was taken or skipped, is older than the "
+            "topic keeps, or never was. The log of the dispatcher's task names those that it holds."
         )
     return action

@@ -156,6 +156,29 @@ def test_a_firing_that_nobody_takes_is_thrown_away_when_it_is_confirmed_and_no_o
     assert still_open() == set(rest[1:])
 
 
+def test_a_firing_is_found_by_the_whole_name_that_its_subscription_had_before_it_is_looked_for_by_a_part(
+    interlock: Any, bench: Any
+) -> None:
+    cancelled, standing = "airflow/dispatch/settle", "airflow/dispatch/settle_eu"
+    bench.subscribe(cancelled, event("trade", by="subject"))
+    with bench.engine():
+        bench.emit("trade", subject="eu")
+        bench.emit("trade", subject="us")
+        ids = [each["firing"]["id"] for each in bench.eventually_fired(cancelled, 2)]
+    interlock("subscriptions", "cancel", cancelled, "--yes").rows()
+    bench.subscribe(standing, event("quote", by="subject"))
+    [row] = interlock("subscriptions", "skip", cancelled, ids[0], "--yes").rows()
+    assert (row["subscription"], row["firing"]) == (cancelled, ids[0])
+    again = interlock("subscriptions", "skip", cancelled, ids[0], "--yes")
+    assert (again.code, f"has no open firing '{ids[0]}'" in again.err) == (1, True)
+    # nor do several that have it in their names come in between
+    bench.subscribe("airflow/dispatch/settle_us", event("quote", by="subject"))
+    [row] = interlock("subscriptions", "skip", cancelled, ids[1], "--yes").rows()
+    assert (row["subscription"], row["firing"]) == (cancelled, ids[1])
+    unknown = interlock("subscriptions", "skip", cancelled, "0" * 32, "--yes")
+    assert (unknown.code, "Name one." in unknown.err) == (1, True)
+
+
 def test_a_firing_of_more_than_a_megabyte_is_thrown_away_as_any_other(interlock: Any, bench: Any) -> None:
     bench.subscribe("airflow/dispatch/large", count(event("trade", by="subject"), 20))
     with bench.engine():
