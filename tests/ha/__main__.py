@@ -1,9 +1,9 @@
 """Interlock in a pool of triggerers on PostgreSQL, under load and faults: `make ha`, `make burst`.
 
 Progress goes to stderr; one JSON object to stdout. The exit code is 0 only if nothing is missing, duplicated
-or unexpected, and each judged figure was measured and is not far off its aim (aims.py). `--only idle`
-measures what 1,000 waits cost a triggerer, and lets the pool grow and shrink; `--only burst` measures that,
-and how long 1,000 waits take that are met at one moment.
+or unexpected, and each judged figure was measured and is not far off its aim (aims.py); whether aims are met
+is told by the object's member `met`. `--only idle` measures what 1,000 waits cost a triggerer, and lets the
+pool grow and shrink; `--only burst` measures that, and how long 1,000 waits take that are met at one moment.
 """
 
 from __future__ import annotations
