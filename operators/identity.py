@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 if TYPE_CHECKING:
@@ -28,6 +29,26 @@ def generation(context: Context) -> int:
     """
     ti = context["ti"]
     return max(0, (ti.max_tries or 0) - (ti.task.retries or 0))
+
+
+def clears(context: Context) -> dict[str, int]:
+    """What a clear changes, and neither a retry nor an edited DAG does.
+
+    A clear may leave one of them: `max_tries`, where `retries` were lowered by as many tries as were over,
+    and the run's `clear_number`, where the API is told to leave the run alone. A clear of another task of the
+    run changes that one too.
+    """
+    return {"max_tries": context["ti"].max_tries or 0, "clear_number": context["dag_run"].clear_number or 0}
+
+
+def generation_after(context: Context, before: Mapping[str, Any]) -> int:
+    """As `generation`, where an earlier try kept its own with `clears`: a change of `retries` is no clear."""
+    own, was, now = generation(context), before.get("generation"), clears(context)
+    if not isinstance(was, int) or not isinstance(before.get("max_tries"), int):
+        return own  # kept by a version of before
+    if now["max_tries"] != before["max_tries"]:
+        return max(own, was + 1)
+    return was if now["clear_number"] == before.get("clear_number") else max(own, was)
 
 
 def event_source(context: Context, deployment: str) -> str:

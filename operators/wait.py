@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import msgspec
 from airflow.sdk import BaseHook, BaseSensorOperator
@@ -24,7 +24,7 @@ from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
 from ..triggers.stats import count_acknowledged, task_stats
 from .arguments import NO_KEY, CheckedPartial, OnExpired, check, check_rendered_key
-from .identity import generation, task_identity
+from .identity import clears, generation, generation_after, task_identity
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -35,6 +35,17 @@ if TYPE_CHECKING:
 
 STATE_KEY: Final = "interlock.wait"  # in Airflow's task state store (ADR 17)
 STATE_KEPT: Final = timedelta(days=30)  # beside the timeout
+
+
+class _Began(NamedTuple):
+    """When the wait began. instance: tells it from one of its name whose run was deleted (ADR 26).
+
+    generation: how many tries were over at the last clear (ADR 16).
+    """
+
+    at: datetime
+    instance: str | None
+    generation: int
 
 
 class EventSensor(BaseSensorOperator):
@@ -142,8 +153,8 @@ class EventSensor(BaseSensorOperator):
         since = self._since(context)
         subscription = task_identity(context, config.deployment)
         now = datetime.now(UTC)
-        began, instance = self._began(context, now)
-        timeout_at = began + timedelta(seconds=self.timeout)
+        began = self._began(context, now)
+        timeout_at = began.at + timedelta(seconds=self.timeout)
         trigger = EventTrigger(
             subscription=subscription,
             condition=whole.to_json(),
@@ -154,8 +165,8 @@ class EventSensor(BaseSensorOperator):
             deployment=config.deployment,
             timeout_at=timeout_at.isoformat(),
             resume_not_before=(now + resume_floor()).isoformat(),
-            generation=generation(context),
-            instance=instance,
+            generation=began.generation,
+            instance=began.instance,
         )
         self.log.info(
             "Waiting for %s%s%s, events since %s, until %s. Subscription %s on %s.",
@@ -216,28 +227,30 @@ class EventSensor(BaseSensorOperator):
     def _canonical_key(self) -> str | None:
         return None if self.key is None else canonical_key(self.key)
 
-    def _began(self, context: Context, now: datetime) -> tuple[datetime, str | None]:
-        """When the wait began: in this try, or in one before it that no clear came after (ADR 17). And what
-        tells this task instance from one of its name whose run was deleted (ADR 26)."""
-        own = generation(context)
-        instance: str | None = secrets.token_hex(8)
+    def _began(self, context: Context, now: datetime) -> _Began:
+        """In this try, or in one before it that no clear came after (ADR 17)."""
+        began, own = now, generation(context)
+        mark: str | None = secrets.token_hex(8)
         try:
             store = context["task_state_store"]
             found = store.get(STATE_KEY)
             if isinstance(found, dict):
-                instance = None if found.get("instance") is None else str(found["instance"])
+                mark = None if found.get("instance") is None else str(found["instance"])
+                own = generation_after(context, found)
                 if found.get("generation") == own:
-                    return datetime.fromisoformat(str(found["began"])), instance
-            kept = timedelta(seconds=self.timeout) + STATE_KEPT
-            store.set(
-                STATE_KEY,
-                {"generation": own, "began": now.isoformat(), "instance": instance},
-                retention=kept,
-            )
+                    began = datetime.fromisoformat(str(found["began"]))
+            kept: dict[str, Any] = {
+                "generation": own,
+                **clears(context),
+                "began": began.isoformat(),
+                "instance": mark,
+            }
+            if kept != found:
+                store.set(STATE_KEY, kept, retention=timedelta(seconds=self.timeout) + STATE_KEPT)
         except Exception as e:  # noqa: BLE001  # a store that fails must fail no wait
             self.log.warning("The timeout counts from this try: the task state store fails: %s", e)
-            return now, None  # what no later try would know
-        return now, instance
+            return _Began(now, None, generation(context))  # a mark is what no later try would know
+        return _Began(began, mark, own)
 
     def _config(self) -> BusConfig:
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)

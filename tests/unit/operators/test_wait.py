@@ -56,7 +56,7 @@ def context(logical_date: datetime | None = DAY, run_after: datetime = DAY + 24 
             max_tries=0,
             task=SimpleNamespace(retries=0),
         ),
-        "dag_run": SimpleNamespace(logical_date=logical_date, run_after=run_after),
+        "dag_run": SimpleNamespace(logical_date=logical_date, run_after=run_after, clear_number=0),
         "task_state_store": Store(),
     }
 

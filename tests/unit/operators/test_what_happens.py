@@ -42,6 +42,7 @@ class Instance:
     def __init__(self, run: Any = None, map_index: int = -1, retries: int = 2) -> None:
         self.store = Store()
         self.run = run or SimpleNamespace(logical_date=DAY, run_after=DAY + 24 * HOUR)
+        self.run.clear_number = 0
         self.ti = SimpleNamespace(
             dag_id="dag",
             run_id="run",
@@ -62,8 +63,9 @@ class Instance:
     def retried(self) -> None:
         self.ti.try_number += 1
 
-    def cleared(self) -> None:
+    def cleared(self, *, with_run: bool = True) -> None:
         """As Airflow does it: max_tries is what was tried so far and the task's retries."""
+        self.run.clear_number += with_run
         self.ti.max_tries = self.ti.try_number + self.ti.task.retries
         self.ti.try_number += 1
 
@@ -81,6 +83,58 @@ def test_retry_keeps_the_subscription_its_since_and_the_time_that_is_left() -> N
     assert again.timeout_at == first.timeout_at
     edited = instance.defers(EventSensor(task_id="wait", condition=event("other"), timeout=60))
     assert edited.timeout_at == first.timeout_at
+
+
+@pytest.mark.parametrize("retries", [0, 1, 5])
+def test_retry_after_a_change_of_retries_is_no_clear(retries: int) -> None:
+    """So `fail_on` still counts what came before, and the time does not begin anew."""
+    instance = Instance(retries=2)
+    first = instance.defers()
+    instance.ti.task.retries = retries
+    instance.retried()
+    again = instance.defers()
+    assert registered(again) == registered(first)
+    assert again.timeout_at == first.timeout_at
+
+
+def test_retry_after_a_change_of_retries_keeps_the_clear_of_before() -> None:
+    instance = Instance(retries=0)
+    instance.defers()
+    instance.cleared()
+    cleared = instance.defers()
+    instance.ti.task.retries = 3
+    instance.retried()
+    assert instance.defers().generation == cleared.generation == 1
+    instance.run.clear_number += 1  # another task of the run
+    assert instance.defers().generation == 1
+    instance.ti.task.retries = 0
+    assert instance.defers().generation == 1
+
+
+@pytest.mark.parametrize(("retries", "with_run"), [(2, True), (2, False), (1, True), (5, True), (5, False)])
+def test_clear_after_a_change_of_retries_is_a_clear(retries: int, with_run: bool) -> None:
+    """Also where max_tries stays what it was, or the clear leaves the run alone."""
+    instance = Instance(retries=2)
+    first = instance.defers()
+    instance.ti.task.retries = retries
+    instance.cleared(with_run=with_run)
+    cleared = instance.defers()
+    assert cleared.generation > first.generation
+    assert cleared.timeout_at is not None
+    assert first.timeout_at is not None
+    assert cleared.timeout_at > first.timeout_at
+    instance.ti.task.retries = 2
+    instance.cleared()
+    assert instance.defers().generation > cleared.generation
+
+
+def test_retry_of_a_wait_of_before_clears_were_kept_goes_by_its_generation() -> None:
+    instance = Instance()
+    instance.store["interlock.wait"] = {"generation": 0, "began": DAY.isoformat(), "instance": "a"}
+    first = instance.defers()
+    assert (first.generation, first.instance) == (0, "a")
+    instance.ti.task.retries = 0
+    assert registered(instance.defers()) == registered(first)
 
 
 def test_clear_after_firing_counts_the_time_anew_and_keeps_since() -> None:
