@@ -1,4 +1,4 @@
-"""`make bench-spark`: one broker, all questions; ONLY=hooks,archive,backtest."""
+"""`make bench-spark`: all questions; ONLY=hooks,archive,backtest EVENTS=..."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from pathlib import Path
 
 from interlock.plugin.broker import LocalBroker
 
+from ..backtest.__main__ import main as backtest
 from ..lines import progress
-from . import hooks
+from . import archive, hooks
 
 QUESTIONS: dict[str, Callable[[str], None]] = {
     "hooks": hooks.run,
+    "archive": lambda at: archive.run(at, int(os.environ.get("EVENTS") or 500_000)),
+    "backtest": lambda _: backtest(),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 from interlock import Event
+from interlock.spark.pipeline import job as job_file
 from interlock.testing import (
     WaitingTask,
     dag_run_end,
@@ -217,3 +220,26 @@ def test_the_daily_report_of_the_demo_waits_for_the_job_and_the_rates(dags: dict
     orders = spark_application_end("orders", at="2026-11-20T05:00:00Z", data=DAY)
     assert ready.given([orders]).state == "deferred"
     assert ready.given([orders, sent("rates.published", "04:00", **DAY)]).state == "success"
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "task_id", "job"),
+    [
+        ("archive_events", "archive", "archive"),
+        ("compact_archive", "compact", "archive-compact"),
+        ("backtest_condition", "backtest", "backtest"),
+        ("event_report", "report", "report"),
+    ],
+)
+def test_a_dag_of_the_data_pipeline_submits_its_job_with_arguments_that_it_takes(
+    dags: dict[str, DAG], dag_id: str, task_id: str, job: str
+) -> None:
+    """They are submitted in tests/integration/spark/pipeline/test_dags.py."""
+    task: Any = dags[dag_id].get_task(task_id)
+    assert task.application == job_file(job)
+    given = [each for each in task.application_args if each.startswith("--")]
+    said = subprocess.run(
+        [sys.executable, task.application, "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert given
+    assert [each for each in given if each not in said] == []

@@ -1,0 +1,69 @@
+"""How fast the archive job is, beside Spark's connector alone, which reads the same and keeps nothing."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from confluent_kafka import Producer
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
+
+from ..lines import progress, tell
+from .session import session
+
+PARTITIONS = 8
+TYPES = 10
+
+
+def run(bootstrap_servers: str, events: int) -> None:
+    config = BusConfig(name="bench-archive", client={"bootstrap.servers": bootstrap_servers})
+    create(config, partitions=PARTITIONS)
+    _produce(config, events // 10)
+    with (
+        tempfile.TemporaryDirectory(prefix="interlock-bench-") as folder,
+        session(
+            2, spark_interlock_bootstrap_servers=bootstrap_servers, spark_interlock_bus=config.name
+        ) as spark,
+    ):
+        from interlock.spark.pipeline.archive.writing import Wanted, archive
+        from interlock.spark.pipeline.rows import BATCH_RECORDS
+        from interlock.spark.pipeline.source import connected
+
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
+        wanted = Wanted(str(Path(folder) / "archive"))
+        with connected(spark) as bus:
+            archive(spark, bus, wanted)  # the JVM's code is not compiled yet
+            progress(f"archive: {events} events")
+            _produce(config, events)
+            begin = time.perf_counter()
+            archived = archive(spark, bus, wanted)
+            took_s = time.perf_counter() - begin
+            begin = time.perf_counter()
+            bus.batch(spark, [bus.topic("event")]).write.format("noop").mode("overwrite").save()
+            alone_s = time.perf_counter() - begin
+    alone = (events + events // 10) / alone_s
+    tell(
+        "archive, two cores", archived / took_s, "events/s", archived / took_s / alone, connector=round(alone)
+    )
+
+
+def _produce(config: BusConfig, count: int) -> None:
+    """Events of some 300 bytes, ten types."""
+    producer = Producer({**config.client, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    data = b'{"day": "2026-11-20", "rows": 7, "output": "' + b"x" * 150 + b'"}'
+    for number in range(count):
+        headers = [
+            ("ce_specversion", b"1.0"),
+            ("ce_id", f"{count}-{number}".encode()),
+            ("ce_source", b"/bench"),
+            ("ce_type", f"com.example.type{number % TYPES}".encode()),
+            ("ce_subject", f"{number % 1000}".encode()),
+            ("content-type", b"application/json"),
+        ]
+        producer.produce(config.topic("event"), data, f"{number % 1000}".encode(), headers=headers)
+        if number % 10_000 == 0:
+            producer.poll(0)
+    if producer.flush(120):
+        raise RuntimeError("the broker did not take all events")

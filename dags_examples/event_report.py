@@ -1,0 +1,29 @@
+"""Every morning: latencies, expired waits, slow producers and events that nobody waits for, as one page."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+
+from airflow.sdk import DAG
+from interlock.operators import SparkSubmitEventOperator
+from interlock.spark.pipeline import job
+
+with DAG(
+    "event_report",
+    schedule="0 6 * * *",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    tags=["interlock"],
+):
+    SparkSubmitEventOperator(
+        task_id="report",
+        name="event_report",
+        application=job("report"),
+        application_args=[
+            "--archive", "{{ var.value.interlock_archive }}",
+            "--since", "{{ (logical_date - macros.timedelta(days=7)).isoformat() }}",
+            "--output", "{{ var.value.interlock_archive }}_reports/{{ ds }}",
+        ],
+        env_vars={"PYSPARK_PYTHON": sys.executable},
+    )  # fmt: skip
