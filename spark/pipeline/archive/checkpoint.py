@@ -64,9 +64,11 @@ def compare(archive: Files, checkpoint: Files, *, accept_loss: bool = False) -> 
 
     PipelineError names them. accept_loss: batches that are missing are gone for good, and that is taken.
     """
+    # In this order, since an earlier run may be at it still: done comes after a folder, planned before it.
+    done = _latest(checkpoint, "commits")
     complete, _ = folders(archive)
     counted = counting(complete)
-    planned, done = (_latest(checkpoint, log) for log in ("offsets", "commits"))
+    planned = _latest(checkpoint, "offsets")
     last = max((folder.last for folder in counted), default=-1)
     if last > (-1 if planned is None else planned):
         known = "none" if planned is None else f"{planned} as the last one"

@@ -27,7 +27,9 @@ from .storing import store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,7 @@ RUNS: Final = "_runs"
 CHECKPOINT: Final = "_checkpoint"
 MAX_OFFSETS: Final = 1_000_000
 _POLL_S: Final = 5
+_TAKE_OVERS: Final = 10  # times that an earlier run may still be in the way; it ends before its next batch
 # As Spark writes them into the message of the exception.
 _DATA_LOSS: Final = ("KAFKA_DATA_LOSS", "data may have been lost")
 _TWO_RUNS: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "CONCURRENT_QUERY", "Multiple streaming jobs detected")
@@ -89,17 +92,38 @@ def archive(spark: SparkSession, bus: Bus, wanted: Wanted) -> int:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{wanted.every_ms} milliseconds")
-    query: StreamingQuery | None = None
+    progress = _Progress()
+    for _ in range(_TAKE_OVERS):
+        if _went_through(writer, progress, batches):
+            log.info("archived %d records", progress.records)
+            return progress.records
+        # Both wrote to the checkpoint's logs, and Spark ends who comes second, the later run as well.
+        run.check()
+        log.info("an earlier run was at it still: going on after it")
+    raise PipelineError(f"other runs over {files.root} do not end: end them, and run one at a time")
+
+
+def _went_through(writer: DataStreamWriter, progress: _Progress, batches: _Batches) -> bool:
+    """Whether the query came to its end; False where another one wrote to its checkpoint meanwhile."""
     try:
         query = writer.start()
-        return _followed(query)
+        try:
+            progress.follow(query)
+        finally:
+            query.stop()
     except Exception as error:
         if batches.error is not None:
             raise batches.error from None
-        raise _explained(error, files) from error
-    finally:
-        if query is not None:
-            query.stop()
+        if _says(error, _TWO_RUNS):
+            return False
+        if _says(error, _DATA_LOSS):
+            raise PipelineError(
+                "records that were not archived yet are gone from a topic, or a whole topic is: retention"
+                " removed them, or the topic was made anew. Go on with what there is by --accept-loss. Spark"
+                f" says: {str(error).splitlines()[0]}"
+            ) from error
+        raise
+    return True
 
 
 class _Batches:
@@ -126,27 +150,33 @@ class _Batches:
             raise
 
 
-def _followed(query: StreamingQuery) -> int:
-    """The records of all batches until the query ends; each batch is told in the log."""
-    told, total = -1, 0
-    ended = False
-    while not ended:
-        ended = bool(query.awaitTermination(_POLL_S))
-        for progress in query.recentProgress:
-            if progress.batchId <= told or "addBatch" not in progress.durationMs:
-                continue
-            told = progress.batchId
-            total += progress.numInputRows
-            log.info(
-                "batch %d: %d records in %.1f s (%.0f/s), %d behind the end of the topics",
-                told,
-                progress.numInputRows,
-                progress.durationMs.get("triggerExecution", 0) / 1000,
-                progress.processedRowsPerSecond or 0.0,
-                sum(behind(source.endOffset, source.latestOffset) for source in progress.sources),
-            )
-    log.info("archived %d records", total)
-    return total
+class _Progress:
+    """What a run has done so far. `records`: of all batches."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self._told = -1
+
+    def follow(self, query: StreamingQuery) -> None:
+        """Tell each batch in the log until the query ends."""
+        ended = False
+        while not ended:
+            ended = bool(query.awaitTermination(_POLL_S))
+            for batch in query.recentProgress:
+                if batch.batchId > self._told and "addBatch" in batch.durationMs:
+                    self._tell(batch)
+
+    def _tell(self, batch: StreamingQueryProgress) -> None:
+        self._told = batch.batchId
+        self.records += batch.numInputRows
+        log.info(
+            "batch %d: %d records in %.1f s (%.0f/s), %d behind the end of the topics",
+            batch.batchId,
+            batch.numInputRows,
+            batch.durationMs.get("triggerExecution", 0) / 1000,
+            batch.processedRowsPerSecond or 0.0,
+            sum(behind(source.endOffset, source.latestOffset) for source in batch.sources),
+        )
 
 
 def behind(at: str | None, latest: str | None) -> int:
@@ -167,18 +197,5 @@ def _offsets(text: str | None) -> Mapping[str, Mapping[str, Any]]:
     return found if isinstance(found, dict) else {}
 
 
-def _explained(error: Exception, files: Files) -> Exception:
-    """What Spark's error means here; the error itself where it is none of those that are expected."""
-    text = str(error)
-    if any(each in text for each in _DATA_LOSS):
-        return PipelineError(
-            "records that were not archived yet are gone from a topic, or a whole topic is: retention removed"
-            " them, or the topic was made anew. Go on with what there is by --accept-loss. Spark says:"
-            f" {text.splitlines()[0]}"
-        )
-    if any(each in text for each in _TWO_RUNS):
-        return PipelineError(
-            f"another run over {files.root} is under way: this one ends, and the other goes on. Run one at a"
-            " time"
-        )
-    return error
+def _says(error: Exception, marks: Sequence[str]) -> bool:
+    return any(mark in str(error) for mark in marks)

@@ -16,12 +16,13 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from interlock.spark.pipeline import PipelineError
-from interlock.spark.pipeline.archive import read
+from interlock.spark.pipeline.archive import read, writing
 from interlock.spark.pipeline.archive.compaction import compact
 from interlock.spark.pipeline.archive.files import Files
-from interlock.spark.pipeline.archive.layout import MARKER
+from interlock.spark.pipeline.archive.layout import MARKER, Folder
 from interlock.spark.pipeline.archive.retention import first_day, remove_before
 from interlock.spark.pipeline.archive.runs import begin
+from interlock.spark.pipeline.archive.storing import store
 from interlock.spark.pipeline.archive.writing import Wanted, archive
 from interlock.spark.pipeline.rows import KINDS
 
@@ -30,7 +31,7 @@ from demo.topics import read_all
 from .conftest import Site, headers
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 DAY_MS = 86_400_000
 
@@ -171,6 +172,24 @@ def test_a_batch_whose_run_died_is_there_once(
     archive(spark, site.bus, wanted)
     assert places(spark, tmp_path) == expected(site, site.topic())
     assert len(batches(tmp_path)) == (2 if marked else 3)
+
+
+def test_a_run_goes_on_although_the_one_that_it_takes_over_from_was_at_the_same_batch(
+    spark: SparkSession, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(site, range(20))
+    done = tmp_path / "_checkpoint/commits/0"
+
+    def store_beside_another_run(rows: DataFrame, files: Files, folder: Folder) -> None:
+        store(rows, files, folder)
+        if folder.first == 0:
+            done.parent.mkdir(exist_ok=True)
+            done.write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+    monkeypatch.setattr(writing, "store", store_beside_another_run)
+    archive(spark, site.bus, Wanted(str(tmp_path), topics=[site.topic()], max_offsets=10))
+    assert places(spark, tmp_path) == expected(site, site.topic())
+    assert len(batches(tmp_path)) == 2
 
 
 def test_a_batch_without_a_record_that_counts_is_a_batch(
