@@ -82,7 +82,7 @@ def opened(browser: Chrome, tmp_path_factory: pytest.TempPathFactory) -> Chrome:
 
 def show(browser: Chrome, folder: Path, text: str) -> Chrome:
     page = folder / "report.html"
-    page.write_text(render(figures(text), "/data/archive", NOW_MS), encoding="utf-8")
+    page.write_text(render(figures(text), HOSTILE, NOW_MS), encoding="utf-8")
     size = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get(page.as_uri())

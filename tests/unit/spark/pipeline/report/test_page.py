@@ -46,7 +46,7 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return render(figures(), "/data/archive", NOW_MS)
+    return render(figures(), HOSTILE, NOW_MS)  # also the archive is named by somebody
 
 
 @pytest.fixture(scope="module")
