@@ -164,4 +164,8 @@ def read_between(
 
 
 def _size(record: Record) -> int:
-    return len(record.value or b"") + 500
+    """About what it takes in memory."""
+    size = 500 + len(record.value or b"") + len(record.key or b"")
+    for name, value in record.headers or ():
+        size += 150 + len(name) + len(value or b"")
+    return size

@@ -284,11 +284,12 @@ class EventSensor(BaseSensorOperator):
 
     def _give_up(self, context: Context, registration_keys: tuple[str, ...]) -> NoReturn:
         self.log.warning("%s was not met within %.0f s.", self.condition, self.timeout)
-        self._tell_why(context)
+        # First: a worker may be killed while it reads events to tell why, in each of its tries.
         try:
             remove_registration(self._config(), registration_keys)
         except Exception as e:  # noqa: BLE001  # the time is over, whatever happens here
             self.log.warning("The registration stays, and may still fire unheard. %s", _named(e))
+        self._tell_why(context)
         raise AirflowSensorTimeout(f"{self.condition} was not met within {self.timeout:.0f} s.")
 
     def _tell_why(self, context: Context, until_ms: int | None = None) -> None:

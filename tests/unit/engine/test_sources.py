@@ -111,10 +111,32 @@ def test_a_listed_topic_that_no_engine_can_read_is_left_out_and_the_log_says_why
 def test_no_more_than_the_bytes_allowed_are_held_and_the_last_read_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "MAX_BYTES", 5000)
+    monkeypatch.setattr(module, "MAX_BYTES", 7000)
     log = Log(b_event=[[(n, 1000) for n in range(10)]])
     events, _ = last(monkeypatch, log, 100)
     assert [seen.timestamp_ms for seen in events] == [9, 8, 7]
+
+
+@pytest.mark.parametrize("where", ["key", "header"])
+def test_what_is_held_counts_whichever_part_of_a_record_is_large(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def read(_config: BusConfig, starts: Any, _ends: Any) -> Iterator[Record]:
+        for tp in starts:
+            for n in range(10):
+                key, value, headers = encode(Event.of("t", "/s", id=str(n)))
+                if where == "key":
+                    key = b"k" * 1000
+                else:
+                    headers = [*(headers or ()), ("ce_note", b"n" * 1000)]
+                yield Record(tp, n, n, key, value, headers)
+
+    log = Log(b_event=[[(n, 0) for n in range(10)]])
+    monkeypatch.setattr(log, "read", read)
+    monkeypatch.setattr(module, "MAX_BYTES", 10_000)
+    events, _ = last(monkeypatch, log, 100)
+    assert 2 <= len(events) < 10
+    assert [seen.timestamp_ms for seen in events] == list(range(9, 9 - len(events), -1))
 
 
 def test_a_bus_without_any_topic_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

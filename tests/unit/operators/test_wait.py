@@ -477,6 +477,22 @@ def test_when_the_time_is_over_the_task_fails_or_is_skipped_and_its_registration
     assert acknowledged == ([] if away else [(None, ("i:n",))])
 
 
+def test_the_registration_goes_before_a_worker_reads_what_may_kill_it(
+    monkeypatch: pytest.MonkeyPatch, acknowledged: list[Any]
+) -> None:
+    class Killed(BaseException):
+        """The process ends here."""
+
+    def hindsight(*_: object) -> str:
+        raise Killed
+
+    monkeypatch.setattr("interlock.engine.hindsight.hindsight", hindsight)
+    over = Payload(outcome="timeout", registration_keys=("i:n",)).to_json()
+    with pytest.raises(Killed):
+        sensor(timeout=7).execute_complete(context(), over)
+    assert acknowledged == [(None, ("i:n",))]
+
+
 # -- fail_on
 
 FAILED = event("z", by="data.day", label="z")
