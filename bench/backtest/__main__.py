@@ -24,7 +24,7 @@ def main() -> None:
         plain = loop(folder / "archive", condition)
         tell("loop", plain.events_per_s, "events/s", firings=plain.firings)
         equal = True
-        for cores in (1, 2):
+        for cores in map(int, (os.environ.get("CORES") or "1,2").split(",")):
             progress(f"== backtest, local[{cores}]")
             found = backtest(folder, folder / f"output-{cores}", condition, cores)
             same = found.answer == plain.answer

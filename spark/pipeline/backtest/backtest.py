@@ -16,6 +16,8 @@ from .tables import MATCHED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# Of the fold, and of its sort; a key with more than that has them all in one task.
+EVENTS_A_TASK: Final = 50_000
 _NOTE: Final = (
     "label string, why string, term string, count long, attribute string, value string, text string"
 )
@@ -25,14 +27,14 @@ _NOTE: Final = (
 class Log:
     """What a backtest reads. rows: of `rows.SCHEMA`, from `since_ms` of the question on.
 
-    events: how many rows; None where they were not counted. end_ms: up to there timers run, and all rows are
+    events: how many rows, of topics how many records. end_ms: up to there timers run, and all rows are
     stamped before it. ascending: no partition's timestamps go backwards.
     """
 
     rows: DataFrame
     end_ms: int
     ascending: bool
-    events: int | None = None
+    events: int
 
     @staticmethod
     def of(rows: DataFrame, until_ms: int | None = None) -> Log:
@@ -47,8 +49,8 @@ class Log:
             f.max("appended_ms").alias("last_ms"),
             # an unknown type counts as the producers'
             f.min(f.coalesce("timestamp_type", f.lit(0))).alias("least_type"),
-        ).head()
-        if found is None or not found.events:
+        ).collect()[0]
+        if not found.events:
             return Log(rows, until_ms or 0, True, 0)
         end_ms = found.last_ms + 1 if until_ms is None else until_ms
         return Log(rows, end_ms, found.least_type == 1, found.events)
@@ -63,10 +65,10 @@ class Log:
         from pyspark.sql import functions as f
 
         stamp = f.unix_millis("timestamp")
+        found = raw.agg(f.max(stamp).alias("last_ms"), f.count("*").alias("records")).collect()[0]
         if until_ms is None:
-            found = raw.agg(f.max(stamp).alias("last_ms")).head()
-            until_ms = 0 if found is None or found.last_ms is None else found.last_ms + 1
-        return Log(rows_of(raw.where(stamp < until_ms), bus), until_ms, False)
+            until_ms = 0 if found.last_ms is None else found.last_ms + 1
+        return Log(rows_of(raw.where(stamp < until_ms), bus), until_ms, False, found.records)
 
 
 class Backtest:
@@ -89,8 +91,13 @@ class Backtest:
         if key is not None and self.question.runs_from_the_start:
             # The key's timers run although no event of it may come.
             matches = matches.unionByName(self._opening(key))
-        ordered = in_order(matches, ascending=self.log.ascending)
+        ordered = in_order(matches, self._tasks(), ascending=self.log.ascending)
         return results_of(self.question, self.log.end_ms, ordered).persist(StorageLevel.DISK_ONLY)
+
+    def _tasks(self) -> int:
+        # Adaptive execution does not join the small partitions of what is kept, and a task costs a tenth of a
+        # second or so: they are made of a good size, which is sorted in memory.
+        return max(self._spark.sparkContext.defaultParallelism, -(-self.log.events // EVENTS_A_TASK))
 
     def _opening(self, key: str) -> DataFrame:
         from pyspark.sql import functions as f

@@ -8,17 +8,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def in_order(matches: DataFrame, *, ascending: bool) -> DataFrame:
+def in_order(matches: DataFrame, tasks: int, *, ascending: bool) -> DataFrame:
     """Rows of MATCHED spread by key, each key's in its order, with `least_ms` of fold.py.
 
-    ascending: no partition's timestamps go backwards, as where brokers set them. The keys of one task come
-    one after the other; the rows of a key are sorted on disk where they do not fit into memory.
+    tasks: over which the keys are spread. ascending: no partition's timestamps go backwards, as where brokers
+    set them. The keys of one task come one after the other; its rows are sorted on disk where they do not fit
+    into memory.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     place = ("topic", "partition", "offset")
-    spread = matches.repartition("key")
+    spread = matches.repartition(tasks, "key")
     if ascending:
         return spread.withColumn("least_ms", f.col("stamp_ms")).sortWithinPartitions(
             "key", "stamp_ms", *place

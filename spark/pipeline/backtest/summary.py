@@ -92,9 +92,9 @@ class Figures:
 
 @dataclass(frozen=True)
 class Summary:
-    """Of a run. events: None where not counted. ascending: see `Log`. changes: {change: firings}."""
+    """Of a run. events, ascending: see `Log`. changes: {change: firings}."""
 
-    events: int | None
+    events: int
     since_ms: int | None
     until_ms: int
     ascending: bool
@@ -108,10 +108,9 @@ class Summary:
 
     def __str__(self) -> str:
         since = "the beginning" if self.since_ms is None else _moment(self.since_ms)
-        events = "" if self.events is None else f"{self.events:,} "
         stamps = "brokers'" if self.ascending else "producers', or not known to be the brokers'"
         lines = [
-            _line("events", f"{events}from {since} until {_moment(self.until_ms)}"),
+            _line("events", f"{self.events:,} from {since} until {_moment(self.until_ms)}"),
             _line("timestamps", stamps),
             *self.before.lines(),
         ]
@@ -125,7 +124,7 @@ class Summary:
                     ("new", "new"),
                 )
             )
-            lines += ["", "compared with", *self.after.lines(), _line("firings", changes)]
+            lines += ["", "compared with", *self.after.lines(), _line("changes", changes)]
         lines.append(_line("took", f"{self.duration_s:.1f} s"))
         return "\n".join(lines)
 

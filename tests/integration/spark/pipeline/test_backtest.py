@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
+from interlock.conditions import parse
 from interlock.spark.pipeline import PipelineError
+from interlock.spark.pipeline.archive.layout import read
 from interlock.spark.pipeline.backtest.backtest import Backtest, Log
+from interlock.spark.pipeline.backtest.matching import matches_of
 from interlock.spark.pipeline.backtest.order import in_order
+from interlock.spark.pipeline.backtest.question import Question
 from interlock.spark.pipeline.backtest.tables import MATCHED
 from interlock.spark.pipeline.jobs import backtest as job
 from interlock.spark.pipeline.rows import SCHEMA, day_of, type_key
@@ -81,11 +86,29 @@ def test_rows_come_by_key_in_their_order_with_the_least_stamp_still_to_come(spar
         ("j", 5, "t", 1, 3),
     ]
     matches = spark.createDataFrame([(*row, *(None,) * 6) for row in given_rows], MATCHED)
-    ordered = in_order(matches.repartition(3), ascending=False)
+    ordered = in_order(matches.repartition(3), 2, ascending=False)
     found = [(row.key, row.stamp_ms, row.least_ms) for row in ordered.collect()]
     wanted = [("k", 10, 10), ("k", 20, 12), ("k", 12, 12), ("k", 25, 25), ("k", 30, 30)]
     assert [row for row in found if row[0] == "k"] == wanted
     assert [row for row in found if row[0] == "j"] == [("j", 5, 5)]
+
+
+def test_only_the_columns_and_types_that_matchers_read_are_fetched(
+    spark: SparkSession, archive: Path
+) -> None:
+    question = Question.of(parse("event('com.example.orders.done', by='subject')"))
+    log = Log.of(read(spark, str(archive)))
+    spark.conf.set("spark.sql.maxMetadataStringLength", 10_000)  # else the plan is told in part
+    try:
+        plan = str(matches_of(question, log.rows)._jdf.queryExecution().executedPlan().toString())
+    finally:
+        spark.conf.unset("spark.sql.maxMetadataStringLength")
+    [partitions] = re.findall(r"PartitionFilters: \[.*?\]", plan)
+    assert "lower(type_key" in partitions
+    [schema] = re.findall(r"ReadSchema: .*", plan)
+    assert "attributes" in schema
+    assert "data:" not in schema
+    assert "value:" not in schema
 
 
 @pytest.fixture(scope="module")

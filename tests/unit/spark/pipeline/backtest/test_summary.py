@@ -1,0 +1,62 @@
+"""The summary of a backtest, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from interlock.spark.pipeline.backtest.summary import Figures, Reason, Summary
+
+BEFORE = Figures(
+    "a & b",
+    False,
+    12_345,
+    6,
+    1_000,
+    7,
+    {"b": 5, "a": 2},
+    30,
+    [Reason("a", "term", "Exact(x='1')", 30, "refused")],
+)
+AFTER = Figures("a", True, 1, 0, 1, 0, {}, 0, [])
+
+
+def summary(after: Figures | None) -> Summary:
+    changes = None if after is None else {"same": 3, "new": 1}
+    return Summary(1_000_000, 1_795_046_400_000, 1_795_046_401_500, True, BEFORE, after, changes, 12.34)
+
+
+def test_the_text_has_the_figures_with_what_is_missing_and_why_events_were_near() -> None:
+    assert str(summary(None)).splitlines() == [
+        "events        1,000,000 from 2026-11-19T00:00:00.000Z until 2026-11-19T00:00:01.500Z",
+        "timestamps    brokers'",
+        "condition     a & b",
+        "firings       12,345 met, 6 expired, of 1,000 keys",
+        "pending       7 keys half met; missing: b 5, a 2",
+        "near misses   30",
+        "              30 a: refused",
+        "took          12.3 s",
+    ]
+
+
+def test_the_text_of_a_comparison_tells_of_both_conditions_and_of_what_changed() -> None:
+    lines = str(summary(AFTER)).splitlines()
+    assert lines[lines.index("compared with") + 1 :] == [
+        "condition     a",
+        "firings       1 met, 0 expired, of 1 keys",
+        "pending       0 keys half met",
+        "near misses   0",
+        "changes       3 the same, 0 at another time, 0 gone, 1 new",
+        "took          12.3 s",
+    ]
+
+
+def test_the_json_is_one_object_with_the_same_figures() -> None:
+    found = json.loads(json.dumps(summary(AFTER).to_json()))
+    assert found["before"]["reasons"] == [
+        {"label": "a", "why": "term", "term": "Exact(x='1')", "count": 30, "text": "refused"}
+    ]
+    assert (found["events"], found["after"]["merge_independent"], found["changes"]) == (
+        1_000_000,
+        True,
+        {"same": 3, "new": 1},
+    )
