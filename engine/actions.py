@@ -15,6 +15,8 @@ from .log import at, log
 TAKE = 500
 TAKE_TIMEOUT_S = 0.5
 STALL_S = 10.0
+# A place that lies further on than this is gone to: that takes as long as reading about so many records.
+MOST_BETWEEN = 2000
 KEPT_MS = 30 * 24 * 3600 * 1000  # as long as the topic keeps them (`kafka.topics`)
 
 
@@ -76,7 +78,7 @@ class Actions:
 def fetch(
     clients: Clients, places: Collection[Place], monotonic: Callable[[], float] = time.monotonic
 ) -> Iterator[tuple[Place, bytes | None]]:
-    """The firings at these places, in any order: each partition is read once, from the first of them on.
+    """The firings at these places, in any order. What lies between two of them is read, unless it is much.
 
     None for one that is not there any more: a later record of its key took its place. UnreachableError when
     the cluster gives nothing for STALL_S.
@@ -86,23 +88,27 @@ def fetch(
         wanted.setdefault(place.source, []).append(place)
     reader = clients.reader()
     try:
-        reader.read({tp: of_partition[-1].offset for tp, of_partition in wanted.items()})
-        deadline = monotonic() + STALL_S
         while wanted:
-            items = reader.take(TAKE, TAKE_TIMEOUT_S)
-            if items:
-                deadline = monotonic() + STALL_S
-            elif monotonic() > deadline:
-                raise UnreachableError(f"The firings at {sorted(map(str, wanted))} could not be read.")
-            for item in items:
-                of_partition = wanted.get(item.source, [])
-                while of_partition and of_partition[-1].offset <= item.offset:
-                    place = of_partition.pop()
-                    if isinstance(item, Record) and item.offset == place.offset:
-                        yield place, item.value
-                    else:
-                        yield place, None
-                if not of_partition:
-                    wanted.pop(item.source, None)
+            reader.read({tp: of_partition[-1].offset for tp, of_partition in wanted.items()})
+            reading = set(wanted)  # until the next place of each is far off
+            deadline = monotonic() + STALL_S
+            while reading:
+                items = reader.take(TAKE, TAKE_TIMEOUT_S)
+                if items:
+                    deadline = monotonic() + STALL_S
+                elif monotonic() > deadline:
+                    raise UnreachableError(f"The firings at {sorted(map(str, reading))} could not be read.")
+                for item in items:
+                    of_partition = wanted.get(item.source, [])
+                    while of_partition and of_partition[-1].offset <= item.offset:
+                        place = of_partition.pop()
+                        if isinstance(item, Record) and item.offset == place.offset:
+                            yield place, item.value
+                        else:
+                            yield place, None
+                    if not of_partition:
+                        wanted.pop(item.source, None)
+                    if not of_partition or of_partition[-1].offset > item.offset + MOST_BETWEEN:
+                        reading.discard(item.source)
     finally:
         reader.close()

@@ -16,10 +16,11 @@ from .actions import Place, fetch
 from .bus import Clients, Record, TopicPartition
 from .config import BusConfig
 from .errors import RecordError
+from .firing import fitted
 from .kafka.reader import drain
 from .kafka.waiting import KafkaClients
 from .log import at, log
-from .records import ActionRecord, decode_json
+from .records import ActionRecord, decode_json, encode_json
 
 MOST_HELD: Final = 10_000  # places in memory of one subscription; 250 bytes each
 FEW: Final = 2_000  # with so many left, those beyond are read from the topic again
@@ -97,24 +98,30 @@ class OpenFirings:
 
 
 def read(config: BusConfig, places: Iterable[tuple[int, int]]) -> Iterator[ActionRecord | None]:
-    """The firings at these partitions and offsets of the action topic, in this order.
+    """The firings at these partitions and offsets of the action topic, in this order, as tasks get them.
 
+    However large they were written, what is held of each is MAX_HANDED_BYTES at most (see `fitted`).
     None: nothing is there any more, since it was acknowledged or is older than the topic keeps; or what is
     there cannot be read, which is logged. UnreachableError when the cluster gives nothing.
     """
     topic = config.topic("action")
     wanted = [Place("", TopicPartition(topic, partition), offset, 0) for partition, offset in places]
-    values = dict(fetch(KafkaClients(config), wanted))
+    small = {place: _small(place, value) for place, value in fetch(KafkaClients(config), wanted)}
     for place in wanted:
-        value = values[place]
-        action: ActionRecord | None = None
-        if value is not None:
-            try:
-                action = decode_json(ActionRecord, value, f"{place.source}@{place.offset}")
-            except RecordError as e:
-                with at(*place.source, place.offset):
-                    log.error("%s", e)
-        yield action
+        text = small.pop(place)
+        yield None if text is None else decode_json(ActionRecord, text, str(place.source))
+
+
+def _small(place: Place, value: bytes | None) -> bytes | None:
+    """The fitted record, packed again: taken apart it would need many times the room."""
+    if value is None:
+        return None
+    try:
+        return encode_json(fitted(decode_json(ActionRecord, value, f"{place.source}@{place.offset}")))
+    except RecordError as e:
+        with at(*place.source, place.offset):
+            log.error("%s", e)
+        return None
 
 
 def read_from(clients: Clients, starts: Mapping[TopicPartition, int]) -> Iterator[Record]:

@@ -12,7 +12,6 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ..conditions import Condition, ConditionError, from_json
 from ..engine.acknowledge import acknowledge_all
-from ..engine.firing import fitted
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, Firing
 from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
@@ -237,7 +236,7 @@ class DispatchOperator(BaseOperator):
             if action is None or action.state != "fired":
                 gone.append(list(place))
             else:
-                there.append(Open(place, fitted(action)))
+                there.append(Open(place, action))
         if gone:
             self.log.warning(
                 "%d firings are not there any more: acknowledged meanwhile, or older than 30 days.", len(gone)

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from interlock import Condition, event
-from interlock.engine import open_firings
+from interlock.engine import actions, open_firings
 from interlock.engine.acknowledge import acknowledge_all
 from interlock.engine.dispatching import Durable, Stream
 from interlock.engine.errors import TopicsError
@@ -134,6 +134,21 @@ def test_more_firings_than_are_held_are_all_given_and_those_of_a_key_in_their_or
     for parity in (0, 1):
         of_one_key = [name for name in given if int(name[1:]) % 2 == parity]
         assert of_one_key == sorted(of_one_key)
+
+
+def test_firings_far_apart_are_gone_to_one_by_one(
+    bench: Any, process: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actions, "MOST_BETWEEN", 0)
+    ids = [f"t{n}" for n in range(8)]
+    with bench.engine(), process().running() as one:
+        one.open()
+        for name in ids:
+            bench.emit("trade", id=name, data={"trade": name})
+        one.eventually_open(*ids)
+        places = one.places()
+        found = [_id_of(action) for action in read(bench.config, reversed(places)) if action]
+        assert found == one.open_ids()[::-1]
 
 
 def test_an_acknowledgement_that_its_topic_refuses_as_too_large_says_what_to_do(

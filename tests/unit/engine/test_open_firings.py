@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
 from interlock.engine import open_firings as module
 from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.config import BusConfig
 from interlock.engine.open_firings import OpenFirings
+from interlock.engine.records import ActionRecord, Firing, encode_json
+from interlock.engine.sizes import MAX_HANDED_BYTES
 
 T0, T1 = TopicPartition("b-action", 0), TopicPartition("b-action", 1)
 
@@ -90,3 +94,37 @@ def test_beyond_the_limit_a_partition_waits_to_be_read_again_and_keeps_its_order
     assert places(firings) == [(0, 1), (0, 2)]
     firings.follow(fired("f1", 6, state="acked"))
     assert firings.again("s") == {T0: 3}
+
+
+def test_large_firings_are_fitted_one_by_one_as_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(n: int) -> bytes:
+        data = [{"id": str(i), "source": "/s", "type": "t", "data": "x" * 50_000} for i in range(20)]
+        origins = [{"topic": "b-event", "partition": 0, "offset": i, "timestamp_ms": 0} for i in range(20)]
+        firing = Firing(
+            id=str(n), outcome="met", key=None, fired_at="t", events={"a": data}, origins={"a": origins}
+        )
+        return encode_json(ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing))
+
+    monkeypatch.setattr(
+        module, "fetch", lambda _, wanted: ((place, record(place.offset)) for place in wanted)
+    )
+    config = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+    tracemalloc.start()
+    try:
+        found = list(module.read(config, [(0, n) for n in range(30)]))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [action and action.firing.id for action in found] == [str(n) for n in range(30)]
+    assert max(len(encode_json(action)) for action in found if action) < MAX_HANDED_BYTES + 200
+    assert most < 15_000_000  # of 30 MB
+
+
+def test_what_is_gone_or_cannot_be_read_is_none_in_its_place(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = {0: None, 1: b"{"}
+    monkeypatch.setattr(module, "fetch", lambda _, wanted: ((p, values[p.offset]) for p in reversed(wanted)))
+    config = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+    assert list(module.read(config, [(0, 0), (0, 1)])) == [None, None]
+    assert "b-action[0]@1" in caplog.text
