@@ -118,9 +118,9 @@ def _went_through(writer: DataStreamWriter, progress: _Progress, batches: _Batch
             return False
         if _says(error, _DATA_LOSS):
             raise PipelineError(
-                "records that were not archived yet are gone from a topic, or a whole topic is: retention"
-                " removed them, or the topic was made anew. Go on with what there is by --accept-loss. Spark"
-                f" says: {str(error).splitlines()[0]}"
+                "records that were not archived yet cannot be read any more: retention removed them, or their"
+                " topic was deleted, made anew, or taken from those to read (the bus lists it no more). Go on"
+                f" with what there is by --accept-loss. Spark says: {_first_line(error)}"
             ) from error
         raise
     return True
@@ -195,6 +195,11 @@ def _offsets(text: str | None) -> Mapping[str, Mapping[str, Any]]:
     except ValueError:  # PySpark's "None", of a batch that is repeated
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _first_line(error: Exception) -> str:
+    """What comes after Spark's ids of the query."""
+    return str(error).partition("terminated with exception: ")[2].partition("\n")[0] or str(error)[:300]
 
 
 def _says(error: Exception, marks: Sequence[str]) -> bool:

@@ -222,7 +222,7 @@ def test_records_that_are_gone_are_an_error_that_says_so_until_that_is_accepted(
     upto = [TopicPartition(site.topic(), partition, last) for partition, last in left.items()]
     for done in admin.delete_records(upto).values():
         done.result(15)
-    with pytest.raises(PipelineError, match=r"gone.*--accept-loss"):
+    with pytest.raises(PipelineError, match=r"cannot be read any more.*--accept-loss"):
         archive(spark, site.bus, wanted)
     archive(spark, site.bus, Wanted(str(tmp_path), topics=[site.topic()], accept_loss=True))
     archived = places(spark, tmp_path)
