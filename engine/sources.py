@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -93,12 +94,17 @@ def follow(
 
 
 def _by_time(
-    reader: Reader, ends: Mapping[TopicPartition, int], stop: Callable[[], bool]
+    reader: Reader,
+    ends: Mapping[TopicPartition, int],
+    stop: Callable[[], bool],
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[Record]:
     """Records by their stamps, until all partitions of `ends` are read up to there.
 
     One is given when each partition that is not at its end has one held that is not earlier. Beyond
-    MAX_BYTES, and where nothing comes for STALL_S, the earliest that are held are given all the same.
+    MAX_BYTES the earliest that is held is given all the same, and partitions that are waited for and give
+    nothing for STALL_S are waited for no more. Records of one partition may be stamped out of order: one that
+    comes after a later one is given as soon as it comes.
     """
     left = dict(ends)
     waited_for = set(left)  # of which nothing is held
@@ -106,10 +112,10 @@ def _by_time(
     count: Counter[TopicPartition] = Counter()
     size, idle_s = 0, 0.0
     while left and not stop():
+        began = monotonic()
         items = reader.take(_TAKE, _TAKE_S)
-        idle_s = 0.0 if items else idle_s + _TAKE_S
-        if idle_s > STALL_S:
-            left.clear()
+        if any(item.source in left and item.source in waited_for for item in items):
+            idle_s = 0.0
         for item in items:
             if isinstance(item, Record):
                 heappush(held, (item.timestamp_ms, item.source, item.offset, item))
@@ -118,6 +124,11 @@ def _by_time(
                 waited_for.discard(item.source)
             if isinstance(item, End) or item.offset >= left.get(item.source, 0) - 1:
                 left.pop(item.source, None)
+        idle_s += monotonic() - began  # what others do with what is given is not among it
+        if idle_s > STALL_S:
+            idle_s = 0.0
+            for tp in waited_for & left.keys():
+                del left[tp]
         while held and (not left or size > MAX_BYTES or not waited_for & left.keys()) and not stop():
             record = heappop(held)[-1]
             size -= _size(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -145,13 +146,18 @@ def test_a_bus_without_any_topic_is_told_with_the_command(monkeypatch: pytest.Mo
 
 
 class Fetches:
-    """A reader that gives what it was made with, one list for each fetch."""
+    """A reader that gives what it was made with, one list for each fetch, and the time that goes by."""
 
     def __init__(self, *fetches: list[Record | End]) -> None:
         self.left = list(fetches)
+        self.now = 0.0
 
-    def take(self, _most: int, _timeout_s: float) -> list[Record | End]:
+    def take(self, _most: int, timeout_s: float) -> list[Record | End]:
+        self.now += timeout_s
         return self.left.pop(0) if self.left else []
+
+    def monotonic(self) -> float:
+        return self.now
 
 
 ONE, TWO = TopicPartition("b-event", 0), TopicPartition("b-event", 1)
@@ -163,7 +169,8 @@ def records(tp: TopicPartition, *stamps: int, first: int = 0, size: int = 0) -> 
 
 def by_time(ends: dict[TopicPartition, int], *fetches: list[Record | End]) -> list[int]:
     reader: Any = Fetches(*fetches)
-    return [record.timestamp_ms for record in module._by_time(reader, ends, lambda: False)]
+    given = module._by_time(reader, ends, lambda: False, reader.monotonic)
+    return [record.timestamp_ms for record in given]
 
 
 def test_what_was_there_comes_by_its_stamps_however_it_is_fetched() -> None:
@@ -186,3 +193,22 @@ def test_beyond_the_bytes_that_may_be_held_the_earliest_are_given(monkeypatch: p
 def test_a_partition_that_gives_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STALL_S", 0.3)
     assert by_time({ONE: 3, TWO: 2}, records(ONE, 1, 4, 5)) == [1, 4, 5]
+
+
+def test_a_partition_that_gives_nothing_is_not_waited_for_for_ever_while_others_go_on() -> None:
+    """As when its leader goes away after its end was told, and others have traffic."""
+    live = [records(ONE, 100 + n, first=3 + n) for n in range(100)]
+    reader: Any = Fetches(records(ONE, 1, 4, 5), *live)
+    given = module._by_time(reader, {ONE: 3, TWO: 2}, lambda: False, reader.monotonic)
+    assert [record.timestamp_ms for record in islice(given, 4)] == [1, 4, 5, 100]
+    assert module.STALL_S < reader.now < module.STALL_S + 1
+    assert reader.left
+
+
+def test_a_record_stamped_before_one_that_its_partition_gave_first_comes_when_it_is_read() -> None:
+    assert by_time({ONE: 3, TWO: 1}, records(ONE, 5), records(TWO, 6), records(ONE, 2, 7, first=1)) == [
+        5,
+        2,
+        6,
+        7,
+    ]
