@@ -57,8 +57,8 @@ def run(args: Namespace) -> None:
         for rows in (health.engines, told):
             if rows:
                 show(args, rows)
-        if well := len(health.partitions) - len(told):
-            say(f"{counted(well, 'partition')} without lag. --output json shows all.")
+        if len(told) < len(health.partitions):
+            say(_left_out([each for each in health.partitions if each not in told]))
 
     or_exit("health", work)
     for problem in problems:
@@ -72,6 +72,20 @@ def _to_be_told(partition: dict[str, Any], problems: Sequence[str]) -> bool:
     place = f"{partition['topic']}[{partition['partition']}]"
     odd = partition["lag"] or partition["tries"] or partition["state"] == "stopped"
     return bool(odd) or any(place in problem for problem in problems)
+
+
+def _left_out(partitions: Sequence[dict[str, Any]]) -> str:
+    """How many have no row: those without lag, and those of a listed topic of which none is known."""
+    unknown = sum(1 for each in partitions if each["lag"] is None)
+    told = []
+    if well := len(partitions) - unknown:
+        told.append(f"{counted(well, 'partition')} without lag.")
+    if unknown:
+        opened = "it" if unknown == 1 else "them"
+        told.append(
+            f"{counted(unknown, 'partition')} whose lag is not known: no engine has opened {opened} yet."
+        )
+    return " ".join((*told, "--output json shows all."))
 
 
 def _summary(health: Health) -> dict[str, Any]:
