@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import time
@@ -15,9 +14,9 @@ from interlock.conditions import EMPTY, Firing, Match, State, Tick, parse, step
 from interlock.conditions.firing import decided_ms
 from interlock.events.event import Event
 
+from .checksum import Checksum
+
 COLUMNS = ["topic", "partition", "offset", "appended_ms", "attributes", "data"]
-# Of an MD5 so many hexadecimal digits are added up: the sum of many millions is a decimal of Spark's.
-DIGITS = 15
 
 
 def main(archive: str, text: str) -> None:
@@ -26,12 +25,15 @@ def main(archive: str, text: str) -> None:
     table = ds.dataset(archive, partitioning="hive", exclude_invalid_files=True).to_table(columns=COLUMNS)
     table = table.sort_by([(name, "ascending") for name in ("appended_ms", "topic", "partition", "offset")])
     states: dict[str, State] = {}
-    firings = checksum = 0
+    checksum = Checksum()
 
     def fire(key: str, firing: Firing, fired_ms: int) -> None:
-        nonlocal firings, checksum
-        firings += 1
-        checksum += int(hashlib.md5(shown(key, firing, fired_ms).encode()).hexdigest()[:DIGITS], 16)
+        matches = [(part.label, part.match) for part in firing.taking_part]
+        parts = [
+            (label, *m.identity, m.event.type, m.topic, m.partition, m.offset, m.timestamp_ms)
+            for label, m in matches
+        ]
+        checksum.add(key, firing.outcome, fired_ms, firing.timer_ms, firing.missing, parts)
 
     stamp = 0
     for batch in table.to_batches(10_000):
@@ -56,19 +58,13 @@ def main(archive: str, text: str) -> None:
         for firing in fired:
             fire(key, firing, decided_ms(firing, stamp + 1))
     took = time.perf_counter() - began
-    found = {"firings": firings, "checksum": checksum, "events": table.num_rows, "took_s": took}
+    found = {
+        "firings": checksum.firings,
+        "checksum": checksum.value,
+        "events": table.num_rows,
+        "took_s": took,
+    }
     print(json.dumps(found), flush=True)
-
-
-def shown(key: str, firing: Firing, fired_ms: int) -> str:
-    """A firing as answer.py writes it in SQL."""
-    parts = ",".join(
-        f"{part.label} {' '.join(part.match.identity)} {part.match.topic} {part.match.partition}"
-        f" {part.match.offset} {part.match.timestamp_ms}"
-        for part in firing.taking_part
-    )
-    timer = "" if firing.timer_ms is None else str(firing.timer_ms)
-    return f"{key}|{firing.outcome}|{fired_ms}|{timer}|{','.join(firing.missing)}|{parts}"
 
 
 if __name__ == "__main__":

@@ -8,10 +8,15 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+from interlock.spark.pipeline import job
+
+from .checksum import Checksum
 
 MEMORY = "512m"  # of the driver, which in local mode is the executor as well
-_HERE = Path(__file__).resolve()
-_ROOT = _HERE.parents[2]
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,6 @@ class Found:
     checksum: int
     events: int
     took_s: float
-    pending: int = 0
 
     @property
     def answer(self) -> tuple[int, int]:
@@ -35,10 +39,10 @@ class Found:
 
 def loop(archive: Path, condition: str) -> Found:
     """The plain loop, with as much memory as it takes."""
-    return _run([sys.executable, "-m", "bench.backtest.loop", str(archive), condition])
+    return Found(**_run([sys.executable, "-m", "bench.backtest.loop", str(archive), condition]))
 
 
-def backtest(folder: Path, output: Path, condition: str, cores: int, *more: str) -> Found:
+def backtest(folder: Path, output: Path, condition: str, cores: int) -> Found:
     """The job on `folder`/archive, in a JVM of 512 MB."""
     submit = Path(sys.executable).parent / "spark-submit"
     settings = {
@@ -50,11 +54,19 @@ def backtest(folder: Path, output: Path, condition: str, cores: int, *more: str)
         "spark.local.dir": str(folder / "spill"),
     }
     confs = [f"--conf={name}={value}" for name, value in settings.items()]
-    job = [str(_HERE.parent / "answer.py"), "--archive", str(folder / "archive"), "--output", str(output)]
-    return _run([str(submit), *confs, *job, "--condition", condition, *more])
+    asked = ["--archive", str(folder / "archive"), "--output", str(output), "--condition", condition]
+    told = _run([str(submit), *confs, job("backtest"), *asked, "--output-format", "json"])
+    checksum = Checksum()
+    for batch in ds.dataset(output / "firings").to_batches(batch_size=10_000):
+        for row in batch.to_pylist():
+            parts = [tuple(part.values()) for part in row["events"]]
+            due = (row["fired_ms"], row["timer_ms"])
+            checksum.add(row["key"], row["outcome"], *due, row["missing"], parts)
+    return Found(checksum.firings, checksum.value, told["events"], told["duration_s"])
 
 
-def _run(command: list[str]) -> Found:
+def _run(command: list[str]) -> dict[str, Any]:
+    """The JSON object in the last line of what it prints."""
     done = subprocess.run(
         command,
         cwd=_ROOT,
@@ -65,4 +77,5 @@ def _run(command: list[str]) -> Found:
     )
     if done.returncode != 0:
         raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{done.stderr[-4000:]}")
-    return Found(**json.loads(done.stdout.splitlines()[-1]))
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
