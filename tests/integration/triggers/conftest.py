@@ -97,6 +97,14 @@ DAGS = {
                 task_id="wait", condition=row, key="execution_timeout", execution_timeout=timedelta(seconds=8)
             )
 
+        class Timed(EventSensor):
+            # deferred with a time of Airflow's own, as no wait is
+            def defer(self, **arguments):
+                super().defer(timeout=timedelta(seconds=1), **arguments)
+
+        with DAG("timed_by_airflow", schedule=None):
+            Timed(task_id="wait", condition=row, key="timed_by_airflow")
+
         with DAG("retried", schedule=None, default_args=again):
             Once(task_id="wait", condition=row, key="retried")
 
@@ -278,9 +286,7 @@ class Site:
 
 
 @pytest.fixture(scope="package")
-def site(
-    broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory, eventually: Any
-) -> Iterator[Site]:
+def site(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory, eventually: Any) -> Iterator[Site]:
     """Airflow with the DAGs above; the bus `interlock` is there, the bus `elsewhere` is not."""
     folder = tmp_path_factory.mktemp("airflow")
     dags = folder / "dags"
@@ -305,6 +311,8 @@ def site(
         settings={
             # a killed triggerer's waits move sooner than after Airflow's default of 30 s
             ("triggerer", "triggerer_health_check_threshold"): "6",
+            # between the scheduler's looks for deferred tasks whose time is over; 15 s by default
+            ("scheduler", "trigger_timeout_check_interval"): "1",
             (
                 "interlock",
                 "resume_margin",

@@ -158,11 +158,20 @@ def marked(row: Row) -> dict[str, Any]:
 
 
 def execution_timeout(row: Row) -> dict[str, Any]:
+    """The scheduler fails deferred tasks whose time is over, all in one look: another task shows it."""
     run_id = row.deferred("execution_timeout")
-    over = instant(row.api.task("execution_timeout", run_id, "wait")["start_date"]) + EXECUTION_TIMEOUT
+    began = row.api.task("execution_timeout", run_id, "wait")
+    over = instant(began["start_date"]) + EXECUTION_TIMEOUT
     row.eventually("it is deferred for longer than its execution_timeout", lambda: datetime.now(UTC) > over)
+    row.api.unpause("timed_by_airflow")
+    timed = row.api.trigger("timed_by_airflow")
+    row.ends("timed_by_airflow", timed)
+    then = row.api.task("execution_timeout", run_id, "wait")
+    same_try = then["try_number"] == began["try_number"]
     row.emit("execution_timeout")
-    return {"state": row.api.wait_for_run("execution_timeout", run_id)}
+    ended = row.api.wait_for_run("execution_timeout", run_id)
+    told = "TaskDeferralTimeout" in row.log("timed_by_airflow", timed)
+    return {"timed by Airflow": told, "then": then["state"], "same try": same_try, "ended": ended}
 
 
 def edited(row: Row) -> dict[str, Any]:
@@ -388,7 +397,9 @@ def test_marked_success_or_failed_waits_take_their_registration_back(rows: Any) 
 
 
 def test_execution_timeout_does_not_count_while_a_wait_is_deferred(rows: Any) -> None:
-    assert rows[execution_timeout].result() == {"state": "success"}
+    assert rows[execution_timeout].result() == {
+        "timed by Airflow": True, "then": "deferred", "same try": True, "ended": "success",
+    }  # fmt: skip
 
 
 def test_dag_edited_while_waiting_leaves_the_wait_its_condition_and_key(rows: Any) -> None:
