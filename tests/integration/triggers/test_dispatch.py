@@ -128,6 +128,36 @@ def test_what_fires_while_the_dispatcher_is_paused_gets_its_run_when_it_is_not(
     eventually("it is acknowledged", lambda: set(actions(site, subscription).values()) == {"acked"})
 
 
+def test_a_run_of_the_target_that_is_deleted_is_not_created_again(dispatching: Any, eventually: Any) -> None:
+    """Nor by a run of the dispatcher that begins after it, with all firings of the action topic before it."""
+    site, subscription = dispatching, "airflow/dispatch/close_on_event"
+    site.api.unpause("close")
+
+    def run_of(event_id: str) -> str | None:
+        """In the target; only when its firing is acknowledged."""
+        told = {run["conf"]["events"]["closed"][0]["id"]: name for name, run in runs(site, "close").items()}
+        acked = set(actions(site, subscription).values()) == {"acked"}
+        return told.get(event_id) if acked else None
+
+    def closed(event_id: str, day: str) -> str:
+        emit(site, Event.of("closed", "/test", subject="deleted", id=event_id, data={"day": day}))
+        return str(eventually(f"{event_id} has its run", lambda: run_of(event_id), 90))
+
+    deleted = closed("deleted", "2026-11-23")
+    before = set(runs(site, "close"))
+    assert site.api.wait_for_run("close", deleted) == "success"
+    site.api.delete_run("close", deleted)
+    dispatcher = max(runs(site, "close_on_event").values(), key=lambda run: instant(run["run_after"]))
+    site.api.mark("close_on_event", dispatcher["dag_run_id"], "dispatch", "success")
+    eventually(
+        "the dispatcher's next run begins",
+        lambda: set(runs(site, "close_on_event")) - {dispatcher["dag_run_id"]},
+    )
+    # Of the same key and later: its run is created after all that the firings before it get.
+    after = closed("after", "2026-11-24")
+    assert set(runs(site, "close")) == before - {deleted} | {after}
+
+
 def test_an_emitting_task_that_is_retried_starts_one_run_and_when_it_is_cleared_one_more(
     site: Any, eventually: Any
 ) -> None:
