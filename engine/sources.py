@@ -50,7 +50,8 @@ def last_events(config: BusConfig, registry: Registry, count: int) -> tuple[list
     share = -(-count // max(1, len(partitions)))
     held: deque[Record] = deque()
     size = 0
-    for record in read_between(config, {tp: max(lows[tp], ends[tp] - share) for tp in partitions}, ends):
+    starts = {tp: max(lows[tp], ends[tp] - share) for tp in partitions}
+    for record in read_between(config, starts, ends, sparing=True):
         held.append(record)
         size += _size(record)
         while size > MAX_BYTES and len(held) > 1:
@@ -167,10 +168,17 @@ def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> li
 
 
 def read_between(
-    config: BusConfig, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    config: BusConfig,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    *,
+    sparing: bool = False,
 ) -> Iterator[Record]:
-    """The committed records of partitions from `starts` up to `ends`; UnreachableError as of `drain`."""
-    with closing(KafkaReader(config, ClientErrors())) as reader:
+    """The committed records of partitions from `starts` up to `ends`; UnreachableError as of `drain`.
+
+    sparing: of any size, with little fetched ahead (see `KafkaReader`).
+    """
+    with closing(KafkaReader(config, ClientErrors(), sparing=sparing)) as reader:
         yield from drain(reader, starts, ends)
 
 

@@ -43,7 +43,12 @@ class Log:
         return {tp: len(self.topics[tp.topic][tp.partition]) for tp in partitions}
 
     def read(
-        self, _config: BusConfig, starts: dict[TopicPartition, int], ends: dict[TopicPartition, int]
+        self,
+        _config: BusConfig,
+        starts: dict[TopicPartition, int],
+        ends: dict[TopicPartition, int],
+        *,
+        sparing: bool,
     ) -> Iterator[Record]:
         self.asked = starts
         for tp, start in starts.items():
@@ -122,7 +127,7 @@ def test_no_more_than_the_bytes_allowed_are_held_and_the_last_read_stay(
 def test_what_is_held_counts_whichever_part_of_a_record_is_large(
     monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    def read(_config: BusConfig, starts: Any, _ends: Any) -> Iterator[Record]:
+    def read(_config: BusConfig, starts: Any, _ends: Any, **_: Any) -> Iterator[Record]:
         for tp in starts:
             for n in range(10):
                 key, value, headers = encode(Event.of("t", "/s", id=str(n)))
