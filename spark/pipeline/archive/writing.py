@@ -40,6 +40,7 @@ _POLL_S: Final = 5
 _TAKE_OVERS: Final = 10  # times that an earlier run may still be in the way; it ends before its next batch
 # As Spark writes them into the message of the exception.
 _DATA_LOSS: Final = ("KAFKA_DATA_LOSS", "data may have been lost")
+_NO_TOPIC: Final = ("UnknownTopicOrPartitionException",)
 _TWO_RUNS: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "CONCURRENT_QUERY", "Multiple streaming jobs detected")
 
 
@@ -121,6 +122,11 @@ def _went_through(writer: DataStreamWriter, progress: _Progress, batches: _Batch
                 "records that were not archived yet cannot be read any more: retention removed them, or their"
                 " topic was deleted, made anew, or taken from those to read (the bus lists it no more). Go on"
                 f" with what there is by --accept-loss. Spark says: {_first_line(error)}"
+            ) from error
+        if _says(error, _NO_TOPIC):
+            raise PipelineError(
+                "a topic to read is not in Kafka: make it, or take it from the bus's list or from --topic; where"
+                f" it was read before, go on without it by --accept-loss. Spark says: {_first_line(error)}"
             ) from error
         raise
     return True

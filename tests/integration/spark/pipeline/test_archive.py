@@ -229,6 +229,13 @@ def test_records_that_are_gone_are_an_error_that_says_so_until_that_is_accepted(
     assert archived.total() == len(archived) == 40 + len(left)
 
 
+def test_a_topic_that_is_not_there_is_an_error_that_says_so(
+    spark: SparkSession, site: Site, tmp_path: Path
+) -> None:
+    with pytest.raises(PipelineError, match=r"not in Kafka: make it"):
+        archive(spark, site.bus, Wanted(str(tmp_path), topics=[f"{site.name}.none"]))
+
+
 def test_an_archive_without_its_checkpoint_and_the_reverse_are_errors_that_write_nothing(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
