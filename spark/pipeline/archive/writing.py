@@ -125,8 +125,9 @@ def _went_through(writer: DataStreamWriter, progress: _Progress, batches: _Batch
             ) from error
         if _says(error, _NO_TOPIC):
             raise PipelineError(
-                "a topic to read is not in Kafka: make it, or take it from the bus's list or from --topic; where"
-                f" it was read before, go on without it by --accept-loss. Spark says: {_first_line(error)}"
+                "a topic to read is not in Kafka: make it, or take it from the bus's list or from --topic;"
+                " where it was read before, go on without it by --accept-loss. Spark says:"
+                f" {_first_line(error)}"
             ) from error
         raise
     return True
