@@ -95,6 +95,12 @@ def _is_complete(files: Files, folder: Folder) -> bool:
     return completed_ms(files, folder) is not None
 
 
+def check_there(files: Files) -> None:
+    """PipelineError where there is no archive."""
+    if files.changed_ms(IDENTITY) is None and not any(folder_named(name) for name in files.folders()):
+        raise PipelineError(f"there is no archive in {files.root}: the archive job makes one")
+
+
 def held(files: Files, number: int) -> str | None:
     """The name of a folder with the marker that holds this batch; None where there is none."""
     for name in sorted(files.folders()):
@@ -122,11 +128,8 @@ def read(
     if wrong := sorted(set(kinds) - set(KINDS)):
         raise PipelineError(f"kinds {wrong}: there are {', '.join(KINDS)}")
     files = Files(spark, path)
-    complete, rest = folders(files)
-    if not complete and not rest and not files.folders():
-        raise PipelineError(
-            f"{path!r} holds no archive: it has no folder batch=...; the archive job makes it"
-        )
+    check_there(files)
+    complete, _ = folders(files)
     found = read_folders(spark, files, counting(complete)).where(f.col("kind").isin(*kinds))
     if since_ms is not None:
         found = found.where((f.col("date") >= f.lit(day_of(since_ms))) & (f.col("appended_ms") >= since_ms))

@@ -12,6 +12,7 @@ from interlock.conditions.duration import duration_ms
 from interlock.events.errors import InterlockError
 from interlock.spark.pipeline.archive.compaction import RANGE, compact
 from interlock.spark.pipeline.archive.files import Files
+from interlock.spark.pipeline.archive.layout import check_there
 from interlock.spark.pipeline.archive.retention import first_day, remove_before
 from interlock.spark.pipeline.archive.runs import begin
 
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str]) -> None:
             spark.sparkContext.setLogLevel("WARN")  # the lines of progress would drown in Spark's own
         try:
             files = Files(spark, given.archive)
+            check_there(files)
             run = begin(files, RUNS)
             compact(
                 spark,

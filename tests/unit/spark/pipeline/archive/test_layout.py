@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from interlock.spark.pipeline import PipelineError
 from interlock.spark.pipeline.archive.compaction import ranges
-from interlock.spark.pipeline.archive.layout import Folder, counting, folder_named, folders, held
+from interlock.spark.pipeline.archive.layout import (
+    Folder,
+    check_there,
+    counting,
+    folder_named,
+    folders,
+    held,
+)
 
 from .conftest import LocalFiles
 
@@ -54,6 +61,14 @@ def test_a_folder_without_the_marker_does_not_count(files: LocalFiles) -> None:
     assert held(files, 1) is None
     files.batch(f"batch=0-3.{LATER}")
     assert held(files, 2) == f"batch=0-3.{LATER}"
+
+
+def test_a_folder_without_an_archive_is_an_error_that_names_it(files: LocalFiles) -> None:
+    files.write("other/file", "")
+    with pytest.raises(PipelineError, match=f"no archive in {files.root}"):
+        check_there(files)
+    files.batch("batch=0", marked_ms=None)
+    check_there(files)
 
 
 class Archive(RuleBasedStateMachine):
