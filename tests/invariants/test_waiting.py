@@ -427,7 +427,7 @@ def test_i12_in_the_thread_of_the_triggerers_loop_nothing_asks_kafka_matches_or_
     with process(brokers), Patch.context() as noting:
         noting.setattr(Engine, "run_pass", noted("a pass", Engine.run_pass))
         noting.setattr(Waits, "run", noted("the waits", Waits.run))
-        noting.setattr(payload_module, "fit", noted("the payload", payload_module.fit))
+        noting.setattr(payload_module, "fitted", noted("the payload", payload_module.fitted))
         found = run_in_loop(waits_for_many())
     assert [payload["outcome"] for payload in found] == ["fired"] * 5
     assert {"check", "engine", "reader", "producer", "a pass", "the waits", "the payload"} == asked.keys()
@@ -511,7 +511,7 @@ def _forms_that_every_hop_carries(patch: Patch) -> None:
 
 
 def _payloads_that_fit(patch: Patch) -> None:
-    patch.setattr(payload_module, "fit", lambda told, most: told)
+    patch.setattr(payload_module, "fitted", lambda action: action)
 
 
 def _payloads_in_ascii(patch: Patch) -> None:
