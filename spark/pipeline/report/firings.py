@@ -114,7 +114,7 @@ def _timed(found: DataFrame) -> DataFrame:
     by_event = timer.isNull() & (last == began)
     latest = f.filter("firing.types", lambda each: each["last_ms"] == last)
     return found.select(
-        f.expr("subscription"),
+        "subscription",
         waiter(f.col("subscription"), f.col("kind")).alias("waiter"),
         "incarnation",
         "condition_id",
