@@ -164,7 +164,7 @@ def bars(name: str, title: str, labels: Sequence[str], values: Sequence[int]) ->
     """One bar for each label, with its number at its end."""
     if not labels:
         return None
-    figure, (axis,) = _figure(len(labels), 1)
+    figure, (axis,) = _figure(len(labels), 1, 0.25)
     axis.barh(range(len(labels)), values, height=0.5, color=SERIES[0], zorder=2)
     for row, value in enumerate(values):
         axis.annotate(number(value), (value, row), (4, 0), textcoords="offset points", va="center")
@@ -172,6 +172,7 @@ def bars(name: str, title: str, labels: Sequence[str], values: Sequence[int]) ->
     axis.set_xticks([])
     axis.spines["bottom"].set_visible(False)
     _rows(axis, labels, grid=False)
+    axis.set_ylim(max(len(labels), 2) - 0.4, -0.6)  # one bar is as thin as several
     top = values.index(max(values))
     text = (
         f"{counted(len(labels), 'bar')}. The longest is {shown(labels[top], MOST_LABEL)} with"
@@ -212,11 +213,12 @@ def stacked(name: str, title: str, days: Sequence[date], series: Mapping[str, Se
     return Chart(title, text, _svg(figure, name, title, text))
 
 
-def _figure(rows: int, panels: int) -> tuple[Figure, Sequence[Axes]]:
+def _figure(rows: int, panels: int, around_in: float = 0.75) -> tuple[Figure, Sequence[Axes]]:
+    """around_in: inches for titles and the axis."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH_IN, 0.75 + ROW_IN * max(rows, 2)), layout="constrained")
+    figure = Figure(figsize=(WIDTH_IN, around_in + ROW_IN * max(rows, 2)), layout="constrained")
     FigureCanvasSVG(figure)
     return figure, list(figure.subplots(1, panels, sharey=True, squeeze=False)[0])
 
