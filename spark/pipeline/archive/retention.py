@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from .. import PipelineError
 from .files import Files
@@ -13,6 +13,7 @@ from .layout import folders
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+SUBSCRIPTION: Final = "subscription"  # of rows.KINDS
 log = logging.getLogger(__name__)
 
 
@@ -24,13 +25,16 @@ def first_day(now: datetime, keep_days: int) -> date:
 
 
 def kept(rows: DataFrame, since: date | None) -> DataFrame:
+    """The rows that stay. Those of registrations do: one may be in force for years."""
     from pyspark.sql import functions as f
 
-    return rows if since is None else rows.where(f.col("date") >= f.lit(since))
+    if since is None:
+        return rows
+    return rows.where((f.col("date") >= f.lit(since)) | (f.col("kind") == SUBSCRIPTION))
 
 
 def remove_before(files: Files, since: date) -> int:
-    """Remove the rows of all days before `since`; how many folders went.
+    """Remove the rows of all days before `since`, but for those of registrations; how many folders went.
 
     A folder's marker stays, for its batches are archived. A crash leaves days that the next call removes. A
     reader that began before and reads such a day fails, as its files are gone.
@@ -39,6 +43,8 @@ def remove_before(files: Files, since: date) -> int:
     removed = 0
     for folder in complete:
         for kind in files.folders(folder.name):
+            if kind == f"kind={SUBSCRIPTION}":
+                continue
             for name in files.folders(f"{folder.name}/{kind}"):
                 day = _day(name)
                 if day is not None and day < since:

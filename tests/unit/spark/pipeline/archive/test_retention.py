@@ -26,6 +26,14 @@ def test_days_before_the_first_one_go_and_the_batches_stay_known(
     assert remove_before(files, date(2026, 11, 20)) == 0
 
 
+def test_records_of_the_registry_stay_for_one_of_them_may_be_in_force_for_years(files: LocalFiles) -> None:
+    files.batch("batch=0", days=("2026-11-18",))
+    registered = "batch=0/kind=subscription/date=2026-11-18/type_key=bus-subscription/part-0.parquet"
+    files.write(registered, "rows")
+    assert remove_before(files, date(2026, 11, 20)) == 1
+    assert list(files.folders("batch=0/kind=subscription")) == ["date=2026-11-18"]
+
+
 def test_a_folder_that_is_being_written_is_left(files: LocalFiles) -> None:
     files.batch("batch=0", marked_ms=None, days=("2026-11-18",))
     assert remove_before(files, date(2026, 11, 20)) == 0
