@@ -41,8 +41,9 @@ class ConditionTrigger(BaseEventTrigger):
     """For `AssetWatcher(trigger=...)`: each firing of `condition` becomes an asset event with it as payload.
 
     name: of the subscription, one for each watcher: of several the last to begin hands over. since: events
-    count from this record timestamp on; default: the first registration. max_keys, at_limit: what bounds the
-    open keys.
+    count from this record timestamp on; default: when the trigger began that could register it, and what came
+    before, while none could, does not count: give one where it must. max_keys, at_limit: what bounds the open
+    keys.
 
     A firing is acknowledged once Airflow says that its asset event is stored. Airflow starts one run for
     asset events that come close together, leaves all but the first to the next event's run, and drops those
