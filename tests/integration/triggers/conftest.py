@@ -319,6 +319,6 @@ def site(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory, eventual
             ): "8",  # many DAGs at once on a busy machine
         },
     ) as airflow:
-        files = {path.name for path in dags.iterdir()} - {"sensors.py"}  # which has no DAG
-        eventually("each DAG file was parsed", lambda: files <= airflow.api.files())
+        files = {path.name for path in dags.glob("*.py")} - {"sensors.py"}  # which has no DAG
+        eventually("each DAG file was parsed", lambda: files <= airflow.api.files(), 180)
         yield Site(airflow, broker, port_down)

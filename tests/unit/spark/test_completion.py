@@ -369,7 +369,14 @@ def test_a_function_is_told_with_the_session_among_its_arguments(
     assert only_event(bus).subject == "orders"
 
 
-def test_a_function_without_any_session_says_what_to_do() -> None:
+def test_a_function_without_any_session_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    # Another test of this process may have left one open.
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
+
     @with_completion_event("orders")
     def main() -> None:
         pytest.fail("the work began")

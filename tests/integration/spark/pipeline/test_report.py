@@ -374,7 +374,7 @@ def test_an_empty_archive_gives_a_page_that_says_so(spark: SparkSession, tmp_pat
 
 
 def test_where_there_is_no_archive_the_error_says_so(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="holds no archive"):
+    with pytest.raises(PipelineError, match="there is no archive"):
         make_report(spark, str(tmp_path / "nothing"), str(tmp_path / "report"), now_ms=NOW)
 
 
