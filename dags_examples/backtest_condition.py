@@ -32,7 +32,10 @@ with DAG(
             "--archive", "{{ var.value.interlock_archive }}",
             "--condition", "{{ params.condition }}",
             "--compare", "{{ params.compare }}",
-            "--output", "{{ var.value.interlock_archive }}_backtests/{{ run_id }}",
+            # A task that is cleared replaces what it wrote before; some file systems take no colons.
+            "--output", "{{ var.value.interlock_archive }}_backtests/{{ run_id | replace(':', '') }}",
+            "--overwrite",
         ],
+        events="none",  # the ends of its queries are of interest to nobody
         env_vars={"PYSPARK_PYTHON": sys.executable},
     )  # fmt: skip

@@ -38,12 +38,13 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         streaming queries; without it, and for other applications, the event has what this task knows.
     kafka_conn_id, bus, delivery_timeout: as of EmitEventOperator. The driver reads the connection from a file
         that only its user can read; nothing of it is on a command line.
-    required: fail the task when an event was not acknowledged. A retry submits the application again.
+    required: fail the task when an event was not acknowledged, as it does for a block that requires its own.
+        A retry submits the application again.
 
     The application failed if spark-submit says so, or a block of `completion_event` in it did; one event for
-    each such block, or one. A task that is killed with its worker tells nothing. In cluster deploy mode the
-    driver is elsewhere: it tells nothing, and this task all it knows. Other arguments are those of
-    SparkSubmitOperator.
+    `completion`, and one for each block of another name. A task that is killed with its worker tells nothing.
+    In cluster deploy mode the driver is elsewhere: it tells nothing, and this task all it knows. Other
+    arguments are those of SparkSubmitOperator.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "completion", "completion_data")
@@ -143,6 +144,6 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
                 for delivery in emitter.emit_all(events, timeout_s=self.delivery_timeout):
                     self.log.info("The end of the application was told: %s[%d]@%d", *delivery)
         except InterlockError as problem:
-            if self.required and error is None:
+            if error is None and (self.required or any(report.required for report in reports)):
                 raise
             self.log.warning("The end of the application was not told; its result stands: %s", problem)

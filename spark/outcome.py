@@ -8,7 +8,9 @@ from dataclasses import dataclass
 # Py4J puts whole Java stack traces into its messages; an event is to stay small.
 MESSAGE_LIMIT = 500
 
-_USER_OF_URL = re.compile(r"(?<=://)[^/@\s]+:[^/@\s]*(?=@)")
+# Up to the last @ of the word: a password may hold a slash.
+_USER_OF_URL = re.compile(r"(?<=://)[^/:@\s]+:\S*(?=@)")
+_LOGIN = re.compile(r"\b(Basic|Bearer)\s+[\w.~+/=-]+", re.IGNORECASE)
 _NAMED_SECRET = re.compile(
     r"""([\w.\-]*(?:password|passwd|pwd|secret|token|api[_\-]?key|access[_\-]?key|credential)[\w.\-]*
         ["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|[^\s,;&"')}\]]+)""",
@@ -50,5 +52,6 @@ def redacted(message: str) -> str:
     """The message, fit for an event: secrets blotted out, and shortened."""
     # Cut first, generously: a message may hold megabytes of a plan, and patterns cost by the character.
     text = message[: 8 * MESSAGE_LIMIT]
-    text = _NAMED_SECRET.sub(r"\1***", _USER_OF_URL.sub("***", text))
+    text = _LOGIN.sub(r"\1 ***", _USER_OF_URL.sub("***", text))
+    text = _NAMED_SECRET.sub(r"\1***", text)
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

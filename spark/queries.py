@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 from .outcome import Failure, redacted
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
 _INSERT: Final = "InsertIntoHadoopFsRelationCommand"
 _NS_IN_MS: Final = 1_000_000
+# {class of a plan that stands around another one: how it gives it}
+_WRAPPERS: Final = {"AdaptiveSparkPlanExec": "executedPlan", "ResultQueryStageExec": "plan"}
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,10 @@ class QueryListener:
     def close(self, timeout_s: float) -> None:
         """Tell what has ended by now, within the time, and listen no more."""
         deadline = time.monotonic() + timeout_s
-        if self._context._jsc is not None:  # else stop() has emptied the bus
-            self._quietly(lambda: self._context._jsc.sc().listenerBus().waitUntilEmpty(int(timeout_s * 1000)))
-            self._quietly(lambda: self._manager.unregister(self._callbacks))
+        if self._context._jsc is not None:
+            wait_until_told(self._context, timeout_s)
+            _quietly(lambda: self._manager.unregister(self._callbacks))
+        self._callbacks.listening = False
         self._ended.put(None)
         self._thread.join(max(0.1, deadline - time.monotonic()))
 
@@ -86,12 +90,18 @@ class QueryListener:
             except Exception as e:  # noqa: BLE001  # a JVM that is gone, a plan of a kind of its own
                 log.warning("a query that ended cannot be told: %s", redacted(str(e)))
 
-    @staticmethod
-    def _quietly(call: Callable[[], object]) -> None:
-        try:
-            call()
-        except Exception as e:  # noqa: BLE001  # the JVM may be gone, and the job's end is not ours to change
-            log.debug("Spark's listener bus does not answer: %s", e)
+
+def wait_until_told(context: SparkContext, timeout_s: float) -> None:
+    """Until listeners know all that has happened in an application, within the time; nothing is raised."""
+    if context._jsc is not None:  # else stop() has emptied the bus
+        _quietly(lambda: context._jsc.sc().listenerBus().waitUntilEmpty(int(timeout_s * 1000)))
+
+
+def _quietly(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except Exception as e:  # noqa: BLE001  # the JVM may be gone, and the job's end is not ours to change
+        log.debug("Spark's listener bus does not answer: %s", e)
 
 
 class _Callbacks:
@@ -99,12 +109,18 @@ class _Callbacks:
 
     def __init__(self, ended: queue.SimpleQueue[Any]) -> None:
         self._ended = ended
+        self.listening = True
 
     def onSuccess(self, action: str, execution: Any, duration_ns: int) -> None:  # noqa: N802
-        self._ended.put((action, execution, duration_ns, None))
+        self._put(action, execution, duration_ns, None)
 
     def onFailure(self, action: str, execution: Any, error: Any) -> None:  # noqa: N802
-        self._ended.put((action, execution, 0, error))
+        self._put(action, execution, 0, error)
+
+    def _put(self, *ended: Any) -> None:
+        # A session that was cloned meanwhile, as each stream's is, has this listener for good.
+        if self.listening:
+            self._ended.put(ended)
 
     def hashCode(self) -> int:  # noqa: N802
         return id(self) % 2**31
@@ -137,11 +153,10 @@ def _written(execution: Any) -> Written | None:
     analyzed = execution.analyzed()
     kind = analyzed.getClass().getSimpleName()
     if kind == _INSERT:
-        plan = execution.executedPlan()
-        metrics = _metrics(plan)
+        metrics = _metrics(_final(execution.executedPlan()))
         table = analyzed.catalogTable()
         return Written(
-            path=str(analyzed.outputPath()),
+            path=redacted(str(analyzed.outputPath())),
             table=table.get().identifier().unquotedString() if table.isDefined() else None,
             rows=metrics.get("numOutputRows"),
             bytes=metrics.get("numOutputBytes"),
@@ -152,6 +167,13 @@ def _written(execution: Any) -> Written | None:
     if kind in ("SaveIntoDataSourceCommand", "InsertIntoDataSourceCommand", "InsertIntoHiveTable"):
         return Written()
     return None
+
+
+def _final(plan: Any) -> Any:
+    """The plan that ran: adaptive execution wraps one that shuffles, and has no figures of its own."""
+    while (kind := plan.getClass().getSimpleName()) in _WRAPPERS:
+        plan = getattr(plan, _WRAPPERS[kind])()
+    return plan
 
 
 def _metrics(plan: Any) -> dict[str, int]:

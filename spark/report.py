@@ -34,6 +34,7 @@ class Report:
     """The work of one name. failure: None where it ended well, or where `ended` says that it has not yet.
 
     data: the author's. airflow: the task it runs for. written: what queries wrote, as far as it is known.
+    required: the author's word that work whose end is not told has failed.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Report:
     written: dict[str, Any] | None = None
     ended: bool = False
     failure: Failure | None = None
+    required: bool = False
 
     def event(self, failure: Failure | None, now: datetime) -> Event:
         """The event of its end. Its id follows from application, name and outcome: whoever tells it tells

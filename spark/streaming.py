@@ -66,7 +66,7 @@ def _listener(tell: Tell) -> StreamingQueryListener:
                     query,
                     rows=query.rows + progress.numInputRows,
                     batches=query.batches + 1,
-                    sink=progress.sink.description,
+                    sink=redacted(str(progress.sink.description)),
                 )
 
         def onQueryIdle(self, event: Any) -> None:  # noqa: N802

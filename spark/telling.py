@@ -21,7 +21,7 @@ from ..events.outbox import SHARE, Outbox
 from ..events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY, urn
 from ..events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
 from .application import Application, is_connect
-from .queries import Query, QueryListener, Written
+from .queries import Query, QueryListener, Written, wait_until_told
 from .settings import Settings
 from .streaming import StreamingQuery, listen
 
@@ -73,6 +73,8 @@ class Telling:
             self._close.append(QueryListener(spark, self._query_ended).close)
         if "streaming" in self._settings.kinds:
             stop = listen(spark, self._streaming_query)
+            if not is_connect(spark):
+                self._close.append(lambda timeout_s: wait_until_told(spark.sparkContext, timeout_s))
             self._close.append(lambda _timeout_s: _quietly(stop))
 
     def written(self) -> dict[str, Any] | None:
@@ -184,14 +186,16 @@ class _Sum:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._queries = self._rows = self._bytes = 0
+        self._queries = 0
+        self._known: dict[str, int] = {}
         self._outputs: dict[str, None] = {}
 
     def add(self, written: Written) -> None:
         with self._lock:
             self._queries += 1
-            self._rows += written.rows or 0
-            self._bytes += written.bytes or 0
+            for name, value in (("rows", written.rows), ("bytes", written.bytes)):
+                if value is not None:
+                    self._known[name] = self._known.get(name, 0) + value
             where = written.table or written.path
             if where and len(self._outputs) < MAX_OUTPUTS:
                 self._outputs[where] = None
@@ -200,12 +204,7 @@ class _Sum:
         with self._lock:
             if not self._queries:
                 return None
-            return {
-                "queries": self._queries,
-                "rows": self._rows,
-                "bytes": self._bytes,
-                "outputs": list(self._outputs),
-            }
+            return {"queries": self._queries, **self._known, "outputs": list(self._outputs)}
 
 
 def _quietly(call: Callable[[], object]) -> None:

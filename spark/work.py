@@ -49,7 +49,7 @@ class Work:
     ) -> None:
         self.name, self._settings, self._required = name, settings, required
         self._data: Callable[[], dict[str, Any]] = lambda: {**settings.data, **data()}
-        self._begun = Report(name, application, airflow=airflow_task(os.environ))
+        self._begun = Report(name, application, airflow=airflow_task(os.environ), required=required)
         report = replace(self._begun, data=self._data())
         report.event(None, datetime.now(UTC))  # data that is no JSON is told before the work, not after it
         if settings.reports is not None:

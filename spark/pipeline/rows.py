@@ -84,9 +84,10 @@ _ARROW: Final = pa.schema(
         ("problem", pa.string()),
     ]
 )
-# Records that Spark hands to Python at once. Each may have a megabyte, and several cores do so together;
-# above some hundreds the batches do not get any cheaper.
+# Records that Spark hands to Python at once, and their bytes. Several cores do so together; above some
+# hundreds the batches do not get any cheaper.
 BATCH_RECORDS: Final = 500
+BATCH_BYTES: Final = 16 * 1024 * 1024
 
 # A folder is named by the key. With these characters every file system takes it, whatever the JVM's locale,
 # and Spark writes none of them as %XX.
@@ -119,8 +120,8 @@ class Record(NamedTuple):
 def rows_of(raw: DataFrame, bus: str) -> DataFrame:
     """Rows (SCHEMA) of the records in `raw`, whose columns are the connector's with `includeHeaders`.
 
-    Batch or stream, in any order; one row a record. Memory: BATCH_RECORDS records at once for each core, once
-    `spark.sql.execution.arrow.maxRecordsPerBatch` says so.
+    Batch or stream, in any order; one row a record. Memory: BATCH_RECORDS records or BATCH_BYTES at once for
+    each core, once `spark.sql.execution.arrow.maxRecordsPerBatch` and `maxBytesPerBatch` say so.
     """
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..settings import PREFIX, read_settings
 from . import PipelineError
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 
 JAVA_FILE: Final = PREFIX + "java.client.config.file"
 FOLDER: Final = PREFIX + "client.folder"
+_SENTENCES: Final = {
+    "GroupAuthorizationException": "the brokers do not permit to read: give Read on groups <bus>-pipeline*",
+    "SaslAuthenticationException": "the brokers refuse the login: correct the connection",
+    "SslAuthenticationException": "brokers and job do not trust each other: correct the certificates",
+    "TimeoutException": "the brokers do not answer: are they up, and bootstrap.servers right?",
+    "TopicAuthorizationException": "the brokers do not permit to read a topic: give Read and Describe",
+    "UnknownTopicOrPartitionException": (
+        "a topic is not there: name the bus with spark.interlock.bus, make it by `airflow interlock topics"
+        " create`, or take the topic off its list"
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -60,21 +71,15 @@ class Bus:
 
     def sources(self, spark: SparkSession) -> tuple[str, ...]:
         """The event topic and the topics that the bus lists; PipelineError where there is no such bus."""
-        from py4j.protocol import Py4JJavaError
         from pyspark.sql import functions as f
 
         registry = self.batch(spark, [self.topic("subscription")])
-        try:
-            last = (
-                registry.where(f.col("key") == f.lit("bus").cast("binary"))
-                .orderBy(f.desc("offset"))
-                .select("value")
-                .head()
-            )
-        except Py4JJavaError as error:  # of the plan, which Spark does not translate
-            if "UnknownTopicOrPartition" not in str(error):
-                raise
-            last = None
+        last = (
+            registry.where(f.col("key") == f.lit("bus").cast("binary"))
+            .orderBy(f.desc("offset"))
+            .select("value")
+            .head()
+        )
         if last is None or last.value is None:
             raise PipelineError(
                 f"topic {self.topic('subscription')!r} has no record of a bus: name the bus with"
@@ -99,8 +104,12 @@ class Bus:
 def connected(spark: SparkSession) -> Iterator[Bus]:
     """The bus of the session's settings (`spark.interlock.*`), inside the block.
 
-    CompletionError and ConnectorError for settings that are missing or wrong.
+    CompletionError and ConnectorError for settings that are missing or wrong; PipelineError, in place of
+    Spark's own error, where Kafka cannot be reached, refuses, or lacks a topic.
     """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
     configuration = spark.conf
     names = ("bootstrap.servers", "bus", "client.config.file")
     known = {f"{PREFIX}{name}": configuration.get(f"{PREFIX}{name}", None) for name in names}
@@ -111,4 +120,20 @@ def connected(spark: SparkSession) -> Iterator[Bus]:
     else:
         client = {}
     with connector_options(client, java_file=java_file, folder=folder) as options:
-        yield Bus(name, options)
+        try:
+            yield Bus(name, options)
+        except (Py4JJavaError, PySparkException) as error:
+            if (sentence := _of_kafka(error)) is None:
+                raise
+            raise PipelineError(f"bus {name!r}: {sentence}") from error
+
+
+def _of_kafka(error: Exception) -> str | None:
+    """What Kafka's client said, where one of its errors is among the causes."""
+    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while java is not None:
+        for kind, sentence in _SENTENCES.items():
+            if java.getClass().getName() == f"org.apache.kafka.common.errors.{kind}":
+                return f"{sentence} ({java.getMessage()})"
+        java = java.getCause()
+    return None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from interlock.conditions.duration import duration_ms
 from interlock.events.errors import InterlockError
 from interlock.spark.pipeline.archive.writing import MAX_OFFSETS, Wanted, archive
-from interlock.spark.pipeline.rows import BATCH_RECORDS
+from interlock.spark.pipeline.rows import BATCH_BYTES, BATCH_RECORDS
 from interlock.spark.pipeline.source import connected
 
 
@@ -52,6 +52,7 @@ def main(arguments: Sequence[str]) -> None:
         if spark.conf.get("spark.log.level", None) is None:
             spark.sparkContext.setLogLevel("WARN")  # the lines of progress would drown in Spark's own
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
+        spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)
         try:
             with connected(spark) as bus:
                 archive(spark, bus, what)

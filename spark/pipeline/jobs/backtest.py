@@ -145,6 +145,8 @@ def run(spark: SparkSession, what: Wanted) -> Summary:
                 with told(spark, "comparing"):
                     changes = changes_of(difference)
                 _write(what, "changes", difference)
+            elif what.output is not None and what.overwrite:
+                Files(spark, what.output).remove("changes")  # they are of other conditions
             for name in ("firings", "pending", "near_misses"):
                 _write(what, name, getattr(backtest, name))
         finally:

@@ -171,6 +171,35 @@ def test_queries_that_write_are_told_with_what_they_wrote_and_summed_up_in_the_e
     assert written["outputs"] == [f"file:{tmp_path / name}" for name in "ab"]
 
 
+def test_a_write_that_shuffles_is_told_with_what_it_wrote_as_well(
+    configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
+) -> None:
+    """Adaptive execution stands around its plan."""
+    with completion_event(configured, "orders", until="block"):
+        sevens = configured.range(70).selectExpr("id % 7 AS seven")
+        sevens.groupBy("seven").count().write.parquet(str(tmp_path / "a"))
+        sevens.repartition(2).write.parquet(str(tmp_path / "b"))
+    found = told(bootstrap_servers, bus)
+    rows = {
+        each["query"]["written"]["path"]: each["query"]["written"]["rows"]
+        for each in found["query.succeeded"]
+    }
+    assert rows == {f"file:{tmp_path / 'a'}": 7, f"file:{tmp_path / 'b'}": 70}
+    assert found["application.succeeded"][0]["written"]["rows"] == 77
+
+
+def test_the_end_of_a_stream_is_told_where_streams_are_all_that_is_told(
+    configured: SparkSession, bootstrap_servers: str, bus: str
+) -> None:
+    configured.conf.set("spark.interlock.events", "streaming")
+    with completion_event(configured, "orders", until="block"):
+        stream = configured.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+        query = stream.writeStream.format("noop").queryName("rate").trigger(availableNow=True).start()
+        query.awaitTermination(60)
+    [ended] = told(bootstrap_servers, bus)["streaming_query.succeeded"]
+    assert ended["streaming_query"]["name"] == "rate"
+
+
 def test_a_write_that_fails_is_told_beside_the_application_that_goes_on(
     configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
 ) -> None:

@@ -175,6 +175,13 @@ def test_an_end_that_was_not_acknowledged_changes_nothing_unless_it_is_required(
         run(required=True)
 
 
+def test_an_end_that_a_block_requires_is_required_of_the_task_too(site: Site) -> None:
+    site.refuses = True
+    site.driver = lambda _conf, folder, _command: Report("orders", ORDERS, required=True).save(folder)
+    with pytest.raises(EmitError):
+        run()
+
+
 def test_in_cluster_mode_the_driver_is_given_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
 

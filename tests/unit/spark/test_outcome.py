@@ -28,6 +28,9 @@ def test_a_failure_has_its_class_and_the_beginning_of_its_message() -> None:
     ("message", "told"),
     [
         ("cannot open jdbc:postgresql://ada:hunter2@db/x", "cannot open jdbc:postgresql://***@db/x"),
+        ("amqp://ada:hunt/er@2@db/x and more", "amqp://***@db/x and more"),
+        ("Authorization: Bearer abc.def-1", "Authorization: Bearer ***"),
+        ("http://db:8080/orders", "http://db:8080/orders"),
         (
             "jdbc:sqlserver://db;user=ada;password=hunter2;x=1",
             "jdbc:sqlserver://db;user=ada;password=***;x=1",

@@ -108,6 +108,9 @@ def test_what_was_written_is_summed_up_and_its_places_are_bounded() -> None:
     tells._query_ended(query(1, Written(path="/p", table="t", rows=2, bytes=10)))
     tells._query_ended(query(2, Written(table="t")))
     assert tells.written() == {"queries": 2, "rows": 2, "bytes": 10, "outputs": ["t"]}
+    other = telling("write")
+    other._query_ended(query(1, Written(table="t")))
+    assert other.written() == {"queries": 1, "outputs": ["t"]}  # Spark does not tell how much
     for number in range(200):
         tells._query_ended(query(number, Written(path=f"/{number}", rows=1)))
     written = tells.written()

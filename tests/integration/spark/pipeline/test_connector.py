@@ -145,5 +145,30 @@ def test_a_bus_that_is_not_there_is_told_with_what_to_do(
     file = tmp_path / "client.properties"
     file.write_text(client_file({"bootstrap.servers": bootstrap_servers}))
     settings({BUS: "nowhere", CLIENT_FILE: str(file)})
-    with connected(spark) as bus, pytest.raises(PipelineError, match="nowhere-subscription"):
+    with pytest.raises(PipelineError, match="bus 'nowhere': a topic is not there"), connected(spark) as bus:
         bus.sources(spark)
+
+
+def test_brokers_that_do_not_answer_and_a_login_that_is_wrong_are_told_in_a_sentence(
+    site: Listeners,
+    spark: Any,
+    settings: Callable[[Mapping[str, str]], None],
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "java.properties"
+    impatient = "default.api.timeout.ms=2000\nrequest.timeout.ms=1000\n"
+    file.write_text(f"bootstrap.servers=127.0.0.1:9\n{impatient}")
+    settings({BUS: "away", JAVA_FILE: str(file)})
+    with pytest.raises(PipelineError, match="bus 'away': the brokers do not answer"), connected(spark) as bus:
+        bus.sources(spark)
+    client = {**of(site, "SCRAM"), "sasl.password": f"{CANARY}wrong"}
+    other = tmp_path / "client.properties"
+    other.write_text(client_file(client))
+    spark.conf.unset(JAVA_FILE)
+    settings({CLIENT_FILE: str(other)})
+    with (
+        pytest.raises(PipelineError, match="the brokers refuse the login") as caught,
+        connected(spark) as bus,
+    ):
+        bus.sources(spark)
+    assert CANARY not in str(caught.value)
