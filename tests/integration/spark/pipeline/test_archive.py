@@ -279,8 +279,9 @@ def test_a_small_batch_makes_a_file_for_each_type_and_a_large_type_is_split(
         f"type_key=t{number}": 1 for number in range(20)
     }
     producer = site.producer()
-    for number in range(4000):
-        producer.produce(site.topic(), os.urandom(1000), headers=headers(str(number), "large"))
+    for number in range(4000):  # in both partitions: what one task has read is not divided
+        value, partition = os.urandom(1000), number % 2
+        producer.produce(site.topic(), value, headers=headers(str(number), "large"), partition=partition)
     assert producer.flush(30) == 0
     with setting(spark, "spark.sql.adaptive.advisoryPartitionSizeInBytes", "1m"):
         archive(spark, site.bus, Wanted(str(tmp_path), topics=[site.topic()]))
