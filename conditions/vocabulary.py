@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from .combinations import at_least, count, sequence
 from .condition import Condition
+from .ends import dag_run, spark_application, task_instance
 from .errors import ConditionError
 from .filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix
 from .matcher import event
@@ -101,11 +102,39 @@ _MATCHER: Final[Mapping[str, Kind]] = {
     "keep": _TEXT,
     "limit": _WHOLE,
 }
+# Of the ends of runs, tasks and Spark applications; `dates` is Python's alone.
+_END: Final[Mapping[str, Kind]] = {
+    "state": Kind((str, list, tuple), "a state in quotes, or several in [ ]"),
+    "by": _PATH,
+    "offset": _DURATION,
+    "label": _TEXT,
+}
 
 FUNCTIONS: Final[Mapping[str, Call]] = {
     call.name: call
     for call in (
         Call("event", event, {"type": _TEXT}, keywords=_MATCHER, other=_TEXT),
+        Call(
+            "dag_run",
+            dag_run,
+            {"dag_id": _TEXT},
+            needed=1,
+            keywords={**_END, "deployment": _TEXT},
+        ),
+        Call(
+            "task_instance",
+            task_instance,
+            {"dag_id": _TEXT, "task_id": _TEXT},
+            needed=2,
+            keywords={**_END, "deployment": _TEXT},
+        ),
+        Call(
+            "spark_application",
+            spark_application,
+            {"name": _TEXT},
+            needed=1,
+            keywords={**_END, "application": _TEXT},
+        ),
         Call("at_least", at_least, {"n": _WHOLE}, needed=1, rest=_CONDITION),
         Call("count", count, _EVENTS, needed=2),
         Call("sequence", sequence, rest=_CONDITION, keywords={"ordered": _FLAG}),

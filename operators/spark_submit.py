@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from ..events.emitter import Emitter
 from ..events.errors import EventError, InterlockError
 from ..spark.application import Application
-from ..spark.outcome import Failure
-from ..spark.report import RESERVED, Report, reports_in
-from ..spark.settings import BUS, CLIENT_FILE, DATA, EVENTS, NAME, REPORTS, STARTED, client_file
+from ..spark.outcome import Failure, redacted
+from ..spark.report import Report, reports_in
+from ..spark.settings import (
+    BOOTSTRAP,
+    BUS,
+    CLIENT_FILE,
+    DATA,
+    EVENTS,
+    NAME,
+    REPORTS,
+    RESERVED,
+    STARTED,
+    client_file,
+)
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config
 from .identity import event_id
 
@@ -26,6 +40,9 @@ if TYPE_CHECKING:
 
     from ..engine.config import BusConfig
 
+_HERE: Final = ("file", "local")  # schemes of URIs that name a file of this machine
+_KILL_S: Final = 10.0
+_EXIT_CODE: Final = "Error code is:"  # the provider's words, behind the whole command line
 _WRAPPER: Final = Path(__file__).parents[1] / "spark" / "__main__.py"
 
 
@@ -65,10 +82,8 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        # Another task's output is known when the task runs.
-        known = completion_data if isinstance(completion_data, Mapping) else {}
-        if taken := sorted(RESERVED & known.keys()):
-            raise EventError(f"completion_data of {self.task_id!r} has {', '.join(taken)}: Interlock's names")
+        if isinstance(completion_data, Mapping):  # another task's output is known when the task runs
+            _check(completion_data, self.task_id)
         self.completion = completion
         self.completion_data = completion_data
         self.events = events
@@ -80,17 +95,29 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         self.delivery_timeout = delivery_timeout
 
     def execute(self, context: Context) -> Any:
+        _check(self.completion_data or {}, self.task_id)
         config = bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
         with TemporaryDirectory(prefix="interlock-") as folder:
             if not self._is_cluster_mode():
                 self._prepare(Path(folder), config)
             try:
                 result = super().execute(context)
+            except AirflowTaskTimeout as error:
+                self._end_driver()  # Airflow does so as well, later: what was told would not be the end
+                self._tell(context, config, Path(folder), error)
+                raise
             except BaseException as error:
                 self._tell(context, config, Path(folder), error)
                 raise
             self._tell(context, config, Path(folder), None)
             return result
+
+    def _end_driver(self) -> None:
+        self.on_kill()
+        process = None if self._hook is None else self._hook._submit_sp
+        if process is not None:
+            with suppress(TimeoutExpired):  # then it is told all the same
+                process.wait(_KILL_S)
 
     def _is_cluster_mode(self) -> bool:
         return self._get_hook()._connection.get("deploy_mode") == "cluster"
@@ -101,6 +128,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         client.touch(mode=0o600)
         client.write_text(client_file(config.client))
         ours = {
+            BOOTSTRAP: "",  # nothing of spark-defaults.conf goes before the file
             BUS: config.name,
             CLIENT_FILE: str(client),
             EVENTS: self.events or "none",
@@ -110,16 +138,26 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         }
         data = {f"{DATA}{name}": str(value) for name, value in (self.completion_data or {}).items()}
         self.conf = {**data, **(self.conf or {}), **ours}
-        if self.wrap and self.application.endswith(".py"):
-            self.application_args = [self.application, *(self.application_args or ())]
+        if not (self.wrap and self.application.endswith(".py")):
+            return
+        scheme, colon, path = self.application.partition(":")
+        if not colon or scheme in _HERE:
+            job = f"/{path.lstrip('/')}" if colon else self.application
+            self.application_args = [job, *(self.application_args or ())]
             self.application = str(_WRAPPER)
+        else:  # spark-submit fetches the application that it is given, and would not fetch an argument
+            self.log.warning(
+                "%s is run without the wrapper, which runs files of this machine: its event has what this"
+                " task knows, and queries are not told",
+                self.application,
+            )
 
     def _subject(self) -> str:
         return self.completion or self.name
 
     def _tell(self, context: Context, config: BusConfig, folder: Path, error: BaseException | None) -> None:
         """The outcome of each report, or of the application where there is none."""
-        failed = None if error is None else Failure.of(error)
+        failed = None if error is None else _failure(error)
         ti = context["ti"]
         task = {
             "dag_id": ti.dag_id,
@@ -147,3 +185,18 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
             if error is None and (self.required or any(report.required for report in reports)):
                 raise
             self.log.warning("The end of the application was not told; its result stands: %s", problem)
+
+
+def _failure(error: BaseException) -> Failure:
+    """Of a task; without the command line, which is long and the author's, where spark-submit failed."""
+    _, found, rest = str(error).partition(_EXIT_CODE)
+    failure = Failure.of(error)
+    return replace(failure, message=redacted(f"spark-submit: {_EXIT_CODE}{rest}")) if found else failure
+
+
+def _check(data: object, task_id: str) -> None:
+    what = f"completion_data of {task_id!r}"
+    if not isinstance(data, Mapping):
+        raise EventError(f"{what} is a {type(data).__name__}: give a mapping of names to values")
+    if taken := sorted(RESERVED & data.keys()):
+        raise EventError(f"{what} has {', '.join(taken)}: Interlock's names; choose others")

@@ -91,6 +91,13 @@ def describe_context(context: SparkContext) -> Application:
     )
 
 
+def session_of(spark: SparkSession) -> str:
+    """What tells this session from others of the process; listeners are those of one session."""
+    if is_connect(spark):
+        return str(spark.session_id)  # type: ignore[attr-defined]  # a Connect session's
+    return str(spark._jsparkSession.hashCode())  # the object's own: two of Python may share one of the JVM
+
+
 def configuration_of(spark: SparkSession) -> dict[str, str]:
     """All settings of a session."""
     if is_connect(spark):

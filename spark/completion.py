@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import UserDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
@@ -12,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 from ..events.event import Event
 from .application import configuration_of, describe
 from .ending import PROCESS_END, is_program
-from .report import RESERVED
-from .settings import CompletionError, read_settings
+from .settings import RESERVED, CompletionError, read_settings
 from .work import Until, Work
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Names that blocks of this process tell of; the wrapper leaves those to them.
 NAMES: Final[set[str]] = set()
+_USES: Final[dict[str, Iterator[int]]] = {}
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -42,8 +43,8 @@ def completion_event(
     The event's type is `interlock.spark.application.succeeded` or `.failed`, its subject `name`, its source
     `/spark/<application name>`. Its data is the author's, at top level, with `application`, `written` (what
     queries wrote), `airflow` (the task this runs for) and, after a failure, `error` (class, message without
-    what looks like a secret): docs/spark.md. Its id follows from application, name and outcome: one
-    application uses a name once.
+    what looks like a secret): docs/spark.md. Its id follows from application, name and outcome, and
+    from which block of that name it was: a name may be used again, as in a loop over dates.
 
     It failed if an exception leaves the block, which goes on to the caller, or if the process fails after it:
     it is sent at the end of the process. until="block" sends it when the block ends, which is what happens
@@ -136,7 +137,8 @@ class Completion:
             PROCESS_END.watch()  # SIGTERM in the block is its failure
         settings = read_settings(configuration_of(self._spark))
         application = describe(self._spark, datetime.now(UTC))
-        work = Work(self.name, application, settings, lambda: self.data, required=self.required)
+        use = next(_USES.setdefault(self.name, itertools.count(1)))
+        work = Work(self.name, application, settings, lambda: self.data, required=self.required, use=use)
         work.listen(self._spark)
         NAMES.add(self.name)
         self._work = work

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import multiprocessing
+import os
 import signal
 import sys
 import threading
@@ -36,13 +37,25 @@ class ProcessEnd:
 
     def __init__(self) -> None:
         self._to_tell: list[Told] = []
+        self._last: list[Callable[[], bool]] = []
         self._error: BaseException | None = None
         self._watches = False
+        self._pid: int | None = None
 
     def tell(self, told: Told) -> None:
         """Call `told` when the process ends; in the order of these calls."""
         self.watch()
         self._to_tell.append(told)
+
+    def last(self, finish: Callable[[], bool], *, watch: bool) -> None:
+        """Call `finish` when all were told; where it gives False the process ends with exit code 1.
+
+        watch: see `watch`; else the end of the process is all that is seen.
+        """
+        if watch:
+            self.watch()
+        self._register()
+        self._last.append(finish)
 
     def note(self, error: BaseException) -> None:
         """The process is about to end with it, which is seen here alone."""
@@ -73,12 +86,24 @@ class ProcessEnd:
         main_thread = threading.current_thread() is threading.main_thread()
         if main_thread and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, on_terminate)
-        atexit.register(self._end)
+        self._register()
+
+    def _register(self) -> None:
+        if self._pid is None:
+            self._pid = os.getpid()
+            atexit.register(self._end)
 
     def _end(self) -> None:
+        if os.getpid() != self._pid:
+            return  # of a fork: its end is not the job's
         for told in self._to_tell:
             told(self._error)
         self._to_tell.clear()
+        failed = [finish for finish in self._last if not finish()]
+        if failed:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1)  # no handler of atexit can change the exit code otherwise
 
 
 PROCESS_END: Final = ProcessEnd()

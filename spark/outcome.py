@@ -8,14 +8,16 @@ from dataclasses import dataclass
 # Py4J puts whole Java stack traces into its messages; an event is to stay small.
 MESSAGE_LIMIT = 500
 
-# Up to the last @ of the word: a password may hold a slash.
-_USER_OF_URL = re.compile(r"(?<=://)[^/:@\s]+:\S*(?=@)")
+# Up to the last @ of the word, where there is a colon: a password may hold a slash, and a user an @.
+_USER_OF_URL = re.compile(r"(?<=://)(?:[^/:\s]*:\S*|[^/@\s?#]+)(?=@)")
 _LOGIN = re.compile(r"\b(Basic|Bearer)\s+[\w.~+/=-]+", re.IGNORECASE)
-_NAMED_SECRET = re.compile(
-    r"""([\w.\-]*(?:password|passwd|pwd|secret|token|api[_\-]?key|access[_\-]?key|credential)[\w.\-]*
-        ["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|[^\s,;&"')}\]]+)""",
-    re.IGNORECASE | re.VERBOSE,
-)
+_NAME = r"""[\w.\-]*(?:password|passwd|passphrase|pwd|secret|token|credential|signature|\bsig\b
+    |(?:api|access|account|private)[_.\-]?key)[\w.\-]*"""
+_QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+_FLAGS = re.IGNORECASE | re.VERBOSE
+_NAMED_SECRET = re.compile(rf"""({_NAME}["']?\s*[:=]\s*)(?:{_QUOTED}|[^\s,;&"')}}\]]+)""", _FLAGS)
+# As arguments of a command line, or in the list of them.
+_OPTION = re.compile(rf"""(--?{_NAME}["']?(?:,\s*|[ \t]+))(?:{_QUOTED}|[^\s,;&"')}}\]]+)""", _FLAGS)
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Failure:
     """The error that work ended with.
 
     name: the class, with its module but for builtins. message: its beginning, without what looks like a
-    secret: the value behind a name such as `password` or `token`, and the user of a URL.
+    secret: the value behind a name or option such as `password` or `token`, and the user of a URL.
     """
 
     name: str
@@ -53,5 +55,5 @@ def redacted(message: str) -> str:
     # Cut first, generously: a message may hold megabytes of a plan, and patterns cost by the character.
     text = message[: 8 * MESSAGE_LIMIT]
     text = _LOGIN.sub(r"\1 ***", _USER_OF_URL.sub("***", text))
-    text = _NAMED_SECRET.sub(r"\1***", text)
+    text = _OPTION.sub(r"\1***", _NAMED_SECRET.sub(r"\1***", text))
     return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _INSERT: Final = "InsertIntoHadoopFsRelationCommand"
+# ReplaceData and WriteDelta are what MERGE, UPDATE and DELETE become.
+_V2_WRITES: Final = (
+    "AppendData",
+    "OverwriteByExpression",
+    "OverwritePartitionsDynamic",
+    "ReplaceData",
+    "WriteDelta",
+)
 _NS_IN_MS: Final = 1_000_000
 # {class of a plan that stands around another one: how it gives it}
 _WRAPPERS: Final = {"AdaptiveSparkPlanExec": "executedPlan", "ResultQueryStageExec": "plan"}
@@ -58,18 +66,23 @@ class Query:
 
 
 class QueryListener:
-    """Gives each query that ends in a session to `tell`, in a thread of its own; nothing here raises."""
+    """Gives each query that ends in a session to `tell`, in a thread of its own; nothing here raises.
 
-    def __init__(self, spark: SparkSession, tell: Callable[[Query], None]) -> None:
+    first: asked as a query ends; `tell` gets the answer with it.
+    """
+
+    def __init__(
+        self, spark: SparkSession, tell: Callable[[Query, bool], None], first: Callable[[], bool]
+    ) -> None:
         from pyspark.java_gateway import ensure_callback_server_started
 
         self._tell = tell
-        self._ended: queue.SimpleQueue[tuple[str, Any, int, Any] | None] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[bool, str, Any, int, Any] | None] = queue.SimpleQueue()
         self._context = spark.sparkContext
         self._manager = spark._jsparkSession.listenerManager()
         self._thread = threading.Thread(target=self._run, name="interlock-spark-queries", daemon=True)
         ensure_callback_server_started(self._context._gateway)  # type: ignore[no-untyped-call]
-        self._callbacks = _Callbacks(self._ended)
+        self._callbacks = _Callbacks(self._ended, first)
         self._manager.register(self._callbacks)
         self._thread.start()
 
@@ -78,15 +91,16 @@ class QueryListener:
         deadline = time.monotonic() + timeout_s
         if self._context._jsc is not None:
             wait_until_told(self._context, timeout_s)
-            _quietly(lambda: self._manager.unregister(self._callbacks))
+            quietly(lambda: self._manager.unregister(self._callbacks))
         self._callbacks.listening = False
         self._ended.put(None)
         self._thread.join(max(0.1, deadline - time.monotonic()))
 
     def _run(self) -> None:
         while (ended := self._ended.get()) is not None:
+            first, *query = ended
             try:
-                self._tell(_query(*ended))
+                self._tell(_query(*query), first)
             except Exception as e:  # noqa: BLE001  # a JVM that is gone, a plan of a kind of its own
                 log.warning("a query that ended cannot be told: %s", redacted(str(e)))
 
@@ -94,21 +108,22 @@ class QueryListener:
 def wait_until_told(context: SparkContext, timeout_s: float) -> None:
     """Until listeners know all that has happened in an application, within the time; nothing is raised."""
     if context._jsc is not None:  # else stop() has emptied the bus
-        _quietly(lambda: context._jsc.sc().listenerBus().waitUntilEmpty(int(timeout_s * 1000)))
+        quietly(lambda: context._jsc.sc().listenerBus().waitUntilEmpty(int(timeout_s * 1000)))
 
 
-def _quietly(call: Callable[[], object]) -> None:
+def quietly(call: Callable[[], object]) -> None:
+    """Ask the JVM; an error of it is a line of the log at DEBUG."""
     try:
         call()
     except Exception as e:  # noqa: BLE001  # the JVM may be gone, and the job's end is not ours to change
-        log.debug("Spark's listener bus does not answer: %s", e)
+        log.debug("Spark does not answer: %s", e)
 
 
 class _Callbacks:
     """What the JVM calls: org.apache.spark.sql.util.QueryExecutionListener."""
 
-    def __init__(self, ended: queue.SimpleQueue[Any]) -> None:
-        self._ended = ended
+    def __init__(self, ended: queue.SimpleQueue[Any], first: Callable[[], bool]) -> None:
+        self._ended, self._first = ended, first
         self.listening = True
 
     def onSuccess(self, action: str, execution: Any, duration_ns: int) -> None:  # noqa: N802
@@ -120,7 +135,7 @@ class _Callbacks:
     def _put(self, *ended: Any) -> None:
         # A session that was cloned meanwhile, as each stream's is, has this listener for good.
         if self.listening:
-            self._ended.put(ended)
+            self._ended.put((self._first(), *ended))
 
     def hashCode(self) -> int:  # noqa: N802
         return id(self) % 2**31
@@ -162,9 +177,12 @@ def _written(execution: Any) -> Written | None:
             bytes=metrics.get("numOutputBytes"),
             files=metrics.get("numFiles"),
         )
-    if kind in ("AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic"):
+    if kind in _V2_WRITES:
         return Written(table=str(analyzed.table().name()))
-    if kind in ("SaveIntoDataSourceCommand", "InsertIntoDataSourceCommand", "InsertIntoHiveTable"):
+    if kind == "SaveIntoDataSourceCommand":
+        path = analyzed.options().get("path")
+        return Written(path=redacted(str(path.get())) if path.isDefined() else None)
+    if kind in ("InsertIntoDataSourceCommand", "InsertIntoHiveTable"):
         return Written()
     return None
 

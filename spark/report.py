@@ -23,8 +23,6 @@ from ..events.taxonomy import SPARK_APPLICATION
 from .application import Application
 from .outcome import Failure
 
-# Names in an event's data that are Interlock's; all others are the author's.
-RESERVED: Final = ("airflow", "application", "error", "written")
 MAX_BYTES: Final = 1024 * 1024  # of a report: an event may not be larger either
 _SUFFIX: Final = ".report.json"
 
@@ -33,8 +31,9 @@ _SUFFIX: Final = ".report.json"
 class Report:
     """The work of one name. failure: None where it ended well, or where `ended` says that it has not yet.
 
-    data: the author's. airflow: the task it runs for. written: what queries wrote, as far as it is known.
-    required: the author's word that work whose end is not told has failed.
+    use: which use of the name in this application. data: the author's. airflow: the task it runs for.
+    written: what queries wrote, as far as it is known. required: the author's word that work whose end is not
+    told has failed.
     """
 
     name: str
@@ -45,10 +44,11 @@ class Report:
     ended: bool = False
     failure: Failure | None = None
     required: bool = False
+    use: int = 1
 
     def event(self, failure: Failure | None, now: datetime) -> Event:
-        """The event of its end. Its id follows from application, name and outcome: whoever tells it tells
-        the same. EventError where the author's data are no JSON."""
+        """The event of its end. Its id follows from application, name, use and outcome: whoever tells it
+        tells the same. EventError where the author's data are no JSON."""
         outcome = "succeeded" if failure is None else "failed"
         data: dict[str, Any] = {**self.data, "application": self.application.to_data(now)}
         if self.airflow:
@@ -60,7 +60,7 @@ class Report:
         return Event.of(
             SPARK_APPLICATION[outcome],
             f"/spark/{quote(self.application.name, safe='')}",
-            id=_event_id(self.application, self.name, outcome),
+            id=self._id(outcome),
             subject=self.name,
             time=now,
             dataschema=urn(SPARK),
@@ -72,14 +72,20 @@ class Report:
         text = msgspec.json.encode(self)
         if len(text) > MAX_BYTES:
             raise EventError(f"the report of {self.name!r} has {len(text)} bytes: at most {MAX_BYTES}")
-        path = folder / (hashlib.sha256(self.name.encode()).hexdigest()[:16] + _SUFFIX)
+        name = hashlib.sha256(self.name.encode()).hexdigest()[:16]
+        path = folder / f"{name}-{self.use}{_SUFFIX}"
         new = path.with_suffix(".new")
         new.write_bytes(text)
         new.replace(path)
 
+    def _id(self, outcome: str) -> str:
+        more = () if self.use == 1 else (self.use,)
+        parts = json.dumps([*self.application.identity, self.name, outcome, *more])
+        return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
 
 def reports_in(folder: Path) -> list[Report]:
-    """The reports of a folder, by name. What a driver left that cannot be read is left out."""
+    """The reports of a folder, by name and use. What a driver left that cannot be read is left out."""
     found = []
     for path in folder.glob(f"*{_SUFFIX}"):
         if path.stat().st_size <= MAX_BYTES:
@@ -87,9 +93,4 @@ def reports_in(folder: Path) -> list[Report]:
                 found.append(msgspec.json.decode(path.read_bytes(), type=Report))
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 continue
-    return sorted(found, key=lambda report: report.name)
-
-
-def _event_id(application: Application, name: str, outcome: str) -> str:
-    parts = json.dumps([*application.identity, name, outcome])
-    return hashlib.sha256(parts.encode()).hexdigest()[:32]
+    return sorted(found, key=lambda report: (report.name, report.use))

@@ -1,7 +1,7 @@
 """Where a Spark application's events go, and which, read from its Spark configuration.
 
 spark.interlock.bootstrap.servers
-    Kafka's `bootstrap.servers`; needed unless the client file has it.
+    Kafka's `bootstrap.servers`, which goes before the client file's; needed unless that has it.
 spark.interlock.bus
     Name of the bus, `interlock` by default; events go to the topic `<bus>-event`.
 spark.interlock.client.config.file
@@ -30,6 +30,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +49,14 @@ DATA: Final = PREFIX + "data."
 REQUIRED: Final = PREFIX + "required"
 REPORTS: Final = PREFIX + "report.dir"
 
+# Of the pipeline's jobs alone.
+JAVA_FILE: Final = PREFIX + "java.client.config.file"
+FOLDER: Final = PREFIX + "client.folder"
+NAMES: Final = frozenset(
+    {BOOTSTRAP, BUS, CLIENT_FILE, TIMEOUT, EVENTS, STARTED, NAME, REQUIRED, REPORTS, JAVA_FILE, FOLDER}
+)
+# Names in an event's data that are Interlock's; all others are the author's.
+RESERVED: Final = frozenset({"airflow", "application", "error", "written"})
 KINDS: Final = frozenset({"write", "query", "streaming"})
 _NEW_LINE: Final = "\\n"
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
@@ -73,6 +82,12 @@ class Settings:
 def read_settings(configuration: Mapping[str, str]) -> Settings:
     """Settings out of a Spark configuration; CompletionError names what is wrong in it."""
     known = {name: value for name, value in configuration.items() if name.startswith(PREFIX)}
+    for name in known:
+        if name not in NAMES and not name.startswith(DATA):
+            short = {each.removeprefix(PREFIX): each for each in NAMES}
+            near = get_close_matches(name.removeprefix(PREFIX), short, n=1)
+            hint = f"did you mean {short[near[0]]}?" if near else f"there are {', '.join(sorted(NAMES))}"
+            raise CompletionError(f"there is no setting {name}: {hint}")
     get = known.get
     client: dict[str, str] = {}
     if path := get(CLIENT_FILE):
@@ -84,13 +99,16 @@ def read_settings(configuration: Mapping[str, str]) -> Settings:
             f"no Kafka broker is configured for completion events: set {BOOTSTRAP}=host:port, "
             f"or {CLIENT_FILE} to a file that has bootstrap.servers"
         )
+    data = {name.removeprefix(DATA): value for name, value in known.items() if name.startswith(DATA)}
+    if taken := sorted(RESERVED & data.keys()):
+        raise CompletionError(f"{DATA}{taken[0]}: {taken[0]!r} is Interlock's; choose another name")
     return Settings(
         client=client,
         topic=f"{get(BUS) or 'interlock'}-event",
         timeout_s=_seconds(get(TIMEOUT) or "10s"),
         kinds=_kinds(get(EVENTS)),
         started=flag(get, STARTED),
-        data={name.removeprefix(DATA): value for name, value in known.items() if name.startswith(DATA)},
+        data=data,
         reports=Path(folder) if (folder := get(REPORTS)) else None,
     )
 

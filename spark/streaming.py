@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from .application import is_connect
 from .outcome import Failure, redacted
 
 if TYPE_CHECKING:
@@ -39,8 +42,26 @@ Tell = Callable[[StreamingQuery], None]
 def listen(spark: SparkSession, tell: Tell) -> Callable[[], None]:
     """Give each streaming query that starts, and each that ends, to `tell`; the result stops that."""
     listener = _listener(tell)
-    spark.streams.addListener(listener)
-    return lambda: spark.streams.removeListener(listener)
+    streams = spark.streams
+    if is_connect(spark):
+        _unlock(streams)
+    streams.addListener(listener)
+    return lambda: streams.removeListener(listener)
+
+
+def _unlock(streams: Any) -> None:
+    """Let Spark Connect's bus post to listeners without its lock.
+
+    Its `remove` holds the lock while it waits for the thread that posts (Spark 4.0.0): a stream that runs on
+    would keep both waiting for ever.
+    """
+    bus = streams._sqlb
+
+    def post_to_all(event: Any) -> None:
+        unlocked = SimpleNamespace(_lock=nullcontext(), _listener_bus=list(bus._listener_bus))
+        type(bus).post_to_all(unlocked, event)
+
+    bus.post_to_all = post_to_all
 
 
 def _listener(tell: Tell) -> StreamingQueryListener:

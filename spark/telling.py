@@ -9,19 +9,21 @@ import hashlib
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from ..events.emitter import Delivery, Emitter
 from ..events.errors import EventError
 from ..events.event import Event
-from ..events.outbox import SHARE, Outbox
+from ..events.outbox import SHARE
 from ..events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY, urn
 from ..events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
-from .application import Application, is_connect
-from .queries import Query, QueryListener, Written, wait_until_told
+from .application import Application, is_connect, session_of
+from .blocks import Block
+from .outlet import outlet_of
+from .queries import Query, QueryListener, Written, quietly, wait_until_told
 from .settings import Settings
 from .streaming import StreamingQuery, listen
 
@@ -31,13 +33,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_OUTPUTS: Final = 100  # told in the event of the application
-_REMEDY: Final = "The job's result stands."
+_STARTED: Final[set[tuple[object, ...]]] = set()  # what this process has told of: name, use, application
 
 
 class Telling:
     """Tells of one name's work, from when it is made until `close`.
 
-    data: the author's, as it is when an event is made.
+    use: which use of the name in this application. data: the author's, as it is when an event is made.
     """
 
     def __init__(
@@ -47,60 +49,66 @@ class Telling:
         settings: Settings,
         data: Callable[[], Mapping[str, Any]],
         airflow: Mapping[str, Any],
+        use: int = 1,
     ) -> None:
         self._name, self._application, self._settings = name, application, settings
         self._data, self._airflow = data, airflow
-        # One client for all that is told. It connects while the job works, who would else wait for it in the
-        # end, and is made here, not by the first of the threads that use it.
-        self._emitter = Emitter(settings.client, settings.topic)
+        self._outlet = outlet_of(settings)
         if settings.reports is None or settings.kinds or settings.started:
-            self._emitter.connect(settings.timeout_s)
-        self._outbox = Outbox(
-            lambda: self._emitter,
-            settings.timeout_s / SHARE,
-            log=log,
-            who=f"events of {name!r}",
-            remedy=_REMEDY,
-        )
+            self._outlet.connect()
         self._written = _Sum()
         self._close: list[Callable[[float], None]] = []
         if settings.started:
-            self._started()
+            self._started(use)
 
     def listen(self, spark: SparkSession) -> None:
         """To the session, as `settings.kinds` say."""
+        if not self._settings.kinds:
+            return
+        block = Block(session_of(spark))
         if self._settings.kinds & {"write", "query"} and not is_connect(spark):
-            self._close.append(QueryListener(spark, self._query_ended).close)
+            self._close.append(QueryListener(spark, self._query_ended, block.tells_query).close)
         if "streaming" in self._settings.kinds:
-            stop = listen(spark, self._streaming_query)
+
+            def tell(query: StreamingQuery) -> None:
+                if block.tells_stream(query.run_id, ended=query.ended_at is not None):
+                    self._streaming_query(query)
+
+            stop = listen(spark, tell)
             if not is_connect(spark):
                 self._close.append(lambda timeout_s: wait_until_told(spark.sparkContext, timeout_s))
-            self._close.append(lambda _timeout_s: _quietly(stop))
+            self._close.append(lambda _timeout_s: quietly(stop))
+        self._close.append(lambda _timeout_s: block.close())
 
     def written(self) -> dict[str, Any] | None:
         """What queries have written so far; None where they wrote nothing that is known."""
         return self._written.to_data()
 
-    def send(self, event: Event) -> Delivery:
-        """Tell it now, and wait until it is acknowledged; EmitError where it is not."""
-        return self._emitter.emit(event, timeout_s=self._settings.timeout_s)
-
     def close(self) -> None:
         """Listen no more; what ended by now is told and acknowledged within the delivery timeout."""
+        deadline = time.monotonic() + self._settings.timeout_s / SHARE
         for close in self._close:
-            close(self._settings.timeout_s)
-        self._outbox.flush()
+            close(_left(deadline))
+        self._close.clear()
+        self._outlet.flush(_left(deadline))
 
-    def _started(self) -> None:
+    def _started(self, use: int) -> None:
+        identity = ("started",) if use == 1 else ("started", str(use))
+        if (self._name, use, self._application.identity) in _STARTED:
+            return  # by the wrapper, whose place a block takes
+        _STARTED.add((self._name, use, self._application.identity))
         began = self._application.started_at or datetime.now(UTC)
         about = self._application.to_data(began)
         del about["duration_ms"]
-        self._put(SPARK_APPLICATION_STARTED, SPARK, ("started",), began, {}, about)
+        self._put(SPARK_APPLICATION_STARTED, SPARK, identity, began, {}, about)
 
-    def _query_ended(self, query: Query) -> None:
+    def _query_ended(self, query: Query, first: bool) -> None:
+        """Count what it wrote, and tell it, where no block inside of this one does."""
         if query.written is not None and query.failure is None:
             self._written.add(query.written)
         elif "query" not in self._settings.kinds and query.written is None:
+            return
+        if not first:
             return
         about: dict[str, Any] = {
             "id": query.id,
@@ -178,7 +186,11 @@ class Telling:
         except EventError as e:
             log.warning("%s of %r cannot be told: %s", event_type, self._name, e)
             return
-        self._outbox.put(event)
+        self._outlet.put(event)
+
+
+def _left(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())
 
 
 class _Sum:
@@ -205,10 +217,3 @@ class _Sum:
             if not self._queries:
                 return None
             return {"queries": self._queries, **self._known, "outputs": list(self._outputs)}
-
-
-def _quietly(call: Callable[[], object]) -> None:
-    try:
-        call()
-    except Exception as e:  # noqa: BLE001  # a session that was stopped has nothing to remove it from
-        log.debug("the listener was not removed: %s", e)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..events.errors import InterlockError
 from ..events.event import Event
 from .application import Application, airflow_task
-from .ending import PROCESS_END, is_program
+from .ending import PROCESS_END, Told, is_program
 from .outcome import Failure, failure_of
+from .outlet import Last, Outlet, not_told, outlet_of
 from .report import Report
 from .settings import Settings
 from .telling import Telling
@@ -32,7 +32,8 @@ Until = Literal["exit", "block"]
 
 
 class Work:
-    """Begins when it is made. data: the author's, asked for whenever an event is made of it.
+    """Begins when it is made. data: the author's, asked for whenever an event is made of it. use: which use
+    of the name in this application.
 
     CompletionError and EventError come when it is made, before any work is done; after that a problem of
     Kafka or the settings is a warning, unless `required`.
@@ -46,15 +47,17 @@ class Work:
         data: Callable[[], Mapping[str, Any]],
         *,
         required: bool = False,
+        use: int = 1,
     ) -> None:
         self.name, self._settings, self._required = name, settings, required
         self._data: Callable[[], dict[str, Any]] = lambda: {**settings.data, **data()}
-        self._begun = Report(name, application, airflow=airflow_task(os.environ), required=required)
+        self._begun = Report(name, application, airflow=airflow_task(os.environ), required=required, use=use)
         report = replace(self._begun, data=self._data())
         report.event(None, datetime.now(UTC))  # data that is no JSON is told before the work, not after it
         if settings.reports is not None:
             report.save(settings.reports)
-        self._telling = Telling(name, application, settings, self._data, report.airflow)
+        self._outlet = outlet_of(settings)
+        self._telling = Telling(name, application, settings, self._data, report.airflow, use)
 
     def listen(self, spark: SparkSession) -> None:
         self._telling.listen(spark)
@@ -74,36 +77,37 @@ class Work:
             if self._settings.reports is not None:
                 report.save(self._settings.reports)
             elif failure is not None or until == "block" or (until is None and not is_program()):
-                self._send(event)
+                self._outlet.send(event, required=self._required and failure is None)
+                log.info("sent %s of %r", event.type, self.name)
             else:
-                PROCESS_END.tell(lambda later: self._at_exit(report, later))
+                PROCESS_END.tell(_at_end(report, self._outlet, self._required))
         except (InterlockError, OSError) as problem:
             # Raised over a failure of the work itself it would hide that one.
             if self._required and failure is None:
                 raise
-            self._not_told(problem)
+            not_told(self.name, self._required, problem)
             return None
         return event
 
-    def _at_exit(self, report: Report, error: BaseException | None) -> None:
-        failure = failure_of(error)
-        try:
-            self._send(report.event(failure, datetime.now(UTC)))
-        except InterlockError as problem:
-            self._not_told(problem)
-            if self._required and failure is None:
-                sys.stdout.flush()
-                sys.stderr.flush()
-                os._exit(1)  # no handler of atexit can change the exit code otherwise
+    def close(self) -> None:
+        """Listen no more, and tell no end: another one tells it."""
+        self._telling.close()
 
     def _report(self, failure: Failure | None, *, ended: bool) -> Report:
         written = self._telling.written() if ended else None
         return replace(self._begun, data=self._data(), written=written, ended=ended, failure=failure)
 
-    def _send(self, event: Event) -> None:
-        delivery = self._telling.send(event)
-        log.info("sent %s of %r to %s[%d]@%d", event.type, self.name, *delivery)
 
-    def _not_told(self, problem: Exception) -> None:
-        what = "is required" if self._required else "the job's result stands"
-        log.warning("completion event %r was not sent; %s: %s", self.name, what, problem)
+def _at_end(report: Report, outlet: Outlet, required: bool) -> Told:
+    """Gives the event to the outlet as the process has ended. It holds nothing else of the work."""
+
+    def told(error: BaseException | None) -> None:
+        failure = failure_of(error)
+        try:
+            event = report.event(failure, datetime.now(UTC))
+        except InterlockError as problem:
+            not_told(report.name, required, problem)
+        else:
+            outlet.at_end(Last(event, report.name, required and failure is None))
+
+    return told

@@ -78,7 +78,11 @@ class _Watched:
     def end(self, error: BaseException | None) -> None:
         if not self._begun:
             self._begin(Application(None, self._job, unheard=uuid.uuid4().hex), _submitted())
-        if self._work is not None and self._work.name not in NAMES:
+        if self._work is None:
+            return
+        if self._work.name in NAMES:
+            self._work.close()
+        else:
             self._work.end(error, until="block")
 
     def _begin(self, application: Application, configuration: Mapping[str, str]) -> None:

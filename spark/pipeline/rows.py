@@ -61,7 +61,8 @@ SCHEMA: Final = StructType(
         StructField("problem", StringType()),
     ]
 )
-_ARROW: Final = pa.schema(
+# The same for Arrow.
+ARROW: Final = pa.schema(
     [
         ("kind", pa.string()),
         ("date", pa.date32()),
@@ -135,9 +136,9 @@ def rows_of(raw: DataFrame, bus: str) -> DataFrame:
 def read_batch(batch: Any, bus: str) -> Any:
     """The Arrow record batch of rows for one of records."""
     rows = [row_of(record, bus) for record in _records(batch)]
-    columns = zip(*rows, strict=True) if rows else ([] for _ in _ARROW)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+    columns = zip(*rows, strict=True) if rows else ([] for _ in ARROW)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW)
 
 
 def row_of(record: Record, bus: str) -> tuple[object, ...]:

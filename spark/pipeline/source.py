@@ -8,15 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ..settings import PREFIX, read_settings
-from . import PipelineError
+from ..settings import FOLDER, JAVA_FILE, PREFIX, read_settings
+from . import PipelineError, packages
 from .connector import connector_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-JAVA_FILE: Final = PREFIX + "java.client.config.file"
-FOLDER: Final = PREFIX + "client.folder"
 _SENTENCES: Final = {
     "GroupAuthorizationException": "the brokers do not permit to read: give Read on groups <bus>-pipeline*",
     "SaslAuthenticationException": "the brokers refuse the login: correct the connection",
@@ -123,6 +121,8 @@ def connected(spark: SparkSession) -> Iterator[Bus]:
         try:
             yield Bus(name, options)
         except (Py4JJavaError, PySparkException) as error:
+            if "find data source: kafka" in str(error):
+                raise PipelineError(f"Spark has no Kafka connector: give --packages {packages()}") from None
             if (sentence := _of_kafka(error)) is None:
                 raise
             raise PipelineError(f"bus {name!r}: {sentence}") from error

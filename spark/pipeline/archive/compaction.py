@@ -17,6 +17,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from .. import PipelineError
+from ..progress import told
 from .files import Files
 from .layout import Folder, completed_ms, counting, folders, read_folders
 from .retention import kept
@@ -61,7 +62,8 @@ def compact(
     written = []
     for target, sources in ranges(counting(complete), size, run.name):
         run.check()
-        store(kept(read_folders(spark, files, sources), since), files, target)
+        with told(spark, f"writing {target.name}"):
+            store(kept(read_folders(spark, files, sources), since), files, target)
         log.info("%s has what %d folders had", target.name, len(sources))
         written.append(target.name)
     return Compacted(tuple(written), _remove_replaced(files, now_ms - grace_ms))

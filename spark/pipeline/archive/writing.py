@@ -41,7 +41,12 @@ _TAKE_OVERS: Final = 10  # times that an earlier run may still be in the way; it
 # As Spark writes them into the message of the exception.
 _DATA_LOSS: Final = ("KAFKA_DATA_LOSS", "data may have been lost")
 _NO_TOPIC: Final = ("UnknownTopicOrPartitionException",)
-_TWO_RUNS: Final = ("CONCURRENT_STREAM_LOG_UPDATE", "CONCURRENT_QUERY", "Multiple streaming jobs detected")
+_TWO_RUNS: Final = (
+    "CONCURRENT_STREAM_LOG_UPDATE",
+    "CONCURRENT_QUERY",
+    "Multiple streaming jobs detected",
+    "Multiple streaming queries are concurrently using",
+)
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ def archive(spark: SparkSession, bus: Bus, wanted: Wanted) -> int:
     run = begin(files, RUNS)
     compare(files, checkpoint, accept_loss=wanted.accept_loss)
     log.info("archiving %s into %s", ", ".join(topics), files.root)
-    batches = _Batches(files, run)
+    batches = Batches(files, run)
     stream = bus.stream(
         spark,
         topics,
@@ -93,19 +98,18 @@ def archive(spark: SparkSession, bus: Bus, wanted: Wanted) -> int:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{wanted.every_ms} milliseconds")
-    progress = _Progress()
+    progress = Progress()
     for _ in range(_TAKE_OVERS):
-        if _went_through(writer, progress, batches):
+        if went_through(writer, progress, batches, run):
             log.info("archived %d records", progress.records)
             return progress.records
         # Both wrote to the checkpoint's logs, and Spark ends who comes second, the later run as well.
-        run.check()
         log.info("an earlier run was at it still: going on after it")
     raise PipelineError(f"other runs over {files.root} do not end: end them, and run one at a time")
 
 
-def _went_through(writer: DataStreamWriter, progress: _Progress, batches: _Batches) -> bool:
-    """Whether the query came to its end; False where another one wrote to its checkpoint meanwhile."""
+def went_through(writer: DataStreamWriter, progress: Progress, batches: Batches, run: Run) -> bool:
+    """Whether the query came to its end; False where an earlier one wrote to its checkpoint meanwhile."""
     try:
         query = writer.start()
         try:
@@ -115,6 +119,7 @@ def _went_through(writer: DataStreamWriter, progress: _Progress, batches: _Batch
     except Exception as error:
         if batches.error is not None:
             raise batches.error from None
+        _check(run)  # once a later one has begun, all that Spark fails on may be that one's files
         if _says(error, _TWO_RUNS):
             return False
         if _says(error, _DATA_LOSS):
@@ -133,7 +138,17 @@ def _went_through(writer: DataStreamWriter, progress: _Progress, batches: _Batch
     return True
 
 
-class _Batches:
+def _check(run: Run) -> None:
+    """PipelineError where a later run has begun; storage that does not answer tells nothing of that."""
+    try:
+        run.check()
+    except PipelineError:
+        raise
+    except Exception:  # what Spark failed on is told, most likely the same
+        log.debug("it cannot be seen whether a later run has begun", exc_info=True)
+
+
+class Batches:
     """What writes each batch. error: of ours, in a batch."""
 
     def __init__(self, files: Files, run: Run) -> None:
@@ -157,7 +172,7 @@ class _Batches:
             raise
 
 
-class _Progress:
+class Progress:
     """What a run has done so far. `records`: of all batches."""
 
     def __init__(self) -> None:

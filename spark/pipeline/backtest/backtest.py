@@ -16,8 +16,17 @@ from .tables import MATCHED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Of the fold, and of its sort; a key with more than that has them all in one task.
-EVENTS_A_TASK: Final = 50_000
+# Keys are spread as if all events matched, and adaptive execution joins what turned out small: some 50,000
+# matches to a task, which are sorted in memory. A key with more than that has them all in one task.
+_EVENTS_A_TASK: Final = 50_000
+_MOST_TASKS: Final = 10_000
+_ADAPTIVE: Final = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",  # of what is kept as well
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # else of 1 MB: a task costs 0.1 s
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "4m",
+}
 _NOTE: Final = (
     "label string, why string, term string, count long, attribute string, value string, text string"
 )
@@ -59,22 +68,27 @@ class Log:
     def of_records(raw: DataFrame, bus: str, until_ms: int | None = None) -> Log:
         """The log of a bus's topics (`Bus.batch`); their timestamps alone are read for it.
 
-        What comes meanwhile, and is stamped later, is left out. Which topics have the brokers' timestamps is
-        not asked: what holds for others holds for them.
+        What comes meanwhile, and is stamped later, is left out.
         """
         from pyspark.sql import functions as f
 
         stamp = f.unix_millis("timestamp")
-        found = raw.agg(f.max(stamp).alias("last_ms"), f.count("*").alias("records")).collect()[0]
+        found = raw.agg(
+            f.max(stamp).alias("last_ms"),
+            f.min("timestampType").alias("least_type"),
+            f.count("*").alias("records"),
+        ).collect()[0]
         if until_ms is None:
             until_ms = 0 if found.last_ms is None else found.last_ms + 1
-        return Log(rows_of(raw.where(stamp < until_ms), bus), until_ms, False, found.records)
+        rows = rows_of(raw.where(stamp < until_ms), bus)
+        return Log(rows, until_ms, found.least_type == 1, found.records)
 
 
 class Backtest:
     """The answer to a question, as DataFrames; the work is done when they are first read.
 
     It is kept on the executors' disks, so that reading several of them does not do it again; `close` lets go.
+    The session's settings of adaptive execution become those of backtests.
     """
 
     def __init__(self, spark: SparkSession, question: Question, log: Log) -> None:
@@ -91,13 +105,16 @@ class Backtest:
         if key is not None and self.question.runs_from_the_start:
             # The key's timers run although no event of it may come.
             matches = matches.unionByName(self._opening(key))
-        ordered = in_order(matches, self._tasks(), ascending=self.log.ascending)
+        self._spread()
+        ordered = in_order(matches, ascending=self.log.ascending)
         return results_of(self.question, self.log.end_ms, ordered).persist(StorageLevel.DISK_ONLY)
 
-    def _tasks(self) -> int:
-        # Adaptive execution does not join the small partitions of what is kept, and a task costs a tenth of a
-        # second or so: they are made of a good size, which is sorted in memory.
-        return max(self._spark.sparkContext.defaultParallelism, -(-self.log.events // EVENTS_A_TASK))
+    def _spread(self) -> None:
+        tasks = min(-(-self.log.events // _EVENTS_A_TASK), _MOST_TASKS)
+        tasks = max(tasks, self._spark.sparkContext.defaultParallelism)
+        initial = {"spark.sql.adaptive.coalescePartitions.initialPartitionNum": str(tasks)}
+        for name, value in {**_ADAPTIVE, **initial}.items():
+            self._spark.conf.set(name, value)
 
     def _opening(self, key: str) -> DataFrame:
         from pyspark.sql import functions as f
@@ -115,7 +132,13 @@ class Backtest:
         fired_ms: when it was decided. timer_ms: the due time that brought it; null where an event did.
         """
         columns = ("key", "outcome", "fired_ms", "timer_ms", "events", "missing")
-        return self.results.where("kind = 'firing'").select(*columns)
+        found = self.results.where("kind = 'firing'").select(*columns)
+        return found.orderBy("fired_ms", "key").limit(1) if self._ends_of_itself else found
+
+    @property
+    def _ends_of_itself(self) -> bool:
+        """Whether the first firing of one key ends the wait of all: the fold knows one key at a time."""
+        return self.question.once and self.question.known_key is None
 
     @cached_property
     def pending(self) -> DataFrame:
@@ -123,8 +146,13 @@ class Backtest:
 
         The columns are those of conditions.half_met.HalfMet; events are its parts.
         """
+        from pyspark.sql import functions as f
+
         columns = ("key", "events", "missing", "waiting", "since_ms", "expires_ms", "due_ms")
-        return self.results.where("kind = 'pending'").select(*columns)
+        found = self.results.where("kind = 'pending'").select(*columns)
+        if self._ends_of_itself:  # nothing is pending of a wait that has fired
+            return found.join(self.firings.select("outcome"), f.lit(True), "left_anti")
+        return found
 
     @cached_property
     def near_misses(self) -> DataFrame:

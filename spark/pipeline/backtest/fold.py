@@ -80,7 +80,7 @@ class Folding:
         self._first = question.first_state()
         self._needs_ticks = self._condition.needs_ticks
         self._ttl_ms = question.ttl_ms
-        self._one_shot = question.key is not None
+        self._one_shot = question.once
         self._key: str | None = None
         self._state, self._ticked_ms, self._over = self._first, -1, False
 

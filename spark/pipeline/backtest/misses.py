@@ -38,7 +38,7 @@ class Kept(NamedTuple):
 @dataclass
 class _Found:
     count: int = 0
-    first: list[tuple[Place, Event]] = field(default_factory=list)
+    first: list[tuple[Place, Event, str | None]] = field(default_factory=list)
 
 
 class Misses:
@@ -92,24 +92,28 @@ class Misses:
         self._keep(Reason(number, why, verdict.term), event, place)
 
     def failed(self, event: Event, error: Exception, place: Place) -> None:
-        """Count an event that could not be matched at all; the engine sends it to the dead letters."""
-        self._keep(Reason(-1, "error", f"{type(error).__name__}: {error}"[:200]), event, place)
+        """Count an event that could not be matched at all; the engine sends it to the dead letters.
 
-    def _keep(self, reason: Reason, event: Event, place: Place) -> None:
+        The reason is the error's class: its message may differ with each event.
+        """
+        name = type(error).__name__
+        self._keep(Reason(-1, "error", name), event, place, f"{name}: {error}"[:200])
+
+    def _keep(self, reason: Reason, event: Event, place: Place, text: str | None = None) -> None:
         found = self._found.setdefault(reason, _Found())
         found.count += 1
         first, most = found.first, self._question.near_misses
         if len(first) < most or (first and place < first[-1][0]):
-            bisect.insort(first, (place, event), key=_place)
+            bisect.insort(first, (place, event, text), key=_place)
             del first[most:]
 
     def told(self) -> Iterator[Kept]:
         """Those that are kept; the first of each reason carries the count of all."""
         for reason, found in self._found.items():
-            for number, (place, event) in enumerate(found.first):
-                yield Kept(place, event, self._note(reason, event, place, 0 if number else found.count))
+            for number, (place, event, text) in enumerate(found.first):
+                yield Kept(place, event, self._note(reason, event, place, text, 0 if number else found.count))
 
-    def _note(self, reason: Reason, event: Event, place: Place, count: int) -> str:
+    def _note(self, reason: Reason, event: Event, place: Place, text: str | None, count: int) -> str:
         known: dict[str, object] = {
             "label": None if reason.number < 0 else self._labels[reason.number],
             "why": reason.why,
@@ -117,7 +121,7 @@ class Misses:
             "count": count,
             "attribute": None,
             "value": None,
-            "text": reason.term or reason.why,
+            "text": text or reason.term or reason.why,
         }
         if reason.number >= 0:
             wanted = Wanted(self._labels[reason.number], self._matchers[reason.number])
@@ -129,7 +133,7 @@ class Misses:
         return json.dumps(known)
 
 
-def _place(kept: tuple[Place, Event]) -> Place:
+def _place(kept: tuple[Place, Event, str | None]) -> Place:
     return kept[0]
 
 

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def in_order(matches: DataFrame, tasks: int, *, ascending: bool) -> DataFrame:
+def in_order(matches: DataFrame, *, ascending: bool) -> DataFrame:
     """Rows of MATCHED spread by key, each key's in its order, with `least_ms` of fold.py.
 
-    tasks: over which the keys are spread. ascending: no partition's timestamps go backwards, as where brokers
+    ascending: no partition's timestamps go backwards, as where brokers
     set them. The keys of one task come one after the other; its rows are sorted on disk where they do not fit
     into memory.
     """
@@ -19,7 +19,7 @@ def in_order(matches: DataFrame, tasks: int, *, ascending: bool) -> DataFrame:
     from pyspark.sql import functions as f
 
     place = ("topic", "partition", "offset")
-    spread = matches.repartition(tasks, "key")
+    spread = matches.repartition("key")  # without a number, which adaptive execution would keep to
     if ascending:
         return spread.withColumn("least_ms", f.col("stamp_ms")).sortWithinPartitions(
             "key", "stamp_ms", *place

@@ -20,10 +20,11 @@ TTL_MS: Final = 30 * 24 * 3600 * 1000
 class Question:
     """A condition in its JSON form, and what is asked of it.
 
-    key: canonical; the one of a wait, which its first firing ends. None: each key for itself, as a durable
-    subscription. since_ms: what is stamped before does not count; where the key is known beforehand, timers
-    run from there. ttl_ms: how long a key is kept that nothing else ends; None: for ever. near_misses: how
-    many are kept of each matcher and reason; the others are counted.
+    key: canonical; the one that is asked for. None: each key for itself. once: a wait, which its first firing
+    ends; else a durable subscription, which fires again and again. since_ms: what is stamped before does not
+    count; where the key is known beforehand, timers run from there. ttl_ms: how long a key is kept that
+    nothing else ends; None: for ever. near_misses: how many are kept of each matcher and reason; the others
+    are counted.
     """
 
     text: str
@@ -31,6 +32,7 @@ class Question:
     since_ms: int | None = None
     ttl_ms: int | None = TTL_MS
     near_misses: int = 5
+    once: bool = False
 
     @staticmethod
     def of(
@@ -40,12 +42,16 @@ class Question:
         since_ms: int | None = None,
         ttl_ms: int | None = TTL_MS,
         near_misses: int = 5,
+        once: bool = False,
     ) -> Question:
-        """The question, checked; ConditionError where condition, key and start do not go together."""
+        """The question, checked; ConditionError where condition, key and start do not go together.
+
+        A key is asked for by a wait alone: with one it is `once`.
+        """
         condition.check_key(key is not None)
         own = None if key is None else canonical_key(key)
         text = json.dumps(condition.to_json())
-        question = Question(text, own, since_ms, ttl_ms, near_misses)
+        question = Question(text, own, since_ms, ttl_ms, near_misses, once or key is not None)
         if question.runs_from_the_start and since_ms is None:
             raise ConditionError(
                 "its timers run from the start of the wait: give --since, or write"

@@ -48,12 +48,10 @@ class Figures:
         from pyspark.sql import functions as f
 
         condition = backtest.question.condition
-        fired, pending = f.col("kind") == "firing", f.col("kind") == "pending"
-        counts = backtest.results.agg(
-            f.count_if(fired & (f.col("outcome") == "met")).alias("met"),
-            f.count_if(fired & (f.col("outcome") == "expired")).alias("expired"),
-            f.count_distinct(f.when(fired, f.coalesce("key", f.lit("")))).alias("keys"),
-            f.count_if(pending).alias("pending"),
+        counts = backtest.firings.agg(
+            f.count_if(f.col("outcome") == "met").alias("met"),
+            f.count_if(f.col("outcome") == "expired").alias("expired"),
+            f.count_distinct(f.coalesce("key", f.lit(""))).alias("keys"),
         ).collect()[0]
         lacking = (
             backtest.pending.select(f.explode("missing").alias("label")).groupBy("label").agg(_many())
@@ -70,7 +68,7 @@ class Figures:
             counts["met"],
             counts["expired"],
             counts["keys"],
-            counts["pending"],
+            backtest.pending.count(),
             {row["label"]: row["n"] for row in sorted(lacking, key=lambda row: (-row["n"], row["label"]))},
             sum(row["n"] for row in reasons),
             [Reason(row["label"], row["why"], row["term"], row["n"], row["text"]) for row in reasons],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Sequence
 
@@ -11,6 +10,7 @@ from interlock.conditions.duration import duration_ms
 from interlock.events.errors import InterlockError
 from interlock.spark.pipeline.archive.writing import MAX_OFFSETS, Wanted, archive
 from interlock.spark.pipeline.rows import BATCH_BYTES, BATCH_RECORDS
+from interlock.spark.pipeline.session import job_session
 from interlock.spark.pipeline.source import connected
 
 
@@ -42,22 +42,13 @@ def wanted(arguments: Sequence[str]) -> Wanted:
 
 
 def main(arguments: Sequence[str]) -> None:
-    from pyspark.sql import SparkSession
-
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         what = wanted(arguments)
-        spark = SparkSession.builder.appName("interlock archive").getOrCreate()
-        if spark.conf.get("spark.log.level", None) is None:
-            spark.sparkContext.setLogLevel("WARN")  # the lines of progress would drown in Spark's own
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
-        spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)
-        try:
+        with job_session("archive") as spark:
+            spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
+            spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)
             with connected(spark) as bus:
                 archive(spark, bus, what)
-        finally:
-            spark.stop()
     except InterlockError as error:
         sys.exit(f"archive: {error}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from interlock.spark.pipeline.archive.files import Files
 from interlock.spark.pipeline.archive.layout import check_there
 from interlock.spark.pipeline.archive.retention import first_day, remove_before
 from interlock.spark.pipeline.archive.runs import begin
+from interlock.spark.pipeline.session import job_session
 
 RUNS = "_compactions"
 
@@ -31,19 +31,12 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str]) -> None:
-    from pyspark.sql import SparkSession
-
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         given = parsed(arguments)
         now = datetime.now(UTC)
         grace_ms = duration_ms("--grace", given.grace, zero=True)
         since = None if given.keep is None else first_day(now, given.keep)
-        spark = SparkSession.builder.appName("interlock archive-compact").getOrCreate()
-        if spark.conf.get("spark.log.level", None) is None:
-            spark.sparkContext.setLogLevel("WARN")  # the lines of progress would drown in Spark's own
-        try:
+        with job_session("archive-compact") as spark:
             files = Files(spark, given.archive)
             check_there(files)
             run = begin(files, RUNS)
@@ -58,8 +51,6 @@ def main(arguments: Sequence[str]) -> None:
             )
             if since is not None:
                 remove_before(files, since)
-        finally:
-            spark.stop()
     except InterlockError as error:
         sys.exit(f"archive-compact: {error}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -21,9 +20,10 @@ from interlock.spark.pipeline.archive.files import Files
 from interlock.spark.pipeline.archive.layout import read
 from interlock.spark.pipeline.backtest.backtest import Backtest, Log
 from interlock.spark.pipeline.backtest.comparison import compared
-from interlock.spark.pipeline.backtest.progress import told
 from interlock.spark.pipeline.backtest.question import Question, condition_of
 from interlock.spark.pipeline.backtest.summary import Figures, Summary, changes_of
+from interlock.spark.pipeline.progress import told
+from interlock.spark.pipeline.session import job_session
 from interlock.spark.pipeline.source import connected
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def wanted(arguments: Sequence[str]) -> Wanted:
     parser.add_argument(
         "--key", action="append", metavar="KEY", help="a wait for it; several: a composite key"
     )
+    parser.add_argument("--once", action="store_true", help="a wait, which its first firing ends")
     parser.add_argument("--ttl", default="30d", metavar="DURATION", help="how long the bus keeps an idle key")
     parser.add_argument(
         "--near-misses", type=int, default=5, metavar="N", help="kept of each reason; 0: none"
@@ -86,6 +87,7 @@ def wanted(arguments: Sequence[str]) -> Wanted:
             since_ms=since_ms,
             ttl_ms=duration_ms("--ttl", given.ttl),
             near_misses=given.near_misses,
+            once=given.once,
         )
 
     compare = given.compare is not None or given.compare_from is not None
@@ -179,18 +181,11 @@ def configure(spark: SparkSession) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    from pyspark.sql import SparkSession
-
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         what = wanted(arguments)
-        spark = SparkSession.builder.appName("interlock backtest").getOrCreate()
-        configure(spark)
-        try:
+        with job_session("backtest") as spark:
+            configure(spark)
             summary = run(spark, what)
-        finally:
-            spark.stop()
     except ConditionError as error:
         sys.stderr.write(f"backtest: {error}\n")
         sys.exit(2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from datetime import UTC, datetime
 from interlock.events.errors import InterlockError
 from interlock.spark.pipeline.report.making import PAGE, make_report
 from interlock.spark.pipeline.report.summary import summary
+from interlock.spark.pipeline.session import job_session
 
 
 def wanted(arguments: Sequence[str]) -> argparse.Namespace:
@@ -31,16 +31,9 @@ def wanted(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str]) -> None:
-    from pyspark.sql import SparkSession
-
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     given = wanted(arguments)
     try:
-        spark = SparkSession.builder.appName("interlock report").getOrCreate()
-        if spark.conf.get("spark.log.level", None) is None:
-            spark.sparkContext.setLogLevel("WARN")  # the lines of progress would drown in Spark's own
-        try:
+        with job_session("report") as spark:
             figures = make_report(
                 spark,
                 given.archive,
@@ -49,8 +42,6 @@ def main(arguments: Sequence[str]) -> None:
                 until_ms=given.until,
                 now_ms=int(datetime.now(UTC).timestamp() * 1000),
             )
-        finally:
-            spark.stop()
     except InterlockError as error:
         sys.exit(f"report: {error}")
     page = f"{given.output.rstrip('/')}/{PAGE}"

@@ -191,7 +191,7 @@ def stacked(name: str, title: str, days: Sequence[date], series: Mapping[str, Se
     for colour, (label, values) in zip(SERIES, series.items(), strict=False):
         axis.bar(
             range(len(days)), values, bottom=below, width=0.75, color=colour,
-            edgecolor=SURFACE, linewidth=0.8, label=shown(label, MOST_LABEL), zorder=2,
+            edgecolor=SURFACE, linewidth=0.8, label=_named(label), zorder=2,
         )  # fmt: skip
         below = [low + value for low, value in zip(below, values, strict=True)]
     axis.set_xlim(-0.6, max(len(days), 6) - 0.4)  # a few days are no fat columns
@@ -221,6 +221,12 @@ def _figure(rows: int, panels: int, around_in: float = 0.75) -> tuple[Figure, Se
     figure = Figure(figsize=(WIDTH_IN, around_in + ROW_IN * max(rows, 2)), layout="constrained")
     FigureCanvasSVG(figure)
     return figure, list(figure.subplots(1, panels, sharey=True, squeeze=False)[0])
+
+
+def _named(label: str) -> str:
+    """A label of the legend, which leaves out those that begin with `_`."""
+    text = shown(label, MOST_LABEL)
+    return f" {text}" if text.startswith("_") else text
 
 
 def _rows(axis: Axes, labels: Sequence[str], *, grid: bool = True) -> None:

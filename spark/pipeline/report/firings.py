@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ....conditions.fail_on import PREFIX as FAIL_ON
 from .records import actions_of, waiter
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ def firings(
 ) -> DataFrame:
     """The firings of the range, of rows of kind `action`; their acknowledgements may lie after it.
 
-    Columns: waiter, dag, run, task, map_index, subscription, incarnation, condition_id, firing_id, outcome,
-    key, missing, types (of its events: type, last_ms), moment_ms (of the firing), acked_ms, open (neither
-    acknowledged nor swept), by_timer, incomplete, decided_by (type of the last event; null where a timer
-    or the registration came later), event_to_firing_ms, firing_to_resume_ms.
+    Columns: waiter, dag, run, task, map_index, subscription, incarnation, condition_id, firing_id, outcome
+    (met, fail_on, expired), key, missing, types (of its events: type, last_ms), moment_ms (of the firing),
+    acked_ms, open (neither acknowledged nor swept), by_timer, incomplete, decided_by (type of the last event;
+    null where a timer or the registration came later), event_to_firing_ms, firing_to_resume_ms.
 
     A time is null where the archive has not what it runs from: a record `fired` that was compacted away
     before it was archived, or the registration of a one-shot wait.
@@ -66,7 +67,7 @@ def _once(actions: DataFrame) -> DataFrame:
             record["state"].alias("state"),
             firing["id"].alias("firing_id"),
             f.struct(
-                firing["outcome"].alias("outcome"),
+                _outcome(firing).alias("outcome"),
                 firing["key"].alias("key"),
                 firing["fired_at"].alias("fired_at"),
                 firing["missing"].alias("missing"),
@@ -152,6 +153,14 @@ _COLUMNS = (
     "event_to_firing_ms",
     "firing_to_resume_ms",
 )
+
+
+def _outcome(firing: Column) -> Column:
+    """`fail_on` where that was met: the labels of its events tell, as they do to the sensor."""
+    from pyspark.sql import functions as f
+
+    failing = f.exists(f.map_keys(firing["events"]), lambda label: label.startswith(FAIL_ON))
+    return f.when(failing & (firing["outcome"] == "met"), "fail_on").otherwise(firing["outcome"])
 
 
 def _types(firing: Column) -> Column:

@@ -88,6 +88,7 @@ def _counts() -> list[Column]:
     return [
         f.count("*").alias("firings"),
         f.count(f.when(f.col("outcome") == "met", True)).alias("met"),
+        f.count(f.when(f.col("outcome") == "fail_on", True)).alias("fail_on"),
         f.count(f.when(f.col("outcome") == "expired", True)).alias("expired"),
         f.count("acked_ms").alias("acknowledged"),
         f.count(f.when(f.col("open"), True)).alias("open"),

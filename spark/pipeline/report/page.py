@@ -70,7 +70,7 @@ def _span(figures: Figures) -> str:
 
 def _facts(figures: Figures) -> list[tuple[str, str, str]]:
     """(name, figure, what belongs to it)."""
-    counted = dict.fromkeys(("firings", "met", "expired", "acknowledged", "open"), 0)
+    counted = dict.fromkeys(("firings", "met", "fail_on", "expired", "acknowledged", "open"), 0)
     overall = {**counted, **figures.overall}
 
     def latency(span: str) -> tuple[str, str]:
@@ -78,10 +78,11 @@ def _facts(figures: Figures) -> list[tuple[str, str, str]]:
         return words.duration(p50), f"p99 {words.duration(p99)}"
 
     number: Any = words.number
+    met = f"{number(overall['met'])} met, {number(overall['fail_on'])} by fail_on"
     return [
         ("Events", number(figures.events), f"of {words.counted(figures.types, 'type')}"),
         ("Firings", number(overall["firings"]), f"{words.counted(figures.conditions, 'condition')} in force"),
-        ("Expired", number(overall["expired"]), f"{number(overall['met'])} met"),
+        ("Expired", number(overall["expired"]), met),
         ("Not acknowledged", number(overall["open"]), f"{number(overall['acknowledged'])} acknowledged"),
         ("event → firing, p50", *latency("event_to_firing")),
         ("firing → resume, p50", *latency("firing_to_resume")),

@@ -20,11 +20,13 @@ def summary(figures: Figures, page: str) -> str:
 def _lines(figures: Figures, page: str) -> Iterator[str]:
     overall = figures.overall
     nobody = figures.table("unwaited_types").total
-    count = {name: number(overall[name]) for name in ("firings", "met", "expired", "acknowledged", "open")}
+    names = ("firings", "met", "fail_on", "expired", "acknowledged", "open")
+    count = {name: number(overall[name]) for name in names}
     types = f"{counted(figures.types, 'type')}, {number(nobody)} of which nobody waits for"
     yield f"events            {number(figures.events)} of {types}"
     yield f"conditions        {number(figures.conditions)} in force"
-    yield f"firings           {count['firings']}: {count['met']} met, {count['expired']} expired"
+    outcomes = f"{count['met']} met, {count['fail_on']} by fail_on, {count['expired']} expired"
+    yield f"firings           {count['firings']}: {outcomes}"
     yield f"acknowledged      {count['acknowledged']}; {count['open']} not yet"
     if figures.unreadable_actions or figures.unreadable_conditions:
         yield (

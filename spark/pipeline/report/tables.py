@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ..progress import told
 from . import latencies, producers, registrations
 from .figures import Figures, Table
 from .firings import firings, unreadable
@@ -13,8 +13,6 @@ from .unwaited import unwaited
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-log = logging.getLogger(__name__)
 
 SHOWN: Final = 50  # rows of a table on the page
 DAYS: Final = 60  # of the volume on the page: the latest
@@ -45,8 +43,8 @@ class Tables:
     def write(self, name: str, table: DataFrame) -> DataFrame:
         """The table as it lies in its folder: what is made of it does not compute it again."""
         path = f"{self._output}/{name}"
-        log.info("report: writing %s", path)
-        table.write.mode("overwrite").parquet(path)
+        with told(self._spark, f"writing {path}"):
+            table.write.mode("overwrite").parquet(path)
         return self._spark.read.schema(table.schema).parquet(path)
 
     def show(self, name: str, written: DataFrame, *order: Column, most: int = SHOWN) -> Table:

@@ -132,7 +132,7 @@ def test_kafka_that_goes_during_the_job_and_stays_away_costs_the_timeout_and_is_
         configured.range(5).write.parquet(str(tmp_path / "b"))
     assert configured.read.parquet(str(tmp_path / "b")).count() == 5
     assert "completion event 'orders' was not sent; the job's result stands" in caplog.text
-    assert "events of 'orders'" in caplog.text  # that of the query
+    assert "not acknowledged by topic away-event" in caplog.text  # that of the query
 
 
 @pytest.fixture
@@ -186,6 +186,33 @@ def test_a_write_that_shuffles_is_told_with_what_it_wrote_as_well(
     }
     assert rows == {f"file:{tmp_path / 'a'}": 7, f"file:{tmp_path / 'b'}": 70}
     assert found["application.succeeded"][0]["written"]["rows"] == 77
+
+
+def test_what_ends_in_a_block_inside_of_another_is_told_once_and_counted_in_both(
+    configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
+) -> None:
+    stream = configured.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+
+    def run(name: str) -> None:
+        configured.range(7).write.parquet(str(tmp_path / name))
+        query = stream.writeStream.format("noop").queryName(name).trigger(availableNow=True).start()
+        query.awaitTermination(60)
+
+    with completion_event(configured, "outer", until="block"):
+        run("before")
+        for date in ("2026-11-19", "2026-11-20"):
+            with completion_event(configured, "inner", data={"date": date}, until="block"):
+                run(date)
+        run("after")
+    found = told(bootstrap_servers, bus)
+    names = ["before", "2026-11-19", "2026-11-20", "after"]
+    paths = [each["query"]["written"]["path"] for each in found["query.succeeded"]]
+    assert paths == [f"file:{tmp_path / name}" for name in names]
+    streams = [each["streaming_query"]["name"] for each in found["streaming_query.succeeded"]]
+    assert streams == names
+    assert [each.get("date") for each in found["query.succeeded"]] == [None, *names[1:3], None]
+    ends = {each.get("date"): each["written"]["queries"] for each in found["application.succeeded"]}
+    assert ends == {"2026-11-19": 1, "2026-11-20": 1, None: 4}
 
 
 def test_the_end_of_a_stream_is_told_where_streams_are_all_that_is_told(
@@ -266,7 +293,59 @@ spark = (
     .config("spark.interlock.bus", bus)
     .getOrCreate()
 )
-with completion_event(spark, "orders") as completion:
+"""
+
+
+def connected(source: str, bootstrap_servers: str, bus: str) -> None:
+    """Run this with a Spark Connect session, `spark`, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "/dev/stdin", bootstrap_servers, bus],
+        input=CONNECT + source,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+# An event of the stream is on its way to the listener while that is taken off.
+RUNS_ON = """
+import threading
+from pyspark.sql.connect.streaming.query import StreamingQueryListenerBus
+
+held, free = threading.Event(), threading.Event()
+read, execute = StreamingQueryListenerBus.deserialize, spark.client.execute_command
+
+def hold(event):
+    held.set()
+    free.wait(60)
+    return read(event)
+
+def then_free(*arguments):
+    done = execute(*arguments)
+    free.set()
+    return done
+
+StreamingQueryListenerBus.deserialize = staticmethod(hold)
+stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
+with completion_event(spark, "orders"):
+    query = stream.writeStream.format("noop").trigger(processingTime="0 seconds").start()
+    assert held.wait(60)
+    spark.client.execute_command = then_free
+assert free.is_set()
+query.stop()
+spark.stop()
+"""
+
+
+def test_a_stream_that_runs_on_past_its_block_holds_up_no_spark_connect_job(
+    bootstrap_servers: str, bus: str
+) -> None:
+    connected(RUNS_ON, bootstrap_servers, bus)
+    assert len(told(bootstrap_servers, bus)["application.succeeded"]) == 1
+
+
+TELLS = """with completion_event(spark, "orders") as completion:
     completion.data["rows"] = spark.range(7).count()
     completion.data["session"] = spark.session_id
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
@@ -279,14 +358,7 @@ spark.stop()
 def test_a_spark_connect_session_tells_its_end_and_its_streams_without_a_spark_context(
     bootstrap_servers: str, bus: str
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "/dev/stdin", bootstrap_servers, bus],
-        input=CONNECT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    connected(TELLS, bootstrap_servers, bus)
     found = told(bootstrap_servers, bus)
     [data] = found["application.succeeded"]
     assert data["rows"] == 7

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from airflow.sdk import DAG, Connection
+from airflow.sdk.exceptions import AirflowTaskTimeout
 from interlock import Event
 from interlock.events.errors import EmitError, EventError
 from interlock.operators import SparkSubmitEventOperator
@@ -123,6 +124,69 @@ def test_a_job_in_python_runs_in_the_wrapper_unless_told_otherwise(site: Site) -
     assert [command[-1] for command in site.commands[1:]] == ["job.jar", "job.py"]
 
 
+@pytest.mark.parametrize("application", ["file:///jobs/job.py", "local:///jobs/job.py", "file:/jobs/job.py"])
+def test_a_job_that_is_named_by_a_uri_of_this_machine_runs_in_the_wrapper(
+    site: Site, application: str
+) -> None:
+    run(application=application)
+    assert site.commands[0][-1] == "/jobs/job.py"
+
+
+def test_a_job_that_spark_submit_has_to_fetch_runs_without_the_wrapper(site: Site) -> None:
+    run(application="s3a://bucket/job.py")
+    assert site.commands[0][-1] == "s3a://bucket/job.py"
+
+
+def test_the_connections_brokers_go_before_those_of_sparks_defaults(site: Site) -> None:
+    def driver(conf: dict[str, str], folder: Path, command: list[str]) -> None:
+        defaults = {"spark.interlock.bootstrap.servers": "other:9092"}
+        assert read_settings({**defaults, **conf}).client["bootstrap.servers"] == "a:1"
+
+    site.driver = driver
+    run()
+    assert len(site.told) == 1
+
+
+def test_a_task_that_is_timed_out_ends_its_driver_before_it_tells(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+    monkeypatch.setattr(SparkSubmitEventOperator, "on_kill", lambda _: happened.append("killed"))
+
+    def timed_out(*_: object) -> None:
+        raise AirflowTaskTimeout("after 1 s")
+
+    site.driver = timed_out
+    tell = site.emit_all
+
+    def noted(events: list[Event], timeout_s: float) -> list[tuple[str, int, int]]:
+        happened.append("told")
+        return tell(events, timeout_s)
+
+    site.emit_all = noted  # type: ignore[method-assign]
+    with pytest.raises(AirflowTaskTimeout):
+        run()
+    assert happened == ["killed", "told"]
+
+
+def test_a_driver_that_does_not_end_is_told_all_the_same(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck:
+        def wait(self, timeout_s: float) -> int:
+            raise subprocess.TimeoutExpired("spark-submit", timeout_s)
+
+    def timed_out(*_: object) -> None:
+        raise AirflowTaskTimeout("after 1 s")
+
+    def kill(task: SparkSubmitEventOperator) -> None:
+        task._hook._submit_sp = Stuck()
+
+    site.driver = timed_out
+    monkeypatch.setattr(SparkSubmitEventOperator, "on_kill", kill)
+    with pytest.raises(AirflowTaskTimeout):
+        run()
+    assert [event.type.rpartition(".")[2] for event in site.told] == ["failed"]
+
+
 def test_without_a_report_the_end_is_told_by_what_the_task_knows(site: Site) -> None:
     run(completion="orders", completion_data={"date": "2026-11-20"})
     [event] = site.told
@@ -141,7 +205,7 @@ def test_each_report_is_told_once_by_its_failure_or_by_the_exit_code(
         Report("orders", ORDERS, data={"rows": 3}, ended=True, failure=failure).save(folder)
         Report("rates", ORDERS).save(folder)  # killed before it ended
         if exit_fails:
-            raise RuntimeError("Error code is: 137")
+            raise RuntimeError("Cannot execute: spark-submit --api-token x. Error code is: 137.\nKilled")
 
     site.driver = driver
     if exit_fails:
@@ -158,7 +222,10 @@ def test_each_report_is_told_once_by_its_failure_or_by_the_exit_code(
     if failure:
         assert errors["orders"] == failure.to_data()
     elif exit_fails:
-        assert errors["orders"] == {"class": "RuntimeError", "message": "Error code is: 137"}
+        assert errors["orders"] == {
+            "class": "RuntimeError",
+            "message": "spark-submit: Error code is: 137.\nKilled",  # not the command line
+        }
 
 
 def test_an_end_that_was_not_acknowledged_changes_nothing_unless_it_is_required(site: Site) -> None:
@@ -197,6 +264,19 @@ def test_in_cluster_mode_the_driver_is_given_nothing(site: Site, monkeypatch: py
 def test_names_that_are_interlocks_are_refused_in_the_dag_file() -> None:
     with pytest.raises(EventError, match="completion_data of 'orders' has airflow"):
         SparkSubmitEventOperator(task_id="orders", completion_data={"airflow": 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"error": "x"}, "has error: Interlock's names"), ("text", "is a str: give a mapping")],
+)
+def test_data_of_another_task_is_looked_at_when_the_task_runs(site: Site, given: Any, message: str) -> None:
+    with DAG("daily", schedule=None):
+        task = SparkSubmitEventOperator(task_id="orders", application="job.py", name="app")
+    task.completion_data = given
+    with pytest.raises(EventError, match=message):
+        task.execute(context_of(task, run_after=BEGAN))
+    assert site.commands == []
 
 
 def test_importing_the_operators_does_not_import_the_spark_provider() -> None:

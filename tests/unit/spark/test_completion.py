@@ -1,24 +1,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from interlock.events.emitter import Delivery
+from interlock.events import outbox
 from interlock.events.errors import EmitError
 from interlock.events.event import Event
 from interlock.spark import (
     CompletionError,
     completion,
     completion_event,
-    telling,
+    ending,
+    outlet,
     with_completion_event,
     work,
 )
 from interlock.spark.application import Application
+from interlock.spark.ending import ProcessEnd
 from interlock.spark.report import reports_in
 
 CONF = {
@@ -76,8 +79,30 @@ class Bus:
         self.refuses = False
 
 
+class End(ProcessEnd):
+    """The end of a process that does not end, and whose hooks stay as they are."""
+
+    def watch(self) -> None:
+        self._register()
+
+    def _register(self) -> None:
+        self._pid = os.getpid()
+
+    def come(self, error: BaseException | None = None) -> None:
+        self._error = error
+        self._end()
+
+
 @pytest.fixture
-def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
+def end(monkeypatch: pytest.MonkeyPatch) -> End:
+    made = End()
+    for module in (outlet, work):
+        monkeypatch.setattr(module, "PROCESS_END", made)
+    return made
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch, end: End) -> Iterator[Bus]:
     made = Bus()
 
     class FakeEmitter:
@@ -88,19 +113,20 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
         def connect(self, timeout_s: float = 30.0) -> None:
             pass
 
-        def emit(self, event: Event, timeout_s: float = 30.0) -> Delivery:
+        def emit_all(self, events: Sequence[Event], timeout_s: float = 30.0) -> None:
             made.timeouts_s.append(timeout_s)
             if made.refuses:
-                raise EmitError("the broker does not answer")
-            made.sent.append((self._topic, event))
-            return Delivery(self._topic, 0, len(made.sent) - 1)
+                raise EmitError("the broker does not answer", [event.identity for event in events])
+            made.sent += [(self._topic, event) for event in events]
 
-    monkeypatch.setattr(telling, "Emitter", FakeEmitter)
-    for module in (completion, work):
+    monkeypatch.setattr(outlet, "Emitter", FakeEmitter)
+    monkeypatch.setattr(outlet, "_OUTLETS", {})
+    for module in (completion, work, outlet):
         monkeypatch.setattr(module, "is_program", lambda: False)  # it is told when the block ends
     for name in ("DAG_ID", "DAG_RUN_ID", "TASK_ID", "TRY_NUMBER", "MAP_INDEX"):
         monkeypatch.delenv(f"AIRFLOW_CTX_{name}", raising=False)
-    return made
+    yield made
+    made.refuses = False  # so that the outlet's thread comes to rest
 
 
 def session(**conf: str) -> Any:
@@ -166,16 +192,25 @@ def test_sys_exit_ends_the_work_by_its_code(bus: Bus, code: int | None, outcome:
     assert only_event(bus).type == f"interlock.spark.application.{outcome}"
 
 
-def test_the_id_is_the_same_for_the_same_application_name_and_outcome_only(bus: Bus) -> None:
-    for name, conf in (("orders", {}), ("orders", {}), ("rates", {})):
-        with completion_event(session(**conf), name):
+def test_a_name_that_is_used_again_as_in_a_loop_over_dates_is_another_event(bus: Bus) -> None:
+    spark = session()
+    told: list[Event] = []
+    for date in ("2026-11-19", "2026-11-20"):
+        with completion_event(spark, "orders of each date", data={"date": date}) as completion:
             pass
-    other = ClassicSession({**CONF, "spark.app.attempt.id": "2"})
-    with completion_event(other, "orders"):  # type: ignore[arg-type]
-        pass
-    first, again, other_name, other_attempt = (event.id for _, event in bus.sent)
-    assert first == again
-    assert len({first, other_name, other_attempt}) == 3
+        told.append(completion.event)  # type: ignore[arg-type]
+    assert [event for _, event in bus.sent] == told
+    assert told[0].id != told[1].id
+
+
+def test_a_block_inside_of_another_and_one_after_it_are_each_their_own(tmp_path: Path, bus: Bus) -> None:
+    spark = session(**{"report.dir": str(tmp_path)})
+    with completion_event(spark, "outer"):
+        for number in range(2):
+            with completion_event(spark, "inner", data={"number": number}):
+                pass
+    found = [(report.name, report.data) for report in reports_in(tmp_path)]
+    assert found == [("inner", {"number": 0}), ("inner", {"number": 1}), ("outer", {})]
 
 
 def test_a_session_that_the_work_stopped_is_not_asked_again(bus: Bus) -> None:
@@ -245,20 +280,26 @@ def test_an_event_that_is_not_sent_is_a_warning_and_the_work_keeps_its_result(
     bus: Bus, caplog: pytest.LogCaptureFixture
 ) -> None:
     bus.refuses = True
-    with caplog.at_level(logging.WARNING), completion_event(session(), "orders"):
+    spark = session(**{"delivery.timeout": "50ms"})
+    with caplog.at_level(logging.WARNING), completion_event(spark, "orders"):
         pass
-    assert "'orders' was not sent; the job's result stands: the broker does not answer" in caplog.text
+    assert (
+        "'orders' was not sent; the job's result stands: topic interlock-event at broker:9092:" in caplog.text
+    )
+    assert "the broker does not answer" in caplog.text
 
 
 def test_an_event_that_is_not_sent_raises_when_it_is_required(bus: Bus) -> None:
     bus.refuses = True
-    with pytest.raises(EmitError), completion_event(session(), "orders", required=True):
+    spark = session(**{"delivery.timeout": "50ms"})
+    with pytest.raises(EmitError), completion_event(spark, "orders", required=True):
         pass
 
 
 def test_an_event_that_is_not_sent_does_not_hide_the_failure_of_the_work(bus: Bus) -> None:
     bus.refuses = True
-    with pytest.raises(KeyError), completion_event(session(), "orders", required=True):
+    spark = session(**{"delivery.timeout": "50ms"})
+    with pytest.raises(KeyError), completion_event(spark, "orders", required=True):
         raise KeyError("cents")
 
 
@@ -273,59 +314,137 @@ def test_bus_and_timeout_come_from_the_configuration(bus: Bus) -> None:
 
 
 @pytest.fixture
-def ends(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """A process that is a program of its own: what is to be told at its end."""
-    to_tell: list[Any] = []
+def program(bus: Bus, end: End, monkeypatch: pytest.MonkeyPatch) -> End:
+    """The end of a process that is a program of its own."""
     monkeypatch.setattr(work, "is_program", lambda: True)
-    monkeypatch.setattr(work, "PROCESS_END", SimpleNamespace(tell=to_tell.append))
-    return to_tell
+    return end
 
 
-def test_a_block_that_went_well_is_told_when_the_process_has_ended_as_it_ended(
-    bus: Bus, ends: list[Any]
+@pytest.mark.parametrize(("error", "outcome"), [(None, "succeeded"), (ValueError("after it"), "failed")])
+def test_blocks_that_went_well_are_told_when_the_process_has_ended_as_it_ended(
+    bus: Bus, program: End, error: Exception | None, outcome: str
 ) -> None:
-    with completion_event(session(), "orders"):
-        pass
-    with completion_event(session(), "rates"):
-        pass
+    for name in ("orders", "rates"):
+        with completion_event(session(), name):
+            pass
     assert bus.sent == []
-    ends[0](None)
-    ends[1](ValueError("after it"))
-    assert [(event.subject, event.type.rpartition(".")[2]) for _, event in bus.sent] == [
-        ("orders", "succeeded"),
-        ("rates", "failed"),
-    ]
+    program.come(error)
+    found = [(event.subject, event.type.rpartition(".")[2]) for _, event in bus.sent]
+    assert found == [("orders", outcome), ("rates", outcome)]
 
 
-def test_a_block_that_failed_is_told_at_once(bus: Bus, ends: list[Any]) -> None:
+def test_a_block_that_failed_is_told_at_once(bus: Bus, program: End) -> None:
     with pytest.raises(KeyError), completion_event(session(), "orders"):
         raise KeyError
-    assert (len(bus.sent), ends) == (1, [])
+    assert len(bus.sent) == 1
+    program.come()
+    assert len(bus.sent) == 1
 
 
-def test_until_block_tells_at_once_whatever_the_process_does_later(bus: Bus, ends: list[Any]) -> None:
+def test_until_block_tells_at_once_whatever_the_process_does_later(bus: Bus, program: End) -> None:
     with completion_event(session(), "orders", until="block"):
         pass
-    assert (len(bus.sent), ends) == (1, [])
+    program.come(ValueError("later"))
+    assert len(bus.sent) == 1
     with pytest.raises(CompletionError, match="until is 'end'"):
         completion_event(session(), "orders", until="end")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("required", "error", "exits"),
+    [(False, None, []), (True, None, [1]), (True, ValueError("it failed by itself"), [])],
+)
 def test_a_required_event_that_is_not_sent_at_the_end_ends_the_process_with_1(
-    bus: Bus, ends: list[Any], monkeypatch: pytest.MonkeyPatch
+    bus: Bus,
+    program: End,
+    monkeypatch: pytest.MonkeyPatch,
+    required: bool,
+    error: Exception | None,
+    exits: list[int],
 ) -> None:
     left: list[int] = []
-    monkeypatch.setattr(work.os, "_exit", left.append)
+    monkeypatch.setattr(ending.os, "_exit", left.append)
     bus.refuses = True
-    for required in (False, True):
-        with completion_event(session(), "orders", required=required):
-            pass
-        ends.pop()(None)
-    assert left == [1]
-    with completion_event(session(), "orders", required=True):
+    with completion_event(session(**{"delivery.timeout": "50ms"}), "orders", required=required):
         pass
-    ends.pop()(ValueError("it failed by itself"))
+    program.come(error)
+    assert left == exits
+
+
+def test_a_required_event_that_cannot_be_sent_keeps_no_other_from_being_told(
+    bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(ending.os, "_exit", left.append)
+    emit = outlet.Emitter.emit_all
+
+    def refuse_large(self: Any, events: Sequence[Event], timeout_s: float) -> None:
+        large = [event.identity for event in events if event.subject == "large"]
+        emit(self, [event for event in events if event.subject != "large"], timeout_s)
+        if large:
+            raise EmitError("it is too large", large, large)
+
+    monkeypatch.setattr(outlet.Emitter, "emit_all", refuse_large)
+    for name in ("first", "large", "last"):
+        with completion_event(session(), name, required=name == "large"):
+            pass
+    program.come()
+    assert [event.subject for _, event in bus.sent] == ["first", "last"]
     assert left == [1]
+
+
+def test_the_end_of_a_fork_tells_nothing(bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch) -> None:
+    with completion_event(session(), "orders"):
+        pass
+    pid = os.getpid()
+    monkeypatch.setattr(ending.os, "getpid", lambda: pid + 1)
+    program.come()
+    assert bus.sent == []
+
+
+def test_blocks_wait_once_for_a_kafka_that_does_not_answer(
+    bus: Bus, program: End, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_AGAIN_S", 0.01)
+    waits: list[Sequence[Event]] = []
+    deliver = outbox.Outbox.deliver
+
+    def counted(self: Any, events: Sequence[Event], timeout_s: float) -> Any:
+        waits.append(events)
+        return deliver(self, events, timeout_s)
+
+    monkeypatch.setattr(outbox.Outbox, "deliver", counted)
+    bus.refuses = True
+    spark = session(**{"delivery.timeout": "200ms"})
+    for number in range(30):
+        with completion_event(spark, f"orders {number}", until="block"):
+            pass
+    assert len(waits) == 1
+    assert "broker:9092 did not answer before" in caplog.text
+    bus.refuses = False
+    program.come()
+    assert {event.subject for _, event in bus.sent} == {f"orders {number}" for number in range(30)}
+
+
+def test_settings_that_the_client_refuses_are_an_error_on_entry_of_each_block(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise EmitError("the client refuses its settings")
+
+    monkeypatch.setattr(outlet.Emitter, "connect", refuse)
+    for _ in range(2):
+        with pytest.raises(EmitError, match="refuses"), completion_event(session(started="true"), "orders"):
+            pytest.fail("the work began")
+
+
+def test_many_blocks_have_one_client_and_one_thread(bus: Bus) -> None:
+    spark = session()
+    for _ in range(20):
+        with completion_event(spark, "orders"):
+            pass
+    assert len(bus.sent) == 20
+    assert len(bus.clients) == 1
 
 
 def test_where_the_submitting_task_looks_for_reports_nothing_is_sent(bus: Bus, tmp_path: Path) -> None:
@@ -337,7 +456,7 @@ def test_where_the_submitting_task_looks_for_reports_nothing_is_sent(bus: Bus, t
     assert (ended.ended, ended.failure, bus.sent) == (True, None, [])
     with pytest.raises(KeyError), completion_event(spark, "orders"):
         raise KeyError("cents")
-    [failed] = reports_in(tmp_path)
+    [_, failed] = reports_in(tmp_path)
     assert failed.failure is not None
     assert failed.failure.name == "KeyError"
 

@@ -56,11 +56,12 @@ def test_whoever_tells_an_end_tells_the_same_event_and_each_outcome_is_another()
     others = [
         ended.event(Failure("ValueError", "no"), NOW),
         Report("rates", ORDERS).event(None, NOW),
+        Report("orders", ORDERS, use=2).event(None, NOW),
         Report("orders", Application("local-2", "daily orders")).event(None, NOW),
         Report("orders", Application(None, "daily orders", unheard="try 1")).event(None, NOW),
         Report("orders", Application(None, "daily orders", unheard="try 2")).event(None, NOW),
     ]
-    assert len({event.id for event in (*others, ended.event(None, NOW))}) == 6
+    assert len({event.id for event in (*others, ended.event(None, NOW))}) == 7
 
 
 def test_an_application_that_was_not_heard_of_is_told_by_its_name_alone() -> None:

@@ -32,6 +32,20 @@ def test_servers_in_the_configuration_win_over_the_file(tmp_path: Path) -> None:
     assert read_settings({FILE: str(file), SERVERS: "b:9092"}).client["bootstrap.servers"] == "b:9092"
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"), [("startd", "did you mean spark.interlock.started"), ("zzzzzzzzzz", "there are spark.")]
+)
+def test_a_setting_that_there_is_not_is_refused_with_the_one_that_was_meant(name: str, hint: str) -> None:
+    with pytest.raises(CompletionError) as caught:
+        read_settings({SERVERS: "a:9092", f"spark.interlock.{name}": "true"})
+    assert f"no setting spark.interlock.{name}: {hint}" in str(caught.value)
+
+
+def test_names_of_data_that_are_interlocks_are_refused() -> None:
+    with pytest.raises(CompletionError, match=r"data\.error: 'error' is Interlock's"):
+        read_settings({SERVERS: "a:9092", "spark.interlock.data.error": "x"})
+
+
 def test_a_line_that_is_no_property_is_told_by_its_number_and_not_shown(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=a:9092\nhunter2\n")

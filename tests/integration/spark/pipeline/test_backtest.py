@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,11 +87,24 @@ def test_rows_come_by_key_in_their_order_with_the_least_stamp_still_to_come(spar
         ("j", 5, "t", 1, 3),
     ]
     matches = spark.createDataFrame([(*row, *(None,) * 6) for row in given_rows], MATCHED)
-    ordered = in_order(matches.repartition(3), 2, ascending=False)
+    ordered = in_order(matches.repartition(3), ascending=False)
     found = [(row.key, row.stamp_ms, row.least_ms) for row in ordered.collect()]
     wanted = [("k", 10, 10), ("k", 20, 12), ("k", 12, 12), ("k", 25, 25), ("k", 30, 30)]
     assert [row for row in found if row[0] == "k"] == wanted
     assert [row for row in found if row[0] == "j"] == [("j", 5, 5)]
+
+
+def test_few_matches_of_many_events_are_folded_in_few_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path, events=2000, keys=100)
+    found = Log.of(read(spark, str(tmp_path)))
+    condition = parse("event('com.example.orders.done', by='data.order')")
+    asked = Backtest(spark, Question.of(condition, near_misses=0), replace(found, events=10_000_000))
+    spark.conf.set("spark.sql.adaptive.enabled", "false")  # as a cluster's defaults may say
+    try:
+        assert asked.firings.count() > 500
+        assert asked.results.rdd.getNumPartitions() <= 2
+    finally:
+        asked.close()
 
 
 def test_only_the_columns_and_types_that_matchers_read_are_fetched(
@@ -179,6 +193,23 @@ def test_a_wait_for_a_key_ends_with_its_first_firing(spark: SparkSession, answer
     [firing] = spark.read.parquet(f"{output}/firings").collect()
     assert firing["key"] == "order-hot"
     assert min(part["appended_ms"] for part in firing["events"]) >= 1_795_046_400_000
+
+
+def test_a_wait_without_a_key_ends_with_the_earliest_firing_of_all(
+    spark: SparkSession, answered: Any
+) -> None:
+    condition = f"{ORDERS} & {RATES}"
+    _, output = answered("--condition", condition)
+    earliest = min(row["fired_ms"] for row in spark.read.parquet(f"{output}/firings").collect())
+    told, output = answered("--condition", condition, "--once", "--overwrite")
+    [firing] = spark.read.parquet(f"{output}/firings").collect()
+    assert firing["fired_ms"] == earliest
+    assert (told["before"]["met"], told["before"]["pending"]) == (1, 0)
+    assert spark.read.parquet(f"{output}/pending").count() == 0
+
+    never = f"{condition} & event('no.such', by='subject')"
+    told, output = answered("--condition", never, "--once", "--overwrite")
+    assert (told["before"]["met"], told["before"]["pending"] > 0) == (0, True)
 
 
 def test_an_output_that_is_there_is_not_replaced_unless_told_so(answered: Any) -> None:

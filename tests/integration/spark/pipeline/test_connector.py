@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,13 @@ import pytest
 from confluent_kafka import Producer
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
-from interlock.spark.pipeline import PipelineError
+from interlock.spark.pipeline import PipelineError, job, packages
 from interlock.spark.pipeline.connector import java_properties
 from interlock.spark.pipeline.source import FOLDER, JAVA_FILE, connected
 from interlock.spark.settings import BUS, CLIENT_FILE, client_file
 
 from tests.integration.engine.listeners import Listeners, listeners
+from tests.integration.spark.conftest import SUBMIT
 
 CANARY = "canary-"  # begins every secret of this module
 PASSWORD, PASSPHRASE = f'{CANARY}pass"word\\', f"{CANARY}passphrase"
@@ -172,3 +176,19 @@ def test_brokers_that_do_not_answer_and_a_login_that_is_wrong_are_told_in_a_sent
     ):
         bus.sources(spark)
     assert CANARY not in str(caught.value)
+
+
+def test_a_job_without_the_connector_says_what_to_give(bootstrap_servers: str, tmp_path: Path) -> None:
+    conf = f"spark.interlock.bootstrap.servers={bootstrap_servers}"
+    command = [str(SUBMIT), "--master", "local[1]", "--conf", conf, job("archive")]
+    done = subprocess.run(
+        [*command, "--archive", str(tmp_path / "archive")],
+        cwd=tmp_path,  # Spark leaves files where it runs
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    # spark-submit gives a driver's stderr on its own stdout
+    assert f"archive: Spark has no Kafka connector: give --packages {packages()}" in done.stdout

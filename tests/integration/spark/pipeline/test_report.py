@@ -24,6 +24,7 @@ from interlock.spark.pipeline.archive.layout import Folder
 from interlock.spark.pipeline.archive.storing import store
 from interlock.spark.pipeline.report import records
 from interlock.spark.pipeline.report.figures import Figures
+from interlock.spark.pipeline.report.firings import _outcome
 from interlock.spark.pipeline.report.making import make_report
 from interlock.spark.pipeline.report.registrations import in_force, incarnations
 from interlock.spark.pipeline.rows import Record, rows_of
@@ -434,6 +435,15 @@ def test_what_the_report_reads_of_a_registration_is_what_the_engine_wrote(spark:
     for name in ("v", "subscription", "kind", "incarnation"):
         assert registers.record[name] == getattr(made, name)
     assert (removes.incarnation, removes.removes, removes.appended_ms) == (made.incarnation, True, T0 + 1)
+
+
+def test_a_firing_by_fail_on_is_told_as_such(spark: SparkSession) -> None:
+    rows = [("met", {"fail_on: failed": 1}), ("met", {"orders": 1}), ("expired", {"fail_on: failed": 1})]
+    from pyspark.sql.functions import col
+
+    firing = "firing STRUCT<outcome: STRING, events: MAP<STRING, INT>>"
+    found = spark.createDataFrame([(row,) for row in rows], firing).select(_outcome(col("firing")))
+    assert [row[0] for row in found.collect()] == ["fail_on", "met", "expired"]
 
 
 def test_a_subscriptions_name_tells_who_waits(spark: SparkSession) -> None:

@@ -21,6 +21,7 @@ from interlock.conditions import (
     text,
     vocabulary,
 )
+from interlock.conditions.ends import dag_run, spark_application, task_instance
 from interlock.conditions.filters import All, Exact, Not, Prefix, Sql, Suffix
 from interlock.conditions.filters import Any as AnyFilter
 from interlock.conditions.timers import absent
@@ -158,7 +159,7 @@ def test_text_means_what_python_does(source: str, meant: Condition) -> None:
         ("nothing-alike", "column 1: there is no condition called 'nothing-alike'"),
         ("event", "event is a function: write event(...)"),
         ("evnt('x')", "there is no function evnt(): did you mean event"),
-        ("__import__('os')", "there is no function __import__(): event, at_least"),
+        ("__import__('os')", "there is no function __import__(): event, dag_run"),
         ("orders.witin('2h')", "column 8: there is no method witin(): did you mean within?"),
         ("orders.__class__()", "there is no method __class__()"),
         ("orders & 'rates'", "column 10: & joins conditions, and this is a string"),
@@ -280,3 +281,14 @@ def test_threads_share_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.join()
     assert {id(parser) for parser, _ in found} == {id(found[0][0])}
     assert [condition for _, condition in found] == [(a & b) | c] * 8
+
+
+def test_the_matchers_of_ends_are_known() -> None:
+    orders = spark_application("orders", state=["succeeded", "failed"], by="data.date", offset="1d")
+    text = 'spark_application("orders", state=["succeeded", "failed"], by="data.date", offset="1d")'
+    assert parse(text) == orders
+    assert parse('dag_run("d", by="ds") & task_instance("d", "t", by="ds")') == (
+        dag_run("d", by="ds") & task_instance("d", "t", by="ds")
+    )
+    with pytest.raises(ConditionError, match="task_instance\\(\\) needs task_id"):
+        parse('task_instance("d")')

@@ -9,6 +9,7 @@ import pytest
 from interlock.conditions import Condition, event
 from interlock.conditions.filters.dialects import Exact, Not, Prefix, Sql
 from interlock.events import Event
+from interlock.spark.pipeline.backtest.misses import Misses
 from interlock.spark.pipeline.backtest.question import Question
 from interlock.spark.pipeline.backtest.reads import Reads
 
@@ -82,6 +83,18 @@ def test_an_event_whose_filter_fails_is_a_near_miss_with_the_error() -> None:
     [miss] = notes(rows)
     assert (miss["label"], miss["why"], miss["term"]) == ("rates", "error", 'Where("data.amount > 10")')
     assert "could not be evaluated" in miss["text"]
+
+
+def test_errors_of_one_class_are_one_reason_whatever_their_texts() -> None:
+    misses = Misses(asked(RATES, near_misses=2))
+    for number in range(100):
+        event_, place = entry(number, "rates").event, (1000 + number, "t", 0, number)
+        misses.failed(event_, ValueError(f"{number} is too much"), place)
+    told = [json.loads(kept.note) for kept in misses.told()]
+    assert [(note["term"], note["text"], note["count"]) for note in told] == [
+        ("ValueError", "ValueError: 0 is too much", 100),
+        ("ValueError", "ValueError: 1 is too much", 0),
+    ]
 
 
 def test_of_a_matcher_without_a_type_events_of_its_source_are_near() -> None:

@@ -36,6 +36,12 @@ def test_timers_of_a_known_key_run_from_since(key: str | None) -> None:
     assert question.first_state() == opened(question.condition, 7, 7)
 
 
+def test_a_wait_ends_with_its_first_firing_whether_its_key_is_known_or_not() -> None:
+    assert Question.of(A, "k").once
+    assert Question.of(event("a"), once=True).once
+    assert not Question.of(A).once
+
+
 def test_timers_that_run_from_the_start_need_one() -> None:
     with pytest.raises(ConditionError, match="give --since"):
         Question.of(absent(event("a"), "1h", armed_by="subscription"))

@@ -30,7 +30,7 @@ def place(dag: str, task: str | None = "ready", waiter: str = "wait") -> dict[st
 def counts(firings: int, expired: int = 0, open_: int = 0) -> dict[str, Any]:
     acknowledged = firings - open_
     return {
-        "firings": firings, "met": firings - expired, "expired": expired,
+        "firings": firings, "met": firings - expired, "fail_on": 0, "expired": expired,
         "acknowledged": acknowledged, "open": open_,
     }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from datetime import date
 from html.parser import HTMLParser
 
 import pytest
@@ -137,3 +138,9 @@ def test_a_chart_of_nothing_is_none() -> None:
     assert charts.spreads("a", "A", ["l"], {"x": [(None, None, None)]}) is None
     assert charts.bars("a", "A", [], []) is None
     assert charts.stacked("a", "A", [], {}) is None
+
+
+def test_a_type_that_begins_with_an_underscore_has_its_place_in_the_legend() -> None:
+    chart = charts.stacked("a", "A", [date(2026, 11, 20)], {"_hidden": [2], "orders": [1]})
+    assert chart is not None
+    assert "_hidden" in chart.svg

@@ -19,7 +19,7 @@ PATHS = ("--archive", "/a", "--output", "/o")
 
 def test_the_summary_tells_counts_and_percentiles_and_where_the_page_is() -> None:
     text = summary(figures(), "/o/report.html")
-    assert "firings           6,612: 6,582 met, 30 expired" in text
+    assert "firings           6,612: 6,582 met, 0 by fail_on, 30 expired" in text
     assert "acknowledged      6,609; 3 not yet" in text
     assert "2 of which nobody waits for" in text
     assert "unreadable        1 record of firings, 2 conditions" in text

@@ -30,7 +30,7 @@ def told(spark: SparkSession, what: str, every_s: float = EVERY_S) -> Iterator[N
                     done, tasks = stage.numCompletedTasks, stage.numTasks
                     log.info("%s: stage %d, %d of %d tasks done", what, number, done, tasks)
 
-    thread = threading.Thread(target=tell, name="backtest-progress", daemon=True)
+    thread = threading.Thread(target=tell, name="progress", daemon=True)
     log.info("%s", what)
     thread.start()
     try:
