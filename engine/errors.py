@@ -63,7 +63,14 @@ class NotReadable(UnreachableError):
 
 
 class TransactionAborted(EngineError):
-    """The transaction was aborted and nothing of it is visible; drop what was derived from the batch."""
+    """The transaction was aborted and nothing of it is visible; drop what was derived from the batch.
+
+    unreadable: since the brokers refuse a topic of it, or know it no more.
+    """
+
+    def __init__(self, reason: str, *, unreadable: bool = False) -> None:
+        super().__init__(reason)
+        self.unreadable = unreadable
 
 
 class NotSent(EngineError):

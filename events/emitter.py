@@ -104,7 +104,9 @@ class Emitter:
             for number, event in enumerate(batch):
                 self._send(producer, event, number, answers, deadline)
             while any(answer is None for answer in answers) and time.monotonic() < deadline:
-                producer.poll(0.1)
+                # Unlike a poll it does not let records linger for others to join them.
+                if not producer.flush(0.1):
+                    break  # the client holds none any more, so there is no answer to wait for
             delivered = [answer for answer in answers if isinstance(answer, Delivery)]
             if len(delivered) == len(batch):
                 return delivered
@@ -196,8 +198,9 @@ class Emitter:
     def _failure(
         self, batch: list[Event], answers: list[Delivery | str | None], timeout_s: float
     ) -> EmitError:
-        pairs = zip(batch, answers, strict=True)
+        pairs = list(zip(batch, answers, strict=True))
         lost = [event.identity for event, answer in pairs if not isinstance(answer, Delivery)]
+        too_large = [event.identity for event, answer in pairs if isinstance(answer, _TooLarge)]
         reasons = [answer for answer in answers if isinstance(answer, str)]
         cause = reasons[0] if reasons else "the client gave no answer"
         text = f"{len(lost)} of {len(batch)} events were not acknowledged" if len(batch) > 1 else "the event"
@@ -208,7 +211,9 @@ class Emitter:
         )
         if self._last_error and self._last_error != cause:
             text += f" The client last said: {self._redacted(self._last_error)}."
-        return EmitError(f"{text} {_LEAVE_OUT if isinstance(cause, _TooLarge) else _EMIT_AGAIN}", lost)
+        return EmitError(
+            f"{text} {_LEAVE_OUT if isinstance(cause, _TooLarge) else _EMIT_AGAIN}", lost, too_large
+        )
 
     def _redacted(self, text: str) -> str:
         for name, value in self._client.items():

@@ -30,8 +30,15 @@ class EmitError(InterlockError):
 
     undelivered: (source, id) of the events without an acknowledgement. Some of them may be in the topic
     all the same (the answer was lost): emit them again with the same id, a repeat counts as a duplicate.
+    too_large: those of them that no attempt can deliver.
     """
 
-    def __init__(self, message: str, undelivered: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        undelivered: Sequence[tuple[str, str]] = (),
+        too_large: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self.undelivered: tuple[tuple[str, str], ...] = tuple(undelivered)
+        self.too_large: tuple[tuple[str, str], ...] = tuple(too_large)
         super().__init__(message)

@@ -14,7 +14,17 @@ from ..identity import Identity
 from ..log import log
 from .admin import Admin
 from .clients import ClientErrors, connect
-from .reader import GATHER_BYTES, GATHER_MS, QUEUED_KBYTES, KafkaReader, Messages, consume, passes, place
+from .reader import (
+    FETCH_BACKOFF_MS,
+    GATHER_BYTES,
+    GATHER_MS,
+    QUEUED_KBYTES,
+    KafkaReader,
+    Messages,
+    consume,
+    passes,
+    place,
+)
 from .transactions import Transactions
 
 if TYPE_CHECKING:
@@ -48,6 +58,7 @@ def consumer_settings() -> dict[str, object]:
         "max_poll_interval_ms": MAX_POLL_INTERVAL_MS,
         "topic_metadata_refresh_interval_ms": TOPICS_REFRESH_MS,
         "queued_max_messages_kbytes": QUEUED_KBYTES,
+        "fetch_queue_backoff_ms": FETCH_BACKOFF_MS,
     }
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
 QUEUED_KBYTES = 16_384  # fetched ahead, per client: librdkafka's default is 64 MiB
+# How soon a client that had that much looks whether there is room again. By default it is a second, longer
+# than the engine takes over what was fetched ahead: with many waiting it stood still for the rest of each.
+FETCH_BACKOFF_MS = 10
 # How long a fetch waits at the broker when there is nothing: an end is told, and a moved position read, after
 # it (by default 500 ms). An idle client costs 0.4 % of a core.
 FETCH_WAIT_MS = 50
@@ -29,7 +32,6 @@ GATHER_BYTES = 100_000
 # brokers count it compressed: 600 events with 900 kB of attributes each took 800 MB, and 130 MB this way.
 SPARING_MESSAGES = 10
 SPARING_BYTES = 64 * 1024
-SPARING_BACKOFF_MS = 10  # by default it looks once a second whether there is room again
 STALL_S = 30.0
 _DRAINED = 1000  # records at a time
 _place = lru_cache(10_000)(TopicPartition)  # of each record: a look-up takes a third of making it anew
@@ -158,7 +160,6 @@ class KafkaReader:
         ahead = {
             "queued_min_messages": SPARING_MESSAGES,
             "fetch_message_max_bytes": SPARING_BYTES,
-            "fetch_queue_backoff_ms": SPARING_BACKOFF_MS,
         }
         self._consumer = connect(
             Consumer,
@@ -170,6 +171,7 @@ class KafkaReader:
             auto_offset_reset="earliest",  # a compacted or purged start has nothing below it
             enable_partition_eof=True,
             queued_max_messages_kbytes=QUEUED_KBYTES,
+            fetch_queue_backoff_ms=FETCH_BACKOFF_MS,
             fetch_wait_max_ms=FETCH_WAIT_MS,
             fetch_min_bytes=GATHER_BYTES if gather else 1,
             **(ahead if sparing else {}),

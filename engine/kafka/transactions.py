@@ -15,6 +15,7 @@ from ..errors import TransactionAborted, UnreachableError
 from ..log import log
 from ..sizes import MAX_INTERNAL_BYTES
 from .clients import ClientErrors, connect, told
+from .reader import not_readable
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -182,7 +183,10 @@ class Transactions:
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e) from e
         self._open = False
-        raise TransactionAborted(f"Transaction aborted: {reason}.{_advice(error)}") from cause
+        unreadable = error.code() in not_readable()
+        raise TransactionAborted(
+            f"Transaction aborted: {reason}.{_advice(error)}", unreadable=unreadable
+        ) from cause
 
     def bury(self, transactional_id: str) -> None:
         """See `bus.Bus.bury`. Takes 0.5 to 1 s where a transaction is open, at most TIMEOUT_S."""

@@ -439,6 +439,8 @@ class Engine:
         except TransactionAborted as e:
             self.stats.aborted += 1
             self._aborts.aborted(worked or self._worked(touched))
+            if e.unreadable:  # a listed one, most likely: its offsets are refused like its records
+                self._listed.look_soon()
             count, of = self._aborts.worst()
             if count >= MOST_ABORTS:
                 self._leave(self.ownership.assigned)

@@ -272,6 +272,7 @@ def test_the_doctor_finds_a_right_that_is_missing_on_a_listed_topic(guarded: Any
 
 
 def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, eventually: Any) -> None:
+    before = set(threading.enumerate())  # with those of other tests' outboxes
     runtime = Runtime(user("triggerer", "not-the-password"))
     runtime.start()
     try:
@@ -286,7 +287,8 @@ def test_a_wrong_password_is_told_without_it_and_mended_in_place(user: Any, even
         eventually("the wait fires", heard.delivery)
     finally:
         runtime.stop()
-    assert not any(thread.name.startswith("interlock-") for thread in threading.enumerate())
+    left = set(threading.enumerate()) - before
+    assert not [thread.name for thread in left if thread.name.startswith("interlock-")]
 
 
 def produce_rubbish(client: Any, admin: AdminClient) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from time import monotonic
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from interlock.events import EmitError, Emitter, Event
@@ -79,3 +82,43 @@ def test_an_event_beyond_the_limit_is_refused_before_anything_connects(
     assert "dataref" in str(caught.value)
     assert "emit again" not in str(caught.value)
     assert caught.value.undelivered == (("/s", "1"),)
+
+
+class Lingering:
+    """A client that sends what it was given when it is flushed, and not before."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.held: list[Callable[[None, Any], None]] = []
+
+    def produce(self, *_: object, on_delivery: Callable[[None, Any], None], **__: object) -> None:
+        self.held.append(on_delivery)
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+    def flush(self, timeout_s: float) -> int:
+        stored = SimpleNamespace(topic=lambda: "t", partition=lambda: 0, offset=lambda: 7)
+        while self.held:
+            self.held.pop()(None, stored)
+        return 0
+
+
+def test_an_event_does_not_wait_for_others_to_be_sent_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("confluent_kafka.Producer", Lingering)
+    with Emitter({"bootstrap.servers": "nowhere"}, "t") as emitter:
+        assert emitter.emit(Event.of("type", "/test"), timeout_s=0.01) == ("t", 0, 7)
+
+
+def test_a_client_that_holds_nothing_any_more_and_gave_no_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Silent(Lingering):
+        def flush(self, timeout_s: float) -> int:
+            return 0
+
+    monkeypatch.setattr("confluent_kafka.Producer", Silent)
+    with (
+        Emitter({"bootstrap.servers": "nowhere"}, "t") as emitter,
+        pytest.raises(EmitError, match="the client gave no answer"),
+    ):
+        emitter.emit(Event.of("type", "/test"), timeout_s=3600)

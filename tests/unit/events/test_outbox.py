@@ -33,10 +33,11 @@ class Broker:
 
     def emit_all(self, events: list[Event], timeout_s: float) -> None:
         self.free.wait(10)
-        lost = [e.identity for e in events if self.down or e.id in self.refused]
+        large = [e.identity for e in events if e.id.startswith("large")]
+        lost = [e.identity for e in events if self.down or e.id in self.refused or e.identity in large]
         self.taken += [e.id for e in events if e.identity not in lost]
         if lost:
-            raise EmitError("the broker is away", lost)
+            raise EmitError("it is too large" if large else "the broker is away", lost, large)
 
 
 @pytest.fixture
@@ -147,6 +148,43 @@ def test_a_full_queue_drops_what_comes_and_says_how_many(
     eventually(
         "it is told", lambda: any("2 events found the queue full" in r.message for r in caplog.records)
     )
+
+
+def test_a_full_queue_is_told_also_where_the_broker_is_only_slow(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.free.clear()
+    outbox = outbox_of(broker.open, 5, max_events=2)
+    for name in "abcd":
+        outbox.put(event(name))
+    assert outbox.unacknowledged == 4
+    broker.free.set()
+    assert outbox.flush()
+    [told] = warnings(caplog)
+    assert "2 events wait already; those that come now are lost" in told
+
+
+def test_an_event_that_is_too_large_is_told_and_holds_nothing_up(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    outbox = outbox_of(broker.open, 5)
+    for name in ("a", "large", "b"):
+        outbox.put(event(name))
+    assert outbox.flush()
+    assert broker.taken == ["a", "b"]
+    [told] = warnings(caplog)
+    assert "1 event is too large" in told
+
+
+def test_what_is_to_be_delivered_is_waited_for_also_where_the_queue_is_full(broker: Broker) -> None:
+    broker.free.clear()
+    outbox = outbox_of(broker.open, 5, max_events=1)
+    outbox.put(event("a"))
+    assert outbox.deliver([event("b")], 0.05) == {("/s", "b"): "no acknowledgement within 0.05 s"}
+    broker.free.set()
+    assert outbox.deliver([event("c"), event("large")], 10) == {("/s", "large"): "it is too large"}
+    assert broker.taken == ["a", "b", "c"]
+    assert outbox.acknowledged == 3
 
 
 def test_the_end_of_a_fork_does_not_wait_for_the_outbox_it_was_born_with(

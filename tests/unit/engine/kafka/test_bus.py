@@ -107,6 +107,7 @@ def test_the_clients_settings_are_those_the_protocols_need(consumer: FakeConsume
         "enable_partition_eof": True,
         "topic_metadata_refresh_interval_ms": 5000,
         "queued_max_messages_kbytes": 16384,
+        "fetch_queue_backoff_ms": 10,
         "fetch_wait_max_ms": 10,
         "fetch_min_bytes": 100_000,
     }

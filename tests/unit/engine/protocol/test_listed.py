@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from interlock import event
 from interlock.engine.bus import Committed, Topic, TopicPartition
-from interlock.engine.errors import NotReadable
+from interlock.engine.errors import NotReadable, TransactionAborted
 from interlock.engine.protocol import cut
 from interlock.engine.protocol.listed import FAILED_S, MOST_FAILED_S, Listed
 from interlock.engine.records import BusRecord, Registration, place_key
@@ -194,6 +194,38 @@ def test_a_topic_whose_reading_is_refused_is_told_and_goes_on_where_it_was_when_
     pool.run(300, pass_ms=200)
     assert told(pool) == []
     assert pool.fired().count(("order", "met")) == 2
+
+
+def test_a_topic_whose_offsets_the_brokers_refuse_is_left_out_before_the_engine_starts_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Its records were fetched before the right was taken, and are fetched again: no fetch is refused.
+    pool = two_engines(EACH, ORDER)
+    describe, allowed = pool.cluster.describe, False
+    monkeypatch.setattr(
+        pool.cluster,
+        "describe",
+        lambda name: (
+            (t := describe(name)) and t._replace(refused="Read" if name == "orders" and not allowed else "")
+        ),
+    )
+    for bus in pool.buses.values():
+
+        def committed(outputs, offsets, membership, _commit=bus.commit):  # type: ignore[no-untyped-def]
+            if ORDERS in offsets and not allowed:
+                raise TransactionAborted("Topic authorization failed.", unreadable=True)
+            return _commit(outputs, offsets, membership)
+
+        monkeypatch.setattr(bus, "commit", committed)
+    pool.write(ORDERS, b"k", b"{}")
+    pool.emit("x")
+    pool.run(300, pass_ms=200)
+    assert "Topic 'orders' is not read: the brokers refuse Read" in told(pool)[0]
+    assert pool.fired() == [("each", "met")]
+    assert [engine.stats.aborted for engine in pool.engines.values()].count(1) == 1
+    allowed = True
+    pool.run(300, pass_ms=200)
+    assert sorted(pool.fired()) == [("each", "met"), ("order", "met")]
 
 
 def test_the_owner_tells_health_of_a_partition_that_may_not_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
