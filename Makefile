@@ -177,22 +177,39 @@ archive-kill: java $(VENV)/.interlock ## The archive killed while events arrive:
 	@ARCHIVE_EVENTS=$(or $(EVENTS),200000) ARCHIVE_KILLS=$(or $(KILLS),5) ARCHIVE_SEED=$(SEED) $(PYTEST) -q \
 	  tests/integration/spark/pipeline/test_archive_killed.py -k although
 
-.PHONY: bench-engine
-bench-engine: java $(VENV)/.interlock ## How fast the engine is beside a raw client loop (EVENTS=200000 SUBSCRIPTIONS=100000 KEYS=1000000 ONLY=throughput,latency,protocols,start ENDED=1000000)
-	@$(PY) -m bench.engine
+comma := ,
+# Results are kept in .build/bench/results.jsonl. Sizes can be given: EVENTS, SUBSCRIPTIONS, KEYS, RATE, ENDED, CORES.
+.PHONY: bench bench-engine bench-spark bench-conditions bench-list bench-guard bench-docs
+bench: java $(VENV)/.interlock ## How fast everything is, beside a baseline of the same run: lines of JSON (ONLY=engine,hooks: questions or groups)
+	@$(PY) -m bench $(subst $(comma), ,$(ONLY))
 
-.PHONY: bench-spark
-bench-spark: java $(VENV)/.interlock ## What completion events cost a Spark job, and how fast archive and backtest are (ONLY=hooks,archive,backtest EVENTS=1000000)
-	@$(PY) -m bench.spark
+bench-engine: ## `make bench ONLY=engine,waits,takeover`
+bench-spark: ## `make bench ONLY=spark`
+bench-conditions: ## `make bench ONLY=conditions`
+bench-engine bench-spark bench-conditions: java $(VENV)/.interlock
+	@$(PY) -m bench $(or $(subst $(comma), ,$(ONLY)),$(patsubst bench-%,%,$(subst bench-engine,engine waits takeover,$@)))
+
+.PHONY: bench-full
+bench-full: java $(VENV)/.interlock ## Events a second of all combinations of the factors: hours (EVENTS=120000)
+	@$(PY) -m bench combinations
+
+bench-docs: $(VENV)/.interlock ## docs/benchmarks.md and its pictures, from what `make bench` has kept
+	@$(PY) -m bench.render
+
+.PHONY: bench-profile
+bench-profile: java $(VENV)/.interlock ## Where the engine's thread spends its time on a backlog
+	@$(PY) -m bench.profile
+
+bench-list: $(VENV)/.interlock ## The questions of `make bench`, with their groups
+	@$(PY) -m bench --list
+
+bench-guard: $(VENV)/.interlock ## Count the instructions of the hot path anew, for the test that guards them
+	@$(PY) -m bench.guard --write
 
 # Each run of the job has 512 MB for driver and executor together.
 .PHONY: backtest-scale
 backtest-scale: java $(VENV)/.interlock ## The backtest in 512 MB equals a loop of `step`, and how fast it is (EVENTS=1000000 KEYS=100000 CORES=1,2 CONDITION=...)
-	@$(PY) -m bench.backtest
-
-.PHONY: bench-conditions
-bench-conditions: $(VENV)/.interlock ## What conditions cost: index, step, filters (SUBSCRIPTIONS=100000 HISTORY=100000)
-	@$(PY) -m bench.conditions
+	@EVENTS=$(or $(EVENTS),1000000) $(PY) -m bench backtest
 
 # ---------------------------------------------------------------------------------------------
 # Running

@@ -1,4 +1,4 @@
-"""What conditions cost, in memory and in one thread: `make bench-conditions`.
+"""What conditions cost, in memory and in one thread: `make bench ONLY=conditions`.
 
 Each line printed is one JSON object: question, figure, unit, and ratio where two sizes are compared: large to
 small. Two sizes take turns within one run, each on events that nobody has looked at before; a figure is the
@@ -13,11 +13,10 @@ show what this is to an event as the engine gets it.
 from __future__ import annotations
 
 import gc
-import json
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any, NamedTuple
@@ -27,9 +26,13 @@ from interlock.conditions import count as counted
 from interlock.conditions import filters as dialects
 from interlock.events import Event, kafka
 
+from . import lines
+
 SUBSCRIPTIONS = int(os.environ.get("SUBSCRIPTIONS", "100000"))
 HISTORY = int(os.environ.get("HISTORY", "100000"))
 SHORT_HISTORY = 10
+SIZES = sorted({1, 100, 10_000, SUBSCRIPTIONS})
+HISTORIES = sorted({SHORT_HISTORY, 1_000, HISTORY})
 TURNS = 100
 EVENTS_A_TURN = 500
 STEPS_A_TURN = 20
@@ -43,11 +46,10 @@ _ids = count()
 _random = random.Random(4)  # the same events in every run
 
 
-def tell(question: str, figure: float, unit: str = "us/event", ratio: float | None = None) -> None:
-    line: dict[str, Any] = {"question": question, "figure": round(figure, 3), "unit": unit}
-    if ratio is not None:
-        line["ratio"] = round(ratio, 3)
-    print(json.dumps(line), flush=True)
+def tell(
+    question: str, figure: float, unit: str = "us/event", ratio: float | None = None, **more: Any
+) -> None:
+    lines.tell(question, figure, unit, ratio, **more)
 
 
 class Side(NamedTuple):
@@ -79,6 +81,14 @@ def best_of_turns(*sides: Side, turns: int = TURNS) -> list[float]:
 def compare(question: str, large: Side, small: Side) -> None:
     slow, quick = best_of_turns(large, small)
     tell(question, slow, ratio=slow / quick)
+
+
+def grow(curve: str, sides: Mapping[int, Side], turns: int = TURNS) -> None:
+    """A line for each size, in a curve of one name; ratios are to the smallest."""
+    found = best_of_turns(*sides.values(), turns=turns)
+    for size, figure in zip(sides, found, strict=True):
+        cost = lines.point(curve, size, figure, "us/event")
+        tell(f"{curve}, {size}", figure, ratio=figure / found[0], **cost)
 
 
 def placed(type_: str = ONE_TYPE, subject: str = "s", order: int = 0) -> Event:
@@ -171,10 +181,11 @@ class Index:
 
 def measure_index() -> None:
     for shape in SHAPES:
-        large, small = Index(shape, SUBSCRIPTIONS), Index(shape, 1)
-        what = f"index, {SUBSCRIPTIONS} {shape.name} against 1"
-        compare(f"{what}, events of {FEW} of them", large.of_few(), small.of_few())
-        compare(f"{what}, events of any of them", large.of_any(), small.of_any())
+        sizes = {size: Index(shape, size) for size in SIZES}
+        grow(f"index by {shape.name}, events of {FEW} of them", {n: i.of_few() for n, i in sizes.items()})
+        grow(f"index by {shape.name}, events of any of them", {n: i.of_any() for n, i in sizes.items()})
+        large, small = sizes[SUBSCRIPTIONS], sizes[1]
+        what = f"index by {shape.name}, {SUBSCRIPTIONS} against 1"
         compare(f"{what}, events of any of them, with decoding", large.decoded(), small.decoded())
 
 
@@ -261,10 +272,8 @@ def read(events: int) -> Side:
 
 
 def measure_step() -> None:
-    large, small = stepped(HISTORY), stepped(SHORT_HISTORY)
-    slow, quick = best_of_turns(large, small, turns=TURNS * 5)
-    tell(f"step of a keyed pair after {HISTORY} events of the key", slow, ratio=slow / quick)
-    tell(f"step of a keyed pair after {SHORT_HISTORY} events of the key", quick)
+    sides = {events: stepped(events) for events in HISTORIES}
+    grow("step of a keyed pair, by events of the key so far", sides, turns=TURNS * 5)
     # one event more: half of the pair is pending
     for name, side in (("encode", written), ("decode", read)):
         compare(

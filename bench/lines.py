@@ -41,6 +41,11 @@ def tell(
     print(json.dumps({**line, **more}), flush=True)
 
 
+def point(curve: str, size: int, cost: float, unit: str) -> dict[str, Any]:
+    """For `tell`: where the figure lies in a picture of what grows with size. cost: of each, in unit."""
+    return {"curve": curve, "size": size, "cost": round(cost, 4), "cost_unit": unit}
+
+
 def progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from interlock.spark.pipeline.rows import type_key
+from interlock.spark.pipeline.rows import ARROW, type_key
 
 TYPES = ("com.example.orders.done", "com.example.rates.published", "com.example.other")
 CONDITION = (
@@ -26,18 +26,21 @@ _PARTITIONS = 8
 _FILE_ROWS = 100_000
 _SCHEMA = pa.schema(
     [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("appended_ms", pa.int64()),
-        ("timestamp_type", pa.int32()),
-        ("id", pa.string()),
-        ("source", pa.string()),
-        ("type", pa.string()),
-        ("subject", pa.string()),
-        ("time_us", pa.int64()),
-        ("attributes", pa.map_(pa.string(), pa.string())),
-        ("data", pa.binary()),
+        ARROW.field(name)
+        for name in (
+            "topic",
+            "partition",
+            "offset",
+            "appended_ms",
+            "timestamp_type",
+            "id",
+            "source",
+            "type",
+            "subject",
+            "time_us",
+            "attributes",
+            "data",
+        )
     ]
 )
 

@@ -1,4 +1,7 @@
-"""From the append of an event to its firing being readable, at a steady rate; and the event loop's delay."""
+"""From the append of an event, of which each fires, to its firing being readable, at a steady rate.
+
+And the delay of an event loop beside a busy engine.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,26 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from interlock.engine.config import BusConfig
+from interlock.engine.kafka.reader import consume
 from interlock.engine.runtime import run_engine
 from interlock.engine.telling import Account
 from interlock.events.kafka import encode
 
-from ..lines import percentile, progress, tell
-from .load import PARTITIONS, SOLO, new_bus, others, run_until_open, solos, subscribe
+from ..lines import percentile, point, progress, tell
+from .load import PARTITIONS, SOLO, new_bus, one, others, run_until_open, solos, subscribe
 
 TICK_S = 0.01
 ONE_IN = 100
+DEADLINE_S = 60.0
+LEAST_OF_RATE = 0.97  # a load that falls behind would make everything look quicker
 AIM_AT = 2_000  # events/s: the load for which the latency has an aim
-WARM_S = 20  # not counted: clients connect, and a broker that has just begun is several times slower
+WARM_S = 5.0  # not counted: clients connect
+FIRST_WARM_S = 20.0  # a broker that has just begun is several times slower
 ENGINE = """
 import json, signal, sys, threading
 from interlock.engine.config import BusConfig
@@ -33,33 +41,46 @@ run_engine(BusConfig(**json.loads(sys.argv[1])), stop)
 """
 
 
-def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
-    """Event stored -> firing readable by a reader of committed records, by the broker's clock and ours."""
-    config = new_bus(f"latency-{rate}", bootstrap_servers)
+def run(bootstrap_servers: str, rates: Sequence[int], seconds: int) -> None:
+    """Event stored -> firing readable by a reader of committed records, by the clock of this machine.
+
+    Each event fires. The baseline is a client loop of two hops with the engine's settings (two_hops.py),
+    measured before the engine at the same rate.
+    """
+    warm_s = FIRST_WARM_S
+    for rate in rates:
+        floor = _taken(bootstrap_servers, rate, warm_s, seconds, raw=True)
+        warm_s = WARM_S
+        taken = _taken(bootstrap_servers, rate, warm_s, seconds, raw=False)
+        for share, name, most in ((0.5, "p50", 15), (0.99, "p99", 60)):
+            least = percentile(floor, share) * 1000
+            figure = percentile(taken, share) * 1000
+            about = f"event stored -> firing readable at {rate} events/s, {name}"
+            tell(f"client loop of two hops: {about}", least, "ms", events=len(floor))
+            cost = point(f"event stored -> firing readable, {name}", rate, figure, "ms")
+            aim = most if rate == AIM_AT else None
+            tell(about, figure, "ms", figure / least, most=aim, events=len(taken), **cost)
+
+
+def _taken(bootstrap_servers: str, rate: int, warm_s: float, seconds: int, *, raw: bool) -> list[float]:
+    config = new_bus(f"latency-{'raw' if raw else 'engine'}-{rate}", bootstrap_servers)
     subscribe(config, [("solo", SOLO, None)], durable=True)
     run_until_open(config)
     form = json.dumps({"name": config.name, "client": dict(config.client)})
-    engine = subprocess.Popen([sys.executable, "-c", ENGINE, form])
+    what = ["-m", "bench.engine.two_hops"] if raw else ["-c", ENGINE]
+    process = subprocess.Popen([sys.executable, *what, form], stdout=subprocess.DEVNULL)
     try:
-        taken = _measure(config, rate, seconds)
+        return _measure(config, rate, warm_s, seconds)
     finally:
-        engine.terminate()
-        engine.wait()
-    for share, name, most in ((0.5, "p50", 15), (0.99, "p99", 60)):
-        tell(
-            f"event stored -> firing readable at {rate} events/s, {name}",
-            percentile(taken, share) * 1000,
-            "ms",
-            most=most if rate == AIM_AT else None,
-            events=len(taken),
-        )
+        process.terminate()
+        process.wait()
 
 
-def _measure(config: BusConfig, rate: int, seconds: int) -> list[float]:
+def _measure(config: BusConfig, rate: int, warm_s: float, seconds: int) -> list[float]:
     stored: dict[str, float] = {}
     readable: dict[str, float] = {}
-    count = rate * (WARM_S + seconds)
-    done = threading.Event()
+    count = int(rate * (warm_s + seconds))
+    begun, over = threading.Event(), threading.Event()
 
     def read() -> None:
         reader = Consumer({
@@ -67,15 +88,13 @@ def _measure(config: BusConfig, rate: int, seconds: int) -> list[float]:
             "auto.offset.reset": "earliest", "fetch.wait.max.ms": 10,
         })  # fmt: skip
         reader.assign([TopicPartition(config.topic("action"), p, 0) for p in range(PARTITIONS)])
-        quiet_since = time.monotonic()
-        while len(readable) < count and time.monotonic() - quiet_since < 30:
-            for message in reader.consume(10_000, 0.01):
+        while not over.is_set():
+            for message in consume(reader, 10_000, 0.01):
                 if message.error() is None:
                     value = message.value()
                     start = value.index(b'"id":"solo') + 6
                     readable[value[start : value.index(b'"', start)].decode()] = time.monotonic()
-                    quiet_since = time.monotonic()
-        done.set()
+                    begun.set()
 
     thread = threading.Thread(target=read)
     thread.start()
@@ -84,24 +103,41 @@ def _measure(config: BusConfig, rate: int, seconds: int) -> list[float]:
     def told(name: str) -> None:
         stored[name] = time.monotonic()
 
-    started = time.monotonic()
-    for n, event in enumerate(solos(count)):
-        key, value, headers = encode(event)
+    def send(name: str, record: tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]) -> None:
+        key, value, headers = record
         producer.produce(
             config.topic("event"),
             value,
             key,
             headers=headers,
-            on_delivery=lambda error, _, name=event.id: told(name) if error is None else None,
+            on_delivery=lambda error, _: told(name) if error is None else None,
         )
-        producer.poll(0)
-        while time.monotonic() < started + n / rate:
-            producer.poll(0.001)
-    producer.flush()
-    thread.join()
-    if len(readable) != count:
-        raise SystemExit(f"bench: {len(readable)} firings of {count}")
-    return [readable[name] - at for name, at in stored.items() if at > started + WARM_S]
+
+    try:
+        load = [(each.id, encode(each)) for each in solos(count)]
+        send("solo-first", encode(one("solo", "-first", "first")))
+        producer.flush()
+        if not begun.wait(DEADLINE_S):
+            raise SystemExit("bench: the first event does not fire")
+        started = time.monotonic()
+        for n, (name, record) in enumerate(load):
+            send(name, record)
+            producer.poll(0)
+            while time.monotonic() < started + n / rate:
+                producer.poll(0.001)
+        took = time.monotonic() - started
+        producer.flush()
+        deadline = time.monotonic() + DEADLINE_S
+        while len(readable) <= count and time.monotonic() < deadline:
+            time.sleep(0.05)
+    finally:
+        over.set()
+        thread.join()
+    if len(readable) != count + 1:
+        raise SystemExit(f"bench: {len(readable) - 1} firings of {count}")
+    if count / took < LEAST_OF_RATE * rate:
+        raise SystemExit(f"bench: {count / took:.0f} events/s were sent of {rate}")
+    return [readable[name] - at for name, at in stored.items() if at > started + warm_s]
 
 
 def event_loop_delay(bootstrap_servers: str, rate: int, seconds: int) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 
 from confluent_kafka import Producer
 from interlock import Condition, Event, event
@@ -13,7 +14,7 @@ from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events.kafka import encode
 
-PARTITIONS = 8
+PARTITIONS = int(os.environ.get("PARTITIONS") or 8)
 OPEN = 10_000  # keys at a time: a durable subscription may not have more than 100,000
 PAIR = event("pair.first", by="subject") & event("pair.second", by="subject")
 SOLO = event("solo", by="subject")
@@ -36,30 +37,35 @@ def solos(count: int) -> Iterator[Event]:
         yield one("solo", n, f"s{n % 1000}")
 
 
-def pairs(count: int) -> Iterator[Event]:
-    """`count` events, each a half of a pair; the other half follows `OPEN` events later."""
-    keys = count // 2
-    for start in range(0, keys, OPEN):
-        for half in ("pair.first", "pair.second"):
-            for n in range(start, min(start + OPEN, keys)):
-                yield one(half, n, f"k{n}")
-
-
-def one(kind: str, n: int, subject: str) -> Event:
+def one(kind: str, n: object, subject: str) -> Event:
     return Event.of(
         kind,
         "/bench",
         id=f"{kind}{n}",
         subject=subject,
         time="2026-11-20T12:00:00Z",
-        data={"n": n, "x": "y" * 100},
+        data={"n": str(n), "x": "y" * 100},
     )
+
+
+PRODUCER = {"linger.ms": 20, "compression.type": "lz4", "partitioner": "murmur2_random"}
 
 
 def produce(config: BusConfig, events: Iterable[Event]) -> int:
-    producer = Producer(
-        {**config.client, "linger.ms": 20, "compression.type": "lz4", "partitioner": "murmur2_random"}
-    )
+    """Produce events, and wait until they are stored; how many they were."""
+    return _send(Producer({**config.client, **PRODUCER}), config, events)
+
+
+def hidden(config: BusConfig, events: Iterable[Event]) -> Callable[[], None]:
+    """Produce events that nobody can read yet, and give what lets all of them be read at once."""
+    producer = Producer({**config.client, **PRODUCER, "transactional.id": f"bench-{config.name}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    _send(producer, config, events)
+    return lambda: producer.commit_transaction(30)
+
+
+def _send(producer: Producer, config: BusConfig, events: Iterable[Event]) -> int:
     count = 0
     for each in events:
         key, value, headers = encode(each)

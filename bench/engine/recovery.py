@@ -9,14 +9,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 
-import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 from interlock import Event
 from interlock.conditions import EMPTY, Match, step
 from interlock.engine.config import BusConfig
-from interlock.engine.kafka.bus import KafkaBus
-from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import (
     MetaRecord,
     Registration,
@@ -28,12 +26,31 @@ from interlock.engine.records import (
 from interlock.engine.runtime import run_engine
 from interlock.events.kafka import encode
 
-from ..lines import progress, tell
+from ..lines import point, progress, tell
 from .load import PAIR, PARTITIONS, SOLO, new_bus, run_until_open, subscribe
 
 FAILOVER_RATE = 500  # events/s: no pass of the survivor finds nothing to do
 DEADLINE_S = 120.0
 AIM_AT = 1_000_000  # open keys: as many as the aim for recovery names
+# Prints how long it took over its partitions, its memory in KiB, and how many open keys it found.
+RECOVERING = """
+import json, sys, time
+import psutil
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.protocol.loop import Engine
+config = BusConfig(**json.loads(sys.argv[1]))
+engine = Engine(KafkaBus(config), config)
+while not (engine.ownership.opening or engine.is_open):
+    engine.run_pass()
+started = time.perf_counter()
+while not engine.is_open:
+    engine.run_pass()
+took = time.perf_counter() - started
+kib = psutil.Process().memory_full_info().uss / 1024
+print(took, kib, sum(trigger.open_keys for trigger in engine.ownership.triggers.values()))
+engine.close()
+"""
 # Dies in the midst of a transaction once it has fired for a while.
 KILLED_INSIDE = """
 import json, os, signal, sys, threading
@@ -53,27 +70,37 @@ run_engine(BusConfig(**json.loads(sys.argv[1])), threading.Event())
 """
 
 
-def open_keys(bootstrap_servers: str, keys: int) -> None:
-    """Seconds until an engine has read back so many open keys of one durable pair, and MiB that they take."""
-    config = new_bus("recovery", bootstrap_servers)
+def open_keys(bootstrap_servers: str, sizes: Sequence[int]) -> None:
+    """Seconds until an engine has read back so many open keys of one durable pair, and what they take.
+
+    Each engine is a process of its own; its memory is compared with one of an engine that has none to read.
+    """
+    _recovered(bootstrap_servers, 0)  # not counted: a broker that has just begun is slower
+    _, bare_kib = _recovered(bootstrap_servers, 0)
+    for keys in sizes:
+        took, kib = _recovered(bootstrap_servers, keys)
+        cost = point("recovery of an open key", keys, took / keys * 1e6, "us/key")
+        tell(f"recovery of {keys} open keys", took, "s", most=15 if keys == AIM_AT else None, **cost)
+        cost = point("memory of an open key", keys, (kib - bare_kib) / keys, "KiB/key")
+        tell(f"memory of {keys} open keys", (kib - bare_kib) / 1024, "MiB", **cost)
+
+
+def _recovered(bootstrap_servers: str, keys: int) -> tuple[float, float]:
+    """Seconds, and KiB of the process."""
+    config = new_bus(f"recovery-{keys}-{time.monotonic_ns()}", bootstrap_servers)
     subscribe(config, [("pairs", PAIR, None)], durable=True)
     progress(f"writing the states of {keys} open keys")
     _write_states(config, keys)
-    process = psutil.Process()
-    before = process.memory_info().rss
-    engine = Engine(KafkaBus(config), config)
-    while not engine.ownership.opening:
-        engine.run_pass()
-    started = time.perf_counter()
-    while not engine.is_open:
-        engine.run_pass()
-    took = time.perf_counter() - started
-    found = sum(trigger.open_keys for trigger in engine.ownership.triggers.values())
-    if found != keys:
+    form = json.dumps({"name": config.name, "client": dict(config.client)})
+    done = subprocess.run(
+        [sys.executable, "-c", RECOVERING, form], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"bench: an engine has ended:\n{done.stderr[-2000:]}")
+    took, kib, found = done.stdout.split()
+    if int(found) != keys:
         raise SystemExit(f"bench: {found} open keys of {keys}")
-    tell(f"recovery of {keys} open keys", took, "s", most=15 if keys == AIM_AT else None)
-    tell(f"memory of {keys} open keys", (process.memory_info().rss - before) / 2**20, "MiB")
-    engine.close()
+    return float(took), float(kib)
 
 
 def _write_states(config: BusConfig, keys: int) -> None:
@@ -129,7 +156,7 @@ def killed_inside_a_transaction(bootstrap_servers: str) -> None:
             sent_before=before,
             sent_since=later,
         )
-        tell("its longest time from sending to firing", load.longest(), "s")
+        tell("the longest time from sending to firing meanwhile", load.longest(), "s")
     finally:
         if victim.poll() is None:
             os.kill(victim.pid, signal.SIGKILL)

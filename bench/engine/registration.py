@@ -17,10 +17,10 @@ from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import Registration
 from interlock.engine.waits import Waits
 
-from ..lines import percentile, progress, tell
+from ..lines import percentile, point, progress, tell
 from .load import PAIR, SOLO, new_bus, one, others, produce, solos, subscribe
 
-BURST = 3000
+BURSTS = (30, 300, 3_000, 30_000)
 SINGLE = 30
 LOOK_BACKS = 1000
 LIVE = event("live")
@@ -49,8 +49,11 @@ def _registered(bootstrap_servers: str) -> None:
         took = [opened([f"single-{n}"]) for n in range(SINGLE)]
         for share, name in ((0.5, "p50"), (0.99, "p99")):
             tell(f"a wait is opened -> it counts, {name}", percentile(took, share) * 1000, "ms", waits=SINGLE)
-        burst = opened([f"burst-{n}" for n in range(BURST)])
-        tell("waits registered by one process", BURST / burst, "waits/s", waits=BURST)
+        for count in BURSTS:
+            burst = opened([f"burst-{count}-{n}" for n in range(count)])
+            about = f"{count} waits registered together by one process"
+            cost = point("registration of a wait", count, burst / count * 1e6, "us/wait")
+            tell(about, count / burst, "waits/s", **cost)
 
 
 def _looked_back(bootstrap_servers: str, events: int) -> None:

@@ -24,7 +24,7 @@ def run(bootstrap_servers: str, ended: int) -> None:
     before = process.memory_info().rss
     took = _seconds_to_open(config)
     tell(f"start on a registry of {ended} waits that are over", took, "s", took / bare)
-    tell("each of its records", (took - bare) / (2 * ended) * 1e6, "us")
+    tell("each record of that registry", (took - bare) / (2 * ended) * 1e6, "us")
     tell("memory that the start took", (process.memory_info().rss - before) / 2**20, "MiB")
 
 

@@ -12,9 +12,8 @@ from .log import CONDITION, write
 from .measuring import backtest, loop
 
 
-def main() -> None:
-    events = int(os.environ.get("EVENTS") or 1_000_000)
-    keys = int(os.environ.get("KEYS") or 100_000)
+def run(events: int, keys: int) -> None:
+    """CORES and CONDITION come from the environment."""
     condition = os.environ.get("CONDITION") or CONDITION
     with tempfile.TemporaryDirectory(prefix="interlock-backtest-") as name:
         folder = Path(name)
@@ -22,7 +21,7 @@ def main() -> None:
         write(folder / "archive", events, keys)
         progress("== the plain loop of step")
         plain = loop(folder / "archive", condition)
-        tell("loop", plain.events_per_s, "events/s", firings=plain.firings)
+        tell("plain loop of step", plain.events_per_s, "events/s", firings=plain.firings)
         equal = True
         for cores in map(int, (os.environ.get("CORES") or "1,2").split(",")):
             progress(f"== backtest, local[{cores}]")
@@ -30,7 +29,7 @@ def main() -> None:
             same = found.answer == plain.answer
             equal = equal and same
             tell(
-                f"backtest-local-{cores}",
+                f"backtest, Spark on {cores} core{'' if cores == 1 else 's'}",
                 found.events_per_s,
                 "events/s",
                 found.events_per_s / plain.events_per_s,
@@ -39,7 +38,3 @@ def main() -> None:
             )
     if not equal:
         sys.exit("the backtest and the loop of step do not give the same firings")
-
-
-if __name__ == "__main__":
-    main()

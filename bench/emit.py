@@ -1,0 +1,68 @@
+"""What it costs to emit: one event and its acknowledgement, many at once, and the first of a process."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Producer
+from interlock.engine.config import BusConfig
+from interlock.events import Emitter, Event
+from interlock.events.kafka import encode
+
+from .engine.load import new_bus, one
+from .lines import percentile, point, tell
+
+SINGLE = 500
+FIRST = 7
+BATCHES = (10, 100, 1_000, 10_000)
+TURNS = 5
+
+
+def run(bootstrap_servers: str) -> None:
+    config = new_bus("emit", bootstrap_servers)
+    topic = config.topic("event")
+    events = [one("emitted", n, f"s{n % 1000}") for n in range(max(BATCHES))]
+    raw = Producer(
+        {**config.client, "acks": "all", "enable.idempotence": True, "partitioner": "murmur2_random"}
+    )
+
+    def sent(batch: list[Event]) -> None:
+        for each in batch:
+            key, value, headers = encode(each)
+            raw.produce(topic, value, key, headers=headers)
+        if raw.flush(30):
+            raise SystemExit("bench: not all were acknowledged")
+
+    with Emitter(config.client, topic) as emitter:
+        sent(events)
+        emitter.emit_all(events)  # not counted: a broker that has just begun is slower
+        taken = {"client alone": list[float](), "emit": list[float]()}
+        for each in events[:SINGLE]:  # in turns
+            taken["client alone"].append(_seconds(lambda each=each: sent([each])))
+            taken["emit"].append(_seconds(lambda each=each: emitter.emit(each)))
+        for share, name in ((0.5, "p50"), (0.99, "p99")):
+            least, figure = (percentile(taken[who], share) * 1000 for who in ("client alone", "emit"))
+            tell(f"client alone: one event -> acknowledged, {name}", least, "ms", events=SINGLE)
+            tell(f"emit: one event -> acknowledged, {name}", figure, "ms", figure / least, events=SINGLE)
+        for count in BATCHES:
+            batch = events[:count]
+            turns = [(_seconds(lambda b=batch: sent(b)), _seconds(lambda b=batch: emitter.emit_all(b)))
+                     for _ in range(TURNS)]  # fmt: skip
+            least, figure = (min(side) / count * 1e6 for side in zip(*turns, strict=True))
+            cost = point("emit_all, an event", count, figure, "us/event")
+            tell(f"emit_all: {count} events -> acknowledged, each", figure, "us", figure / least, **cost)
+    took = [_seconds(lambda: _first(config, topic)) for _ in range(FIRST)]
+    tell("a new emitter's first event -> acknowledged", statistics.median(took) * 1000, "ms")
+
+
+def _first(config: BusConfig, topic: str) -> None:
+    with Emitter(config.client, topic) as emitter:
+        emitter.emit(one("emitted", 0, "s"))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started

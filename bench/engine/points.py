@@ -1,0 +1,238 @@
+"""How many events a second engines take, for one choice of load, condition, registrations and topics.
+
+A point has a bus of its own. Its engines, a process each, have joined before the first event. All events of
+a turn are produced inside one transaction, so that they wait, unseen, for its commit; the time is from there
+until the engines have been through all of them, matches included, and the last firing is readable; the commit
+of the last transaction is in it where something fires. The first turn, of a quarter of the events, is not
+counted: a broker's first writes to the files of new topics take milliseconds each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+import psutil
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from interlock import Condition, Event, event
+from interlock.engine.config import KINDS, BusConfig
+from interlock.engine.kafka.reader import consume
+from interlock.engine.kafka.topics import create
+
+from ..lines import progress
+from .load import OPEN, hidden, one, subscribe, waits
+
+DEADLINE_S: Final = 120.0
+# One engine: it prints how many partitions it owns, once they count, and how many events it has worked on.
+ENGINE: Final = """
+import json, sys, time
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.protocol.loop import Engine
+config = BusConfig(**json.loads(sys.argv[1]))
+engine, told, at = Engine(KafkaBus(config), config), (0, 0), 0.0
+while True:
+    engine.run_pass()
+    if time.monotonic() > at + 0.02:
+        at = time.monotonic()
+        owns = len(engine.partitions) if engine.is_open and engine.up_to_date else told[0]
+        now = owns, engine.stats.consumed
+        if now != told:
+            told = now
+            print(*told, flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A choice.
+
+    match_percent: of the events. parts: of the condition, each an event of its own type; all have one key.
+    others: waits that none of the events is for. raw: a client loop in place of the engine (raw_loop.py).
+    """
+
+    match_percent: int = 10
+    parts: int = 2
+    others: int = 100
+    partitions: int = 8
+    engines: int = 1
+    raw: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """rates: events/s of each turn. kib: of the first engine's memory, before the events."""
+
+    rates: Sequence[float]
+    kib: float
+
+    @property
+    def rate(self) -> float:
+        """The median of the turns."""
+        return statistics.median(self.rates)
+
+
+def measure(bootstrap_servers: str, name: str, point: Point, events: int, turns: int = 1) -> Found:
+    """Ask at one point. events: of each turn. Ends the bench where a firing is missing or there twice."""
+    progress(f"{name}: {point}")
+    bus = Bus(BusConfig(name=name, client={"bootstrap.servers": bootstrap_servers}), point)
+    try:
+        return bus.measure(events, turns)
+    finally:
+        bus.delete()
+
+
+class Bus:
+    """A bus of its own for a point, with its registrations.
+
+    `load`: the events of these numbers. `keys`: how many keys all of whose parts are among them.
+    """
+
+    def __init__(self, config: BusConfig, point: Point) -> None:
+        self._config, self._point = config, point
+        self._firings = self._matches = 0  # that are to be there
+        self._seen: set[bytes | None] = set()
+        create(config, partitions=point.partitions)
+        if not point.raw:
+            subscribe(config, [("measured", condition(point.parts), None)], durable=True)
+            subscribe(config, waits(point.others), durable=False)
+        self._reader = Consumer({
+            **config.client, "group.id": "bench", "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        })  # fmt: skip
+        topic = config.topic("action")
+        self._reader.assign([TopicPartition(topic, p, 0) for p in range(point.partitions)])
+
+    def measure(self, events: int, turns: int) -> Found:
+        with ExitStack() as stack:
+            engines = [_Process(self._config, raw=self._point.raw) for _ in range(self._point.engines)]
+            for engine in engines:
+                stack.callback(engine.kill)
+            topics = 1 if self._point.raw else 2
+            self._until(
+                engines,
+                lambda: (
+                    all(each.owns for each in engines)
+                    and sum(each.owns for each in engines) == topics * self._point.partitions
+                ),
+            )
+            kib = engines[0].kib()
+            self._seconds(engines, range(events // 4))
+            ends = [events // 4 + n * events for n in range(turns + 1)]
+            taken = [self._seconds(engines, range(a, b)) for a, b in itertools.pairwise(ends)]
+            return Found([events / each for each in taken], kib)
+
+    def delete(self) -> None:
+        """The topics: what one point leaves is no load of the next."""
+        self._reader.close()
+        admin = AdminClient(dict(self._config.client))
+        for answer in admin.delete_topics([self._config.topic(kind) for kind in KINDS]).values():
+            answer.result(30)
+
+    def _seconds(self, engines: Sequence[_Process], numbers: range) -> float:
+        """Until the events of these numbers are worked on, from when they can be read."""
+        show = hidden(self._config, self.load(numbers))
+        if not self._point.raw:
+            self._firings += self.keys(numbers)
+            self._matches += self.keys(numbers) * self._point.parts
+        started = time.perf_counter()
+        show()
+        self._until(
+            engines,
+            lambda: self._fired() and sum(each.consumed for each in engines) == numbers.stop + self._matches,
+        )
+        return time.perf_counter() - started
+
+    def keys(self, numbers: range) -> int:
+        return len(numbers) * self._point.match_percent // 100 // self._point.parts
+
+    def load(self, numbers: range) -> Iterator[Event]:
+        # Matching events are spread evenly among the others.
+        keys = self.keys(numbers)
+        matching, sent = self._matching(numbers, keys), 0
+        for position, n in enumerate(numbers, 1):
+            if sent < position * keys * self._point.parts // len(numbers):
+                sent += 1
+                yield next(matching)
+            else:
+                yield one("com.example.other", n, f"s{n % 1000}")
+
+    def _matching(self, numbers: range, keys: int) -> Iterator[Event]:
+        """A key's next part comes OPEN keys later: as many are half met."""
+        for first in range(0, keys, OPEN):
+            for part in range(self._point.parts):
+                for key in range(first, min(first + OPEN, keys)):
+                    name = f"{numbers.start}-{key}"
+                    yield one(f"part{part}", name, name)
+
+    @staticmethod
+    def _until(engines: Sequence[_Process], fact: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not fact():
+            for engine in engines:
+                engine.check()
+            if time.monotonic() > deadline:
+                raise SystemExit(f"bench: not done within {DEADLINE_S:.0f} s")
+            time.sleep(0.002)
+
+    def _fired(self) -> bool:
+        if not self._firings:
+            return True
+        keys = [m.key() for m in consume(self._reader, 100_000, 0.005) if m.error() is None]
+        before = len(self._seen)
+        self._seen.update(keys)
+        if len(self._seen) - before != len(keys) or len(self._seen) > self._firings:
+            raise SystemExit("bench: something fired twice")
+        return len(self._seen) == self._firings
+
+
+class _Process:
+    """owns: so many partitions, whose events count. consumed: events and matches."""
+
+    def __init__(self, config: BusConfig, *, raw: bool) -> None:
+        form = json.dumps({"name": config.name, "client": dict(config.client)})
+        what = ["-m", "bench.engine.raw_loop"] if raw else ["-c", ENGINE]
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # lives as long as the process
+        self._popen = subprocess.Popen(
+            [sys.executable, *what, form], stdout=subprocess.PIPE, stderr=self._errors, text=True
+        )
+        self.owns = self.consumed = 0
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._popen.stdout is not None
+        for line in self._popen.stdout:
+            self.owns, self.consumed = map(int, line.split())
+
+    def check(self) -> None:
+        """Ends the bench with its last words where it has ended."""
+        if self._popen.poll() is not None:
+            self._errors.seek(0)
+            raise SystemExit(f"bench: an engine has ended:\n{self._errors.read()[-2000:]}")
+
+    def kib(self) -> float:
+        return float(psutil.Process(self._popen.pid).memory_full_info().uss) / 1024
+
+    def kill(self) -> None:
+        self._popen.kill()
+        self._popen.wait()
+        self._errors.close()
+
+
+def condition(parts: int) -> Condition:
+    """All of so many events, of one subject."""
+    found: Condition = event("part0", by="subject")
+    for n in range(1, parts):
+        found &= event(f"part{n}", by="subject")
+    return found

@@ -1,0 +1,60 @@
+"""The least that a transactional client loop takes: consume, read the headers, produce one record, commit.
+
+    python -m bench.engine.raw_loop FORM
+
+With the engine's settings, and as many records in a transaction as the engine takes. It prints how many
+partitions it has joined, and what it has consumed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from confluent_kafka import Consumer, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.reader import consume
+
+from .clients import clients
+
+BATCH = 10_000
+
+
+def raw_loop(config: BusConfig) -> None:
+    """Until it is killed."""
+    consumer, producer = clients(config, f"{config.name}-raw")
+    topic, target = config.topic("event"), config.topic("dead-letter")
+    owns = consumed = 0
+
+    def begin(joined: Consumer, partitions: list[TopicPartition]) -> None:
+        nonlocal owns
+        joined.assign([TopicPartition(tp.topic, tp.partition, 0) for tp in partitions])
+        owns = len(partitions)
+        print(owns, consumed, flush=True)
+
+    consumer.subscribe([topic], on_assign=begin)
+    while True:
+        messages = [message for message in consume(consumer, BATCH, 0.1) if message.error() is None]
+        if not messages:
+            continue
+        offsets: dict[int, int] = {}
+        producer.begin_transaction()
+        for message in messages:
+            dict(message.headers())
+            while True:
+                try:
+                    producer.produce(target, message.value(), None, message.partition())
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+            offsets[message.partition()] = message.offset() + 1
+        producer.send_offsets_to_transaction(
+            [TopicPartition(topic, p, o) for p, o in offsets.items()], consumer.consumer_group_metadata()
+        )
+        consumed += len(messages)
+        print(owns, consumed, flush=True)  # before its commit, as the engine does
+        producer.commit_transaction()
+
+
+if __name__ == "__main__":
+    raw_loop(BusConfig(**json.loads(sys.argv[1])))

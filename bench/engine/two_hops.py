@@ -1,0 +1,62 @@
+"""Two hops without an engine: a client loop with the engine's topics, settings and transactions.
+
+    python -m bench.engine.two_hops FORM
+
+What comes from the event topic goes on to the trigger topic under its key; what comes from there is written
+to the state and the action topic of the same partition, as a firing of one matcher is. Nothing is looked up,
+kept or checked, and a rebalance would lose what is under way.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+
+from confluent_kafka import Consumer, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.reader import consume
+
+from .clients import clients
+
+MOST = 10_000  # records of a pass, as the engine's
+
+
+def two_hops(config: BusConfig, stop: threading.Event) -> None:
+    """Until it is told to stop."""
+    consumer, producer = clients(config, f"{config.name}-two-hops")
+    events, matches = config.topic("event"), config.topic("trigger")
+    state, action = config.topic("state"), config.topic("action")
+
+    def begin(joined: Consumer, partitions: list[TopicPartition]) -> None:
+        joined.assign([TopicPartition(tp.topic, tp.partition, 0) for tp in partitions])
+
+    consumer.subscribe([events, matches], on_assign=begin)
+    while not stop.is_set():
+        messages = [m for m in consume(consumer, MOST, 0.1) if m.error() is None]
+        if not messages:
+            continue
+        offsets: dict[tuple[str, int], int] = {}
+        producer.begin_transaction()
+        for message in messages:
+            topic, partition, value = message.topic(), message.partition(), message.value()
+            if topic == events:
+                producer.produce(
+                    matches, b'{"id":"' + dict(message.headers())["ce_id"] + b'"}', message.key()
+                )
+            else:
+                producer.produce(state, value, message.key(), partition)
+                producer.produce(action, value, message.key(), partition)
+            offsets[topic, partition] = message.offset() + 1
+        producer.send_offsets_to_transaction(
+            [TopicPartition(t, p, o) for (t, p), o in offsets.items()], consumer.consumer_group_metadata()
+        )
+        producer.commit_transaction()
+    consumer.close()
+
+
+if __name__ == "__main__":
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    two_hops(BusConfig(**json.loads(sys.argv[1])), over)

@@ -1,0 +1,166 @@
+"""What the hot path costs, in numbers that do not depend on the machine: the bytecode that it executes.
+
+A regression guard (tests/unit/bench/test_guard.py): `guard.json` has what each piece of work takes, and a
+tenth more or less is let pass. `python -m bench.guard` prints the counts of now, `--write` takes them over:
+then say in the commit why they changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from interlock.conditions import EMPTY, Match, MatcherIndex, State, event, step
+from interlock.events import Event, kafka
+
+BOUNDS: Final = Path(__file__).with_name("guard.json")
+ROOM: Final = 0.1  # of a count, up and down: less is a change that should be taken over, too
+MANY: Final = 100
+PAIR: Final = event("pair.first", by="subject") & event("pair.second", by="subject")
+
+Work = Callable[[], None]
+
+
+def one(number: int, type_: str = "com.example.order.placed") -> Event:
+    data = b'{"order":%d,"currency":"EUR","amount":1250.5}' % number
+    attributes = {
+        "specversion": "1.0",
+        "id": f"e{number}",
+        "source": "/bench/shop",
+        "type": type_,
+        "subject": f"s{number % 7}",
+        "time": "2026-11-20T09:30:00Z",
+        "datacontenttype": "application/json",
+    }
+    return Event(attributes, data)
+
+
+def decoding() -> Work:
+    records = [kafka.encode(one(number)) for number in range(MANY)]
+    return lambda: _each(records, lambda record: kafka.decode(*record))
+
+
+def encoding() -> Work:
+    events = [one(number) for number in range(MANY)]
+    return lambda: _each(events, kafka.encode)
+
+
+def looking_up(subscriptions: int) -> Callable[[], Work]:
+    """Events for one of so many subscriptions by type; the count is to be the same for each number."""
+
+    def prepare() -> Work:
+        index: MatcherIndex[int] = MatcherIndex()
+        for number in range(subscriptions):
+            index.add(number, event(f"com.example.n{number}"), None)
+        events = [one(number, f"com.example.n{number % subscriptions}") for number in range(MANY)]
+        return lambda: _each(events, index.lookup)
+
+    return prepare
+
+
+def keyed() -> Work:
+    """Each event is read for its key, in its data."""
+    index: MatcherIndex[int] = MatcherIndex()
+    for number in range(MANY):
+        index.add(number, event("com.example.order.placed", by="data.order"), str(number))
+    events = [one(number) for number in range(MANY)]
+    return lambda: _each(events, index.lookup)
+
+
+def halves(count: int) -> list[Match]:
+    return [
+        Match(
+            one(n, ("pair.first", "pair.second")[n % 2]), (n % 2,), "bus-event", 0, n, 1_800_000_000_000 + n
+        )
+        for n in range(count)
+    ]
+
+
+def stepping(history: int) -> Callable[[], Work]:
+    """Pairs, each second event of which fires, after so many events of the key."""
+
+    def prepare() -> Work:
+        matches = halves(history + MANY)
+        state = EMPTY
+        for match in matches[:history]:
+            state, _ = step(PAIR, state, match)
+        rest = matches[history:]
+
+        def work() -> None:
+            now = state
+            for match in rest:
+                now, _ = step(PAIR, now, match)
+
+        return work
+
+    return prepare
+
+
+def storing() -> Work:
+    state, _ = step(PAIR, EMPTY, halves(1)[0])
+    return lambda: _each([state] * MANY, lambda each: State.decode(each.encode()))
+
+
+WORKS: Final[dict[str, Callable[[], Work]]] = {
+    "decode a record": decoding,
+    "encode an event": encoding,
+    "look up among 1 subscription": looking_up(1),
+    "look up among 10,000 subscriptions": looking_up(10_000),
+    "look up by a key in the data": keyed,
+    "step of a pair, a new key": stepping(0),
+    "step of a pair, after 10,000 events": stepping(10_000),
+    "encode and decode a state": storing,
+}
+
+
+def _each(inputs: list[Any], work: Callable[[Any], object]) -> None:
+    for each in inputs:
+        work(each)
+
+
+def instructions(prepare: Callable[[], Work]) -> int:
+    """Bytecode instructions for one input; after a first run, which fills what is kept for the second."""
+    prepare()()
+    work = prepare()
+    count = 0
+
+    def trace(frame: FrameType, kind: str, _argument: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        count += kind == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return round(count / MANY)
+
+
+def bounds() -> dict[str, int]:
+    """What each piece of work takes, as it was taken over last."""
+    found: dict[str, int] = json.loads(BOUNDS.read_text())
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.guard", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="take the counts of now over")
+    counts = {name: instructions(prepare) for name, prepare in WORKS.items()}
+    if parser.parse_args().write:
+        if sys.version_info[:2] != (3, 11):
+            sys.exit("the counts are of Python 3.11: run this with that one")
+        BOUNDS.write_text(json.dumps(counts, indent=2) + "\n")
+    print(json.dumps(counts, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""A process of waits: `python -m bench.peers.host KIND COUNT SERVERS BUS`.
+
+It prints "imported" before the first wait begins, and then a line for each wait that was met: its number and
+the time, of the clock that processes of one machine share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+Wait = Callable[[int], Awaitable[object]]
+
+
+def connection(name: str, servers: str, **more: object) -> str:
+    """Declare a Kafka connection of this process, as an administrator may; gives its id."""
+    extra = {"bootstrap.servers": servers, **more}
+    os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps({"conn_type": "kafka", "extra": extra})
+    return name
+
+
+def interlock(servers: str, bus: str) -> Wait:
+    from interlock import event
+    from interlock.triggers.event import EventTrigger
+
+    name = connection("bench", servers)
+    condition = event("peer", by="subject", label="peer").to_json()
+    since_ms = int(time.time() * 1000)
+
+    async def wait(number: int) -> object:
+        trigger = EventTrigger(f"bench/{number}", condition, f"k{number}", since_ms, name, bus, "bench")
+        return await _first(trigger.run())
+
+    return wait
+
+
+def await_message(servers: str, bus: str, **arguments: Any) -> Wait:
+    """A group for each wait, since each is to see all messages."""
+    from airflow.providers.apache.kafka.triggers.await_message import AwaitMessageTrigger
+
+    async def wait(number: int) -> object:
+        group = {"group.id": f"{bus}-{number}", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        trigger = AwaitMessageTrigger(
+            topics=[f"{bus}-event"],
+            apply_function="bench.peers.accepting.only",
+            apply_function_kwargs={"key": f"k{number}"},
+            kafka_config_id=connection(f"bench_{number}", servers, **group),
+            **arguments,
+        )
+        return await _first(trigger.run())
+
+    return wait
+
+
+def shared_stream(servers: str, bus: str) -> Wait:
+    """The manager does here what the triggerer lets it do; each event counts as persisted at once."""
+    from airflow.providers.apache.kafka.triggers.shared_stream import KafkaSharedStreamTrigger
+    from airflow.triggers.base import TriggerEvent
+    from airflow.triggers.shared_stream import SharedStreamManager
+
+    class Only(KafkaSharedStreamTrigger):
+        """As its docs have it: a filter of one's own."""
+
+        wanted = ""
+
+        async def filter_shared_stream(
+            self, shared_stream: AsyncIterator[Any]
+        ) -> AsyncIterator[TriggerEvent]:
+            async for value in shared_stream:
+                if json.loads(value).get("k") == self.wanted:
+                    yield TriggerEvent(value.decode())
+
+    group = {"group.id": bus, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    name = connection("bench", servers, **group)
+    manager = SharedStreamManager()
+
+    async def wait(number: int) -> object:
+        trigger = Only(topics=[f"{bus}-event"], kafka_config_id=name)
+        trigger.wanted = f"k{number}"
+        key = trigger.shared_stream_key()
+        stream = manager.subscribe(trigger_id=number, trigger=trigger, key=key)
+        found = await _first(trigger.filter_shared_stream(stream))
+        seq = manager.bind_pending_event(trigger_id=number, key=key)
+        if seq is not None:
+            manager.confirm_persisted([seq])
+        told(number)
+        await manager.unsubscribe(number, key)
+        return found
+
+    return wait
+
+
+def consumer_loop(servers: str, bus: str) -> Wait:
+    """As it is written by hand into a sensor or task: a consumer, and a loop that polls it for a second."""
+    from confluent_kafka import Consumer
+
+    async def wait(number: int) -> object:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": f"{bus}-{os.getpid()}",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        consumer.subscribe([f"{bus}-event"])
+        while True:  # the process has nothing else to do
+            message = consumer.poll(1.0)
+            if message is None or message.error() is not None:
+                continue
+            if json.loads(message.value()).get("k") == f"k{number}":
+                return message
+
+    return wait
+
+
+KINDS: dict[str, Callable[[str, str], Wait]] = {
+    "interlock": interlock,
+    "await": await_message,
+    "await-tuned": lambda servers, bus: await_message(
+        servers, bus, poll_timeout=0.01, poll_interval=0, commit_offset=False
+    ),
+    "shared": shared_stream,
+    "loop": consumer_loop,
+}
+
+
+async def _first(stream: AsyncIterator[object]) -> object:
+    async for event in stream:
+        return event
+    raise RuntimeError("the trigger ended without an event")
+
+
+_TOLD: set[int] = set()
+
+
+def told(number: int) -> None:
+    if number not in _TOLD:
+        _TOLD.add(number)
+        print(number, time.monotonic(), flush=True)
+
+
+async def _host(kind: str, numbers: list[int], servers: str, bus: str) -> None:
+    wait = KINDS[kind](servers, bus)
+    print("imported", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+
+    async def one(number: int) -> None:
+        await wait(number)
+        told(number)
+
+    # As in a triggerer, one that fails ends no other.
+    await asyncio.gather(*(one(number) for number in numbers), return_exceptions=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(_host(sys.argv[1], [int(n) for n in sys.argv[2].split(",")], *sys.argv[3:]))

@@ -1,0 +1,206 @@
+"""How long it takes from an event to the wait that it is for, and what waits cost, kind by kind."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import psutil
+from confluent_kafka import ConsumerGroupState, Producer
+from confluent_kafka.admin import AdminClient
+from interlock import Event
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.topics import create
+from interlock.events.kafka import encode
+
+from ..lines import percentile, point, progress, tell
+
+CAP_S: Final = 180.0  # of a run, from when its waits begin
+JOIN_S: Final = 60.0  # at most, for the consumers to join
+IDLE_S: Final = 8.0
+RATE: Final = 50  # events/s
+FOR_P99: Final = 100  # so few are no basis for one
+# As their docs have it: a group for each AwaitMessageTrigger, since each is to see all messages, and its
+# filter as a function; one group, enable.auto.commit=false and a filter for the shared stream. "earliest":
+# who joins late misses nothing.
+# kind: (what it is called, numbers of waits, waits of one process or None for all in one)
+TUNED: Final = "poll_timeout=0.01, poll_interval=0, commit_offset=False"
+KINDS: Final[dict[str, tuple[str, tuple[int, ...], int | None]]] = {
+    "interlock": ("Interlock", (1, 20, 100, 1000), None),
+    "await": ("AwaitMessageTrigger, its defaults", (1, 20, 100), None),
+    "await-tuned": (f"AwaitMessageTrigger, {TUNED}", (1, 20, 100), None),
+    "shared": ("KafkaSharedStreamTrigger", (1, 20, 100, 1000), None),
+    "loop": ("consumer loop, a process each", (1, 20), 1),
+}
+
+
+@dataclass
+class Found:
+    """Of one kind and number. latencies_s: of those that were met in time."""
+
+    waits: int
+    threads: int = 0
+    kib: float = 0.0
+    idle_percent: float = 0.0
+    latencies_s: list[float] = field(default_factory=list)
+
+
+def run(bootstrap_servers: str) -> None:
+    """Each kind with its numbers of waits; ratios are to Interlock's with as many."""
+    ours: dict[int, Found] = {}
+    for kind, (name, counts, of_one) in KINDS.items():
+        for count in counts:
+            who = f"{name}, {count} wait{'' if count == 1 else 's'}"
+            progress(who)
+            try:
+                found = _measured(bootstrap_servers, kind, count, of_one)
+            except (psutil.Error, OSError) as error:  # its process has ended
+                progress(str(error))
+                tell(f"{who}: did not finish, its process has ended", count, "waits")
+                continue
+            if kind == "interlock":
+                ours[count] = found
+            _tell(name, who, found, ours.get(count))
+
+
+def _measured(servers: str, kind: str, count: int, of_one: int | None) -> Found:
+    config = BusConfig(name=f"peers-{kind}-{count}", client={"bootstrap.servers": servers})
+    create(config, partitions=1)
+    met: dict[int, float] = {}
+    numbers = list(range(count))
+    share = of_one or count
+    hosts = [_Host(kind, numbers[at : at + share], config, met) for at in range(0, count, share)]
+    try:
+        for host in hosts:
+            host.imported.wait(60)
+        # A process for each wait costs all that it takes; waits in one cost what they add to it.
+        before = 0.0 if of_one else sum(host.uss_kib() for host in hosts)
+        deadline = time.monotonic() + CAP_S
+        for host in hosts:
+            host.begin()
+        _wait_for_groups(config, count if kind.startswith("await") or of_one else 1)
+        found = Found(count)
+        began, used = time.monotonic(), sum(host.cpu_s() for host in hosts)
+        time.sleep(IDLE_S)
+        found.idle_percent = 100 * (sum(host.cpu_s() for host in hosts) - used) / (time.monotonic() - began)
+        found.threads = sum(host.process.num_threads() for host in hosts)
+        found.kib = (sum(host.uss_kib() for host in hosts) - before) / count
+        sent = _emit(config, count)
+        while len(met) < count and time.monotonic() < deadline:
+            time.sleep(0.05)
+        found.latencies_s = [at - sent[number] for number, at in met.items()]
+        return found
+    finally:
+        for host in hosts:
+            host.kill()
+
+
+def _wait_for_groups(config: BusConfig, count: int) -> None:
+    """Until so many groups of the bus are stable, at most JOIN_S; then the waits have a moment to settle."""
+    admin = AdminClient(dict(config.client))
+    deadline = time.monotonic() + JOIN_S
+    while time.monotonic() < deadline:
+        listed = admin.list_consumer_groups(states={ConsumerGroupState.STABLE}).result(10).valid
+        if sum(group.group_id.startswith(config.name) for group in listed) >= count:
+            break
+        time.sleep(0.5)
+    time.sleep(3.0)
+
+
+class _Host:
+    """A process of waits, and a thread that reads what it says."""
+
+    def __init__(self, kind: str, numbers: list[int], config: BusConfig, met: dict[int, float]) -> None:
+        given = [kind, ",".join(map(str, numbers)), config.client["bootstrap.servers"], config.name]
+        self._popen = subprocess.Popen(
+            [sys.executable, "-m", "bench.peers.host", *given],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR"},
+        )
+        self.process = psutil.Process(self._popen.pid)
+        self.imported = threading.Event()
+        self._met = met
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def begin(self) -> None:
+        assert self._popen.stdin is not None
+        self._popen.stdin.write("begin\n")
+        self._popen.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._popen.stdout is not None
+        for line in self._popen.stdout:
+            words = line.split()
+            if words == ["imported"]:
+                self.imported.set()
+            elif len(words) == 2 and words[0].isdigit():
+                self._met[int(words[0])] = float(words[1])
+
+    def uss_kib(self) -> float:
+        return float(self.process.memory_full_info().uss) / 1024
+
+    def cpu_s(self) -> float:
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+    def kill(self) -> None:
+        self._popen.kill()
+        self._popen.wait()
+
+
+def _emit(config: BusConfig, count: int) -> dict[int, float]:
+    """An event for each wait, in no order; when each was acknowledged."""
+    producer = Producer({**config.client, "linger.ms": 0})
+    sent: dict[int, float] = {}
+    numbers = list(range(count))
+    random.Random(count).shuffle(numbers)
+    started = time.monotonic()
+    for position, number in enumerate(numbers):
+        event = Event.of("peer", "/bench", id=str(number), subject=f"k{number}", data={"k": f"k{number}"})
+        key, value, headers = encode(event)
+        producer.produce(
+            config.topic("event"),
+            value,
+            key,
+            headers=headers,
+            on_delivery=lambda _error, _message, number=number: sent.setdefault(number, time.monotonic()),
+        )
+        while time.monotonic() < started + (position + 1) / RATE:
+            producer.poll(0.001)
+    producer.flush(30)
+    return sent
+
+
+def _tell(name: str, who: str, found: Found, ours: Found | None) -> None:
+    missed = found.waits - len(found.latencies_s)
+    if missed:
+        tell(f"{who}: did not finish, not met within {CAP_S:.0f} s", missed, "waits")
+    for share, word in ((0.5, "p50"), (0.99, "p99")):
+        if word == "p99" and found.waits < FOR_P99:
+            continue
+        taken, own = _percentile(found, share), ours and _percentile(ours, share)
+        if taken == math.inf:
+            continue
+        cost = point(name, found.waits, taken * 1000, f"ms, {word}")
+        about = f"{who}: event acknowledged -> the wait is met, {word}"
+        tell(about, taken * 1000, "ms", taken / own if own and own < math.inf else None, **cost)
+    cost = point(name, found.waits, found.kib, "KiB/wait")
+    tell(f"{who}: memory of each", found.kib, "KiB", ours and found.kib / ours.kib, **cost)
+    cost = point(name, found.waits, found.threads, "threads")
+    tell(f"{who}: threads", found.threads, "threads", ours and found.threads / ours.threads, **cost)
+    tell(f"{who}: CPU while nothing comes", found.idle_percent, "% of a core")
+
+
+def _percentile(found: Found, share: float) -> float:
+    """Of all waits; one that was not met took for ever."""
+    return percentile([*found.latencies_s, *[math.inf] * (found.waits - len(found.latencies_s))], share)

@@ -1,0 +1,254 @@
+"""The questions of the bench: one file each asks it; here is what it is called, and how long it may take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Question:
+    """ask: is given the address of a broker of its own, "" where it needs none; prints lines (lines.py).
+
+    seconds: after which it is ended, and "did not finish". ratio: what ratios are to. axis: what grows in its
+    pictures.
+    """
+
+    name: str
+    group: str
+    about: str
+    ask: Callable[[str], None]
+    seconds: int = 180
+    needs_broker: bool = True
+    by_name: bool = False  # asked only by its name
+    ratio: str = ""
+    axis: str = "size"
+
+
+def number(name: str, default: int) -> int:
+    """The environment's number of this name."""
+    return int(os.environ.get(name) or default)
+
+
+def _conditions(_: str) -> None:
+    from . import conditions
+
+    conditions.main()
+
+
+def _throughput(at: str) -> None:
+    from .engine import throughput
+
+    throughput.run(at, number("EVENTS", 120_000), number("SUBSCRIPTIONS", 100_000))
+
+
+def _factors(at: str) -> None:
+    from .engine import factors
+
+    factors.run(at, number("EVENTS", 120_000))
+
+
+def _combinations(at: str) -> None:
+    from .engine import factors
+
+    factors.full(at, number("EVENTS", 120_000))
+
+
+def _latency(at: str) -> None:
+    from .engine import latency
+
+    latency.run(at, [number("RATE", 0)] if number("RATE", 0) else [100, 2_000, 20_000], 5)
+
+
+def _emit(at: str) -> None:
+    from . import emit
+
+    emit.run(at)
+
+
+def _eventloop(at: str) -> None:
+    from .engine import latency
+
+    latency.event_loop_delay(at, 20_000, 15)
+
+
+def _timers(at: str) -> None:
+    from .engine import timers
+
+    timers.run(at, number("RATE", 2_000))
+
+
+def _recovery(at: str) -> None:
+    from .engine import recovery
+
+    recovery.open_keys(at, [number("KEYS", 0)] if number("KEYS", 0) else [1_000, 10_000, 100_000, 1_000_000])
+
+
+def _failover(at: str) -> None:
+    from .engine import recovery
+
+    recovery.killed_inside_a_transaction(at)
+
+
+def _protocols(_: str) -> None:
+    from .engine import protocols
+
+    protocols.run()
+
+
+def _start(at: str) -> None:
+    from .engine import start
+
+    start.run(at, number("ENDED", 1_000_000))
+
+
+def _registration(at: str) -> None:
+    from .engine import registration
+
+    registration.run(at, number("EVENTS", 1_000_000))
+
+
+def _peers(at: str) -> None:
+    from .peers import waits
+
+    waits.run(at)
+
+
+def _hooks(at: str) -> None:
+    from .spark import hooks
+
+    hooks.run(at)
+
+
+def _archive(at: str) -> None:
+    from .spark import archive
+
+    archive.run(at, number("EVENTS", 500_000))
+
+
+def _backtest(_: str) -> None:
+    from .backtest import scale
+
+    scale.run(number("EVENTS", 300_000), number("KEYS", 100_000))
+
+
+QUESTIONS: Final = {
+    each.name: each
+    for each in (
+        Question(
+            "conditions",
+            "conditions",
+            "index, step, filters",
+            _conditions,
+            needs_broker=False,
+            ratio="to the smallest size of the same kind; 1 is a cost that does not grow",
+            axis="subscriptions; for the step, events of the key so far",
+        ),
+        Question(
+            "throughput",
+            "engine",
+            "events a second, beside a raw client loop",
+            _throughput,
+            240,
+            ratio="to the raw client loop; with other subscriptions, to the row above; more is better",
+        ),
+        Question(
+            "factors",
+            "engine",
+            "events a second by what a user chooses, one factor at a time",
+            _factors,
+            300,
+            ratio="to the centre; more is better",
+        ),
+        Question(
+            "combinations",
+            "full",
+            "all combinations of those factors",
+            _combinations,
+            12 * 3600,
+            by_name=True,
+        ),
+        Question(
+            "latency",
+            "engine",
+            "event stored -> firing readable, each event fires",
+            _latency,
+            240,
+            ratio="to the client loop of two hops at the same rate; less is better",
+            axis="events/s",
+        ),
+        Question(
+            "emit",
+            "emit",
+            "emitting an event",
+            _emit,
+            ratio="to the Kafka client alone with as many events; less is better",
+            axis="events in a batch",
+        ),
+        Question("eventloop", "waits", "delay of the event loop beside a busy engine", _eventloop),
+        Question(
+            "registration",
+            "waits",
+            "waits opened, and looking back",
+            _registration,
+            300,
+            axis="waits registered together",
+        ),
+        Question(
+            "peers",
+            "peers",
+            "other ways to wait for an event",
+            _peers,
+            1800,
+            ratio="to Interlock's figure for as many waits; less is better",
+            axis="waits",
+        ),
+        Question("timers", "waits", "how late timers fire", _timers),
+        Question("recovery", "takeover", "taking over open keys", _recovery, 240, axis="open keys"),
+        Question("failover", "takeover", "an engine killed inside a transaction", _failover),
+        Question(
+            "protocols",
+            "takeover",
+            "failover of a bare consumer group, by group protocol",
+            _protocols,
+            300,
+            needs_broker=False,
+            ratio="to the classic protocol with the range assignor; less is better",
+        ),
+        Question(
+            "start",
+            "takeover",
+            "an engine's start on a long registry",
+            _start,
+            240,
+            ratio="to a start on an empty registry; less is better",
+        ),
+        Question(
+            "hooks",
+            "spark",
+            "completion events on a job",
+            _hooks,
+            240,
+            ratio="of runs with and without them, in turn; less is better",
+        ),
+        Question(
+            "archive",
+            "spark",
+            "events archived a second",
+            _archive,
+            240,
+            ratio="to Spark's Kafka connector alone, which reads the same and keeps nothing; more is better",
+        ),
+        Question(
+            "backtest",
+            "spark",
+            "a backtest beside a plain loop of step",
+            _backtest,
+            600,
+            needs_broker=False,
+            ratio="to the plain loop; more is better",
+        ),
+    )
+}

@@ -1,0 +1,30 @@
+"""The hot path executes no more instructions than it did: CONTRIBUTING.md "The hot path's guard"."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from bench.guard import ROOM, WORKS, bounds, instructions
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="each Python version has bytecode of its own")
+@pytest.mark.parametrize("name", WORKS)
+def test_the_hot_path_executes_as_many_instructions_as_before(name: str) -> None:
+    now, before = instructions(WORKS[name]), bounds()[name]
+    assert abs(now - before) <= ROOM * before, (
+        f"{name}: {now} instructions, {before} before. Where that is meant: make bench-guard"
+    )
+
+
+def test_a_look_up_costs_the_same_among_one_and_among_ten_thousand() -> None:
+    one, many = (
+        instructions(WORKS[f"look up among {n}"]) for n in ("1 subscription", "10,000 subscriptions")
+    )
+    assert many <= (1 + ROOM) * one
+
+
+def test_a_step_costs_the_same_after_ten_thousand_events() -> None:
+    new, old = (instructions(WORKS[f"step of a pair, {n}"]) for n in ("a new key", "after 10,000 events"))
+    assert old <= (1 + ROOM) * new

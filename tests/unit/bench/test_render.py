@@ -1,0 +1,106 @@
+"""docs/benchmarks.md: tables and pictures of results, made by a command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from bench.questions import QUESTIONS
+from bench.render import DOCS, HEAD, merged, number, render
+
+
+def line(**more: Any) -> dict[str, Any]:
+    taken = {"commit": "abc1234", "versions": {"python": "3.11.7"}, "cores": 2}
+    return {
+        "question": "q",
+        "figure": 1.0,
+        "unit": "us",
+        "ratio": None,
+        "aim": None,
+        "met": None,
+        **taken,
+        **more,
+    }
+
+
+def test_each_question_has_its_command_above_a_table_of_what_it_answered(tmp_path: Path) -> None:
+    lines = [
+        line(name="hooks", question="a job", figure=2.151, unit="s", ratio=0.989, aim=1.03, met=True),
+        line(
+            name="throughput",
+            question="raw",
+            figure=81234.5,
+            unit="events/s",
+            aim=1.3,
+            met=False,
+            ratio=0.7,
+            files="in memory",
+        ),
+        line(name="gone"),
+    ]
+    render(lines, tmp_path)
+    page = (tmp_path / "benchmarks.md").read_text()
+    assert page.startswith(HEAD)
+    first, second = page.index("make bench ONLY=throughput"), page.index("make bench ONLY=hooks")
+    assert first < page.index("| raw | 81,234 | events/s | 0.7 | at least 1.3: missed |") < second
+    assert second < page.index("| a job | 2.15 | s | 0.989 | at most 1.03: met |")
+    assert "At abc1234, 2 cores, the broker's files in memory; python 3.11.7." in page
+    assert "Ratios are to the raw client loop" in page
+    assert "gone" not in page
+
+
+def test_what_has_sizes_is_a_picture_and_the_same_figures_are_the_same_file(tmp_path: Path) -> None:
+    lines = [
+        line(name="recovery", curve="an open key", size=size, cost=cost, cost_unit="us/key")
+        for size, cost in ((1000, 20.0), (1_000_000, 6.5))
+    ]
+    pictures = []
+    for _ in range(2):
+        render(lines, tmp_path)
+        [picture] = (tmp_path / "benchmarks").iterdir()
+        assert (
+            f"![us/key against open keys: an open key](benchmarks/{picture.name})"
+            in (tmp_path / "benchmarks.md").read_text()
+        )
+        pictures.append(picture.read_text())
+    assert pictures[0] == pictures[1]
+    ElementTree.fromstring(pictures[0])
+    assert "an open key" in pictures[0]
+
+
+def test_pictures_of_before_go(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "old.svg").write_text("")
+    render([line(name="hooks")], tmp_path)
+    assert list((tmp_path / "benchmarks").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(81234.5, "81,234"), (0.98765, "0.988"), (12.345, "12.3"), (0.0, "0")]
+)
+def test_numbers_have_as_many_digits_as_a_reader_compares(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_new_answers_replace_those_that_were_kept_of_the_same_questions_alone(tmp_path: Path) -> None:
+    results, kept = tmp_path / "results.jsonl", tmp_path / "kept.jsonl"
+    kept.write_text("".join(json.dumps(line(name=name, figure=1.0)) + "\n" for name in ("hooks", "emit")))
+    results.write_text(json.dumps(line(name="emit", figure=2.0)) + "\n")
+    assert {each["name"]: each["figure"] for each in merged(results, kept)} == {"hooks": 1.0, "emit": 2.0}
+    results.unlink()
+    assert {each["name"]: each["figure"] for each in merged(results, kept)} == {"hooks": 1.0, "emit": 2.0}
+
+
+def test_the_page_has_every_question_and_its_pictures() -> None:
+    page = (DOCS / "benchmarks.md").read_text()
+    missing = [
+        n for n, each in QUESTIONS.items() if not each.by_name and f"make bench ONLY={n}\n" not in page
+    ]
+    assert missing == []
+    pictures = [picture.name for picture in (DOCS / "benchmarks").glob("*.svg")]
+    assert [name for name in pictures if f"benchmarks/{name})" not in page] == []
+    assert page.count(".svg)") == len(pictures)
