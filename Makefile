@@ -88,7 +88,7 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 TEST_PROCESSES ?= 2
 .PHONY: test
 test: java check ## Check, then all tests on TEST_PROCESSES=2 (starts real brokers and Spark by itself)
-	$(PYTEST) -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder \
+	$(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --dist loadfile --no-loadscope-reorder \
 	  tests/integration tests/simulation tests/contract tests/invariants tests/unit
 
 .PHONY: test-unit
