@@ -18,22 +18,21 @@ from typing import Any, Final
 from interlock.conditions import EMPTY, Match, MatcherIndex, State, event, step
 from interlock.events import Event, kafka
 
+from bench.engine.hops import PAIR, Work, event_hop, trigger_hop
+
 BOUNDS: Final = Path(__file__).with_name("guard.json")
 ROOM: Final = 0.1  # of a count, up and down: less is a change that should be taken over, too
 MANY: Final = 100
-PAIR: Final = event("pair.first", by="subject") & event("pair.second", by="subject")
-
-Work = Callable[[], None]
 
 
-def one(number: int, type_: str = "com.example.order.placed") -> Event:
+def one(number: int, type_: str = "com.example.order.placed", subject: str | None = None) -> Event:
     data = b'{"order":%d,"currency":"EUR","amount":1250.5}' % number
     attributes = {
         "specversion": "1.0",
         "id": f"e{number}",
         "source": "/bench/shop",
         "type": type_,
-        "subject": f"s{number % 7}",
+        "subject": subject or f"s{number % 7}",
         "time": "2026-11-20T09:30:00Z",
         "datacontenttype": "application/json",
     }
@@ -106,6 +105,11 @@ def storing() -> Work:
     return lambda: _each([state] * MANY, lambda each: State.decode(each.encode()))
 
 
+def pairs() -> list[Event]:
+    """The first event of each pair, then the second: half of them fire."""
+    return [one(n, ("pair.first", "pair.second")[n * 2 // MANY], f"s{n % (MANY // 2)}") for n in range(MANY)]
+
+
 WORKS: Final[dict[str, Callable[[], Work]]] = {
     "decode a record": decoding,
     "encode an event": encoding,
@@ -115,6 +119,10 @@ WORKS: Final[dict[str, Callable[[], Work]]] = {
     "step of a pair, a new key": stepping(0),
     "step of a pair, after 10,000 events": stepping(10_000),
     "encode and decode a state": storing,
+    "event hop, an event that meets nothing": event_hop([one(n) for n in range(MANY)], 0),
+    "event hop, an event of a pair": event_hop(pairs(), 0),
+    "event hop, an event of a pair among 10,000 others": event_hop(pairs(), 10_000),
+    "trigger hop, an event of a pair": trigger_hop(pairs()),
 }
 
 

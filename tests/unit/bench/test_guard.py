@@ -25,6 +25,14 @@ def test_a_look_up_costs_the_same_among_one_and_among_ten_thousand() -> None:
     assert many <= (1 + ROOM) * one
 
 
+def test_the_event_hop_costs_the_same_alone_and_beside_ten_thousand_others() -> None:
+    alone, beside = (
+        instructions(WORKS[f"event hop, an event of a pair{others}"])
+        for others in ("", " among 10,000 others")
+    )
+    assert beside <= (1 + ROOM) * alone
+
+
 def test_a_step_costs_the_same_after_ten_thousand_events() -> None:
     new, old = (instructions(WORKS[f"step of a pair, {n}"]) for n in ("a new key", "after 10,000 events"))
     assert old <= (1 + ROOM) * new

@@ -1,0 +1,100 @@
+"""The engine's two hops on records in memory: what an event costs in them, without a client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from interlock.conditions import Condition, MatcherIndex, event
+from interlock.engine.bus import Committed, Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.protocol.outputs import Outputs
+from interlock.engine.protocol.registry import Registered, Registry
+from interlock.engine.protocol.source_task import SourceTask
+from interlock.engine.protocol.stats import Stats
+from interlock.engine.protocol.trigger_task import TriggerTask
+from interlock.engine.records import Registration, RegistrationKey, encode_json
+from interlock.events import Event, kafka
+
+CONFIG: Final = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+EVENTS, TRIGGERS, SUBSCRIPTIONS = (
+    TopicPartition(f"b-{kind}", 0) for kind in ("event", "trigger", "subscription")
+)
+NOW_MS: Final = 1_800_000_000_000
+PAIR: Final = event("pair.first", by="subject") & event("pair.second", by="subject")
+TTL_MS: Final = 86_400_000
+
+
+class Hops:
+    """One engine that owns one partition of each hop, with the pair and `others` subscriptions beside it."""
+
+    def __init__(self, others: int = 0) -> None:
+        self.registry, self.index = Registry(), MatcherIndex[Registered]()
+        self._register("pair", PAIR)
+        for number in range(others):
+            self._register(f"d{number}", event(f"com.example.n{number}"))
+        self._source = SourceTask(EVENTS, Committed(0, ""), self.index, 1, Stats())
+        self._trigger = TriggerTask(TRIGGERS, Committed(0, ""), self.registry, 1, TTL_MS, Stats())
+        self._source.apply(self.registry.position, None)
+        self._trigger.apply()
+        self.outputs = Outputs(CONFIG, self.registry.format)
+
+    def _register(self, name: str, condition: Condition) -> None:
+        registration = Registration.of(name, condition, None, 0, kind="durable")
+        key = RegistrationKey(registration.incarnation, "n").encode()
+        record = Record(SUBSCRIPTIONS, self.registry.position, 0, key, encode_json(registration), None)
+        for added in self.registry.apply(record).added:
+            self.index.add(added, added.condition, None)
+
+    def match(self, record: Record) -> None:
+        """The event hop: what the event met is a record of the trigger topic in `outputs`."""
+        self._source.match(record, self.outputs, NOW_MS)
+
+    def process(self, record: Record) -> None:
+        """The trigger hop: the state of the record's keys goes on; what fires is in `outputs`."""
+        self._trigger.process(record, TriggerTask.decode(record), self.outputs, NOW_MS)
+
+    def matches(self, records: list[Record]) -> list[Record]:
+        """The records of the trigger topic that those events make."""
+        self.outputs = Outputs(CONFIG, self.registry.format)
+        for record in records:
+            self.match(record)
+        made = [output.value for output in self.outputs.records]
+        self.outputs = Outputs(CONFIG, self.registry.format)
+        return [Record(TRIGGERS, n, NOW_MS + n, None, value, None) for n, value in enumerate(made)]
+
+
+def records(events: list[Event]) -> list[Record]:
+    """As the event topic has them."""
+    return [Record(EVENTS, n, NOW_MS + n, *kafka.encode(each)) for n, each in enumerate(events)]
+
+
+Work = Callable[[], None]
+
+
+def event_hop(events: list[Event], others: int) -> Callable[[], Work]:
+    def prepare() -> Work:
+        hops, given = Hops(others), records(events)
+
+        def work() -> None:
+            for record in given:
+                hops.match(record)
+
+        return work
+
+    return prepare
+
+
+def trigger_hop(events: list[Event]) -> Callable[[], Work]:
+    def prepare() -> Work:
+        hops = Hops()
+        given = hops.matches(records(events))
+        assert len(given) == len(events), "each event is to meet the pair"
+
+        def work() -> None:
+            for record in given:
+                hops.process(record)
+
+        return work
+
+    return prepare
