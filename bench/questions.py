@@ -149,10 +149,11 @@ QUESTIONS: Final = {
         Question(
             "throughput",
             "engine",
-            "events a second, beside a raw client loop",
+            "events a second, beside client loops",
             _throughput,
             240,
-            ratio="to the raw client loop; with other subscriptions, to the row above; more is better",
+            ratio="to the raw client loop, or to what the row names; with other subscriptions, to the"
+            " row above; more is better",
         ),
         Question(
             "factors",

@@ -34,6 +34,7 @@ from ..lines import progress
 from .load import OPEN, hidden, one, subscribe, waits
 
 DEADLINE_S: Final = 120.0
+RAW, TWO_HOPS = "raw_loop", "two_hops"
 # One engine: it prints how many partitions it owns, once they count, and how many events it has worked on.
 ENGINE: Final = """
 import json, sys, time
@@ -59,7 +60,8 @@ class Point:
     """A choice.
 
     match_percent: of the events. parts: of the condition, each an event of its own type; all have one key.
-    others: waits that none of the events is for. raw: a client loop in place of the engine (raw_loop.py).
+    others: waits that none of the events is for. loop: the module beside this one that is run in place of the
+    engine; "" for the engine.
     """
 
     match_percent: int = 10
@@ -67,7 +69,7 @@ class Point:
     others: int = 100
     partitions: int = 8
     engines: int = 1
-    raw: bool = False
+    loop: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Bus:
         self._firings = self._matches = 0  # that are to be there
         self._seen: set[bytes | None] = set()
         create(config, partitions=point.partitions)
-        if not point.raw:
+        if not point.loop:
             subscribe(config, [("measured", condition(point.parts), None)], durable=True)
             subscribe(config, waits(point.others), durable=False)
         self._reader = Consumer({
@@ -116,10 +118,10 @@ class Bus:
 
     def measure(self, events: int, turns: int) -> Found:
         with ExitStack() as stack:
-            engines = [_Process(self._config, raw=self._point.raw) for _ in range(self._point.engines)]
+            engines = [_Process(self._config, self._point.loop) for _ in range(self._point.engines)]
             for engine in engines:
                 stack.callback(engine.kill)
-            topics = 1 if self._point.raw else 2
+            topics = 1 if self._point.loop == RAW else 2
             self._until(
                 engines,
                 lambda: (
@@ -143,7 +145,7 @@ class Bus:
     def _seconds(self, engines: Sequence[_Process], numbers: range) -> float:
         """Until the events of these numbers are worked on, from when they can be read."""
         show = hidden(self._config, self.load(numbers))
-        if not self._point.raw:
+        if self._point.loop != RAW:
             self._firings += self.keys(numbers)
             self._matches += self.keys(numbers) * self._point.parts
         started = time.perf_counter()
@@ -200,9 +202,9 @@ class Bus:
 class _Process:
     """owns: so many partitions, whose events count. consumed: events and matches."""
 
-    def __init__(self, config: BusConfig, *, raw: bool) -> None:
+    def __init__(self, config: BusConfig, loop: str) -> None:
         form = json.dumps({"name": config.name, "client": dict(config.client)})
-        what = ["-m", "bench.engine.raw_loop"] if raw else ["-c", ENGINE]
+        what = ["-m", f"bench.engine.{loop}"] if loop else ["-c", ENGINE]
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # lives as long as the process
         self._popen = subprocess.Popen(
             [sys.executable, *what, form], stdout=subprocess.PIPE, stderr=self._errors, text=True

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from ..lines import tell
-from .points import Point, measure
+from .points import RAW, TWO_HOPS, Found, Point, measure
 
 TURNS = 3
 WARM = Point(others=0)
 
 
 def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
-    """Raw loop, nothing matching, the same with many subscriptions, one matcher, keyed pairs."""
+    """Loops of clients alone; nothing matching, also with many subscriptions; one matcher; keyed pairs."""
 
-    def rate(name: str, point: Point) -> float:
-        return measure(bootstrap_servers, name, point, events, TURNS).rate
+    def rates(name: str, point: Point) -> Found:
+        return measure(bootstrap_servers, name, point, events, TURNS)
 
     measure(bootstrap_servers, "warm", WARM, events)  # a broker that has just begun is slower
-    raw = rate("raw", Point(match_percent=0, raw=True))
-    tell("raw client loop", raw, "events/s")
-    alone = rate("alone", Point(match_percent=0, others=0))
-    tell("engine, nothing matches", alone, "events/s", alone / raw, least_ratio=1.3)
-    crowded = rate("crowded", Point(match_percent=0, others=subscriptions))
-    about = f"engine, nothing matches, {subscriptions} other subscriptions"
-    tell(about, crowded, "events/s", crowded / alone, least_ratio=0.9)
-    solo = rate("solo", Point(match_percent=100, parts=1, others=0))
-    tell("engine, every event fires a one-matcher subscription", solo, "events/s", solo / raw)
-    pairs = rate("pairs", Point(match_percent=100, parts=2, others=0))
-    tell("engine, keyed pairs, every event matches", pairs, "events/s", pairs / raw, least_ratio=0.5)
+    raw = rates("raw", Point(match_percent=0, loop=RAW))
+    _tell("raw client loop", raw)
+    hops = rates("two-hops", Point(match_percent=100, parts=1, loop=TWO_HOPS))
+    _tell("client loop of two hops, every event fires", hops, raw)
+    alone = rates("alone", Point(match_percent=0, others=0))
+    _tell("engine, nothing matches", alone, raw, 1.3)
+    crowded = rates("crowded", Point(match_percent=0, others=subscriptions))
+    _tell(f"engine, nothing matches, {subscriptions} other subscriptions", crowded, alone, 0.9)
+    solo = rates("solo", Point(match_percent=100, parts=1, others=0))
+    _tell("engine, every event fires a one-matcher subscription", solo, raw)
+    _tell("engine, every event fires a one-matcher subscription, beside the loop of two hops", solo, hops)
+    pairs = rates("pairs", Point(match_percent=100, parts=2, others=0))
+    _tell("engine, keyed pairs, every event matches", pairs, raw, 0.5)
+
+
+def _tell(question: str, found: Found, to: Found | None = None, least_ratio: float | None = None) -> None:
+    ratio = None if to is None else found.rate / to.rate
+    spread = {"least": round(min(found.rates)), "most": round(max(found.rates))}
+    tell(question, found.rate, "events/s", ratio, least_ratio=least_ratio, **spread)

@@ -4,7 +4,8 @@
 
 What comes from the event topic goes on to the trigger topic under its key; what comes from there is written
 to the state and the action topic of the same partition, as a firing of one matcher is. Nothing is looked up,
-kept or checked, and a rebalance would lose what is under way.
+kept or checked, and a rebalance would lose what is under way. It prints how many partitions it has joined,
+and what it has consumed.
 """
 
 from __future__ import annotations
@@ -28,9 +29,13 @@ def two_hops(config: BusConfig, stop: threading.Event) -> None:
     consumer, producer = clients(config, f"{config.name}-two-hops")
     events, matches = config.topic("event"), config.topic("trigger")
     state, action = config.topic("state"), config.topic("action")
+    owns = consumed = 0
 
     def begin(joined: Consumer, partitions: list[TopicPartition]) -> None:
+        nonlocal owns
         joined.assign([TopicPartition(tp.topic, tp.partition, 0) for tp in partitions])
+        owns = len(partitions)
+        print(owns, consumed, flush=True)
 
     consumer.subscribe([events, matches], on_assign=begin)
     while not stop.is_set():
@@ -52,6 +57,8 @@ def two_hops(config: BusConfig, stop: threading.Event) -> None:
         producer.send_offsets_to_transaction(
             [TopicPartition(t, p, o) for (t, p), o in offsets.items()], consumer.consumer_group_metadata()
         )
+        consumed += len(messages)
+        print(owns, consumed, flush=True)  # before its commit, as the engine does
         producer.commit_transaction()
     consumer.close()
 
