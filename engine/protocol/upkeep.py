@@ -146,7 +146,9 @@ class Upkeep:
     def look_for_dead(self, *, busy: bool) -> None:
         """Records beyond what can be read on a partition that stands still are held back by someone.
 
-        While others are busy a partition may stand still for its backlog too: that costs a question in vain.
+        So they are on the partitions of the action topic, which no engine reads: their readers, waits and
+        dispatchers, can end nobody, and each engine looks at those beside its trigger partitions. While
+        others are busy a partition may stand still for its backlog too: that costs a question in vain.
         """
         now = self._monotonic()
         if now - self._looked < (BUSY_LOOK_S if busy else HELD_BACK_LOOK_S):
@@ -159,6 +161,10 @@ class Upkeep:
             for task in tasks
             if (topic := there[task.tp.topic]) is not None and topic.has_offsets
         }
+        actions = [
+            TopicPartition(self._config.topic("action"), tp.partition) for tp in self._ownership.triggers
+        ]
+        positions |= self._bus.stable_offsets(actions)
         ends = self._bus.end_offsets(positions)
         held = any(ends[tp] > at and self._stood.get(tp) == at for tp, at in positions.items())
         self._stood = positions

@@ -263,6 +263,10 @@ class SimulatedBus:
         self.step("asks for end offsets")
         return {tp: self._log(tp).end for tp in partitions}
 
+    def stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        self.step("asks for stable offsets")
+        return {tp: self._log(tp).stable_end for tp in partitions}
+
     def offsets_since(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int | None]:

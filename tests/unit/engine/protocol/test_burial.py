@@ -13,7 +13,7 @@ from interlock.engine.protocol.burial import Burial
 from interlock.engine.protocol.stats import Stats
 from interlock.engine.records import Registration
 
-from tests.unit.engine.protocol.pool import EVENT, STATE, TRIGGER, Bus, Pool
+from tests.unit.engine.protocol.pool import ACTION, EVENT, STATE, TRIGGER, Bus, Pool
 
 ONE = Registration.of("one", event("x"), None, 0, kind="durable")
 
@@ -117,6 +117,30 @@ def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_t
     pool.run(40)
     assert buried(pool) == ["bury dead"]
     assert pool.fired() == [("one", "met")] * 2
+
+
+def test_a_dead_engine_whose_firings_alone_are_open_is_ended() -> None:
+    """They hold back waits and dispatchers only, which cannot end it."""
+    pool = Pool()
+    pool.boot()
+    pool.boot("dead")
+    pool.run(10)
+    die_while_writing(pool, ACTION)
+    pool.run(40, pass_ms=100)
+    assert buried(pool) == ["bury dead"]
+
+
+def test_a_member_whose_firings_are_open_is_left_alone() -> None:
+    pool = Pool()
+    pool.boot()
+    pool.boot("slow")
+    pool.run(10)
+    transaction = pool.cluster.begin("slow", pool.cluster.producers["slow"].epoch)
+    assert transaction is not None
+    pool.cluster.write(transaction, ACTION, b"k", b"v", None)
+    pool.run(100, "one", pass_ms=100)
+    assert buried(pool) == []
+    assert transaction.decision == "open"
 
 
 def test_a_member_with_an_open_transaction_is_left_alone() -> None:
