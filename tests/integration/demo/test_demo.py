@@ -109,7 +109,7 @@ def test_make_demo_tells_two_reports_also_when_every_orders_event_comes_twice(tm
         env=environment(folder, ",duplicate-orders"),
         capture_output=True,
         text=True,
-        timeout=420,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
