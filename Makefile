@@ -178,7 +178,8 @@ archive-kill: java $(VENV)/.interlock ## The archive killed while events arrive:
 	  tests/integration/spark/pipeline/test_archive_killed.py -k although
 
 comma := ,
-# Results are kept in .build/bench/results.jsonl. Sizes can be given: EVENTS, SUBSCRIPTIONS, KEYS, RATE, ENDED, CORES.
+# Results are kept in .build/bench/results.jsonl. Sizes can be given: EVENTS, SUBSCRIPTIONS, KEYS, RATE,
+# ENDED, PARTITIONS, CORES, CONDITION, HISTORY.
 .PHONY: bench bench-engine bench-spark bench-conditions bench-list bench-guard bench-docs
 bench: java $(VENV)/.interlock ## How fast everything is, beside a baseline of the same run: lines of JSON (ONLY=engine,hooks: questions or groups)
 	@$(PY) -m bench $(subst $(comma), ,$(ONLY))

@@ -84,7 +84,7 @@ def chosen(names: list[str], parser: argparse.ArgumentParser) -> list[Question]:
 def _asked(question: Question) -> bool:
     """Whether it was answered in its time, by a process that ended well."""
     progress(f"== {question.name}: {question.about} (at most {question.seconds} s)")
-    began, taken_with = time.monotonic(), _taken_with()
+    began, taken_with = time.monotonic(), _taken_with(question)
     lines: list[dict[str, Any]] = []
     with ExitStack() as stack:
         at = ""
@@ -116,7 +116,8 @@ def _asked(question: Question) -> bool:
                       "unit": "s", "ratio": None, "aim": None, "met": None, **taken_with})  # fmt: skip
         print(json.dumps(lines[-1]), flush=True)
     if not taken_with["given"]:  # those of other sizes are not the question's
-        keep(question.name, lines)
+        took_s = round(time.monotonic() - began)
+        keep(question.name, [{**line, "took_s": took_s} for line in lines])
     progress(f"== {question.name}: {time.monotonic() - began:.0f} s")
     return not code and not late.is_set()
 
@@ -126,7 +127,7 @@ def _end(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def _taken_with() -> dict[str, Any]:
+def _taken_with(question: Question) -> dict[str, Any]:
     """What a figure depends on, beside the machine."""
     given = {name: os.environ[name] for name in SIZES if os.environ.get(name)}
     return {
@@ -134,7 +135,7 @@ def _taken_with() -> dict[str, Any]:
         "given": given,
         "versions": VERSIONS,
         "cores": os.cpu_count(),
-        "files": FILES,
+        **({"files": FILES} if question.needs_broker else {}),
     }
 
 

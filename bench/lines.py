@@ -18,18 +18,18 @@ def tell(
     most: float | None = None,
     **more: Any,
 ) -> None:
-    """question, figure, unit, the ratio to the baseline of the same run, the aim, and whether it is met.
+    """question, figure, unit, ratio to the baseline of the same run; aim, whether it is met, and its bound.
 
     The aim is `least_ratio`, which the ratio is to reach, `most_ratio`, which it is not to exceed, or `most`,
     which the figure is not to exceed; null where there is none.
     """
-    aim, met = None, None
+    aim, met, bound = None, None, None
     if ratio is not None and least_ratio is not None:
-        aim, met = least_ratio, ratio >= least_ratio
+        aim, met, bound = least_ratio, ratio >= least_ratio, "ratio at least"
     elif ratio is not None and most_ratio is not None:
-        aim, met = most_ratio, ratio <= most_ratio
+        aim, met, bound = most_ratio, ratio <= most_ratio, "ratio at most"
     elif most is not None:
-        aim, met = most, figure <= most
+        aim, met, bound = most, figure <= most, "figure at most"
     line = {
         "question": question,
         "figure": round(figure, 3),
@@ -37,6 +37,7 @@ def tell(
         "ratio": None if ratio is None else round(ratio, 3),
         "aim": aim,
         "met": met,
+        "bound": bound,
     }
     print(json.dumps({**line, **more}), flush=True)
 

@@ -29,10 +29,9 @@ HEAD: Final = """# Benchmarks
 
 Each table is what the command above it printed, at the commit named there; a `+` behind it tells of changes
 that were not committed. The lines themselves are in [results.jsonl](benchmarks/results.jsonl). Broker, load
-and what is measured share the machine. What a ratio is to stands above its table. Figures of two runs differ
-by up to a third, and a ratio between 0.75 and 1.3 may lie on the other side of 1 in the next. An aim is of
-the ratio where there is one, else of the figure. Pictures show how cost grows: both axes are logarithmic, so
-what does not grow is a level line.
+and what is measured share the machine. What a ratio is to stands above its table. Behind a figure that is the
+median of several turns stand the least and the most of them. Pictures show how cost grows: both axes are
+logarithmic, so what does not grow is a level line.
 
 Where the time goes, what bounds it and what was tried: [performance.md](performance.md).
 """
@@ -77,11 +76,12 @@ def _section(name: str, lines: Sequence[Line], pictures: Path) -> Iterator[str]:
     yield f"```sh\nmake bench ONLY={name}\n```\n"
     files = f", the broker's files {first['files']}" if "files" in first else ""
     ratio = f" Ratios are {question.ratio}." if question.ratio else ""
-    yield f"At {first['commit']}, {first['cores']} cores{files}; {versions}.{ratio}\n"
+    took = f" Asking took {number(first['took_s'])} s." if "took_s" in first else ""
+    yield f"At {first['commit']}, {first['cores']} cores{files}; {versions}.{took}{ratio}\n"
     yield "| question | figure | unit | ratio | aim |"
     yield "|---|---:|---|---:|---|"
     for line in lines:
-        cells = line["question"], number(line["figure"]), line["unit"], _ratio(line), _aim(line)
+        cells = line["question"], _figure(line), line["unit"], _ratio(line), _aim(line)
         yield f"| {' | '.join(cells)} |"
     yield ""
     for unit, grown in groupby(sorted(filter(_is_grown, lines), key=_unit), key=_unit):
@@ -138,6 +138,11 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def _figure(line: Line) -> str:
+    spread = f" ({number(line['least'])} to {number(line['most'])})" if "least" in line else ""
+    return number(line["figure"]) + spread
+
+
 def _ratio(line: Line) -> str:
     return "" if line.get("ratio") is None else f"{line['ratio']:.3g}"
 
@@ -146,9 +151,7 @@ def _aim(line: Line) -> str:
     aim = line.get("aim")
     if aim is None:
         return ""
-    value = line["figure"] if line.get("ratio") is None else line["ratio"]
-    least = bool(line["met"]) == (value >= aim)
-    return f"at {'least' if least else 'most'} {aim:g}: {'met' if line['met'] else 'missed'}"
+    return f"{line['bound']} {aim:g}: {'met' if line['met'] else 'missed'}"
 
 
 def merged(results: Path, kept: Path) -> list[Line]:

@@ -16,7 +16,7 @@ CENTRE_TURNS: Final = 5  # each ratio is to it
 FACTORS: Final[Mapping[str, tuple[str, tuple[int, ...]]]] = {
     "match_percent": ("% of the events match", (0, 1, 10, 100)),
     "parts": ("parts of the condition", (1, 2, 10)),
-    "others": ("other subscriptions", (1, 100, 10_000, 100_000)),
+    "others": ("subscriptions to other types", (1, 100, 10_000, 100_000)),
     "partitions": ("partitions", (1, 8, 32)),
     "engines": ("engines", (1, 2)),
 }

@@ -170,12 +170,14 @@ def event_loop_delay(bootstrap_servers: str, rate: int, seconds: int) -> None:
         )
     progress("the load is produced in the same process, and is part of the delay")
     for share, name, most in ((0.5, "p50", None), (0.99, "p99", 50)):
+        least, figure = percentile(idle, share) * 1000, percentile(busy, share) * 1000
+        tell(f"delay of an event loop beside nothing, {name}", least, "ms")
         tell(
             f"delay of the event loop at {rate} events/s, of which 1 in {ONE_IN} matches, {name}",
-            percentile(busy, share) * 1000,
+            figure,
             "ms",
+            figure / least,
             most=most,
-            idle=round(percentile(idle, share) * 1000, 3),
             consumed_per_s=round(consumed),
             fired_per_s=round(fired),
         )

@@ -53,7 +53,7 @@ PRODUCER = {"linger.ms": 20, "compression.type": "lz4", "partitioner": "murmur2_
 
 def produce(config: BusConfig, events: Iterable[Event]) -> int:
     """Produce events, and wait until they are stored; how many they were."""
-    return _send(Producer({**config.client, **PRODUCER}), config, events)
+    return send(Producer({**config.client, **PRODUCER}), config, events)
 
 
 def hidden(config: BusConfig, events: Iterable[Event]) -> Callable[[], None]:
@@ -61,11 +61,12 @@ def hidden(config: BusConfig, events: Iterable[Event]) -> Callable[[], None]:
     producer = Producer({**config.client, **PRODUCER, "transactional.id": f"bench-{config.name}"})
     producer.init_transactions(30)
     producer.begin_transaction()
-    _send(producer, config, events)
+    send(producer, config, events)
     return lambda: producer.commit_transaction(30)
 
 
-def _send(producer: Producer, config: BusConfig, events: Iterable[Event]) -> int:
+def send(producer: Producer, config: BusConfig, events: Iterable[Event]) -> int:
+    """As `produce`, by a producer that may be warm."""
     count = 0
     for each in events:
         key, value, headers = encode(each)

@@ -70,7 +70,7 @@ def run() -> None:
                 "s",
                 median / least,
                 least=min(took),
-                most_s=max(took),
+                most=max(took),
             )
 
 

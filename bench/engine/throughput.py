@@ -16,9 +16,9 @@ def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
         return measure(bootstrap_servers, name, point, events, TURNS)
 
     measure(bootstrap_servers, "warm", WARM, events)  # a broker that has just begun is slower
-    raw = rates("raw", Point(match_percent=0, loop=RAW))
+    raw = rates("raw", Point(match_percent=0, others=0, loop=RAW))
     _tell("raw client loop", raw)
-    hops = rates("two-hops", Point(match_percent=100, parts=1, loop=TWO_HOPS))
+    hops = rates("two-hops", Point(match_percent=100, parts=1, others=0, loop=TWO_HOPS))
     _tell("client loop of two hops, every event fires", hops, raw)
     alone = rates("alone", Point(match_percent=0, others=0))
     _tell("engine, nothing matches", alone, raw, 1.3)

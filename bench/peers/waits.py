@@ -145,6 +145,8 @@ class _Host:
                 self.imported.set()
             elif len(words) == 2 and words[0].isdigit():
                 self._met[int(words[0])] = float(words[1])
+            elif words[:1] == ["failed"]:
+                progress(f"a wait has {line.strip()}")
 
     def uss_kib(self) -> float:
         return float(self.process.memory_full_info().uss) / 1024

@@ -29,7 +29,18 @@ def line(**more: Any) -> dict[str, Any]:
 
 def test_each_question_has_its_command_above_a_table_of_what_it_answered(tmp_path: Path) -> None:
     lines = [
-        line(name="hooks", question="a job", figure=2.151, unit="s", ratio=0.989, aim=1.03, met=True),
+        line(
+            name="hooks",
+            question="a job",
+            figure=2.151,
+            unit="s",
+            ratio=0.989,
+            aim=1.03,
+            met=True,
+            bound="ratio at most",
+            least=2.0,
+            most=2.5,
+        ),
         line(
             name="throughput",
             question="raw",
@@ -37,8 +48,19 @@ def test_each_question_has_its_command_above_a_table_of_what_it_answered(tmp_pat
             unit="events/s",
             aim=1.3,
             met=False,
+            bound="ratio at least",
             ratio=0.7,
             files="in memory",
+        ),
+        line(
+            name="latency",
+            question="late",
+            figure=56.7,
+            unit="ms",
+            ratio=1.04,
+            aim=15,
+            met=False,
+            bound="figure at most",
         ),
         line(name="gone"),
     ]
@@ -46,8 +68,9 @@ def test_each_question_has_its_command_above_a_table_of_what_it_answered(tmp_pat
     page = (tmp_path / "benchmarks.md").read_text()
     assert page.startswith(HEAD)
     first, second = page.index("make bench ONLY=throughput"), page.index("make bench ONLY=hooks")
-    assert first < page.index("| raw | 81,234 | events/s | 0.7 | at least 1.3: missed |") < second
-    assert second < page.index("| a job | 2.15 | s | 0.989 | at most 1.03: met |")
+    assert first < page.index("| raw | 81,234 | events/s | 0.7 | ratio at least 1.3: missed |") < second
+    assert second < page.index("| a job | 2.15 (2 to 2.5) | s | 0.989 | ratio at most 1.03: met |")
+    assert "| late | 56.7 | ms | 1.04 | figure at most 15: missed |" in page
     assert "At abc1234, 2 cores, the broker's files in memory; python 3.11.7." in page
     assert "Ratios are to the raw client loop" in page
     assert "gone" not in page
