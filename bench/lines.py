@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -16,9 +17,12 @@ def tell(
     least_ratio: float | None = None,
     most_ratio: float | None = None,
     most: float | None = None,
+    turns: Sequence[float] = (),
     **more: Any,
 ) -> None:
     """question, figure, unit, ratio to the baseline of the same run; aim, whether it is met, and its bound.
+
+    turns: what the figure is the median of; the lowest and the highest are told.
 
     The aim is `least_ratio`, which the ratio is to reach, `most_ratio`, which it is not to exceed, or `most`,
     which the figure is not to exceed; null where there is none.
@@ -39,6 +43,8 @@ def tell(
         "met": met,
         "bound": bound,
     }
+    if turns:
+        line |= {"lowest": round(min(turns), 3), "highest": round(max(turns), 3)}
     print(json.dumps({**line, **more}), flush=True)
 
 

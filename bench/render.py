@@ -30,7 +30,7 @@ HEAD: Final = """# Benchmarks
 Each table is what the command above it printed, at the commit named there; a `+` behind it tells of changes
 that were not committed. The lines themselves are in [results.jsonl](benchmarks/results.jsonl). Broker, load
 and what is measured share the machine. What a ratio is to stands above its table. Behind a figure that is the
-median of several turns stand the least and the most of them. Pictures show how cost grows: both axes are
+median of several turns stand the lowest and the highest of them. Pictures show how cost grows: both axes are
 logarithmic, so what does not grow is a level line.
 
 Where the time goes, what bounds it and what was tried: [performance.md](performance.md).
@@ -139,7 +139,7 @@ def number(value: float) -> str:
 
 
 def _figure(line: Line) -> str:
-    spread = f" ({number(line['least'])} to {number(line['most'])})" if "least" in line else ""
+    spread = f" ({number(line['lowest'])} to {number(line['highest'])})" if "lowest" in line else ""
     return number(line["figure"]) + spread
 
 

@@ -26,8 +26,7 @@ def run(bootstrap_servers: str, events: int) -> None:
     """The centre, and each factor's other values beside it; ratios are to the centre."""
     measure(bootstrap_servers, "warm", CENTRE, events)  # a broker that has just begun is slower
     centre = measure(bootstrap_servers, "centre", CENTRE, events, turns=CENTRE_TURNS)
-    spread = {"least": round(min(centre.rates)), "most": round(max(centre.rates))}
-    tell(f"the centre: {told(CENTRE)}", centre.rate, "events/s", 1.0, **spread)
+    tell(f"the centre: {told(CENTRE)}", centre.rate, "events/s", 1.0, turns=centre.rates)
     for factor, (what, values) in FACTORS.items():
         for value in values:
             point, found = replace(CENTRE, **{factor: value}), centre

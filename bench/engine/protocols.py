@@ -69,8 +69,7 @@ def run() -> None:
                 median,
                 "s",
                 median / least,
-                least=min(took),
-                most=max(took),
+                turns=took,
             )
 
 

@@ -85,7 +85,14 @@ class Burial:
         self._seen = set(members)
         for committer in sorted(dead - {self._bus.transactional_id}):
             log.warning("Engine %s is no member any more: what it has open is ended.", committer)
-            self._bus.bury(committer)
+            try:
+                self._bus.bury(committer)
+            except UnreachableError as e:
+                log.warning(
+                    "What engine %s has open could not be ended, which is tried again: %s", committer, e
+                )
+                self._seen.add(committer)
+                continue
             self._buried.add(committer)
             self._stats.buried += 1
 

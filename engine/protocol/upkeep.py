@@ -7,7 +7,7 @@ from typing import Final
 
 from ..bus import Bus, TopicPartition
 from ..config import KINDS, BusConfig
-from ..errors import TopicsError
+from ..errors import TopicsError, UnreachableError
 from ..log import log
 from ..records import CLOCK_KEY, CLOCK_VALUE, LEFTOVER, partition_of
 from .burial import Burial
@@ -53,7 +53,7 @@ class Upkeep:
         self._open_again = open_again
         self._ownership, self._burial, self._clock, self._monotonic = ownership, burial, clock, monotonic
         now = monotonic()
-        self._purged = self._asked = self._looked = now
+        self._purged = self._asked = self._looked = self._ask_again = now
         self._swept = now + SETTLED_S - ORPHANS_S
         self._stood: dict[TopicPartition, int] = {}
 
@@ -146,9 +146,8 @@ class Upkeep:
     def look_for_dead(self, *, busy: bool) -> None:
         """Records beyond what can be read on a partition that stands still are held back by someone.
 
-        So they are on the partitions of the action topic, which no engine reads: their readers, waits and
-        dispatchers, can end nobody, and each engine looks at those beside its trigger partitions. While
-        others are busy a partition may stand still for its backlog too: that costs a question in vain.
+        So they are where no task of an engine reads, see `_read_by_others`. While others are busy a partition
+        may stand still for its backlog too: that costs a question in vain.
         """
         now = self._monotonic()
         if now - self._looked < (BUSY_LOOK_S if busy else HELD_BACK_LOOK_S):
@@ -161,17 +160,38 @@ class Upkeep:
             for task in tasks
             if (topic := there[task.tp.topic]) is not None and topic.has_offsets
         }
-        actions = [
-            TopicPartition(self._config.topic("action"), tp.partition) for tp in self._ownership.triggers
-        ]
-        positions |= self._bus.stable_offsets(actions)
         ends = self._bus.end_offsets(positions)
+        stable, stable_ends = self._read_by_others()
+        positions |= stable
+        ends |= stable_ends
         held = any(ends[tp] > at and self._stood.get(tp) == at for tp, at in positions.items())
         self._stood = positions
         if held:
             self._burial.held_back(self._group())
         else:
             self._burial.goes_on()
+
+    def _read_by_others(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Up to where others can read, and the ends, of what they read.
+
+        That are the action partitions beside the trigger partitions of this engine, whose readers, waits and
+        dispatchers, can end nobody, and the subscription topic. Where that cannot be told this engine goes
+        on, since nothing that it does depends on it, and asks again after a while.
+        """
+        now = self._monotonic()
+        if now < self._ask_again:
+            return {}, {}
+        action = self._config.topic("action")
+        asked = [
+            TopicPartition(self._config.topic("subscription"), 0),
+            *(TopicPartition(action, tp.partition) for tp in self._ownership.triggers),
+        ]
+        try:
+            return self._bus.stable_offsets(asked), self._bus.end_offsets(asked)
+        except UnreachableError as e:
+            log.warning("Whether the dead hold back who reads firings is not known, and asked again: %s", e)
+            self._ask_again = now + TOPICS_S
+            return {}, {}
 
     def _group(self) -> Iterable[TopicPartition]:
         trigger = self._config.topic("trigger")

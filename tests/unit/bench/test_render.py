@@ -38,8 +38,8 @@ def test_each_question_has_its_command_above_a_table_of_what_it_answered(tmp_pat
             aim=1.03,
             met=True,
             bound="ratio at most",
-            least=2.0,
-            most=2.5,
+            lowest=2.0,
+            highest=2.5,
         ),
         line(
             name="throughput",

@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 from interlock import event
 from interlock.engine.bus import TopicPartition
-from interlock.engine.errors import UnreachableError
+from interlock.engine.errors import NotReadable, UnreachableError
 from interlock.engine.protocol.burial import Burial
 from interlock.engine.protocol.stats import Stats
 from interlock.engine.records import Registration
 
-from tests.unit.engine.protocol.pool import ACTION, EVENT, STATE, TRIGGER, Bus, Pool
+from tests.unit.engine.protocol.pool import ACTION, EVENT, REGISTRY, STATE, TRIGGER, Bus, Pool
 
 ONE = Registration.of("one", event("x"), None, 0, kind="durable")
 
@@ -128,6 +128,61 @@ def test_a_dead_engine_whose_firings_alone_are_open_is_ended() -> None:
     die_while_writing(pool, ACTION)
     pool.run(40, pass_ms=100)
     assert buried(pool) == ["bury dead"]
+
+
+def test_a_dead_engine_that_holds_back_the_registry_is_ended() -> None:
+    pool = Pool()
+    pool.boot()
+    pool.boot("dead")
+    pool.run(10)
+    die_while_writing(pool, REGISTRY)
+    pool.run(40, pass_ms=100)
+    assert buried(pool) == ["bury dead"]
+
+
+def test_an_engine_goes_on_where_it_cannot_ask_about_the_action_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Pool()
+    pool.register(ONE)
+    pool.boot()
+    pool.run(10)
+    asked = [0]
+
+    def refuse(_: object) -> dict[TopicPartition, int]:
+        asked[0] += 1
+        raise NotReadable("b-action", "It has no leader.")
+
+    monkeypatch.setattr(pool.buses["one"], "stable_offsets", refuse)
+    pool.emit("x")
+    pool.run(100, pass_ms=100)
+    assert pool.fired() == [("one", "met")]
+    assert asked == [1]  # each question may take ten seconds
+
+
+def test_a_burial_that_fails_is_tried_again_and_keeps_no_other_from_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Pool()
+    pool.boot()
+    for name in ("dead", "lost"):
+        pool.boot(name)
+    pool.run(10)
+    die_while_writing(pool, TRIGGER)
+    pool.kill("lost")
+    bus = pool.buses["one"]
+    bury, failures = bus.bury, [2]
+
+    def failing(name: str) -> None:
+        if name == "dead" and failures[0]:
+            failures[0] -= 1
+            raise UnreachableError("The coordinator does not answer.")
+        bury(name)
+
+    monkeypatch.setattr(bus, "bury", failing)
+    pool.run(60, pass_ms=100)
+    assert buried(pool) == ["bury lost", "bury dead"]
+    assert pool.engines["one"].stats.buried == 2
 
 
 def test_a_member_whose_firings_are_open_is_left_alone() -> None:
