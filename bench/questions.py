@@ -47,7 +47,7 @@ def _throughput(at: str) -> None:
 def _factors(at: str) -> None:
     from .engine import factors
 
-    factors.run(at, number("EVENTS", 70_000))
+    factors.run(at, number("EVENTS", 45_000))
 
 
 def _combinations(at: str) -> None:
