@@ -1,8 +1,10 @@
-"""A bare consumer and its transactional producer, with the engine's settings."""
+"""What loops without an engine share: clients with its settings, and what they print of themselves."""
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, Producer
+from collections.abc import Sequence
+
+from confluent_kafka import Consumer, Producer, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import consumer_settings
 from interlock.engine.kafka.clients import ClientErrors, connect
@@ -16,3 +18,20 @@ def clients(config: BusConfig, group: str) -> tuple[Consumer, Producer]:
     producer = connect(Producer, config, errors, transactional_id=group, **producer_settings())
     producer.init_transactions()
     return consumer, producer
+
+
+class Joined:
+    """A consumer in its group; prints how many partitions it has and what it has consumed, as they grow."""
+
+    def __init__(self, consumer: Consumer, topics: Sequence[str]) -> None:
+        self._owns = self._consumed = 0
+        consumer.subscribe(list(topics), on_assign=self._begin)
+
+    def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.assign([TopicPartition(tp.topic, tp.partition, 0) for tp in partitions])
+        self._owns = len(partitions)
+        self.consumed(0)
+
+    def consumed(self, more: int) -> None:
+        self._consumed += more
+        print(self._owns, self._consumed, flush=True)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import sys
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.reader import consume
 
-from .clients import clients
+from .clients import Joined, clients
 
 BATCH = 10_000
 
@@ -24,15 +24,7 @@ def raw_loop(config: BusConfig) -> None:
     """Until it is killed."""
     consumer, producer = clients(config, f"{config.name}-raw")
     topic, target = config.topic("event"), config.topic("dead-letter")
-    owns = consumed = 0
-
-    def begin(joined: Consumer, partitions: list[TopicPartition]) -> None:
-        nonlocal owns
-        joined.assign([TopicPartition(tp.topic, tp.partition, 0) for tp in partitions])
-        owns = len(partitions)
-        print(owns, consumed, flush=True)
-
-    consumer.subscribe([topic], on_assign=begin)
+    joined = Joined(consumer, [topic])
     while True:
         messages = [message for message in consume(consumer, BATCH, 0.1) if message.error() is None]
         if not messages:
@@ -51,8 +43,7 @@ def raw_loop(config: BusConfig) -> None:
         producer.send_offsets_to_transaction(
             [TopicPartition(topic, p, o) for p, o in offsets.items()], consumer.consumer_group_metadata()
         )
-        consumed += len(messages)
-        print(owns, consumed, flush=True)  # before its commit, as the engine does
+        joined.consumed(len(messages))  # before its commit, as the engine does
         producer.commit_transaction()
 
 

@@ -15,11 +15,11 @@ import signal
 import sys
 import threading
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.reader import consume
 
-from .clients import clients
+from .clients import Joined, clients
 
 MOST = 10_000  # records of a pass, as the engine's
 
@@ -29,15 +29,7 @@ def two_hops(config: BusConfig, stop: threading.Event) -> None:
     consumer, producer = clients(config, f"{config.name}-two-hops")
     events, matches = config.topic("event"), config.topic("trigger")
     state, action = config.topic("state"), config.topic("action")
-    owns = consumed = 0
-
-    def begin(joined: Consumer, partitions: list[TopicPartition]) -> None:
-        nonlocal owns
-        joined.assign([TopicPartition(tp.topic, tp.partition, 0) for tp in partitions])
-        owns = len(partitions)
-        print(owns, consumed, flush=True)
-
-    consumer.subscribe([events, matches], on_assign=begin)
+    joined = Joined(consumer, [events, matches])
     while not stop.is_set():
         messages = [m for m in consume(consumer, MOST, 0.1) if m.error() is None]
         if not messages:
@@ -57,8 +49,7 @@ def two_hops(config: BusConfig, stop: threading.Event) -> None:
         producer.send_offsets_to_transaction(
             [TopicPartition(t, p, o) for (t, p), o in offsets.items()], consumer.consumer_group_metadata()
         )
-        consumed += len(messages)
-        print(owns, consumed, flush=True)  # before its commit, as the engine does
+        joined.consumed(len(messages))  # before its commit, as the engine does
         producer.commit_transaction()
     consumer.close()
 

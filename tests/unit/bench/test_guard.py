@@ -8,14 +8,15 @@ import pytest
 
 from bench.guard import ROOM, WORKS, bounds, instructions
 
+# Each Python version has bytecode of its own, and the counts are of 3.11; what follows holds on all.
+if sys.version_info[:2] == (3, 11):
 
-@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="each Python version has bytecode of its own")
-@pytest.mark.parametrize("name", WORKS)
-def test_the_hot_path_executes_as_many_instructions_as_before(name: str) -> None:
-    now, before = instructions(WORKS[name]), bounds()[name]
-    assert abs(now - before) <= ROOM * before, (
-        f"{name}: {now} instructions, {before} before. Where that is meant: make bench-guard"
-    )
+    @pytest.mark.parametrize("name", WORKS)
+    def test_the_hot_path_executes_as_many_instructions_as_before(name: str) -> None:
+        now, before = instructions(WORKS[name]), bounds()[name]
+        assert abs(now - before) <= ROOM * before, (
+            f"{name}: {now} instructions, {before} before. Where that is meant: make bench-guard"
+        )
 
 
 def test_a_look_up_costs_the_same_among_one_and_among_ten_thousand() -> None:

@@ -48,13 +48,17 @@ def test_the_open_offsets_of_a_dead_engine_hold_a_takeover_back_for_half_a_secon
     assert pool.fired() == [("one", "met")]
 
 
-def test_an_engine_that_died_before_it_committed_anything_is_known_as_a_member_of_before() -> None:
+# Firings hold back waits and dispatchers, which can end nobody; the registry holds back all.
+@pytest.mark.parametrize("tp", [TRIGGER, ACTION, REGISTRY], ids=["matches", "firings", "registry"])
+def test_an_engine_that_died_before_it_committed_anything_is_known_as_a_member_of_before(
+    tp: TopicPartition,
+) -> None:
     """What stands in the way is a record of its, and no offset says whose."""
     pool = Pool()
     pool.boot()
     pool.boot("dead")
     pool.run(10)
-    die_while_writing(pool, TRIGGER)
+    die_while_writing(pool, tp)
     pool.run(40, pass_ms=100)
     assert buried(pool) == ["bury dead"]
 
@@ -119,27 +123,6 @@ def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_t
     assert pool.fired() == [("one", "met")] * 2
 
 
-def test_a_dead_engine_whose_firings_alone_are_open_is_ended() -> None:
-    """They hold back waits and dispatchers only, which cannot end it."""
-    pool = Pool()
-    pool.boot()
-    pool.boot("dead")
-    pool.run(10)
-    die_while_writing(pool, ACTION)
-    pool.run(40, pass_ms=100)
-    assert buried(pool) == ["bury dead"]
-
-
-def test_a_dead_engine_that_holds_back_the_registry_is_ended() -> None:
-    pool = Pool()
-    pool.boot()
-    pool.boot("dead")
-    pool.run(10)
-    die_while_writing(pool, REGISTRY)
-    pool.run(40, pass_ms=100)
-    assert buried(pool) == ["bury dead"]
-
-
 def test_an_engine_goes_on_where_it_cannot_ask_about_the_action_topic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -185,28 +168,16 @@ def test_a_burial_that_fails_is_tried_again_and_keeps_no_other_from_its_own(
     assert pool.engines["one"].stats.buried == 2
 
 
-def test_a_member_whose_firings_are_open_is_left_alone() -> None:
+@pytest.mark.parametrize("written", [(TRIGGER, EVENT), (ACTION,)], ids=["matches and events", "firings"])
+def test_a_member_with_an_open_transaction_is_left_alone(written: tuple[TopicPartition, ...]) -> None:
     pool = Pool()
     pool.boot()
     pool.boot("slow")
     pool.run(10)
     transaction = pool.cluster.begin("slow", pool.cluster.producers["slow"].epoch)
     assert transaction is not None
-    pool.cluster.write(transaction, ACTION, b"k", b"v", None)
-    pool.run(100, "one", pass_ms=100)
-    assert buried(pool) == []
-    assert transaction.decision == "open"
-
-
-def test_a_member_with_an_open_transaction_is_left_alone() -> None:
-    pool = Pool()
-    pool.boot()
-    pool.boot("slow")
-    pool.run(10)
-    transaction = pool.cluster.begin("slow", pool.cluster.producers["slow"].epoch)
-    assert transaction is not None
-    pool.cluster.write(transaction, TRIGGER, b"k", b"v", None)
-    pool.cluster.write(transaction, EVENT, b"k", b"v", None)
+    for tp in written:
+        pool.cluster.write(transaction, tp, b"k", b"v", None)
     pool.run(100, "one", pass_ms=100)
     assert buried(pool) == []
     assert transaction.decision == "open"
