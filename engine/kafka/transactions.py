@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tenacity import Retrying, retry_if_exception, wait_fixed
@@ -14,7 +15,8 @@ from ..config import BusConfig
 from ..errors import TransactionAborted, UnreachableError
 from ..log import log
 from ..sizes import MAX_INTERNAL_BYTES
-from .clients import ClientErrors, connect, told
+from .clients import ClientErrors, client_log, connect, told
+from .losses import Losses
 from .reader import not_readable
 
 if TYPE_CHECKING:
@@ -41,7 +43,9 @@ def producer_settings() -> dict[str, object]:
         "retry_backoff_ms": 1,
         "retry_backoff_max_ms": 10,
         "delivery_timeout_ms": int(TIMEOUT_S * 1000),
-        "socket_timeout_ms": int(TIMEOUT_S * 1000),
+        # Longer than all of a commit: the client sends what had no answer in this time again, by itself.
+        "socket_timeout_ms": int((TIMEOUT_S + 2 * LAST_STEP_S) * 1000),
+        "log_connection_close": True,  # see `Losses`
         "linger_ms": 0,
         "compression_type": "lz4",
         "message_max_bytes": MAX_INTERNAL_BYTES,
@@ -50,30 +54,48 @@ def producer_settings() -> dict[str, object]:
 
 
 class Transactions:
-    """A producer with one transactional id. One thread."""
+    """A producer with one transactional id. One thread.
+
+    One that has lost a connection is replaced when its transaction is over. The client may have repeated a
+    request, and the first one may arrive in the next transaction: an end of before would commit what that
+    one has written so far, without its offsets. Brokers refuse it for the new producer's epoch (KIP-890 has
+    the fault; its own cure, an epoch for each transaction, librdkafka 2.16.0 does not have).
+    """
 
     def __init__(self, config: BusConfig, errors: ClientErrors, transactional_id: str) -> None:
         self._config, self._errors = config, errors
         self._id = transactional_id
         self._open = False
         self._appended: int | None = None
-        self._producer = self._initialised(transactional_id, TIMEOUT_S)
+        self._producer, self._losses = self._initialised(transactional_id, TIMEOUT_S)
 
-    def _initialised(self, transactional_id: str, timeout_s: float) -> Producer:
+    def _initialised(self, transactional_id: str, timeout_s: float) -> tuple[Producer, Losses]:
         from confluent_kafka import KafkaException, Producer
 
+        losses = Losses(client_log)
+        # A level of the connection's could keep from us what is lost.
+        client = {key: value for key, value in self._config.client.items() if key != "log_level"}
         producer = connect(
             Producer,
-            self._config,
+            replace(self._config, client=client),
             self._errors,
             transactional_id=transactional_id,
+            logger=losses,
             **producer_settings(),
         )
         try:
             _repeated(time.monotonic() + timeout_s, producer.init_transactions)
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e) from e
-        return producer
+        return producer, losses
+
+    def _replace_after_a_loss(self) -> None:
+        """Between two transactions; UnreachableError where there is no new producer within TIMEOUT_S."""
+        self._producer.poll(0)  # brings what the client has logged
+        if not self._losses.seen:
+            return
+        log.info("The producer of %s has lost a connection, and is replaced.", self._id)
+        self._producer, self._losses = self._initialised(self._id, TIMEOUT_S)
 
     def commit(
         self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
@@ -124,6 +146,7 @@ class Transactions:
             raise UnreachableError(
                 f"A transaction on {self._config.describe()} failed: {e.__cause__ or e}."
             ) from e
+        self._replace_after_a_loss()
         return self._appended
 
     def _send_offsets(self, offsets: list[Any], membership: object) -> None:
@@ -183,6 +206,7 @@ class Transactions:
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e) from e
         self._open = False
+        self._replace_after_a_loss()
         unreadable = error.code() in not_readable()
         raise TransactionAborted(
             f"Transaction aborted: {reason}.{_advice(error)}", unreadable=unreadable

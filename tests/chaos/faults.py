@@ -416,9 +416,15 @@ class Pool:
         self._rule("drop replies", self._lasting("drop-reply", 2, 6, apis=apis, most=3))
 
     def _late_end(self) -> None:
-        """The engine gives up a commit, and the broker hears of it when others have gone on."""
+        """The broker hears of an end when others have gone on, or, sent again by the client, its sender has.
+
+        A client that keeps its connection gives the commit up.
+        """
         apis = frozenset({API_KEYS["EndTxn"]})
-        self._rule("late EndTxn", self._lasting("late", 5, 10, apis=apis, delay_s=HOLD_S, most=2))
+        more: dict[str, Any] = {"apis": apis, "delay_s": HOLD_S, "most": 2}
+        if self._random.random() < 0.5:
+            more |= {"parted": True, "delay_s": self._random.uniform(0.01, 1.0)}
+        self._rule("late EndTxn", self._lasting("late", 5, 10, **more))
 
     def _coordinator(self) -> None:
         apis = COORDINATOR if self._random.random() < 0.5 else frozenset({22, 24, 25, 26, 28})

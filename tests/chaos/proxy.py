@@ -45,13 +45,14 @@ class Rule:
     """What to do with requests.
 
     delay: each is sent on after `delay_s`; late: it is put aside for `delay_s`, and sent on even if the
-    client has given up and gone by then; drop-reply: the broker does as asked, and nobody hears of it;
-    black-hole: nothing passes in either direction, and no connection ends; cut: the connection is reset;
-    refuse: the broker does not hear of it, and the answer is the error `code` (of REFUSABLE requests).
-    apis: API keys, None for all. client: what stands, between hyphens, in the `client.id` of all clients that
-    are meant, None for all: an engine's consumer in the group goes by its transactional id. hits: how often
-    it applied; most: at most so often; once: to each kind of request of a client only once, so that it can
-    connect again; met: whose requests, by API key, it applied to.
+    client has given up and gone by then, as it has at once where `parted` resets its connection; drop-reply:
+    the broker does as asked, and nobody hears of it; black-hole: nothing passes in either direction, and no
+    connection ends; cut: the connection is reset; refuse: the broker does not hear of it, and the answer is
+    the error `code` (of REFUSABLE requests). apis: API keys, None for all. client: what stands, between
+    hyphens, in the `client.id` of all clients that are meant, None for all: an engine's consumer in the group
+    goes by its transactional id. hits: how often it applied; passed: how many of those were sent on since;
+    most: at most so often; once: to each kind of request of a client only once, so that it can connect
+    again; met: whose requests, by API key, it applied to.
     """
 
     kind: Kind
@@ -60,10 +61,12 @@ class Rule:
     apis: frozenset[int] | None = None
     client: str | None = None
     delay_s: float = 0.0
+    parted: bool = False
     code: int = LOADING
     most: int = 10**9
     once: bool = False
     hits: int = 0
+    passed: int = 0
     met: set[tuple[str | None, int]] = field(default_factory=set)
 
     @property
@@ -174,6 +177,8 @@ class Proxy:
                     link.writer.transport.abort()
                     return
                 if rule.kind == "late":
+                    if rule.parted:
+                        link.writer.transport.abort()
                     await asyncio.sleep(rule.delay_s)  # nobody reads here: the client's end goes unnoticed
                 elif rule.kind == "delay":
                     await asyncio.sleep(min(rule.delay_s, max(0.0, rule.until - time.monotonic())))
@@ -185,6 +190,8 @@ class Proxy:
             await broker.drain()
             if rule is not None and rule.kind == "late":
                 await asyncio.sleep(0.5)  # the broker's turn, before the client's end closes both
+            if rule is not None:
+                rule.passed += 1
 
     async def _replies(self, upstream: asyncio.StreamReader, link: _Link) -> None:
         try:

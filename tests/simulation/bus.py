@@ -362,9 +362,20 @@ class SimulatedBus:
             raise
         cluster.end(transaction, commit=True)
         host.say(f"{transaction} is committed")
+        twice = host.choose(8) == 7
+        if twice:  # its connection was lost, and the client has sent it again: the first may arrive later
+            cluster.in_flight.append(InFlight(transaction, True))
+            host.note("end that was sent twice")
         self.step("hears of the end")
         self._transaction = None
+        if twice:
+            self.replace_producer()
         return appended
+
+    def replace_producer(self) -> None:
+        """As `Transactions` does when its producer has lost a connection."""
+        self._initialise(self.transactional_id)
+        self._epoch = self.cluster.producers[self.transactional_id].epoch
 
     def _partition(self, output: Output) -> TopicPartition:
         if output.partition is not None:

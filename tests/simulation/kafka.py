@@ -152,7 +152,10 @@ class Group:
 
 
 class InFlight(NamedTuple):
-    """A request to end a transaction that its client has given up on; it may still arrive."""
+    """A request to end a transaction that its client has given up on, or sent again; it may still arrive.
+
+    It names the producer and its epoch, and no transaction: it ends whichever is open.
+    """
 
     transaction: Transaction
     commit: bool
@@ -350,10 +353,15 @@ class Cluster:
         self._decide(transaction, "committed" if commit else "aborted")
 
     def end_late(self, request: InFlight) -> bool:
-        """A request arrives that its client gave up on; True if it decides anything."""
+        """A request arrives late; True if it decides anything."""
         self.in_flight.remove(request)
+        name, epoch = request.transaction.name, request.transaction.epoch
+        current = self.producers[name].current
+        if current is None:
+            return False
         try:
-            self.end(request.transaction, commit=request.commit)
+            self._producer(name, epoch)
+            self.end(current, commit=request.commit)
         except Refused:
             return False
         return True

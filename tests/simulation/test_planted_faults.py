@@ -37,6 +37,12 @@ def test_a_commit_without_a_fence_is_found(monkeypatch: Patch) -> None:
     assert_found(300, "I2", "I3", "I4", "I6")
 
 
+def test_a_producer_that_is_kept_when_its_connection_was_lost_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(SimulatedBus, "replace_producer", lambda self: None)
+    often(monkeypatch, "late_end", 150)
+    assert_found(2000, "I1", "I2", "I3", "I4", "I5", "I6")
+
+
 def test_ends_taken_before_the_stable_offsets_are_found(monkeypatch: Patch) -> None:
     early: dict[int, dict[TopicPartition, int]] = {}
 

@@ -37,6 +37,7 @@ MUST_BE_SEEN = (
     "duplicate event",
     "durable changed",
     "end of a process that was counted",
+    "end that was sent twice",
     "engine that slept for a day",
     "firing of a task that was resumed before",
     "firing of a timer",

@@ -28,6 +28,7 @@ from interlock.engine.kafka import admin, transactions
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
+from interlock.engine.kafka.transactions import Transactions
 from interlock.plugin.broker import LocalBroker
 
 from tests.chaos.proxy import API_KEYS, GROUP, LOADING, NOT_COORDINATOR, Proxy, Rule
@@ -238,6 +239,30 @@ def test_a_commit_that_arrives_after_its_producer_was_given_up_commits_nothing(p
     place.eventually("the late request arrives", late_one_arrived)
     assert place.committed(other) == number - 1
     assert place.written(other) == [str(n).encode() for n in range(1, number)]
+
+
+def test_an_end_that_the_client_has_sent_twice_does_not_end_the_next_transaction(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one is on its way while the client, on another connection, repeats it and goes on."""
+    bus, member = place.member()
+    place.commit(bus, member, 1)
+    rule = place.rule("late", "EndTxn", delay_s=1.0, parted=True, most=1)
+    place.commit(bus, member, 2)
+    assert (rule.hits, rule.passed) == (1, 0)
+
+    def crash_when_it_has_arrived(self: Transactions, *_: object) -> None:
+        assert self._producer.flush(10) == 0, "the record is written"
+        place.eventually("the first end arrives", lambda: rule.passed)
+        raise RuntimeError("the process ends before its offsets are sent")
+
+    monkeypatch.setattr(Transactions, "_send_offsets", crash_when_it_has_arrived)
+    with pytest.raises(RuntimeError):
+        place.commit(bus, member, 3)
+    bus.close()
+    other, _ = place.member()
+    assert place.committed(other) == 2
+    assert place.written(other) == [b"1", b"2"]
 
 
 @pytest.mark.parametrize(

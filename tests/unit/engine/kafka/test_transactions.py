@@ -11,6 +11,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import TransactionAborted, UnreachableError
 from interlock.engine.kafka import transactions
 from interlock.engine.kafka.clients import ClientErrors
+from interlock.engine.kafka.losses import Losses
 from interlock.engine.kafka.transactions import Transactions
 from interlock.engine.sizes import MAX_INTERNAL_BYTES
 
@@ -23,7 +24,8 @@ OUTPUTS = [
 ]
 OFFSETS = {TopicPartition("b-event", 0): Committed(5, "{}")}
 MEMBER = b"the group metadata"
-WELL = ["begin", "produce", "produce", "produce", "offsets", "commit"]
+WELL = ["begin", "produce", "produce", "produce", "offsets", "commit", "poll"]
+LOST = "[thrd:1]: b/1: Disconnected: connection closed by peer (after 5ms in state UP)"
 
 
 @pytest.fixture
@@ -57,14 +59,17 @@ def test_a_commit_writes_all_sends_the_offsets_and_tells_the_brokers_time(
 def test_the_producers_settings_are_those_the_protocols_need(
     bus: Transactions, made: list[FakeProducer]
 ) -> None:
-    assert made[0].settings == {
+    settings = dict(made[0].settings)
+    assert isinstance(settings.pop("logger"), Losses)
+    assert settings == {
         "transactional_id": "b-engine-1",
         "transaction_timeout_ms": 15_000,
         "acks": "all",
         "retry_backoff_ms": 1,
         "retry_backoff_max_ms": 10,
         "delivery_timeout_ms": 10_000,
-        "socket_timeout_ms": 10_000,
+        "socket_timeout_ms": 12_000,
+        "log_connection_close": True,
         "linger_ms": 0,
         "compression_type": "lz4",
         "message_max_bytes": MAX_INTERNAL_BYTES,
@@ -114,7 +119,7 @@ def test_a_retriable_error_of_the_commit_repeats_that_call_alone(
 ) -> None:
     made[0].fails["commit"] = [failure(KafkaError._TIMED_OUT, retriable=True)] * 2
     bus.commit(OUTPUTS, OFFSETS, MEMBER)
-    assert made[0].calls == [*WELL, "commit", "commit"]
+    assert made[0].calls == [*WELL[:-1], "commit", "commit", "poll"]
 
 
 @pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._AUTHENTICATION])
@@ -125,7 +130,7 @@ def test_a_producer_whose_offsets_had_no_answer_is_not_used_again(
     made[0].fails["offsets"] = [failure(code, retriable=retriable, abort=abort)]
     with pytest.raises(UnreachableError):
         bus.commit(OUTPUTS, OFFSETS, MEMBER)
-    assert made[0].calls == WELL[:-1]
+    assert made[0].calls == WELL[:-2]
 
 
 def test_a_commit_without_an_answer_is_unknown_and_never_called_aborted(
@@ -138,6 +143,76 @@ def test_a_commit_without_an_answer_is_unknown_and_never_called_aborted(
     assert "abort" not in made[0].calls
 
 
+def loses(producer: FakeProducer, facility: str, line: str) -> None:
+    """The producer's next poll brings this line of its log."""
+    producer.says.append(lambda: producer.settings["logger"].log(20, "%s [%s] %s", facility, "name", line))
+
+
+@pytest.mark.parametrize(("facility", "line"), [("FAIL", LOST), ("REQTMOUT", "Timed out EndTxnRequest")])
+def test_a_producer_that_may_have_sent_a_request_twice_is_replaced_when_its_transaction_is_over(
+    bus: Transactions, made: list[FakeProducer], facility: str, line: str
+) -> None:
+    loses(made[0], facility, line)
+    assert bus.commit(OUTPUTS, OFFSETS, MEMBER) == 77
+    assert made[0].calls == WELL
+    assert bus.commit(OUTPUTS, OFFSETS, MEMBER) == 77
+    assert made[1].settings["transactional_id"] == "b-engine-1"
+    assert made[1].calls == ["init", *WELL]
+    assert len(made) == 2
+
+
+def test_a_producer_that_lost_a_connection_and_aborts_is_replaced(
+    bus: Transactions, made: list[FakeProducer]
+) -> None:
+    made[0].fails["offsets"] = [failure(KafkaError.ILLEGAL_GENERATION, abort=True)]
+    loses(made[0], "FAIL", LOST)
+    with pytest.raises(TransactionAborted):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    assert made[1].calls == ["init"]
+
+
+def test_a_producer_that_cannot_be_replaced_makes_new_clients(
+    bus: Transactions, made: list[FakeProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(self: FakeProducer, timeout: float) -> None:
+        raise failure(KafkaError._TRANSPORT)
+
+    loses(made[0], "FAIL", LOST)
+    monkeypatch.setattr(FakeProducer, "init_transactions", never)
+    with pytest.raises(UnreachableError):
+        bus.commit(OUTPUTS, OFFSETS, MEMBER)
+
+
+@pytest.mark.parametrize(
+    ("facility", "line"),
+    [
+        ("FAIL", "[thrd:1]: b/1: Connect to ipv6#[::1]:1 failed: refused (after 0ms in state CONNECT)"),
+        ("GETPID", "Failed to acquire transactional PID: Coordinator load in progress: retrying"),
+    ],
+)
+def test_an_address_that_refuses_and_a_coordinator_that_loads_replace_nothing(
+    bus: Transactions, made: list[FakeProducer], facility: str, line: str
+) -> None:
+    loses(made[0], facility, line)
+    bus.commit(OUTPUTS, OFFSETS, MEMBER)
+    assert len(made) == 1
+
+
+def test_a_connection_that_wants_a_silent_client_does_not_hide_what_it_loses(
+    made: list[FakeProducer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[BusConfig] = []
+
+    def connect(kind: object, config: BusConfig, errors: object, **own: Any) -> FakeProducer:
+        taken.append(config)
+        return FakeProducer(own)
+
+    monkeypatch.setattr(transactions, "connect", connect)
+    client = {"bootstrap.servers": "nowhere", "log_level": "0"}
+    Transactions(BusConfig(name="b", client=client), ClientErrors(), "b-engine-1")
+    assert taken[0].client == {"bootstrap.servers": "nowhere"}
+
+
 @pytest.mark.parametrize(
     "code", [KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.MSG_SIZE_TOO_LARGE]
 )
@@ -147,7 +222,7 @@ def test_an_error_that_asks_for_an_abort_gets_one_and_the_bus_goes_on(
     made[0].fails["offsets"] = [failure(code, abort=True)]
     with pytest.raises(TransactionAborted):
         bus.commit(OUTPUTS, OFFSETS, MEMBER)
-    assert made[0].calls[-2:] == ["offsets", "abort"]
+    assert made[0].calls[-3:] == ["offsets", "abort", "poll"]
     assert bus.commit(OUTPUTS, OFFSETS, MEMBER) == 77
 
 
@@ -180,7 +255,7 @@ def test_a_fatal_error_told_from_within_a_report_gives_the_producer_up(
 def test_a_full_queue_is_waited_for(bus: Transactions, made: list[FakeProducer]) -> None:
     made[0].fails["produce"] = [BufferError(), BufferError()]
     bus.commit(OUTPUTS[:1], OFFSETS, MEMBER)
-    assert made[0].calls == ["begin", "produce", "poll", "produce", "poll", "produce", "offsets", "commit"]
+    assert made[0].calls == ["begin", "produce", "poll", "produce", "poll", "produce", *WELL[-3:]]
 
 
 def test_a_record_that_the_client_refuses_aborts_and_the_text_says_which_topic_and_what_to_do(
@@ -189,7 +264,7 @@ def test_a_record_that_the_client_refuses_aborts_and_the_text_says_which_topic_a
     made[0].fails["produce"] = [failure(KafkaError.MSG_SIZE_TOO_LARGE, reason="Message size too large")]
     with pytest.raises(TransactionAborted, match=r"'b-trigger'.*Message size too large.*max\.message\.bytes"):
         bus.commit(OUTPUTS, OFFSETS, MEMBER)
-    assert made[0].calls == ["begin", "produce", "abort"]
+    assert made[0].calls == ["begin", "produce", "abort", "poll"]
 
 
 def test_a_record_refused_because_one_before_it_failed_is_told_with_that_ones_reason(
@@ -203,7 +278,7 @@ def test_a_record_refused_because_one_before_it_failed_is_told_with_that_ones_re
     ]
     with pytest.raises(TransactionAborted, match=r"b-state: Topic authorization failed.*docs/operating\.md"):
         bus.commit(OUTPUTS, OFFSETS, MEMBER)
-    assert made[0].calls == ["begin", "produce", "offsets", "abort"]
+    assert made[0].calls == ["begin", "produce", "offsets", "abort", "poll"]
 
 
 def test_offsets_that_are_not_sent_because_a_record_fails_meanwhile_are_told_with_its_reason(
@@ -215,7 +290,7 @@ def test_offsets_that_are_not_sent_because_a_record_fails_meanwhile_are_told_wit
     ]
     with pytest.raises(TransactionAborted, match=r"b-state: Message size too large.*max\.message\.bytes"):
         bus.commit(OUTPUTS, OFFSETS, MEMBER)
-    assert made[0].calls == [*WELL[:-1], "offsets", "abort"]
+    assert made[0].calls == [*WELL[:-2], "offsets", "abort", "poll"]
 
 
 def test_only_ids_of_the_buss_engines_are_buried(bus: Transactions, made: list[FakeProducer]) -> None:
@@ -265,5 +340,7 @@ def test_times_of_the_producer_lie_below_the_transactions_timeout_and_markers_ar
     assert settings["transaction_timeout_ms"] == 15_000
     assert settings["delivery_timeout_ms"] < settings["transaction_timeout_ms"]
     assert settings["socket_timeout_ms"] < settings["transaction_timeout_ms"]
+    most_ms = (transactions.TIMEOUT_S + transactions.LAST_STEP_S) * 1000
+    assert settings["socket_timeout_ms"] > most_ms, "the client repeats nothing for want of an answer"
     assert (settings["retry_backoff_ms"], settings["retry_backoff_max_ms"]) == (1, 10)
     assert settings["partitioner"] == "murmur2_random"
