@@ -25,6 +25,11 @@ def nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) ->
     caplog.set_level(logging.DEBUG)
 
 
+def said_by_clients(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Without those of a client that another test has left, and that still looks for its broker."""
+    return [line for line in caplog.messages if "rdkafka" in line and "127.0.0.1:1/" in line]
+
+
 def run(*words: str) -> str:
     """What the command ends with."""
     args = get_parser().parse_args(["interlock", *words])
@@ -64,7 +69,7 @@ def test_each_command_says_so_before_it_reads_and_no_line_of_a_client_stands_bef
     monkeypatch.setattr("interlock.engine.kafka.reader.KafkaReader.__init__", read)
     monkeypatch.setattr("interlock.events.emitter.Emitter.emit", read)
     assert SAYS in run(*words)
-    assert [line for line in caplog.messages if "rdkafka" in line] == []
+    assert said_by_clients(caplog) == []
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
@@ -84,7 +89,7 @@ def test_the_doctor_finds_it_and_no_line_of_a_client_stands_before_that(
 ) -> None:
     assert run("doctor", "--output", "json") == "1"
     assert SAYS in json.loads(capsys.readouterr().out)[-1]["found"]
-    assert [line for line in caplog.messages if "rdkafka" in line] == []
+    assert said_by_clients(caplog) == []
 
 
 def test_lines_of_the_client_are_shown_where_the_connection_asks_for_more_of_them(
@@ -93,4 +98,4 @@ def test_lines_of_the_client_are_shown_where_the_connection_asks_for_more_of_the
     extra = {"bootstrap.servers": "127.0.0.1:1", "debug": "broker"}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
     assert SAYS in run("health")
-    assert [line for line in caplog.messages if "rdkafka" in line] != []
+    assert said_by_clients(caplog) != []
