@@ -138,4 +138,5 @@ def test_the_engine_and_the_backtest_fire_the_same_from_the_same_topics(
     assert {name: engines(site, name) for name in CONDITIONS} == wanted
     outcomes = {name: {firing[1] for firing in found} for name, found in wanted.items()}
     assert outcomes == {name: {"met"} for name in CONDITIONS} | {"expiring": {"met", "expired"}}
-    assert all(len(found) > 3 for found in wanted.values())
+    # How often those with timers fire is a matter of how fast the events were sent.
+    assert all(len(wanted[name]) > 3 for name in ("pairs", "chain", "either"))
