@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 # A connection that never stood carried no request: a server's second address may refuse every time.
-_STOOD: Final = re.compile(r"in state (UP|UPDATE|REAUTH)\b")
+_STOOD: Final = re.compile(r"in state (UP|REAUTH)\b")
 
 
 class Losses:
