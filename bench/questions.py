@@ -195,6 +195,8 @@ QUESTIONS: Final = {
             "waits opened, and looking back",
             _registration,
             300,
+            ratio="to a plain client with the same records: of waits a second more is better, of look-backs"
+            " less",
             axis="waits registered together",
         ),
         Question(
@@ -207,8 +209,22 @@ QUESTIONS: Final = {
             axis="waits",
         ),
         Question("timers", "waits", "how late timers fire", _timers),
-        Question("recovery", "takeover", "taking over open keys", _recovery, 240, axis="open keys"),
-        Question("failover", "takeover", "an engine killed inside a transaction", _failover),
+        Question(
+            "recovery",
+            "takeover",
+            "taking over open keys",
+            _recovery,
+            240,
+            ratio="to a plain client that reads the same records; less is better",
+            axis="open keys",
+        ),
+        Question(
+            "failover",
+            "takeover",
+            "an engine killed inside a transaction",
+            _failover,
+            ratio="to a plain consumer group with the same session timeout; less is better",
+        ),
         Question(
             "protocols",
             "takeover",

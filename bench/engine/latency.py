@@ -22,7 +22,7 @@ from interlock.engine.telling import Account
 from interlock.events.kafka import encode
 
 from ..lines import percentile, point, progress, tell
-from .load import PARTITIONS, SOLO, new_bus, one, others, run_until_open, solos, subscribe
+from .load import PARTITIONS, SOLO, new_bus, one, run_until_open, solos, subscribe, unmatched
 
 TICK_S = 0.01
 ONE_IN = 100
@@ -195,7 +195,7 @@ async def _delays(seconds: int) -> list[float]:
 
 def produce_steadily(config: BusConfig, rate: int, ended: threading.Event) -> None:
     """In slices of 20 ms; most events are encoded before, so that this thread costs the loop little."""
-    encoded = [encode(event) for event in others(1000)]
+    encoded = [encode(event) for event in unmatched(1000)]
     matching = solos(sys.maxsize)  # each has an id of its own: repeats would match nothing
     producer = Producer({**config.client, "linger.ms": 5, "compression.type": "lz4"})
     started, sent = time.monotonic(), 0

@@ -26,7 +26,7 @@ def new_bus(name: str, bootstrap_servers: str) -> BusConfig:
     return config
 
 
-def others(count: int) -> Iterator[Event]:
+def unmatched(count: int) -> Iterator[Event]:
     """Events that nobody subscribes to, of about 300 bytes with their six headers."""
     for n in range(count):
         yield one("com.example.other", n, f"s{n % 1000}")
@@ -114,6 +114,6 @@ def run_until_open(config: BusConfig) -> None:
 
 
 def waits(count: int) -> Iterator[tuple[str, Condition, str | None]]:
-    """One-shot waits for a pair, each with a key of its own that no event of `others` has."""
+    """One-shot waits for a pair, each with a key of its own that no event of `unmatched` has."""
     for n in range(count):
         yield f"wait-{n}", PAIR, f"w{n}"

@@ -28,6 +28,8 @@ from interlock.events.kafka import encode
 
 from ..lines import point, progress, tell
 from .load import PAIR, PARTITIONS, SOLO, new_bus, run_until_open, subscribe
+from .plain_client import read_whole
+from .protocols import CLASSIC, failover
 
 FAILOVER_RATE = 500  # events/s: no pass of the survivor finds nothing to do
 DEADLINE_S = 120.0
@@ -71,20 +73,24 @@ run_engine(BusConfig(**json.loads(sys.argv[1])), threading.Event())
 def open_keys(bootstrap_servers: str, sizes: Sequence[int]) -> None:
     """Seconds until an engine has read back so many open keys of one durable pair, and what they take.
 
+    Beside it: a plain client that reads the same records.
+
     Each engine is a process of its own; its memory is compared with one of an engine that has none to read.
     """
     _recovered(bootstrap_servers, 0)  # not counted: a broker that has just begun is slower
-    _, bare_kib = _recovered(bootstrap_servers, 0)
+    _, bare_kib, _ = _recovered(bootstrap_servers, 0)
     for keys in sizes:
-        took, kib = _recovered(bootstrap_servers, keys)
+        took, kib, plain = _recovered(bootstrap_servers, keys)
+        tell(f"plain client reads the records of {keys} open keys", plain, "s")
         cost = point("recovery of an open key", keys, took / keys * 1e6, "us/key")
-        tell(f"recovery of {keys} open keys", took, "s", most=15 if keys == AIM_AT else None, **cost)
+        most = 15 if keys == AIM_AT else None
+        tell(f"recovery of {keys} open keys", took, "s", took / plain, most=most, **cost)
         cost = point("memory of an open key", keys, (kib - bare_kib) / keys, "KiB/key")
         tell(f"memory of {keys} open keys", (kib - bare_kib) / 1024, "MiB", **cost)
 
 
-def _recovered(bootstrap_servers: str, keys: int) -> tuple[float, float]:
-    """Seconds, and KiB of the process."""
+def _recovered(bootstrap_servers: str, keys: int) -> tuple[float, float, float]:
+    """Seconds, KiB of the process, and seconds of a plain client that reads the same."""
     config = new_bus(f"recovery-{keys}-{time.monotonic_ns()}", bootstrap_servers)
     subscribe(config, [("pairs", PAIR, None)], durable=True)
     progress(f"writing the states of {keys} open keys")
@@ -98,7 +104,7 @@ def _recovered(bootstrap_servers: str, keys: int) -> tuple[float, float]:
     took, kib, found = done.stdout.split()
     if int(found) != keys:
         raise SystemExit(f"bench: {found} open keys of {keys}")
-    return float(took), float(kib)
+    return float(took), float(kib), read_whole(config, config.topic("state"), PARTITIONS)
 
 
 def _write_states(config: BusConfig, keys: int) -> None:
@@ -126,8 +132,12 @@ def _write_states(config: BusConfig, keys: int) -> None:
 def killed_inside_a_transaction(bootstrap_servers: str) -> None:
     """Seconds from a SIGKILL inside a transaction until all that was sent before it has fired.
 
+    Beside it: a plain consumer group of which one of two members is killed.
     The load goes on all the time: the engine that survives is busy with the partitions that it has.
     """
+    progress("a plain consumer group")
+    bare = failover(bootstrap_servers, "failover-bare", CLASSIC)
+    tell("plain consumer group: SIGKILL of a member -> the other reads what it had", bare, "s")
     config = new_bus("failover", bootstrap_servers)
     subscribe(config, [("solo", SOLO, None)], durable=True)
     run_until_open(config)
@@ -149,6 +159,7 @@ def killed_inside_a_transaction(bootstrap_servers: str) -> None:
             "SIGKILL inside a transaction, load goes on -> all sent before has fired",
             took,
             "s",
+            took / bare,
             most=12,
             rate=FAILOVER_RATE,
             sent_before=before,

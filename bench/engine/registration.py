@@ -15,11 +15,12 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.notices import NoticeBoard
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.records import Registration
+from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.engine.waits import Waits
 
 from ..lines import percentile, point, progress, tell
-from .load import PAIR, PRODUCER, SOLO, new_bus, one, others, produce, send, solos, subscribe
+from .load import PAIR, PARTITIONS, PRODUCER, SOLO, new_bus, one, produce, send, solos, subscribe, unmatched
+from .plain_client import read_whole, write_and_read
 
 BURSTS = (30, 300, 3_000, 30_000)
 SINGLE = 30
@@ -52,16 +53,25 @@ def _registered(bootstrap_servers: str) -> None:
             tell(f"a wait is opened -> it counts, {name}", percentile(took, share) * 1000, "ms", waits=SINGLE)
         for count in BURSTS:
             burst = opened([f"burst-{count}-{n}" for n in range(count)])
+            plain = write_and_read(config, config.topic("dead-letter"), _records(count), {"linger.ms": 5})
+            tell(f"plain client writes and reads the records of {count} waits", count / plain, "waits/s")
             about = f"{count} waits registered together by one process"
             cost = point("registration of a wait", count, burst / count * 1e6, "us/wait")
-            tell(about, count / burst, "waits/s", **cost)
+            tell(about, count / burst, "waits/s", plain / burst, **cost)
+
+
+def _records(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """As the topic of registrations has them."""
+    for n in range(count):
+        registration = Registration.of(f"plain-{count}-{n}", PAIR, f"plain-{count}-{n}", 0)
+        yield RegistrationKey(registration.incarnation, "bench").encode(), encode_json(registration)
 
 
 def _looked_back(bootstrap_servers: str, events: int) -> None:
     """Waits whose events are the last of a long log, registered together; live events go on meanwhile."""
     config = new_bus("look-back", bootstrap_servers)
     progress(f"writing {events} events")
-    written = produce(config, others(events)) + produce(config, solos(LOOK_BACKS))
+    written = produce(config, unmatched(events)) + produce(config, solos(LOOK_BACKS))
     with _engine(config, sizes := []) as engine:
         _until(lambda: engine.stats.consumed >= written)
         process, producer = psutil.Process(), Producer({**config.client, **PRODUCER})
@@ -69,6 +79,8 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
         before = most = process.memory_info().rss
         subscribe(config, [("live", LIVE, None)], durable=True, since_ms=int(time.time() * 1000))
         _until(lambda: len(engine.registry) == 1 and _applied(engine))  # else it looks back with the others
+        plain = read_whole(config, config.topic("event"), PARTITIONS)
+        tell(f"plain client reads the {written} events", plain, "s")
         sizes.clear()
         looks = ((f"w{n}", SOLO, f"s{n}") for n in range(LOOK_BACKS))
         started = time.perf_counter()
@@ -87,7 +99,7 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
             time.sleep(0.05)
         took = time.perf_counter() - started
         about = f"{LOOK_BACKS} look-backs over {events} events"
-        tell(about, took, "s")
+        tell(about, took, "s", took / plain)
         tell(f"memory of {about}", (most - before) / 2**20, "MiB")
         tell(f"{about}: records read for each event", engine.stats.scanned / written, "records")
         during = waited[:-1]  # the last one fired with them

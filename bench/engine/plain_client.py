@@ -1,0 +1,73 @@
+"""What a Kafka client alone takes to write or read the same records: it looks at none of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.kafka.reader import FETCH_BACKOFF_MS, FETCH_WAIT_MS, consume
+
+DEADLINE_S = 120.0
+# By default an end is told half a second late, and a client whose queue is full stands still for a second.
+READS: dict[str, Any] = {
+    "group.id": "bench",
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": FETCH_WAIT_MS,
+    "fetch.queue.backoff.ms": FETCH_BACKOFF_MS,
+}
+
+
+def read_whole(config: BusConfig, topic: str, partitions: int) -> float:
+    """Seconds until all that a topic holds is read, from the assignment on."""
+    consumer = Consumer({**config.client, **READS})
+    started = time.perf_counter()
+    consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
+    ended: set[int | None] = set()
+    while len(ended) < partitions:
+        _require(started)
+        ended.update(m.partition() for m in consume(consumer, 10_000, 0.1) if m.error() is not None)
+    took = time.perf_counter() - started
+    consumer.close()
+    return took
+
+
+def write_and_read(
+    config: BusConfig, topic: str, records: Iterable[tuple[bytes, bytes]], settings: Mapping[str, Any]
+) -> float:
+    """Seconds until a reader has all of so many keys and values, from the first `produce` on.
+
+    Both clients are connected, and the first partition of the topic has been written and read before.
+    """
+    producer, consumer = Producer({**config.client, **settings}), Consumer({**config.client, **READS})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    producer.produce(topic, b"", b"", partition=0)
+    producer.flush()
+    _take(consumer, 1)
+    given = list(records)
+    started = time.perf_counter()
+    for key, value in given:
+        producer.produce(topic, value, key, partition=0)
+        producer.poll(0)
+    producer.flush()
+    _take(consumer, len(given))
+    took = time.perf_counter() - started
+    consumer.close()
+    return took
+
+
+def _take(consumer: Consumer, count: int) -> None:
+    started = time.perf_counter()
+    while count > 0:
+        _require(started)
+        count -= sum(message.error() is None for message in consume(consumer, 10_000, 0.1))
+
+
+def _require(started: float) -> None:
+    if time.perf_counter() - started > DEADLINE_S:
+        raise SystemExit(f"bench: a plain client has not read its records within {DEADLINE_S:.0f} s")
