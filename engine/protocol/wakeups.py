@@ -1,12 +1,17 @@
-"""Which keys must be looked at, and when: a heap whose entries are checked when they come to the top."""
+"""Which keys must be looked at, and when: in spans of time, of which only the earliest is in order."""
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple, TypeAlias
 
-_SPARE = 1000
+_SPARE: Final = 1000
+# Of a span: 4 s. An entry is sorted when its span is the earliest, and most are of keys that have closed by
+# then. Longer, and a busy engine sorts hundreds of thousands at once; shorter, and few keys have a list each.
+_SPAN_BITS: Final = 12
+
+Entry: TypeAlias = tuple[int, str, str]  # wakeup in ms since the epoch, incarnation, key
 
 
 class Wakeup(NamedTuple):
@@ -18,53 +23,87 @@ class Wakeup(NamedTuple):
 
 
 class Wakeups:
-    """Each key stands in the heap at its wakeup or earlier; what is not so any more is mended at the top.
+    """Each key has an entry at its wakeup or earlier; what is not so any more is mended when its turn comes.
 
     So a wakeup that moves later, as each heartbeat moves that of an `absent`, costs nothing, and a key that
-    closes leaves its entry behind. The heap is cleaned when most of it may be such entries.
+    closes leaves its entry behind. They are cleaned when most may be such entries.
 
     wakeup_of: the present wakeup of a key; None for a key that is closed.
     """
 
     def __init__(self, wakeup_of: Callable[[str, str], int | None]) -> None:
         self._wakeup_of = wakeup_of
-        self._heap: list[tuple[int, str, str]] = []
-        self._most = _SPARE
+        self._spans: dict[int, list[Entry]] = {}
+        self._order: list[int] = []  # a heap of the spans
+        self._sorted: int | None = None  # the span whose entries are a heap
+        self._count, self._most = 0, _SPARE
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return self._count
 
-    def fill(self, entries: Iterable[tuple[int, str, str]]) -> None:
+    def fill(self, entries: Iterable[Entry]) -> None:
         """Hold these entries, and no others any more."""
-        self._heap = list(entries)
-        heapq.heapify(self._heap)
-        self._most = 2 * len(self._heap) + _SPARE
+        spans: dict[int, list[Entry]] = {}
+        for entry in entries:
+            spans.setdefault(entry[0] >> _SPAN_BITS, []).append(entry)
+        self._spans, self._order, self._sorted = spans, list(spans), None
+        heapify(self._order)
+        self._count = sum(map(len, spans.values()))
+        self._most = 2 * self._count + _SPARE
 
     def push(self, at_ms: int, incarnation: str, key: str) -> None:
         """Needed for a key whose wakeup is earlier than before, or that had none."""
-        if len(self._heap) >= self._most:
+        if self._count >= self._most:
             self._clean()
-        heapq.heappush(self._heap, (at_ms, incarnation, key))
+        self._add((at_ms, incarnation, key))
 
     def first(self) -> Wakeup | None:
         """The earliest one."""
-        heap = self._heap
-        while heap:
-            at_ms, incarnation, key = heap[0]
-            now = self._wakeup_of(incarnation, key)
-            if now == at_ms:
-                return Wakeup(at_ms, incarnation, key)
-            if now is None or now < at_ms:  # closed, or another entry has come to the top for it
-                heapq.heappop(heap)
-            else:
-                heapq.heapreplace(heap, (now, incarnation, key))
+        order = self._order
+        while order:
+            span = order[0]
+            entries = self._spans[span]
+            if span != self._sorted:
+                heapify(entries)
+                self._sorted = span
+            while entries:
+                at_ms, incarnation, key = entries[0]
+                now = self._wakeup_of(incarnation, key)
+                if now == at_ms:
+                    return Wakeup(at_ms, incarnation, key)
+                heappop(entries)
+                self._count -= 1
+                if now is not None and now > at_ms:  # earlier: it has another entry
+                    self._add((now, incarnation, key))
+            heappop(order)
+            del self._spans[span]
+            self._sorted = None
         return None
 
     def take_first(self) -> None:
         """Take out what `first` gave; `push` puts it back."""
-        heapq.heappop(self._heap)
+        heappop(self._spans[self._order[0]])
+        self._count -= 1
+
+    def _add(self, entry: Entry) -> None:
+        self._count += 1
+        span = entry[0] >> _SPAN_BITS
+        entries = self._spans.get(span)
+        if entries is None:
+            self._spans[span] = [entry]
+            heappush(self._order, span)
+        elif span == self._sorted:
+            heappush(entries, entry)
+        else:
+            entries.append(entry)
 
     def _clean(self) -> None:
-        keys = {(incarnation, key) for _, incarnation, key in self._heap}
-        known = ((self._wakeup_of(*key), *key) for key in keys)
-        self.fill((at_ms, incarnation, key) for at_ms, incarnation, key in known if at_ms is not None)
+        """Leave out the entries of keys that have closed, and those of which a key has another."""
+        kept: dict[Entry, None] = {}
+        for entries in self._spans.values():
+            for entry in entries:
+                at_ms, incarnation, key = entry
+                now = self._wakeup_of(incarnation, key)
+                if now is not None and now >= at_ms:
+                    kept[entry if now == at_ms else (now, incarnation, key)] = None
+        self.fill(kept)
