@@ -55,7 +55,8 @@ def firing_id(
     A hash of incarnation, key, outcome, the sorted (source, id) of the events, and the due time if there is
     one; order, labels, positions in the log and times of the parts do not enter.
     """
-    identities = sorted({part.match.identity for part in parts})
+    attributes = [part.match.event.attributes for part in parts]
+    identities = sorted({(each["source"], each["id"]) for each in attributes})
     # each text is preceded by its length in bytes: no two lists of texts give the same bytes
     framed = f"{len(incarnation)}:{incarnation}{len(key)}:{key}{len(outcome)}:{outcome}"
     for source, id_ in identities:

@@ -24,6 +24,7 @@ _TIMESTAMP = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?"
     r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
+_TIMESTAMP_CHARS: Final = 20  # at the least
 
 
 def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
@@ -35,12 +36,13 @@ def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
     """
     if (
         type(value) is str
-        and value[:1] > "9"
+        and 0 < len(value) <= MAX_KEY_BYTES
         and value.isascii()
-        and len(value) <= MAX_KEY_BYTES
         and "\0" not in value
+        # neither 20261120 nor as long as 2026-11-20T12:00:00Z
+        and (value[:1] > "9" or len(value) < _TIMESTAMP_CHARS and (len(value) != 8 or not value.isdigit()))
     ):
-        return value  # no number, date or time: most keys, in a tenth of the time
+        return value  # one spelling only: most keys, in a tenth of the time
     if not isinstance(value, (tuple, list)):
         return _limited(_text_of(value))
     if not 2 <= len(value) <= MAX_KEY_PARTS:  # K16

@@ -27,15 +27,17 @@ MAX_COST: Final = 1_000_000
 class Plan:
     """What `step` knows of a condition.
 
-    rooms, keeps_first: by matcher, how many events it holds and which of more (H1 to H3). queued: by matcher,
-    it keeps all. passes: by matcher, a firing drops what it passed by (I7). holds: by matcher, the nodes that
-    let go of its events; None where an event is held until it is consumed. endings: the windows with `~`;
-    negated: {matcher: the windows that negate it}. clocked: by number of an `absent` or `.quiet()` node, the
-    matchers whose stamps it follows; armed: those of `absent(armed_by="subscription")`.
+    numbers: of its matchers. rooms, keeps_first: by matcher, how many events it holds and which of more (H1
+    to H3). queued: by matcher, it keeps all. passes: by matcher, a firing drops what it passed by (I7).
+    holds: by matcher, the nodes that let go of its events; None where an event is held until it is consumed.
+    endings: the windows with `~`; negated: {matcher: the windows that negate it}. clocked: by number of an
+    `absent` or `.quiet()` node, the matchers whose stamps it follows; armed: those of
+    `absent(armed_by="subscription")`.
     """
 
     root: Node
     labels: tuple[str, ...]
+    numbers: frozenset[int]
     rooms: tuple[int, ...]
     keeps_first: tuple[bool, ...]
     queued: tuple[bool, ...]
@@ -123,6 +125,7 @@ class _Planner:
         return Plan(
             root=compiled,
             labels=condition.labels,
+            numbers=frozenset(range(len(matchers))),
             rooms=tuple(rooms),
             keeps_first=tuple(matcher.keeps == "first" for matcher in matchers),
             queued=tuple(matcher.keeps == "all" for matcher in matchers),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -16,6 +16,8 @@ VERSION: Final = 2
 READS: Final = (1, 2)
 
 MAX_MATCHERS: Final = 256  # the nodes of a condition
+
+Number = Annotated[int, msgspec.Meta(ge=0, lt=MAX_MATCHERS)]  # of a matcher; looked at in stored states
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -30,7 +32,7 @@ class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """
 
     event: Event
-    matchers: tuple[int, ...]
+    matchers: Annotated[tuple[Number, ...], msgspec.Meta(min_length=1)]
     topic: str
     partition: int
     offset: int
@@ -112,10 +114,8 @@ class State(msgspec.Struct, frozen=True, array_like=True):
                 )
             state = _decoder.decode(data)
             for match in (*state.matches, *state.waiting) if state.waiting else state.matches:
-                attributes, numbers = match.event.attributes, match.matchers
+                attributes = match.event.attributes
                 attributes["source"], attributes["id"]
-                if not numbers or not 0 <= min(numbers) <= max(numbers) < MAX_MATCHERS:
-                    raise ConditionError(f"the stored state names matchers {numbers}")
         except (msgspec.MsgspecError, RecursionError, ValueError, KeyError) as error:
             if isinstance(error, ConditionError):
                 raise

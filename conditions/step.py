@@ -37,7 +37,7 @@ def step(
     plan = condition.plan
     if isinstance(event, Match):
         numbers = event.matchers
-        if not numbers or not 0 <= min(numbers) <= max(numbers) < len(plan.rooms):
+        if not numbers or not plan.numbers.issuperset(numbers):
             raise ConditionError(f"matchers {numbers} of a match: the condition has {len(plan.rooms)}")
         if state.since_ms is not None and event.timestamp_ms < state.since_ms:  # Y1
             return state, ()

@@ -31,6 +31,11 @@ _RFC3339 = re.compile(
     r"(?:\.(?P<fraction>[0-9]+))?"
     r"(?P<zone>[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
+# Most timestamps, in half the time: it remembers no parts, and has the days of every month alone.
+_USUAL_TIMESTAMP = re.compile(
+    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+)
 _DAY_IN_EVERY_MONTH = "28"
 _INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
 
@@ -66,6 +71,8 @@ def kind(value: object) -> str:
 
 def is_timestamp(text: str) -> bool:
     """True if `text` is an RFC 3339 timestamp that names a day of the calendar; a leap second is allowed."""
+    if _USUAL_TIMESTAMP.fullmatch(text) is not None:
+        return True
     match = _RFC3339.fullmatch(text)
     if match is None:
         return False

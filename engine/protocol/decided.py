@@ -44,17 +44,18 @@ def _action(
     origins: dict[str, list[dict[str, Any]]] = {}
     for part in decision.taking_part:
         label, match = part.label, part.match
-        if label not in events:
-            events[label], origins[label] = [], []
-        events[label].append(form(match.event))
-        origins[label].append(
-            {
-                "topic": match.topic,
-                "partition": match.partition,
-                "offset": match.offset,
-                "timestamp_ms": match.timestamp_ms,
-            }
-        )
+        event = form(match.event)
+        origin = {
+            "topic": match.topic,
+            "partition": match.partition,
+            "offset": match.offset,
+            "timestamp_ms": match.timestamp_ms,
+        }
+        if label in events:
+            events[label].append(event)
+            origins[label].append(origin)
+        else:
+            events[label], origins[label] = [event], [origin]
     firing = Firing(
         id=firing_id(registered.incarnation, key, decision.outcome, decision.taking_part, decision.timer_ms),
         outcome=decision.outcome,

@@ -217,7 +217,7 @@ class Judge:
             since = decision.timer_ms
         else:
             since = max([part.match.timestamp_ms for part in decision.taking_part], default=now_ms)
-        self._stats.sample(self._stats.latency_s, max(0, now_ms - since) / 1000)
+        self._stats.sample(self._stats.latency_s, (now_ms - since) / 1000 if now_ms > since else 0.0)
 
 
 def wakeup_ms(condition: Condition, state: State, scheduled_ms: int | None, ttl_ms: int) -> int | None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from interlock.conditions import ConditionError, canonical_key
 from interlock.conditions.key import MAX_KEY_BYTES
@@ -122,6 +122,24 @@ keys = (
     | st.dates()
     | st.datetimes(timezones=st.timezones())
 )  # fmt: skip
+
+
+class Text(str):
+    """A text that takes the long way."""
+
+
+@given(st.text(alphabet="0123456789-:.+TZ x\0\u0660\u00e9", max_size=26) | st.from_regex(LOOKS_LIKE_TIME))
+@example("1" * MAX_KEY_BYTES)
+@example("1" * (MAX_KEY_BYTES + 1))
+@example("\u00e9" * (MAX_KEY_BYTES // 2 + 1))
+def test_the_short_way_of_a_text_gives_what_the_long_way_gives(text: str) -> None:
+    def taken(key: str) -> str:
+        try:
+            return canonical_key(key)
+        except ConditionError as error:
+            return f"refused: {error}"
+
+    assert taken(text) == taken(Text(text))
 
 
 @given(keys | st.lists(keys, min_size=2, max_size=8))
