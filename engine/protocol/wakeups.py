@@ -1,4 +1,4 @@
-"""Which keys must be looked at, and when: in spans of time, of which only the earliest is in order."""
+"""Which keys must be looked at, and when: in spans of time, each put in order when it is the earliest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Wakeups:
         self._wakeup_of = wakeup_of
         self._spans: dict[int, list[Entry]] = {}
         self._order: list[int] = []  # a heap of the spans
-        self._sorted: int | None = None  # the span whose entries are a heap
+        self._sorted: set[int] = set()  # the spans whose entries are heaps
         self._count, self._most = 0, _SPARE
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Wakeups:
         spans: dict[int, list[Entry]] = {}
         for entry in entries:
             spans.setdefault(entry[0] >> _SPAN_BITS, []).append(entry)
-        self._spans, self._order, self._sorted = spans, list(spans), None
+        self._spans, self._order, self._sorted = spans, list(spans), set()
         heapify(self._order)
         self._count = sum(map(len, spans.values()))
         self._most = 2 * self._count + _SPARE
@@ -63,9 +63,9 @@ class Wakeups:
         while order:
             span = order[0]
             entries = self._spans[span]
-            if span != self._sorted:
+            if span not in self._sorted:
                 heapify(entries)
-                self._sorted = span
+                self._sorted.add(span)
             while entries:
                 at_ms, incarnation, key = entries[0]
                 now = self._wakeup_of(incarnation, key)
@@ -77,7 +77,7 @@ class Wakeups:
                     self._add((now, incarnation, key))
             heappop(order)
             del self._spans[span]
-            self._sorted = None
+            self._sorted.discard(span)
         return None
 
     def take_first(self) -> None:
@@ -92,7 +92,7 @@ class Wakeups:
         if entries is None:
             self._spans[span] = [entry]
             heappush(self._order, span)
-        elif span == self._sorted:
+        elif span in self._sorted:
             heappush(entries, entry)
         else:
             entries.append(entry)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interlock.engine.protocol import wakeups as module
 from interlock.engine.protocol.wakeups import Wakeup, Wakeups
 
 KEYS = st.sampled_from("abcdef")
@@ -71,3 +73,28 @@ def test_a_wakeup_earlier_than_the_span_in_order_comes_first() -> None:
     assert wakeups.first() == (3_600_000, "i", "near")
     wakeups.take_first()
     assert wakeups.first() == (2_592_000_000, "i", "far")
+
+
+def test_a_span_is_put_in_order_once_however_often_an_earlier_one_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ordered: list[int] = []
+    heapify = module.heapify
+
+    def counted(entries: list[module.Entry]) -> None:
+        ordered.append(len(entries))
+        heapify(entries)
+
+    now = {f"far{n}": 2_592_000_000 + n for n in range(100)}
+    wakeups = Wakeups(lambda _, key: now.get(key))
+    for key, at_ms in now.items():
+        wakeups.push(at_ms, "i", key)
+    monkeypatch.setattr(module, "heapify", counted)
+    for at_ms in range(0, 100_000, 10_000):
+        now["near"] = at_ms
+        wakeups.push(at_ms, "i", "near")
+        assert wakeups.first() == (at_ms, "i", "near")
+        wakeups.take_first()
+        del now["near"]
+        assert wakeups.first() == (2_592_000_000, "i", "far0")
+    assert sum(ordered) == 100 + 10
