@@ -40,7 +40,7 @@ def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
         and value.isascii()
         and "\0" not in value
         # neither 20261120 nor as long as 2026-11-20T12:00:00Z
-        and (value[:1] > "9" or len(value) < _TIMESTAMP_CHARS and (len(value) != 8 or not value.isdigit()))
+        and (value[:1] > "9" or (len(value) < _TIMESTAMP_CHARS and (len(value) != 8 or not value.isdigit())))
     ):
         return value  # one spelling only: most keys, in a tenth of the time
     if not isinstance(value, (tuple, list)):
