@@ -178,10 +178,9 @@ archive-kill: java $(VENV)/.interlock ## The archive killed while events arrive:
 	  tests/integration/spark/pipeline/test_archive_killed.py -k although
 
 comma := ,
-# Results are kept in .build/bench/results.jsonl. Sizes can be given: EVENTS, SUBSCRIPTIONS, KEYS, RATE,
-# ENDED, PARTITIONS, CORES, CONDITION, HISTORY.
+# Results are kept in .build/bench/results.jsonl. `make bench-list` tells the sizes that each question takes.
 .PHONY: bench bench-engine bench-spark bench-conditions bench-list bench-guard bench-docs
-bench: java $(VENV)/.interlock ## How fast everything is, beside a baseline of the same run: lines of JSON (ONLY=engine,hooks: questions or groups)
+bench: java $(VENV)/.interlock ## How fast everything is, beside a baseline of the same run: lines of JSON, 28 min (ONLY=engine,hooks: questions or groups)
 	@$(PY) -m bench $(subst $(comma), ,$(ONLY))
 
 bench-engine: ## `make bench ONLY=engine,waits,takeover`
@@ -198,13 +197,13 @@ bench-docs: $(VENV)/.interlock ## docs/benchmarks.md and its pictures, from what
 	@$(PY) -m bench.render
 
 .PHONY: bench-profile
-bench-profile: java $(VENV)/.interlock ## Where the engine's thread spends its time on a backlog
-	@$(PY) -m bench.profile
+bench-profile: java $(VENV)/.interlock ## Where the engine's thread spends its time on a backlog (PROFILE="--parts 1")
+	@$(PY) -m bench.profile $(PROFILE)
 
-bench-list: $(VENV)/.interlock ## The questions of `make bench`, with their groups
+bench-list: $(VENV)/.interlock ## The questions of `make bench`, with their groups and sizes
 	@$(PY) -m bench --list
 
-bench-guard: $(VENV)/.interlock ## Count the instructions of the hot path anew, for the test that guards them
+bench-guard: $(VENV)/.interlock ## Count the instructions of the hot path, and take them over for the test that guards them
 	@$(PY) -m bench.guard --write
 
 # Each run of the job has 512 MB for driver and executor together.

@@ -4,8 +4,9 @@
     python -m bench --list
 
 A line is one JSON object: `name` of the question, then `question`, `figure`, `unit`, `ratio` to the baseline
-of the same run, `aim` and `met`; with the commit and the versions that it was taken with. Lines go to stdout
-and, of a question that was given no sizes, to `.build/bench/results.jsonl`, in the place of those before.
+of the same run, `aim` and `met`; with the time, commit and versions that it was taken with. Lines go to
+stdout and, of a question that was given no sizes and answered whole, to `.build/bench/results.jsonl`, in the
+place of those before. Sizes are given in the environment: `EVENTS=20000 make bench ONLY=throughput`.
 """
 
 from __future__ import annotations
@@ -16,38 +17,24 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 from confluent_kafka import libversion
-from interlock.plugin.broker import LocalBroker
 from interlock.plugin.broker.jars import KAFKA_VERSION
 
+from . import brokers
 from .lines import progress
-from .questions import QUESTIONS, Question
+from .questions import QUESTIONS, Question, sizes_given
 
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / ".build" / "bench" / "results.jsonl"
-# Of the brokers' files. In memory where the system has such a folder: how busy a disk is would be most of the
-# difference between two runs, and is no part of any question.
-FOLDER: Final = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-FILES: Final = "in memory" if FOLDER else "on disk"
-SIZES: Final = (
-    "EVENTS",
-    "SUBSCRIPTIONS",
-    "KEYS",
-    "RATE",
-    "ENDED",
-    "PARTITIONS",
-    "CORES",
-    "CONDITION",
-    "HISTORY",
-)
 PACKAGES: Final = ("apache-airflow", "confluent-kafka", "pyspark", "apache-airflow-providers-apache-kafka")
 
 
@@ -60,11 +47,13 @@ def main() -> None:
     given = parser.parse_args()
     if given.list:
         for each in QUESTIONS.values():
-            print(f"{each.group:12} {each.name:14} {each.about}")
+            print(f"{each.group:12} {each.name:14} {each.about:62} {' '.join(each.sizes)}".rstrip())
     elif given.ask:
         QUESTIONS[given.ask].ask(given.at)
     else:
-        failed = [each.name for each in chosen(given.names, parser) if not _asked(each)]
+        questions = chosen(given.names, parser)
+        require_sizes(questions, parser)
+        failed = [each.name for each in questions if not _asked(each)]
         if failed:
             sys.exit(f"bench: without an answer: {', '.join(failed)}")
 
@@ -81,16 +70,22 @@ def chosen(names: list[str], parser: argparse.ArgumentParser) -> list[Question]:
     ]
 
 
+def require_sizes(questions: list[Question], parser: argparse.ArgumentParser) -> None:
+    """End with a sentence where a size is given that none of these takes, or that is no number."""
+    taken = {name for each in questions for name in each.sizes}
+    if unused := sorted(sizes_given().keys() - taken):
+        names = ", ".join(each.name for each in questions)
+        sizes = ", ".join(sorted(taken)) or "none"
+        parser.error(f"{', '.join(unused)}: no size of {names}, whose sizes are: {sizes}. Unset it.")
+
+
 def _asked(question: Question) -> bool:
     """Whether it was answered in its time, by a process that ended well."""
     progress(f"== {question.name}: {question.about} (at most {question.seconds} s)")
     began, taken_with = time.monotonic(), _taken_with(question)
     lines: list[dict[str, Any]] = []
     with ExitStack() as stack:
-        at = ""
-        if question.needs_broker:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=FOLDER))
-            at = stack.enter_context(LocalBroker(Path(folder), report=progress)).bootstrap_servers
+        at = stack.enter_context(brokers.started()) if question.needs_broker else ""
         process = subprocess.Popen(
             [sys.executable, "-m", "bench", "--ask", question.name, "--at", at],
             cwd=ROOT,
@@ -110,15 +105,18 @@ def _asked(question: Question) -> bool:
                 lines.append({"name": question.name, **json.loads(text), **taken_with})
                 print(json.dumps(lines[-1]), flush=True)
         code = process.wait()
+    took_s = round(time.monotonic() - began)
     if late.is_set() or code:
         told = "did not finish" if late.is_set() else f"did not finish: exit {code}"
-        lines.append({"name": question.name, "question": told, "figure": round(time.monotonic() - began),
-                      "unit": "s", "ratio": None, "aim": None, "met": None, **taken_with})  # fmt: skip
-        print(json.dumps(lines[-1]), flush=True)
-    if not taken_with["given"]:  # those of other sizes are not the question's
-        took_s = round(time.monotonic() - began)
+        print(json.dumps({"name": question.name, "question": told, "figure": took_s, "unit": "s",
+                          "ratio": None, "aim": None, "met": None, **taken_with}), flush=True)  # fmt: skip
+        what = "not kept: not all of it is answered"
+    elif taken_with["given"]:
+        what = "not kept: sizes were given"
+    else:
         keep(question.name, [{**line, "took_s": took_s} for line in lines])
-    progress(f"== {question.name}: {time.monotonic() - began:.0f} s")
+        what = "kept"
+    progress(f"== {question.name}: {took_s} s, {what}")
     return not code and not late.is_set()
 
 
@@ -129,13 +127,15 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 def _taken_with(question: Question) -> dict[str, Any]:
     """What a figure depends on, beside the machine."""
-    given = {name: os.environ[name] for name in SIZES if os.environ.get(name)}
+    given = {name: text for name, text in sizes_given().items() if name in question.sizes}
     return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "given": given,
         "versions": VERSIONS,
         "cores": os.cpu_count(),
-        **({"files": FILES} if question.needs_broker else {}),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        **({"files": brokers.FILES} if question.has_broker else {}),
     }
 
 

@@ -20,7 +20,7 @@ from .lines import percentile, point, tell
 SINGLE = 500
 FIRST = 7
 BATCHES = (10, 100, 1_000, 10_000)
-TURNS = 5
+TURNS = 7
 # Prints how long its first event takes: by the client alone, or by an emitter.
 NEW_PROCESS = """
 import json, sys, time
@@ -73,9 +73,13 @@ def run(bootstrap_servers: str) -> None:
             batch = events[:count]
             turns = [(_seconds(lambda b=batch: sent(b)), _seconds(lambda b=batch: emitter.emit_all(b)))
                      for _ in range(TURNS)]  # fmt: skip
-            least, figure = (min(side) / count * 1e6 for side in zip(*turns, strict=True))
+            least, own = ([each / count * 1e6 for each in side] for side in zip(*turns, strict=True))
+            about = f"{count} events -> acknowledged, each"
+            tell(f"client alone: {about}", statistics.median(least), "us", turns=least)
+            figure = statistics.median(own)
+            ratio = statistics.median(a / b for a, b in zip(own, least, strict=True))
             cost = point("emit_all, an event", count, figure, "us/event")
-            tell(f"emit_all: {count} events -> acknowledged, each", figure, "us", figure / least, **cost)
+            tell(f"emit_all: {about}", figure, "us", ratio, turns=own, **cost)
     first = {who: list[float]() for who in ("client alone", "emit")}
     for _ in range(FIRST):
         for who, each in first.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -22,12 +23,15 @@ def tell(
 ) -> None:
     """question, figure, unit, ratio to the baseline of the same run; aim, whether it is met, and its bound.
 
-    turns: what the figure is the median of; the lowest and the highest are told.
-
-    The aim is `least_ratio`, which the ratio is to reach, `most_ratio`, which it is not to exceed, or `most`,
-    which the figure is not to exceed; null where there is none.
+    turns: what the figure is the median of; lowest and highest are told. The aim is `least_ratio`, which the
+    ratio is to reach, `most_ratio`, which it is not to exceed, or `most`, which the figure is not to
+    exceed; null where there is none.
     """
     aim, met, bound = None, None, None
+    if ratio is None and (least_ratio, most_ratio) != (None, None):
+        raise ValueError(
+            f"{question}: an aim for a ratio, and no ratio: give what the figure is compared with"
+        )
     if ratio is not None and least_ratio is not None:
         aim, met, bound = least_ratio, ratio >= least_ratio, "ratio at least"
     elif ratio is not None and most_ratio is not None:
@@ -58,6 +62,6 @@ def progress(text: str) -> None:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The value below which this share of them lies."""
+    """The least value that this share of them does not exceed (nearest rank)."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+    return ordered[max(0, math.ceil(len(ordered) * share) - 1)]

@@ -1,6 +1,5 @@
-"""Where the engine's thread spends its time on a backlog: `make bench-profile`.
-
-    python -m bench.profile [--match-percent 100] [--parts 2] [--events 200000]
+"""Where the engine's thread spends its time on a backlog: `make bench ONLY=profile`, or for another load
+`make bench-profile PROFILE="--match-percent 10 --parts 2 --events 200000"`.
 
 Another thread notes what the engine's is doing, as often as the interpreter lets it. A share is of those
 samples, with all that a function calls, and with the waits for the broker.
@@ -10,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -20,15 +18,16 @@ from types import FrameType
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.protocol.loop import Engine
-from interlock.plugin.broker import LocalBroker
 
-from .__main__ import FOLDER
+from . import brokers
 from .engine.load import hidden
 from .engine.points import Bus, Point
-from .lines import progress
+from .lines import tell
 
 SAMPLE_S = 0.001
-LEAST_PERCENT = 1.5
+LEAST_PERCENT = 3.0
+EVENTS = 100_000
+PAIRS = Point(match_percent=100, parts=2, others=0)
 ROOT = Path(__file__).parents[1]
 
 
@@ -41,12 +40,15 @@ class Sampler:
         self._sampling = threading.Thread(target=self._sample)
 
     def __enter__(self) -> Sampler:
+        self._interval = sys.getswitchinterval()
+        sys.setswitchinterval(SAMPLE_S / 2)  # else a sample waits until the thread waits
         self._sampling.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._sampling.join()
+        sys.setswitchinterval(self._interval)
 
     def _sample(self) -> None:
         while not self._over.wait(SAMPLE_S):
@@ -65,8 +67,19 @@ def _name(frame: FrameType) -> str:
     return f"{where} {frame.f_code.co_qualname}"
 
 
-def run(bootstrap_servers: str, point: Point, events: int) -> None:
-    """A table of what took at least LEAST_PERCENT; the second turn is what is sampled."""
+def ask(bootstrap_servers: str) -> None:
+    """As a question of the bench."""
+    took_us, shares = profiled(bootstrap_servers, PAIRS, EVENTS)
+    tell("processor time of the engine's thread, every event half of a pair", took_us, "us/event")
+    for name, share in shares.items():
+        tell(f"`{name}`", share, "% of the time")
+
+
+def profiled(bootstrap_servers: str, point: Point, events: int) -> tuple[float, dict[str, float]]:
+    """Microseconds of processor time for each event, and {function: percent} of LEAST_PERCENT and more.
+
+    The second turn is what is sampled.
+    """
     config = BusConfig(name="profile", client={"bootstrap.servers": bootstrap_servers})
     bus = Bus(config, point)
     engine = Engine(KafkaBus(config), config)
@@ -87,12 +100,12 @@ def run(bootstrap_servers: str, point: Point, events: int) -> None:
     with Sampler(threading.get_ident()) as sampler:
         took = work(range(events, 2 * events))
     engine.close()
-    print(f"{point}: {took / events * 1e6:.1f} us of processor time for each of {events} events\n")
-    print("| share | function |\n|---:|---|")
-    for name, count in sampler.within.most_common():
-        share = 100 * count / sampler.samples
-        if share >= LEAST_PERCENT and name.startswith(("engine", "conditions", "events")):
-            print(f"| {share:.1f} % | `{name}` |")
+    shares = {name: 100 * count / sampler.samples for name, count in sampler.within.most_common()}
+    return took / events * 1e6, {
+        name: share
+        for name, share in shares.items()
+        if share >= LEAST_PERCENT and name.startswith(("engine", "conditions", "events"))
+    }
 
 
 def main() -> None:
@@ -101,15 +114,15 @@ def main() -> None:
     )
     parser.add_argument("--match-percent", type=int, default=100)
     parser.add_argument("--parts", type=int, default=2)
-    parser.add_argument("--events", type=int, default=200_000)
+    parser.add_argument("--events", type=int, default=EVENTS)
     given = parser.parse_args()
-    sys.setswitchinterval(SAMPLE_S / 2)  # else a sample waits until the engine's thread waits
     point = Point(match_percent=given.match_percent, parts=given.parts, others=0)
-    with (
-        tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=FOLDER) as folder,
-        LocalBroker(Path(folder), report=progress) as broker,
-    ):
-        run(broker.bootstrap_servers, point, given.events)
+    with brokers.started() as bootstrap_servers:
+        took_us, shares = profiled(bootstrap_servers, point, given.events)
+    print(f"{point}: {took_us:.1f} us of processor time for each of {given.events} events\n")
+    print("| share | function |\n|---:|---|")
+    for name, share in shares.items():
+        print(f"| {share:.1f} % | `{name}` |")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from typing import Final
 class Question:
     """ask: is given the address of a broker of its own, "" where it needs none; prints lines (lines.py).
 
-    seconds: after which it is ended, and "did not finish". ratio: what ratios are to. axis: what grows in its
-    pictures.
+    seconds: after which it is ended. sizes: those that it takes. needs_broker: one is started for it;
+    has_broker: it uses one. ratio: what ratios are to. axis: what grows in its pictures.
     """
 
     name: str
@@ -21,15 +21,42 @@ class Question:
     about: str
     ask: Callable[[str], None]
     seconds: int = 180
+    sizes: tuple[str, ...] = ()
     needs_broker: bool = True
+    has_broker: bool = True
     by_name: bool = False  # asked only by its name
     ratio: str = ""
     axis: str = "size"
 
 
+SIZES: Final = (
+    "CONDITION",
+    "CORES",
+    "ENDED",
+    "EVENTS",
+    "HISTORY",
+    "KEYS",
+    "PARTITIONS",
+    "RATE",
+    "SUBSCRIPTIONS",
+)
+_TEXTS: Final = ("CONDITION", "CORES")
+
+
 def number(name: str, default: int) -> int:
-    """The environment's number of this name."""
-    return int(os.environ.get(name) or default)
+    """The environment's size of this name; what is none ends the bench with a sentence."""
+    text = os.environ.get(name) or str(default)
+    if not text.isdecimal() or not int(text):
+        raise SystemExit(f"bench: {name} is a whole number from 1 on, not {text!r}")
+    return int(text)
+
+
+def sizes_given() -> dict[str, str]:
+    """{size: what the environment says}, those that are numbers looked at."""
+    given = {name: text for name in SIZES if (text := os.environ.get(name))}
+    for name in given.keys() - set(_TEXTS):
+        number(name, 1)
+    return given
 
 
 def _conditions(_: str) -> None:
@@ -50,6 +77,18 @@ def _factors(at: str) -> None:
     factors.run(at, number("EVENTS", 45_000))
 
 
+def _hops(_: str) -> None:
+    from .engine import hops
+
+    hops.run()
+
+
+def _profile(at: str) -> None:
+    from . import profile
+
+    profile.ask(at)
+
+
 def _combinations(at: str) -> None:
     from .engine import factors
 
@@ -59,7 +98,7 @@ def _combinations(at: str) -> None:
 def _latency(at: str) -> None:
     from .engine import latency
 
-    latency.run(at, [number("RATE", 0)] if number("RATE", 0) else [100, 2_000, 20_000], 5)
+    latency.run(at, [number("RATE", 1)] if os.environ.get("RATE") else [100, 2_000, 20_000])
 
 
 def _emit(at: str) -> None:
@@ -69,9 +108,9 @@ def _emit(at: str) -> None:
 
 
 def _eventloop(at: str) -> None:
-    from .engine import latency
+    from .engine import eventloop
 
-    latency.event_loop_delay(at, 20_000, 15)
+    eventloop.run(at, 20_000, 10)
 
 
 def _timers(at: str) -> None:
@@ -83,13 +122,13 @@ def _timers(at: str) -> None:
 def _recovery(at: str) -> None:
     from .engine import recovery
 
-    recovery.open_keys(at, [number("KEYS", 0)] if number("KEYS", 0) else [1_000, 10_000, 100_000, 1_000_000])
+    recovery.run(at, [number("KEYS", 1)] if os.environ.get("KEYS") else [1_000, 10_000, 100_000, 1_000_000])
 
 
 def _failover(at: str) -> None:
-    from .engine import recovery
+    from .engine import failover
 
-    recovery.killed_inside_a_transaction(at)
+    failover.run(at)
 
 
 def _protocols(_: str) -> None:
@@ -131,7 +170,7 @@ def _archive(at: str) -> None:
 def _backtest(_: str) -> None:
     from .backtest import scale
 
-    scale.run(number("EVENTS", 300_000), number("KEYS", 100_000))
+    scale.run(number("EVENTS", 200_000), number("KEYS", 100_000))
 
 
 QUESTIONS: Final = {
@@ -142,7 +181,9 @@ QUESTIONS: Final = {
             "conditions",
             "index, step, filters",
             _conditions,
+            sizes=("SUBSCRIPTIONS", "HISTORY"),
             needs_broker=False,
+            has_broker=False,
             ratio="to the smallest size of the same kind; 1 is a cost that does not grow",
             axis="subscriptions; for the step, events of the key so far",
         ),
@@ -152,8 +193,18 @@ QUESTIONS: Final = {
             "events a second, beside client loops",
             _throughput,
             240,
-            ratio="to the raw client loop, or to what the row names; with other subscriptions, to the"
-            " row above; more is better",
+            sizes=("EVENTS", "SUBSCRIPTIONS"),
+            ratio="to the quicker raw client loop of the same turns, or to what the row names; with other"
+            " subscriptions, to the engine without them; more is better",
+        ),
+        Question(
+            "hops",
+            "engine",
+            "the engine's two hops on records in memory",
+            _hops,
+            needs_broker=False,
+            has_broker=False,
+            ratio="to an event that meets nothing",
         ),
         Question(
             "factors",
@@ -161,7 +212,14 @@ QUESTIONS: Final = {
             "events a second by what a user chooses, one factor at a time",
             _factors,
             300,
-            ratio="to the centre; more is better",
+            sizes=("EVENTS",),
+            ratio="to the centre's turns beside them; more is better",
+        ),
+        Question(
+            "profile",
+            "profile",
+            "where the engine's thread spends its time: what a function takes with all that it calls",
+            _profile,
         ),
         Question(
             "combinations",
@@ -169,14 +227,16 @@ QUESTIONS: Final = {
             "all combinations of those factors",
             _combinations,
             12 * 3600,
+            sizes=("EVENTS",),
             by_name=True,
         ),
         Question(
             "latency",
-            "engine",
+            "waits",
             "event stored -> firing readable, each event fires",
             _latency,
             240,
+            sizes=("RATE", "PARTITIONS"),
             ratio="to the client loop of two hops at the same rate; less is better",
             axis="events/s",
         ),
@@ -185,16 +245,25 @@ QUESTIONS: Final = {
             "emit",
             "emitting an event",
             _emit,
+            sizes=("PARTITIONS",),
             ratio="to the Kafka client alone with as many events; less is better",
             axis="events in a batch",
         ),
-        Question("eventloop", "waits", "delay of the event loop beside a busy engine", _eventloop),
+        Question(
+            "eventloop",
+            "waits",
+            "delay of the event loop beside a busy engine",
+            _eventloop,
+            sizes=("PARTITIONS",),
+            ratio="to the event loop of a process that has the same load and no engine; less is better",
+        ),
         Question(
             "registration",
             "waits",
             "waits opened, and looking back",
             _registration,
             300,
+            sizes=("EVENTS", "PARTITIONS"),
             ratio="to a plain client with the same records: of waits a second more is better, of look-backs"
             " less",
             axis="waits registered together",
@@ -208,13 +277,14 @@ QUESTIONS: Final = {
             ratio="to Interlock's figure for as many waits; less is better",
             axis="waits",
         ),
-        Question("timers", "waits", "how late timers fire", _timers),
+        Question("timers", "waits", "how late timers fire", _timers, sizes=("RATE", "PARTITIONS")),
         Question(
             "recovery",
             "takeover",
             "taking over open keys",
             _recovery,
             240,
+            sizes=("KEYS", "PARTITIONS"),
             ratio="to a plain client that reads the same records; less is better",
             axis="open keys",
         ),
@@ -223,6 +293,7 @@ QUESTIONS: Final = {
             "takeover",
             "an engine killed inside a transaction",
             _failover,
+            sizes=("PARTITIONS",),
             ratio="to a plain consumer group with the same session timeout; less is better",
         ),
         Question(
@@ -240,6 +311,7 @@ QUESTIONS: Final = {
             "an engine's start on a long registry",
             _start,
             240,
+            sizes=("ENDED", "PARTITIONS"),
             ratio="to a start on an empty registry; less is better",
         ),
         Question(
@@ -256,6 +328,7 @@ QUESTIONS: Final = {
             "events archived a second",
             _archive,
             240,
+            sizes=("EVENTS", "PARTITIONS"),
             ratio="to Spark's Kafka connector alone, which reads the same and keeps nothing; more is better",
         ),
         Question(
@@ -264,7 +337,9 @@ QUESTIONS: Final = {
             "a backtest beside a plain loop of step",
             _backtest,
             600,
+            sizes=("EVENTS", "KEYS", "CORES", "CONDITION"),
             needs_broker=False,
+            has_broker=False,
             ratio="to the plain loop; more is better",
         ),
     )

@@ -29,9 +29,10 @@ HEAD: Final = """# Benchmarks
 
 Each table is what the command above it printed, at the commit named there; a `+` behind it tells of changes
 that were not committed. The lines themselves are in [results.jsonl](benchmarks/results.jsonl). Broker, load
-and what is measured share the machine. What a ratio is to stands above its table. Behind a figure that is the
-median of several turns stand the lowest and the highest of them. Pictures show how cost grows: both axes are
-logarithmic, so what does not grow is a level line.
+and what is measured share the machine. What a ratio is to stands above its table; of sides that take turns it
+is the median of the ratios turn by turn. Behind a figure that is the median of several turns stand the lowest
+and the highest of them. Pictures show how cost grows: both axes are logarithmic, so what does not grow is a
+level line.
 
 Where the time goes, what bounds it and what was tried: [performance.md](performance.md).
 """
@@ -77,7 +78,9 @@ def _section(name: str, lines: Sequence[Line], pictures: Path) -> Iterator[str]:
     files = f", the broker's files {first['files']}" if "files" in first else ""
     ratio = f" Ratios are {question.ratio}." if question.ratio else ""
     took = f" Asking took {number(first['took_s'])} s." if "took_s" in first else ""
-    yield f"At {first['commit']}, {first['cores']} cores{files}; {versions}.{took}{ratio}\n"
+    day = f", {first['time'][:10]}" if "time" in first else ""
+    memory = f", {first['memory_gib']} GiB" if "memory_gib" in first else ""
+    yield f"At {first['commit']}{day}, {first['cores']} cores{memory}{files}; {versions}.{took}{ratio}\n"
     yield "| question | figure | unit | ratio | aim |"
     yield "|---|---:|---|---:|---|"
     for line in lines:
@@ -155,14 +158,27 @@ def _aim(line: Line) -> str:
 
 
 def merged(results: Path, kept: Path) -> list[Line]:
-    """Put new answers in the place of those that are kept of the same questions; all there are then."""
-    if results.exists():
-        by_name: dict[str, list[dict[str, Any]]] = {}
-        for line in map(json.loads, results.read_text().splitlines()):
-            by_name.setdefault(line["name"], []).append(line)
-        for name, lines in by_name.items():
+    """Put later answers in the place of those that are kept of the same questions; all there are then.
+
+    Answers of before the kept ones stay out: they are of an older checkout, or somebody else has asked since.
+    """
+    newer = _by_name(results) if results.exists() else {}
+    for name, lines in newer.items():
+        if _time(lines) > _time(_by_name(kept).get(name, [])):
             keep(name, lines, kept)
-    return [json.loads(text) for text in kept.read_text().splitlines()]
+    return [line for lines in _by_name(kept).values() for line in lines]
+
+
+def _by_name(path: Path) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in map(json.loads, path.read_text().splitlines()):
+        found.setdefault(line["name"], []).append(line)
+    return found
+
+
+def _time(lines: Sequence[Line]) -> str:
+    """When they were taken; earlier than any other where they do not tell."""
+    return max((str(line.get("time", "")) for line in lines), default="")
 
 
 def main() -> None:

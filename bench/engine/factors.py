@@ -9,10 +9,10 @@ from typing import Final
 
 from .. import lines
 from ..lines import tell
-from .points import Found, Point, measure
+from .points import Found, Point, Side
 
 CENTRE: Final = Point()
-CENTRE_TURNS: Final = 5  # each ratio is to it
+TURNS: Final = 2  # of each point, each beside one of the centre
 FACTORS: Final[Mapping[str, tuple[str, tuple[int, ...]]]] = {
     "match_percent": ("% of the events match", (0, 1, 10, 100)),
     "parts": ("parts of the condition", (1, 2, 10)),
@@ -23,27 +23,44 @@ FACTORS: Final[Mapping[str, tuple[str, tuple[int, ...]]]] = {
 
 
 def run(bootstrap_servers: str, events: int) -> None:
-    """The centre, and each factor's other values beside it; ratios are to the centre."""
-    measure(bootstrap_servers, "warm", CENTRE, events)  # a broker that has just begun is slower
-    centre = measure(bootstrap_servers, "centre", CENTRE, events, turns=CENTRE_TURNS)
-    tell(f"the centre: {told(CENTRE)}", centre.rate, "events/s", 1.0, turns=centre.rates)
-    for factor, (what, values) in FACTORS.items():
-        for value in values:
-            point, found = replace(CENTRE, **{factor: value}), centre
-            if point != CENTRE:
-                name = f"{factor.replace('_', '-')}-{value}"
-                found = measure(bootstrap_servers, name, point, events)
-            unit = f"us/event, by {what}"  # a picture each
-            cost = lines.point("an event", value, 1e6 / found.rate, unit) if value else {}
-            tell(f"{value} {what}", found.rate, "events/s", found.rate / centre.rate, **cost)
-            if factor == "others" and value > CENTRE.others:
-                _tell_memory(value, found, centre)
+    """The centre, and each factor's other values, in turns with it; ratios are to its turns beside them."""
+    with Side(bootstrap_servers, "centre", CENTRE, events) as centre:
+        centre.turn()  # a broker that has just begun is slower
+        first = Found([centre.turn() for _ in range(TURNS)], centre.kib)
+        tell(f"the centre: {told(CENTRE)}", first.rate, "events/s", 1.0, turns=first.rates)
+        for factor in FACTORS:
+            _ask(bootstrap_servers, factor, centre, events)
 
 
-def _tell_memory(waits: int, found: Found, centre: Found) -> None:
-    kib = (found.kib - centre.kib) / (waits - CENTRE.others)
-    cost = lines.point("memory of an engine for a wait", waits, kib, "KiB/wait")
-    tell(f"memory of an engine for each of {waits} waits", kib, "KiB", **cost)
+def _ask(bootstrap_servers: str, factor: str, centre: Side, events: int) -> None:
+    what, values = FACTORS[factor]
+    at_centre: list[float] = []
+    found: dict[int, tuple[Found, float]] = {}
+    for value in values:
+        point = replace(CENTRE, **{factor: value})
+        if point == CENTRE:
+            continue
+        with Side(bootstrap_servers, f"{factor.replace('_', '-')}-{value}", point, events) as side:
+            turns = [(centre.turn(), side.turn()) for _ in range(TURNS)]
+            beside, own = (
+                Found([one for one, _ in turns], centre.kib),
+                Found([two for _, two in turns], side.kib),
+            )
+        at_centre += beside.rates
+        found[value] = own, own.ratio_to(beside)
+    for value in values:
+        own, ratio = found.get(value) or (Found(at_centre, centre.kib), 1.0)
+        unit = f"us/event, by {what}"  # a picture each
+        cost = lines.point("an event", value, 1e6 / own.rate, unit) if value else {}
+        tell(f"{value} {what}", own.rate, "events/s", ratio, turns=own.rates, **cost)
+        if factor == "others" and value > CENTRE.others:
+            _tell_memory(value, own.kib, centre.kib)
+
+
+def _tell_memory(waits: int, kib: float, centre_kib: float) -> None:
+    each = (kib - centre_kib) / (waits - CENTRE.others)
+    cost = lines.point("memory of an engine for a wait", waits, each, "KiB/wait")
+    tell(f"memory of an engine for each of {waits} waits", each, "KiB", **cost)
 
 
 def full(bootstrap_servers: str, events: int) -> None:
@@ -51,8 +68,8 @@ def full(bootstrap_servers: str, events: int) -> None:
     names = list(FACTORS)
     for number, values in enumerate(itertools.product(*(FACTORS[name][1] for name in names))):
         point = Point(**dict(zip(names, values, strict=True)))
-        found = measure(bootstrap_servers, f"full-{number}", point, events)
-        tell(told(point), found.rate, "events/s", **dict(zip(names, values, strict=True)))
+        with Side(bootstrap_servers, f"full-{number}", point, events) as side:
+            tell(told(point), side.turn(), "events/s", **dict(zip(names, values, strict=True)))
 
 
 def told(point: Point) -> str:

@@ -26,6 +26,7 @@ READS: dict[str, Any] = {
 def read_whole(config: BusConfig, topic: str, partitions: int) -> float:
     """Seconds until all that a topic holds is read, from the assignment on."""
     consumer = Consumer({**config.client, **READS})
+    consumer.list_topics(topic, DEADLINE_S)  # it is connected, as an engine that is assigned partitions
     started = time.perf_counter()
     consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions)])
     ended: set[int | None] = set()

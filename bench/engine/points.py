@@ -4,12 +4,12 @@ A point has a bus of its own. Its engines, a process each, have joined before th
 a turn are produced inside one transaction, so that they wait, unseen, for its commit; the time is from there
 until the engines have been through all of them, matches included, and the last firing is readable; the commit
 of the last transaction is in it where something fires. The first turn, of a quarter of the events, is not
-counted: a broker's first writes to the files of new topics take milliseconds each.
+counted: a broker's first writes to the files of new topics take milliseconds each. Points that are compared
+take their turns one after the other.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import statistics
 import subprocess
@@ -17,8 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +35,7 @@ from .load import OPEN, hidden, one, subscribe, waits
 
 DEADLINE_S: Final = 120.0
 RAW, TWO_HOPS = "raw_loop", "two_hops"
+MOST: Final = 10_000  # records of an engine's pass
 # One engine: it prints how many partitions it owns, once they count, and how many events it has worked on.
 ENGINE: Final = """
 import json, sys
@@ -59,7 +60,7 @@ class Point:
 
     match_percent: of the events. parts: of the condition, each an event of its own type; all have one key.
     others: waits that none of the events is for. loop: the module beside this one that is run in place of the
-    engine; "" for the engine.
+    engine; "" for the engine. batch: records of a transaction of the raw loop.
     """
 
     match_percent: int = 10
@@ -68,6 +69,7 @@ class Point:
     partitions: int = 8
     engines: int = 1
     loop: str = ""
+    batch: int = MOST
 
 
 @dataclass(frozen=True)
@@ -82,15 +84,63 @@ class Found:
         """The median of the turns."""
         return statistics.median(self.rates)
 
+    def ratio_to(self, other: Found) -> float:
+        """To one that took its turns beside these: the median of the ratios, turn by turn."""
+        return statistics.median(own / its for own, its in zip(self.rates, other.rates, strict=True))
 
-def measure(bootstrap_servers: str, name: str, point: Point, events: int, turns: int = 1) -> Found:
-    """Ask at one point. events: of each turn. Ends the bench where a firing is missing or there twice."""
-    progress(f"{name}: {point}")
-    bus = Bus(BusConfig(name=name, client={"bootstrap.servers": bootstrap_servers}), point)
-    try:
-        return bus.measure(events, turns)
-    finally:
-        bus.delete()
+
+def in_turns(
+    bootstrap_servers: str, sides: Mapping[str, tuple[Point, int]], turns: int
+) -> Mapping[str, Found]:
+    """Ask at several points, with so many events a turn each: a turn of each, then the next of each.
+
+    How fast the machine is changes within seconds, and falls on all of them alike. Those whose turn it is not
+    stand by: an engine that has nothing to do takes 2 to 3 % of a core.
+    """
+    rates: dict[str, list[float]] = {name: [] for name in sides}
+    with ExitStack() as stack:
+        open_sides = {
+            name: stack.enter_context(Side(bootstrap_servers, name, point, events))
+            for name, (point, events) in sides.items()
+        }
+        for _ in range(turns):
+            for name, side in open_sides.items():
+                rates[name].append(side.turn())
+        return {name: Found(rates[name], side.kib) for name, side in open_sides.items()}
+
+
+class Side:
+    """A point that is asked at, while this is entered.
+
+    events: of each turn; one ends the bench where a firing is missing or there twice. `kib`: of the first
+    engine's memory, before them.
+    """
+
+    def __init__(self, bootstrap_servers: str, name: str, point: Point, events: int) -> None:
+        progress(f"{name}: {point}")
+        self._bus = Bus(BusConfig(name=name, client={"bootstrap.servers": bootstrap_servers}), point)
+        self._events, self._sent = events, 0
+        self._open = ExitStack()
+        self.kib = 0.0
+
+    def __enter__(self) -> Side:
+        with ExitStack() as stack:
+            stack.callback(self._bus.delete)
+            self.kib = stack.enter_context(self._bus.engines())
+            self._turn(self._events // 4)  # not counted
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def turn(self) -> float:
+        """Events a second."""
+        return self._events / self._turn(self._events)
+
+    def _turn(self, events: int) -> float:
+        self._sent += events
+        return self._bus.seconds(range(self._sent - events, self._sent))
 
 
 class Bus:
@@ -101,6 +151,7 @@ class Bus:
 
     def __init__(self, config: BusConfig, point: Point) -> None:
         self._config, self._point = config, point
+        self._engines: list[_Process] = []
         self._firings = self._matches = 0  # that are to be there
         self._seen: set[bytes | None] = set()
         create(config, partitions=point.partitions)
@@ -114,24 +165,21 @@ class Bus:
         topic = config.topic("action")
         self._reader.assign([TopicPartition(topic, p, 0) for p in range(point.partitions)])
 
-    def measure(self, events: int, turns: int) -> Found:
+    @contextmanager
+    def engines(self) -> Iterator[float]:
+        """The point's engines, joined, until this is left; the first one's KiB of memory."""
         with ExitStack() as stack:
-            engines = [_Process(self._config, self._point.loop) for _ in range(self._point.engines)]
-            for engine in engines:
-                stack.callback(engine.kill)
+            for _ in range(self._point.engines):
+                self._engines.append(_Process(self._config, self._point))
+                stack.callback(self._engines[-1].kill)
             topics = 1 if self._point.loop == RAW else 2
             self._until(
-                engines,
                 lambda: (
-                    all(each.owns for each in engines)
-                    and sum(each.owns for each in engines) == topics * self._point.partitions
+                    all(each.owns for each in self._engines)
+                    and sum(each.owns for each in self._engines) == topics * self._point.partitions
                 ),
             )
-            kib = engines[0].kib()
-            self._seconds(engines, range(events // 4))
-            ends = [events // 4 + n * events for n in range(turns + 1)]
-            taken = [self._seconds(engines, range(a, b)) for a, b in itertools.pairwise(ends)]
-            return Found([events / each for each in taken], kib)
+            yield self._engines[0].kib()
 
     def delete(self) -> None:
         """The topics: what one point leaves is no load of the next."""
@@ -140,7 +188,7 @@ class Bus:
         for answer in admin.delete_topics([self._config.topic(kind) for kind in KINDS]).values():
             answer.result(30)
 
-    def _seconds(self, engines: Sequence[_Process], numbers: range) -> float:
+    def seconds(self, numbers: range) -> float:
         """Until the events of these numbers are worked on, from when they can be read."""
         show = hidden(self._config, self.load(numbers))
         if self._point.loop != RAW:
@@ -149,8 +197,9 @@ class Bus:
         started = time.perf_counter()
         show()
         self._until(
-            engines,
-            lambda: self._fired() and sum(each.consumed for each in engines) == numbers.stop + self._matches,
+            lambda: (
+                self._fired() and sum(each.consumed for each in self._engines) == numbers.stop + self._matches
+            )
         )
         return time.perf_counter() - started
 
@@ -176,11 +225,10 @@ class Bus:
                     name = f"{numbers.start}-{key}"
                     yield one(f"part{part}", name, name)
 
-    @staticmethod
-    def _until(engines: Sequence[_Process], fact: Callable[[], bool]) -> None:
+    def _until(self, fact: Callable[[], bool]) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while not fact():
-            for engine in engines:
+            for engine in self._engines:
                 engine.check()
             if time.monotonic() > deadline:
                 raise SystemExit(f"bench: not done within {DEADLINE_S:.0f} s")
@@ -200,12 +248,15 @@ class Bus:
 class _Process:
     """owns: so many partitions, whose events count. consumed: events and matches."""
 
-    def __init__(self, config: BusConfig, loop: str) -> None:
+    def __init__(self, config: BusConfig, point: Point) -> None:
         form = json.dumps({"name": config.name, "client": dict(config.client)})
-        what = ["-m", f"bench.engine.{loop}"] if loop else ["-c", ENGINE]
+        what = ["-m", f"bench.engine.{point.loop}"] if point.loop else ["-c", ENGINE]
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # lives as long as the process
         self._popen = subprocess.Popen(
-            [sys.executable, *what, form], stdout=subprocess.PIPE, stderr=self._errors, text=True
+            [sys.executable, *what, form, str(point.batch)],
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
         )
         self.owns = self.consumed = 0
         threading.Thread(target=self._read, daemon=True).start()

@@ -8,18 +8,16 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from interlock.engine.kafka.bus import HEARTBEAT_MS, SESSION_TIMEOUT_MS
-from interlock.plugin.broker import LocalBroker
 
-from ..lines import progress, tell
+from .. import brokers
+from ..lines import tell
 
 PARTITIONS = 32
 ROUNDS = 3
@@ -53,15 +51,10 @@ while True:
 
 def run() -> None:
     """Seconds from a SIGKILL of one of two members until the other reads what the dead one had."""
-    with (
-        tempfile.TemporaryDirectory(prefix="interlock-bench-") as folder,
-        LocalBroker(Path(folder), properties=BROKER, report=progress) as broker,
-    ):
+    with brokers.started(BROKER) as bootstrap_servers:
         least = None
         for number, (name, settings) in enumerate(PROTOCOLS.items()):
-            took = [
-                failover(broker.bootstrap_servers, f"failover-{number}-{n}", settings) for n in range(ROUNDS)
-            ]
+            took = [failover(bootstrap_servers, f"failover-{number}-{n}", settings) for n in range(ROUNDS)]
             median = statistics.median(took)
             least = least or median
             tell(

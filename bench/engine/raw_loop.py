@@ -1,9 +1,9 @@
 """The least that a transactional client loop takes: consume, read the headers, produce one record, commit.
 
-    python -m bench.engine.raw_loop FORM
+    python -m bench.engine.raw_loop FORM BATCH
 
-With the engine's settings, and as many records in a transaction as the engine takes. It prints how many
-partitions it has joined, and what it has consumed.
+With the engine's settings, and so many records in a transaction. It prints how many partitions it has joined,
+and what it has consumed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ from interlock.engine.kafka.reader import consume
 
 from .clients import Joined, clients
 
-BATCH = 10_000
 
-
-def raw_loop(config: BusConfig) -> None:
+def raw_loop(config: BusConfig, batch: int) -> None:
     """Until it is killed."""
     consumer, producer = clients(config, f"{config.name}-raw")
     topic, target = config.topic("event"), config.topic("dead-letter")
     joined = Joined(consumer, [topic])
     while True:
-        messages = [message for message in consume(consumer, BATCH, 0.1) if message.error() is None]
+        messages = [message for message in consume(consumer, batch, 0.1) if message.error() is None]
         if not messages:
             continue
         offsets: dict[int, int] = {}
@@ -48,4 +46,4 @@ def raw_loop(config: BusConfig) -> None:
 
 
 if __name__ == "__main__":
-    raw_loop(BusConfig(**json.loads(sys.argv[1])))
+    raw_loop(BusConfig(**json.loads(sys.argv[1])), int(sys.argv[2]))

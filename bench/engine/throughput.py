@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..lines import tell
-from .points import RAW, TWO_HOPS, Found, Point, measure
+from .points import MOST, RAW, TWO_HOPS, Found, Point, Side, in_turns
 
 TURNS = 3
+RAW_BATCHES = (2_000, MOST)
 WARM = Point(others=0)
 
 
 def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
     """Loops of clients alone; nothing matching, also with many subscriptions; one matcher; keyed pairs."""
 
-    def rates(name: str, point: Point) -> Found:
+    def asked(points: Mapping[str, Point]) -> Mapping[str, Found]:
         # Where each event fires, a turn takes so long that half of the events do.
-        return measure(bootstrap_servers, name, point, events // (2 if point.match_percent else 1), TURNS)
+        sides = {name: (each, events // (2 if each.match_percent else 1)) for name, each in points.items()}
+        return in_turns(bootstrap_servers, sides, TURNS)
 
-    measure(bootstrap_servers, "warm", WARM, events)  # a broker that has just begun is slower
-    raw = rates("raw", Point(match_percent=0, others=0, loop=RAW))
-    _tell("raw client loop", raw)
-    hops = rates("two-hops", Point(match_percent=100, parts=1, others=0, loop=TWO_HOPS))
-    _tell("client loop of two hops, every event fires", hops, raw)
-    alone = rates("alone", Point(match_percent=0, others=0))
-    _tell("engine, nothing matches", alone, raw, 1.3)
-    crowded = rates("crowded", Point(match_percent=0, others=subscriptions))
-    _tell(f"engine, nothing matches, {subscriptions} other subscriptions", crowded, alone, 0.9)
-    solo = rates("solo", Point(match_percent=100, parts=1, others=0))
-    _tell("engine, every event fires a one-matcher subscription", solo, raw)
-    _tell("engine, every event fires a one-matcher subscription, beside the loop of two hops", solo, hops)
-    pairs = rates("pairs", Point(match_percent=100, parts=2, others=0))
-    _tell("engine, keyed pairs, every event matches", pairs, raw, 0.5)
+    with Side(bootstrap_servers, "warm", WARM, events) as warm:  # a broker that has just begun is slower
+        warm.turn()
+    loops = {f"raw-{batch}": Point(match_percent=0, others=0, loop=RAW, batch=batch) for batch in RAW_BATCHES}
+    found = asked(
+        {
+            **loops,
+            "alone": Point(match_percent=0, others=0),
+            "crowded": Point(match_percent=0, others=subscriptions),
+        }
+    )
+    quicker = max(loops, key=lambda name: found[name].rate)
+    for name, loop in loops.items():
+        _tell(f"raw client loop, {loop.batch} records a transaction", found[name])
+    _tell("engine, nothing matches", found["alone"], found[quicker], 1.3)
+    about = f"engine, nothing matches, {subscriptions} other subscriptions"
+    _tell(about, found["crowded"], found["alone"], 0.9)
+    found = asked(
+        {
+            "raw-fires": loops[quicker],
+            "two-hops": Point(match_percent=100, parts=1, others=0, loop=TWO_HOPS),
+            "solo": Point(match_percent=100, parts=1, others=0),
+            "pairs": Point(match_percent=100, parts=2, others=0),
+        }
+    )
+    _tell("raw client loop, in turns with what fires", found["raw-fires"])
+    _tell("client loop of two hops, every event fires", found["two-hops"], found["raw-fires"])
+    about = "engine, every event fires a one-matcher subscription"
+    _tell(about, found["solo"], found["raw-fires"])
+    _tell(f"{about}, beside the loop of two hops", found["solo"], found["two-hops"])
+    _tell("engine, keyed pairs, every event matches", found["pairs"], found["raw-fires"], 0.5)
 
 
 def _tell(question: str, found: Found, to: Found | None = None, least_ratio: float | None = None) -> None:
-    ratio = None if to is None else found.rate / to.rate
+    ratio = None if to is None else found.ratio_to(to)
     tell(question, found.rate, "events/s", ratio, least_ratio=least_ratio, turns=found.rates)

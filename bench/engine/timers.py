@@ -13,7 +13,8 @@ from interlock import Condition, absent, event
 from interlock.engine.config import BusConfig
 
 from ..lines import percentile, progress, tell
-from .latency import ENGINE, produce_steadily
+from .eventloop import produce_steadily
+from .latency import ENGINE
 from .load import PARTITIONS, new_bus, run_until_open, subscribe
 
 TIMERS = 500

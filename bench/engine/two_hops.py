@@ -2,10 +2,11 @@
 
     python -m bench.engine.two_hops FORM
 
-What comes from the event topic goes on to the trigger topic under its key; what comes from there is written
-to the state and the action topic of the same partition, as a firing of one matcher is. Nothing is looked up,
-kept or checked, and a rebalance would lose what is under way. It prints how many partitions it has joined,
-and what it has consumed.
+What comes from the event topic goes on to the trigger topic under its key, its headers and data as one
+value; what comes from there is written to the state topic of the same partition, a few bytes of it, and twice
+over to the action topic: as large as the engine's records are for a firing of one matcher. Nothing is looked
+up, kept or checked, and a rebalance would lose what is under way. It prints how many partitions it has
+joined, and what it has consumed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from interlock.engine.kafka.reader import consume
 from .clients import Joined, clients
 
 MOST = 10_000  # records of a pass, as the engine's
+STATE_BYTES = 60
 
 
 def two_hops(config: BusConfig, stop: threading.Event) -> None:
@@ -39,12 +41,16 @@ def two_hops(config: BusConfig, stop: threading.Event) -> None:
         for message in messages:
             topic, partition, value = message.topic(), message.partition(), message.value()
             if topic == events:
-                producer.produce(
-                    matches, b'{"id":"' + dict(message.headers())["ce_id"] + b'"}', message.key()
+                headers = dict(message.headers())
+                match = b'{"id":"%b","attributes":"%b","data":%b}' % (
+                    headers["ce_id"],
+                    b" ".join(headers.values()),
+                    value,
                 )
+                producer.produce(matches, match, message.key())
             else:
-                producer.produce(state, value, message.key(), partition)
-                producer.produce(action, value, message.key(), partition)
+                producer.produce(state, value[:STATE_BYTES], message.key(), partition)
+                producer.produce(action, value + value, message.key(), partition)
             offsets[topic, partition] = message.offset() + 1
         producer.send_offsets_to_transaction(
             [TopicPartition(t, p, o) for (t, p), o in offsets.items()], consumer.consumer_group_metadata()

@@ -1,0 +1,100 @@
+"""I12: how late the event loop of a process is in which the engine takes events, of which some match."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from dataclasses import replace
+
+from confluent_kafka import Producer
+from interlock.engine.config import BusConfig
+from interlock.engine.protocol.stats import Stats
+from interlock.engine.runtime import run_engine
+from interlock.engine.telling import Account
+from interlock.events.kafka import encode
+
+from ..lines import percentile, tell
+from .load import SOLO, new_bus, run_until_open, solos, subscribe, unmatched
+
+TICK_S = 0.01
+ONE_IN = 100
+
+
+def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
+    """The load is produced in the same process, and is part of the delay: the baseline has it alone."""
+    alone = _delays_beside(new_bus("eventloop-alone", bootstrap_servers), rate, seconds)[0]
+    config = new_bus("eventloop", bootstrap_servers)
+    subscribe(config, [("solo", SOLO, None)], durable=True)
+    run_until_open(config)
+    stop, account = threading.Event(), Account()
+    engine = threading.Thread(target=run_engine, args=(config, stop), kwargs={"account": account})
+    engine.start()
+    try:
+        busy, before, after = _delays_beside(config, rate, seconds, account)
+    finally:
+        stop.set()
+        engine.join()
+    matches = after.stepped - before.stepped  # are consumed as well
+    consumed = (after.consumed - before.consumed - matches) / seconds
+    fired = (after.fired - before.fired) / seconds
+    if consumed < 0.95 * rate or fired < 0.9 * rate / ONE_IN:
+        raise SystemExit(
+            f"bench: the engine took {consumed:.0f} of {rate} events/s, and fired {fired:.0f} times"
+        )
+    for share, name, most in ((0.5, "p50", None), (0.99, "p99", 50)):
+        least, figure = percentile(alone, share) * 1000, percentile(busy, share) * 1000
+        tell(f"delay of an event loop beside a producer of {rate} events/s, {name}", least, "ms")
+        tell(
+            f"delay of the event loop with an engine that takes them, of which 1 in {ONE_IN} matches, {name}",
+            figure,
+            "ms",
+            figure / least,
+            most=most,
+            consumed_per_s=round(consumed),
+            fired_per_s=round(fired),
+        )
+
+
+def _delays_beside(
+    config: BusConfig, rate: int, seconds: int, account: Account | None = None
+) -> tuple[list[float], Stats, Stats]:
+    """Delays of an event loop beside a load, and what an engine has counted before and after."""
+    ended, account = threading.Event(), account or Account()
+    load = threading.Thread(target=produce_steadily, args=(config, rate, ended))
+    load.start()
+    try:
+        asyncio.run(_delays(3))  # the producer connects, and the engine joins its group
+        before = replace(account.stats)
+        delays = asyncio.run(_delays(seconds))
+        return delays, before, replace(account.stats)
+    finally:
+        ended.set()
+        load.join()
+
+
+async def _delays(seconds: int) -> list[float]:
+    delays = []
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        before = time.monotonic()
+        await asyncio.sleep(TICK_S)
+        delays.append(time.monotonic() - before - TICK_S)
+    return delays
+
+
+def produce_steadily(config: BusConfig, rate: int, ended: threading.Event) -> None:
+    """In slices of 20 ms; most events are encoded before, so that this thread costs the loop little."""
+    encoded = [encode(event) for event in unmatched(1000)]
+    matching = solos(sys.maxsize)  # each has an id of its own: repeats would match nothing
+    producer = Producer({**config.client, "linger.ms": 5, "compression.type": "lz4"})
+    started, sent = time.monotonic(), 0
+    while not ended.wait(0.02):
+        due = int((time.monotonic() - started) * rate)
+        for n in range(sent, due):
+            key, value, headers = encode(next(matching)) if n % ONE_IN == 0 else encoded[n % 1000]
+            producer.produce(config.topic("event"), value, key, headers=headers)
+        sent = due
+        producer.poll(0)
+    producer.flush(10)
