@@ -9,18 +9,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 import psutil
-from confluent_kafka import ConsumerGroupState, Producer
+from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from interlock import Event
 from interlock.engine.config import BusConfig
+from interlock.engine.kafka.reader import consume
 from interlock.engine.kafka.topics import create
 from interlock.events.kafka import encode
 
+from ..engine.plain_client import READS
 from ..lines import percentile, point, progress, tell
 
 CAP_S: Final = 180.0  # of a run, from when its waits begin
@@ -28,9 +30,7 @@ JOIN_S: Final = 60.0  # at most, for the consumers to join
 IDLE_S: Final = 8.0
 RATE: Final = 50  # events/s
 FOR_P99: Final = 100  # fewer are no basis for one
-# Until a process has settled: its processor time of one such window is no longer well below the one before.
-WINDOW_S: Final = 2.0
-SETTLE_S: Final = 20.0  # at most
+SETTLE_S: Final = 3.0  # from when the consumers have joined, and the waits are registered
 OURS: Final = "interlock"
 # As their docs have it: a group for each AwaitMessageTrigger, since each is to see all messages, and its
 # filter as a function; one group, enable.auto.commit=false and a filter for the shared stream. "earliest":
@@ -97,11 +97,14 @@ def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> F
                 raise TimeoutError("a process of waits has not begun")
         # A process for each wait costs all that it takes; waits in one cost what they add to it.
         before = 0.0 if of_one else sum(host.uss_kib() for host in hosts)
+        registered = _registrations(config) if kind == OURS else 0
         deadline = time.monotonic() + CAP_S
         for host in hosts:
             host.begin()
         _until_groups(config, count if kind.startswith("await") or of_one else 1)
-        _until_settled(hosts)
+        if kind == OURS:  # a group is stable before the last wait is registered
+            _until(lambda: _registrations(config) >= registered + count, f"not {count} waits are registered")
+        time.sleep(SETTLE_S)
         found = Found(count)
         began, used = time.monotonic(), sum(host.cpu_s() for host in hosts)
         time.sleep(IDLE_S)
@@ -123,26 +126,37 @@ def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> F
 def _until_groups(config: BusConfig, count: int) -> None:
     """Until as many groups of the bus are stable as join, or none; TimeoutError after JOIN_S."""
     admin = AdminClient(dict(config.client))
-    deadline = time.monotonic() + JOIN_S
-    while time.monotonic() < deadline:
+
+    def fact() -> bool:
         listed = admin.list_consumer_groups(states={ConsumerGroupState.STABLE}).result(10).valid
         stable = sum(group.group_id.startswith(config.name) for group in listed)
-        if stable >= count if count else not stable:
-            return
+        return stable >= count if count else not stable
+
+    _until(fact, f"not {count} consumer groups are stable")
+
+
+def _until(fact: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + JOIN_S
+    while not fact():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{otherwise} after {JOIN_S:.0f} s")
         time.sleep(0.5)
-    raise TimeoutError(f"not {count} consumer groups are stable after {JOIN_S:.0f} s")
 
 
-def _until_settled(hosts: Sequence[_Host]) -> None:
-    """Until their processor time is level: a group is stable before the last wait is registered."""
-    deadline, before = time.monotonic() + SETTLE_S, math.inf
-    while time.monotonic() < deadline:
-        used = sum(host.cpu_s() for host in hosts)
-        time.sleep(WINDOW_S)
-        now = sum(host.cpu_s() for host in hosts) - used
-        if now >= 0.8 * before:
-            return
-        before = now
+def _registrations(config: BusConfig) -> int:
+    """How many were written to the bus, of whatever time."""
+    consumer = Consumer({**config.client, **READS})
+    consumer.assign([TopicPartition(config.topic("subscription"), 0, 0)])
+    found = 0
+    try:
+        while True:
+            for message in consume(consumer, 10_000, 1.0):
+                if message.error() is not None:  # the end
+                    return found
+                key = message.key() or b""  # another kind of record has a slash, or no colon
+                found += message.value() is not None and b":" in key and b"/" not in key
+    finally:
+        consumer.close()
 
 
 class _Host:
