@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -133,6 +134,7 @@ def _taken_with(question: Question) -> dict[str, Any]:
         "commit": _commit(),
         "given": given,
         "versions": VERSIONS,
+        "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
         **({"files": brokers.FILES} if question.has_broker else {}),
@@ -145,6 +147,14 @@ def keep(name: str, lines: list[dict[str, Any]], results: Path = RESULTS) -> Non
     others = [text for text in before if json.loads(text)["name"] != name]
     results.parent.mkdir(parents=True, exist_ok=True)
     results.write_text("".join(f"{text}\n" for text in [*others, *map(json.dumps, lines)]))
+
+
+def _processor() -> str:
+    """Its model, where the system names it."""
+    known = Path("/proc/cpuinfo")
+    lines = known.read_text().splitlines() if known.exists() else []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or platform.machine()
 
 
 def _commit() -> str:

@@ -33,7 +33,7 @@ HISTORY = number("HISTORY", 100_000)
 SHORT_HISTORY = 10
 SIZES = sorted({1, 100, 10_000, SUBSCRIPTIONS})
 HISTORIES = sorted({SHORT_HISTORY, 1_000, HISTORY})
-TURNS = 100
+TURNS = 50
 EVENTS_A_TURN = 500
 STEPS_A_TURN = 20
 PREDICATE_EVENTS = 3
@@ -44,7 +44,7 @@ STATE_GROWS = 1.2
 STEP_US = 4
 
 ONE_TYPE = "com.example.order.placed"
-PAIR = event("pair.first", by="data.order") & event("pair.second", by="data.order")
+KEYED_PAIR = event("pair.first", by="data.order") & event("pair.second", by="data.order")
 
 _ids = count()
 _random = random.Random(4)  # the same events in every run
@@ -242,7 +242,7 @@ def after(events: int) -> tuple[State, Iterator[Match]]:
     """The state of a key that has seen this many events, and the matches that follow."""
     state, matches, fired = EMPTY, halves(), 0
     for _ in range(events):
-        state, firings = step(PAIR, state, next(matches))
+        state, firings = step(KEYED_PAIR, state, next(matches))
         fired += len(firings)
     if fired != events // 2:
         raise SystemExit(f"bench: the pair fired {fired} times in {events} events")
@@ -257,7 +257,7 @@ def stepped(events: int) -> Side:
     def work(turn: list[Match]) -> None:
         now = state
         for match in turn:
-            now, _ = step(PAIR, now, match)
+            now, _ = step(KEYED_PAIR, now, match)
 
     def prepare() -> list[Match]:  # a match remembers what was read from it
         return [Match(m.event, m.matchers, m.topic, m.partition, m.offset, m.timestamp_ms) for m in following]
@@ -288,7 +288,7 @@ def read(events: int) -> Side:
 
 def measure_step() -> None:
     sides = {events: stepped(events) for events in HISTORIES}
-    grow("step of a keyed pair, by events of the key so far", sides, STATE_GROWS, STEP_US, TURNS * 5)
+    grow("step of a keyed pair, by events of the key so far", sides, STATE_GROWS, STEP_US, TURNS * 10)
     # one event more: half of the pair is pending
     for name, side in (("encode", written), ("decode", read)):
         compare(

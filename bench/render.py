@@ -80,7 +80,9 @@ def _section(name: str, lines: Sequence[Line], pictures: Path) -> Iterator[str]:
     took = f" Asking took {number(first['took_s'])} s." if "took_s" in first else ""
     day = f", {first['time'][:10]}" if "time" in first else ""
     memory = f", {first['memory_gib']} GiB" if "memory_gib" in first else ""
-    yield f"At {first['commit']}{day}, {first['cores']} cores{memory}{files}; {versions}.{took}{ratio}\n"
+    processor = f" of {first['processor']}" if "processor" in first else ""
+    machine = f"{first['cores']} cores{processor}{memory}"
+    yield f"At {first['commit']}{day}, {machine}{files}; {versions}.{took}{ratio}\n"
     yield "| question | figure | unit | ratio | aim |"
     yield "|---|---:|---|---:|---|"
     for line in lines:

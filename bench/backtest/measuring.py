@@ -20,7 +20,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
-class Found:
+class Run:
     """What a run gave. checksum: over all that a firing says. took_s: without the start of its process."""
 
     firings: int
@@ -37,12 +37,12 @@ class Found:
         return self.events / self.took_s
 
 
-def loop(archive: Path, condition: str) -> Found:
+def loop(archive: Path, condition: str) -> Run:
     """The plain loop, with as much memory as it takes."""
-    return Found(**_run([sys.executable, "-m", "bench.backtest.loop", str(archive), condition]))
+    return Run(**_run([sys.executable, "-m", "bench.backtest.loop", str(archive), condition]))
 
 
-def backtest(folder: Path, output: Path, condition: str, cores: int) -> Found:
+def backtest(folder: Path, output: Path, condition: str, cores: int) -> Run:
     """The job on `folder`/archive, in a JVM of 512 MB."""
     submit = Path(sys.executable).parent / "spark-submit"
     settings = {
@@ -62,7 +62,7 @@ def backtest(folder: Path, output: Path, condition: str, cores: int) -> Found:
             parts = [tuple(part.values()) for part in row["events"]]
             due = (row["fired_ms"], row["timer_ms"])
             checksum.add(row["key"], row["outcome"], *due, row["missing"], parts)
-    return Found(checksum.firings, checksum.value, told["events"], told["duration_s"])
+    return Run(checksum.firings, checksum.value, told["events"], told["duration_s"])
 
 
 def _run(command: list[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from .. import lines
 from ..lines import tell
-from .points import Found, Point, Side
+from .points import Point, Side, Throughput
 
 CENTRE: Final = Point()
 TURNS: Final = 2  # of each point, each beside one of the centre
@@ -26,7 +26,7 @@ def run(bootstrap_servers: str, events: int) -> None:
     """The centre, and each factor's other values, in turns with it; ratios are to its turns beside them."""
     with Side(bootstrap_servers, "centre", CENTRE, events) as centre:
         centre.turn()  # a broker that has just begun is slower
-        first = Found([centre.turn() for _ in range(TURNS)], centre.kib)
+        first = Throughput([centre.turn() for _ in range(TURNS)], centre.kib)
         tell(f"the centre: {told(CENTRE)}", first.rate, "events/s", 1.0, turns=first.rates)
         for factor in FACTORS:
             _ask(bootstrap_servers, factor, centre, events)
@@ -35,7 +35,7 @@ def run(bootstrap_servers: str, events: int) -> None:
 def _ask(bootstrap_servers: str, factor: str, centre: Side, events: int) -> None:
     what, values = FACTORS[factor]
     at_centre: list[float] = []
-    found: dict[int, tuple[Found, float]] = {}
+    found: dict[int, tuple[Throughput, float]] = {}
     for value in values:
         point = replace(CENTRE, **{factor: value})
         if point == CENTRE:
@@ -43,13 +43,13 @@ def _ask(bootstrap_servers: str, factor: str, centre: Side, events: int) -> None
         with Side(bootstrap_servers, f"{factor.replace('_', '-')}-{value}", point, events) as side:
             turns = [(centre.turn(), side.turn()) for _ in range(TURNS)]
             beside, own = (
-                Found([one for one, _ in turns], centre.kib),
-                Found([two for _, two in turns], side.kib),
+                Throughput([one for one, _ in turns], centre.kib),
+                Throughput([two for _, two in turns], side.kib),
             )
         at_centre += beside.rates
         found[value] = own, own.ratio_to(beside)
     for value in values:
-        own, ratio = found.get(value) or (Found(at_centre, centre.kib), 1.0)
+        own, ratio = found.get(value) or (Throughput(at_centre, centre.kib), 1.0)
         unit = f"us/event, by {what}"  # a picture each
         cost = lines.point("an event", value, 1e6 / own.rate, unit) if value else {}
         tell(f"{value} {what}", own.rate, "events/s", ratio, turns=own.rates, **cost)

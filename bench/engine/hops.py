@@ -21,14 +21,13 @@ from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events import Event, kafka
 
 from ..lines import tell
-from .load import OPEN, one, unmatched
+from .load import OPEN, PAIR, one, unmatched
 
 CONFIG: Final = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 EVENTS, TRIGGERS, SUBSCRIPTIONS = (
     TopicPartition(f"b-{kind}", 0) for kind in ("event", "trigger", "subscription")
 )
 NOW_MS: Final = 1_800_000_000_000
-PAIR: Final = event("pair.first", by="subject") & event("pair.second", by="subject")
 TTL_MS: Final = 86_400_000
 TURNS: Final = 7
 PASS: Final = 3_000  # records of the trigger hop between two commits

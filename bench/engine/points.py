@@ -29,13 +29,13 @@ from interlock import Condition, Event, event
 from interlock.engine.config import KINDS, BusConfig
 from interlock.engine.kafka.reader import consume
 from interlock.engine.kafka.topics import create
+from interlock.engine.protocol.loop import MOST_RECORDS
 
 from ..lines import progress
 from .load import OPEN, hidden, one, subscribe, waits
 
 DEADLINE_S: Final = 120.0
 RAW, TWO_HOPS = "raw_loop", "two_hops"
-MOST: Final = 10_000  # records of an engine's pass
 # One engine: it prints how many partitions it owns, once they count, and how many events it has worked on.
 ENGINE: Final = """
 import json, sys
@@ -69,11 +69,11 @@ class Point:
     partitions: int = 8
     engines: int = 1
     loop: str = ""
-    batch: int = MOST
+    batch: int = MOST_RECORDS
 
 
 @dataclass(frozen=True)
-class Found:
+class Throughput:
     """rates: events/s of each turn. kib: of the first engine's memory, before the events."""
 
     rates: Sequence[float]
@@ -84,14 +84,14 @@ class Found:
         """The median of the turns."""
         return statistics.median(self.rates)
 
-    def ratio_to(self, other: Found) -> float:
+    def ratio_to(self, other: Throughput) -> float:
         """To one that took its turns beside these: the median of the ratios, turn by turn."""
         return statistics.median(own / its for own, its in zip(self.rates, other.rates, strict=True))
 
 
 def in_turns(
     bootstrap_servers: str, sides: Mapping[str, tuple[Point, int]], turns: int
-) -> Mapping[str, Found]:
+) -> Mapping[str, Throughput]:
     """Ask at several points, with so many events a turn each: a turn of each, then the next of each.
 
     How fast the machine is changes within seconds, and falls on all of them alike. Those whose turn it is not
@@ -106,7 +106,7 @@ def in_turns(
         for _ in range(turns):
             for name, side in open_sides.items():
                 rates[name].append(side.turn())
-        return {name: Found(rates[name], side.kib) for name, side in open_sides.items()}
+        return {name: Throughput(rates[name], side.kib) for name, side in open_sides.items()}
 
 
 class Side:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 
@@ -24,28 +21,12 @@ from interlock.engine.records import (
 
 from ..lines import point, progress, tell
 from .load import PAIR, PARTITIONS, new_bus, subscribe
+from .opened import opened
 from .plain_client import read_whole
 
 AIM_AT = 1_000_000  # open keys: as many as the aim for recovery names
 TURNS = 3
 MOST_KEYS_REPEATED = 100_000  # more are written for longer than they are read
-# Prints how long it was from the assignment of its partitions until it worked on them, its memory in KiB, and
-# how many open keys it found.
-RECOVERING = """
-import json, sys
-import psutil
-from interlock.engine.config import BusConfig
-from interlock.engine.kafka.bus import KafkaBus
-from interlock.engine.protocol.loop import Engine
-config = BusConfig(**json.loads(sys.argv[1]))
-engine = Engine(KafkaBus(config), config)
-while not engine.is_open:
-    engine.run_pass()
-took = engine.stats.recovery_s
-kib = psutil.Process().memory_full_info().uss / 1024
-print(took, kib, sum(trigger.open_keys for trigger in engine.ownership.triggers.values()))
-engine.close()
-"""
 
 
 def run(bootstrap_servers: str, sizes: Sequence[int]) -> None:
@@ -80,16 +61,10 @@ def _recovered(bootstrap_servers: str, keys: int) -> tuple[float, float, float]:
     subscribe(config, [("pairs", PAIR, None)], durable=True)
     progress(f"writing the states of {keys} open keys")
     _write_states(config, keys)
-    form = json.dumps({"name": config.name, "client": dict(config.client)})
-    done = subprocess.run(
-        [sys.executable, "-c", RECOVERING, form], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"bench: an engine has ended:\n{done.stderr[-2000:]}")
-    took, kib, found = done.stdout.split()
-    if int(found) != keys:
-        raise SystemExit(f"bench: {found} open keys of {keys}")
-    return float(took), float(kib), read_whole(config, config.topic("state"), PARTITIONS)
+    engine = opened(config)
+    if engine.open_keys != keys:
+        raise SystemExit(f"bench: {engine.open_keys} open keys of {keys}")
+    return engine.recovery_s, engine.kib, read_whole(config, config.topic("state"), PARTITIONS)
 
 
 def _write_states(config: BusConfig, keys: int) -> None:

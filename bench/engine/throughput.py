@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from interlock.engine.protocol.loop import MOST_RECORDS
+
 from ..lines import tell
-from .points import MOST, RAW, TWO_HOPS, Found, Point, Side, in_turns
+from .points import RAW, TWO_HOPS, Point, Side, Throughput, in_turns
 
 TURNS = 3
-RAW_BATCHES = (2_000, MOST)
+RAW_BATCHES = (2_000, MOST_RECORDS)
 WARM = Point(others=0)
 
 
 def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
     """Loops of clients alone; nothing matching, also with many subscriptions; one matcher; keyed pairs."""
 
-    def asked(points: Mapping[str, Point]) -> Mapping[str, Found]:
+    def asked(points: Mapping[str, Point]) -> Mapping[str, Throughput]:
         # Where each event fires, a turn takes so long that half of the events do.
         sides = {name: (each, events // (2 if each.match_percent else 1)) for name, each in points.items()}
         return in_turns(bootstrap_servers, sides, TURNS)
@@ -52,6 +54,8 @@ def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
     _tell("engine, keyed pairs, every event matches", found["pairs"], found["raw-fires"], 0.5)
 
 
-def _tell(question: str, found: Found, to: Found | None = None, least_ratio: float | None = None) -> None:
+def _tell(
+    question: str, found: Throughput, to: Throughput | None = None, least_ratio: float | None = None
+) -> None:
     ratio = None if to is None else found.ratio_to(to)
     tell(question, found.rate, "events/s", ratio, least_ratio=least_ratio, turns=found.rates)

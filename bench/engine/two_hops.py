@@ -19,10 +19,10 @@ import threading
 from confluent_kafka import TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.reader import consume
+from interlock.engine.protocol.loop import MOST_RECORDS
 
 from .clients import Joined, clients
 
-MOST = 10_000  # records of a pass, as the engine's
 STATE_BYTES = 60
 
 
@@ -33,7 +33,7 @@ def two_hops(config: BusConfig, stop: threading.Event) -> None:
     state, action = config.topic("state"), config.topic("action")
     joined = Joined(consumer, [events, matches])
     while not stop.is_set():
-        messages = [m for m in consume(consumer, MOST, 0.1) if m.error() is None]
+        messages = [m for m in consume(consumer, MOST_RECORDS, 0.1) if m.error() is None]
         if not messages:
             continue
         offsets: dict[tuple[str, int], int] = {}

@@ -27,7 +27,7 @@ from ..lines import percentile, point, progress, tell
 
 CAP_S: Final = 180.0  # of a run, from when its waits begin
 JOIN_S: Final = 60.0  # at most, for the consumers to join
-IDLE_S: Final = 8.0
+IDLE_S: Final = 6.0
 RATE: Final = 50  # events/s
 FOR_P99: Final = 100  # fewer are no basis for one
 SETTLE_S: Final = 3.0  # from when the consumers have joined, and the waits are registered
@@ -47,7 +47,7 @@ KINDS: Final[dict[str, tuple[str, tuple[int, ...], int | None]]] = {
 
 
 @dataclass
-class Found:
+class Costs:
     """Of one kind and number. latencies_s: of those that were met in time."""
 
     waits: int
@@ -59,7 +59,7 @@ class Found:
 
 def run(bootstrap_servers: str) -> None:
     """Each kind with its numbers of waits; ratios are to Interlock's with as many."""
-    ours: dict[int, Found] = {}
+    ours: dict[int, Costs] = {}
     # Interlock's waits share one bus, as a bus is made once, and its files have been written to: a broker's
     # first write to each takes milliseconds. Peers read their topic from its beginning: each run has its own.
     progress("Interlock, not counted")
@@ -85,7 +85,7 @@ def run(bootstrap_servers: str) -> None:
             _tell(name, who, found, ours.get(count))
 
 
-def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> Found:
+def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> Costs:
     """TimeoutError where a process does not begin, or its consumers do not join."""
     met: dict[int, float] = {}
     numbers = list(range(count))
@@ -105,7 +105,7 @@ def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> F
         if kind == OURS:  # a group is stable before the last wait is registered
             _until(lambda: _registrations(config) >= registered + count, f"not {count} waits are registered")
         time.sleep(SETTLE_S)
-        found = Found(count)
+        found = Costs(count)
         began, used = time.monotonic(), sum(host.cpu_s() for host in hosts)
         time.sleep(IDLE_S)
         found.idle_percent = 100 * (sum(host.cpu_s() for host in hosts) - used) / (time.monotonic() - began)
@@ -228,7 +228,7 @@ def _emit(config: BusConfig, count: int) -> dict[int, float]:
     return sent
 
 
-def _tell(name: str, who: str, found: Found, ours: Found | None) -> None:
+def _tell(name: str, who: str, found: Costs, ours: Costs | None) -> None:
     missed = found.waits - len(found.latencies_s)
     if missed:
         tell(f"{who}: did not finish, not met within {CAP_S:.0f} s", missed, "waits")
@@ -249,6 +249,6 @@ def _tell(name: str, who: str, found: Found, ours: Found | None) -> None:
     tell(f"{who}: CPU while nothing comes", found.idle_percent, "% of a core")
 
 
-def _percentile(found: Found, share: float) -> float:
+def _percentile(found: Costs, share: float) -> float:
     """Of all waits; one that was not met took for ever."""
     return percentile([*found.latencies_s, *[math.inf] * (found.waits - len(found.latencies_s))], share)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TASKS = 500
 ROWS = 20_000_000
-PAIRS = 12
+PAIRS = 10
 WARM_UP = 3  # pairs before those that count: the JVM compiles while it runs
 
 

@@ -51,6 +51,8 @@ def test_each_question_has_its_command_above_a_table_of_what_it_answered(tmp_pat
             bound="ratio at least",
             ratio=0.7,
             files="in memory",
+            processor="Some Model",
+            memory_gib=24,
         ),
         line(
             name="latency",
@@ -71,7 +73,7 @@ def test_each_question_has_its_command_above_a_table_of_what_it_answered(tmp_pat
     assert first < page.index("| raw | 81,234 | events/s | 0.7 | ratio at least 1.3: missed |") < second
     assert second < page.index("| a job | 2.15 (2 to 2.5) | s | 0.989 | ratio at most 1.03: met |")
     assert "| late | 56.7 | ms | 1.04 | figure at most 15: missed |" in page
-    assert "At abc1234, 2 cores, the broker's files in memory; python 3.11.7." in page
+    assert "At abc1234, 2 cores of Some Model, 24 GiB, the broker's files in memory; python 3.11.7." in page
     assert "Ratios are to the quicker raw client loop" in page
     assert "gone" not in page
 
