@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from demo.spark_conf import SHORT_LIVED_JVM
+
 if TYPE_CHECKING:
     from interlock.plugin.broker import LocalBroker
 
@@ -30,6 +32,8 @@ _AIRFLOW_HOME = tempfile.mkdtemp(prefix="interlock-tests-airflow-")
 os.environ["AIRFLOW_HOME"] = _AIRFLOW_HOME
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
+# Brokers and Spark jobs of the tests live for seconds; what is measured (`bench`) has the JVM's own way.
+os.environ["JDK_JAVA_OPTIONS"] = SHORT_LIVED_JVM
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
