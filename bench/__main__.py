@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +31,7 @@ from typing import Any, Final
 import psutil
 from confluent_kafka import libversion
 from interlock.plugin.broker.jars import KAFKA_VERSION
+from interlock.plugin.broker.java import find_java
 
 from . import brokers
 from .lines import progress
@@ -36,6 +39,7 @@ from .questions import QUESTIONS, Question, sizes_given
 
 ROOT: Final = Path(__file__).parents[1]
 RESULTS: Final = ROOT / ".build" / "bench" / "results.jsonl"
+OF_JVMS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # brokers and Spark take them from the environment
 PACKAGES: Final = ("apache-airflow", "confluent-kafka", "pyspark", "apache-airflow-providers-apache-kafka")
 
 
@@ -133,7 +137,8 @@ def _taken_with(question: Question) -> dict[str, Any]:
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "given": given,
-        "versions": VERSIONS,
+        "versions": versions(),
+        **{name.lower(): text for name in OF_JVMS if (text := os.environ.get(name))},
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
@@ -166,12 +171,19 @@ def _commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-VERSIONS: Final = {
-    "python": sys.version.split()[0],
-    **{name: version(name) for name in PACKAGES},
-    "librdkafka": libversion()[0],
-    "kafka": KAFKA_VERSION,
-}
+@cache
+def versions() -> dict[str, str]:
+    """What is measured, and what it stands on."""
+    told = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True).stderr
+    java = re.search(r'version "([^"]+)"', told)
+    return {
+        "python": sys.version.split()[0],
+        **{name: version(name) for name in PACKAGES},
+        "librdkafka": libversion()[0],
+        "kafka": KAFKA_VERSION,
+        "java": java[1] if java else "unknown",
+    }
+
 
 if __name__ == "__main__":
     main()

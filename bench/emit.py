@@ -84,10 +84,11 @@ def run(bootstrap_servers: str) -> None:
     for _ in range(FIRST):
         for who, each in first.items():
             each.append(_first(config, topic, who))
-    least, figure = (statistics.median(each) * 1000 for each in first.values())
+    least, own = ([each * 1000 for each in side] for side in first.values())
     about = "a new process's first event -> acknowledged, without its imports"
-    tell(f"client alone: {about}", least, "ms")
-    tell(f"emit: {about}", figure, "ms", figure / least)
+    tell(f"client alone: {about}", statistics.median(least), "ms", turns=least)
+    ratio = statistics.median(a / b for a, b in zip(own, least, strict=True))
+    tell(f"emit: {about}", statistics.median(own), "ms", ratio, turns=own)
 
 
 def _first(config: BusConfig, topic: str, who: str) -> float:

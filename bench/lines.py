@@ -23,9 +23,9 @@ def tell(
 ) -> None:
     """question, figure, unit, ratio to the baseline of the same run; aim, whether it is met, and its bound.
 
-    turns: what the figure is the median of; lowest and highest are told. The aim is `least_ratio`, which the
-    ratio is to reach, `most_ratio`, which it is not to exceed, or `most`, which the figure is not to
-    exceed; null where there is none.
+    turns: what the figure is the median of; of several, lowest and highest are told. The aim is
+    `least_ratio`, which the ratio is to reach, `most_ratio`, which it is not to exceed, or `most`, which the
+    figure is not to exceed; null where there is none.
     """
     aim, met, bound = None, None, None
     if ratio is None and (least_ratio, most_ratio) != (None, None):
@@ -47,7 +47,7 @@ def tell(
         "met": met,
         "bound": bound,
     }
-    if turns:
+    if len(turns) > 1:
         line |= {"lowest": round(min(turns), 3), "highest": round(max(turns), 3)}
     print(json.dumps({**line, **more}), flush=True)
 

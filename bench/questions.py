@@ -214,6 +214,7 @@ QUESTIONS: Final = {
             300,
             sizes=("EVENTS",),
             ratio="to the centre's turns beside them; more is better",
+            axis="waits",
         ),
         Question(
             "profile",
@@ -328,7 +329,7 @@ QUESTIONS: Final = {
             "events archived a second",
             _archive,
             240,
-            sizes=("EVENTS", "PARTITIONS"),
+            sizes=("EVENTS",),
             ratio="to Spark's Kafka connector alone, which reads the same and keeps nothing; more is better",
         ),
         Question(

@@ -75,7 +75,7 @@ def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) 
     for fault in faults:
         if fault is not NONE:
             progress.plain(f"FAULT={fault.name}: {fault.tells}")
-    os.environ["JDK_JAVA_OPTIONS"] = spark_conf.SHORT_LIVED_JVM  # the broker inherits it
+    os.environ["JDK_JAVA_OPTIONS"] = spark_conf.jvm_options()  # the broker inherits it
     broker = LocalBroker(folder / "broker", port=free_port(), report=progress.say)
     airflow = LocalAirflow(
         folder / "airflow",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,7 +26,15 @@ logger.interlock.name = org.apache.hadoop.util.NativeCodeLoader
 logger.interlock.level = error
 """
 # A JVM that lives for seconds spends most of them on compiling for hours.
-SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SHORT_LIVED_JVM = "-XX:TieredStopAtLevel=1"
+_COLLECTOR = "-XX:+UseSerialGC"
+
+
+def jvm_options() -> str:
+    """JDK_JAVA_OPTIONS for JVMs that live for seconds, behind what it is set to (a proxy, a trust store)."""
+    own = os.environ.get("JDK_JAVA_OPTIONS", "")
+    wanted = [_SHORT_LIVED_JVM] if re.search(r"-XX:\+Use\w+GC", own) else [_SHORT_LIVED_JVM, _COLLECTOR]
+    return " ".join([*own.split(), *(option for option in wanted if option not in own)])
 
 
 def write(folder: Path) -> dict[str, str]:
@@ -40,7 +50,7 @@ def write(folder: Path) -> dict[str, str]:
     return {
         # PySpark's own search for it fails in a folder whose name holds a space.
         "SPARK_HOME": home,
-        "JDK_JAVA_OPTIONS": SHORT_LIVED_JVM,
+        "JDK_JAVA_OPTIONS": jvm_options(),
         "SPARK_CONF_DIR": str(conf),
         "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         "SPARK_LOCAL_IP": "127.0.0.1",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from demo.spark_conf import SHORT_LIVED_JVM
+from demo.spark_conf import jvm_options
 
 if TYPE_CHECKING:
     from interlock.plugin.broker import LocalBroker
@@ -33,7 +33,7 @@ os.environ["AIRFLOW_HOME"] = _AIRFLOW_HOME
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
 # Brokers and Spark jobs of the tests live for seconds; what is measured (`bench`) has the JVM's own way.
-os.environ["JDK_JAVA_OPTIONS"] = SHORT_LIVED_JVM
+os.environ["JDK_JAVA_OPTIONS"] = jvm_options()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from ..brokers import FOLDER
 from ..lines import progress, tell
 from .log import CONDITION, write
 from .measuring import backtest, loop
@@ -15,7 +16,7 @@ from .measuring import backtest, loop
 def run(events: int, keys: int) -> None:
     """CORES and CONDITION come from the environment."""
     condition = os.environ.get("CONDITION") or CONDITION
-    with tempfile.TemporaryDirectory(prefix="interlock-backtest-") as name:
+    with tempfile.TemporaryDirectory(prefix="interlock-backtest-", dir=FOLDER) as name:
         folder = Path(name)
         progress(f"== {events} events of {keys} keys; {condition}")
         write(folder / "archive", events, keys)

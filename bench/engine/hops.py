@@ -30,7 +30,7 @@ EVENTS, TRIGGERS, SUBSCRIPTIONS = (
 NOW_MS: Final = 1_800_000_000_000
 TTL_MS: Final = 86_400_000
 TURNS: Final = 7
-PASS: Final = 3_000  # records of the trigger hop between two commits
+PASS: Final = 2_500  # records of the trigger hop between two commits
 
 
 class Hops:

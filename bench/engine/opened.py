@@ -1,4 +1,4 @@
-"""An engine of a process of its own, from its first pass until it is open."""
+"""An engine of a process of its own, from when it is made until it is open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.engine.config import BusConfig
 
 _OPENING: Final = """
 import json, sys, time
-import psutil
+import confluent_kafka, psutil
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.protocol.loop import Engine

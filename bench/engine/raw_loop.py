@@ -41,8 +41,8 @@ def raw_loop(config: BusConfig, batch: int) -> None:
         producer.send_offsets_to_transaction(
             [TopicPartition(topic, p, o) for p, o in offsets.items()], consumer.consumer_group_metadata()
         )
-        joined.consumed(len(messages))  # before its commit, as the engine does
         producer.commit_transaction()
+        joined.consumed(len(messages))
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ def two_hops(config: BusConfig, stop: threading.Event) -> None:
         producer.send_offsets_to_transaction(
             [TopicPartition(t, p, o) for (t, p), o in offsets.items()], consumer.consumer_group_metadata()
         )
-        joined.consumed(len(messages))  # before its commit, as the engine does
         producer.commit_transaction()
+        joined.consumed(len(messages))
     consumer.close()
 
 

@@ -1,4 +1,4 @@
-"""A process of waits: `python -m bench.peers.host KIND COUNT SERVERS BUS`.
+"""A process of waits: `python -m bench.peers.host KIND NUMBERS SERVERS BUS`, NUMBERS as in `0,1,2`.
 
 It prints "imported" before the first wait begins, and then a line for each wait that was met: its number and
 the time, of the clock that processes of one machine share.

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 
+from ..brokers import FOLDER
 from ..lines import progress, tell
 from .session import session
 
@@ -22,7 +23,7 @@ def run(bootstrap_servers: str, events: int) -> None:
     create(config, partitions=PARTITIONS)
     _produce(config, events // 10)
     with (
-        tempfile.TemporaryDirectory(prefix="interlock-bench-") as folder,
+        tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=FOLDER) as folder,
         session(
             2, spark_interlock_bootstrap_servers=bootstrap_servers, spark_interlock_bus=config.name
         ) as spark,

@@ -57,6 +57,7 @@ def _pairs(spark: SparkSession) -> None:
         "s",
         statistics.median(ratios),
         most_ratio=1.03,
+        turns=times["with"],
         without_s=round(statistics.median(times["without"]), 3),
     )
 

@@ -30,7 +30,8 @@ STOP_TIMEOUT_S = 15.0
 
 _HERE = Path(__file__).parent
 _CAUSE_MARKS = (" ERROR ", " FATAL ", "Exception: ", "Error: ")
-_JVM = "Picked up "  # a JVM's own first line, where JAVA_TOOL_OPTIONS or JDK_JAVA_OPTIONS are set
+# A JVM's own first line, where JAVA_TOOL_OPTIONS or JDK_JAVA_OPTIONS are set.
+_JVM_NOTES = ("Picked up J", "NOTE: Picked up J")
 # What one node without replicas needs, and what makes it quick to start and to join a group on.
 _PROPERTIES: Mapping[str, str] = {
     "process.roles": "broker,controller",
@@ -236,9 +237,9 @@ class LocalBroker:
             check=False,
         )
         if made.returncode != 0:
-            said = [line for line in (made.stderr + made.stdout).strip().splitlines() if _JVM not in line]
-            reason = said[0][:400] if said else "no reason given"
-            raise BrokerError(f"{self.directory} cannot be made a Kafka log directory: {reason}")
+            told = (made.stderr + made.stdout).strip().splitlines()
+            reason = next((line for line in told if not line.startswith(_JVM_NOTES)), "no reason given")
+            raise BrokerError(f"{self.directory} cannot be made a Kafka log directory: {reason[:400]}")
 
     def _launch(self, command: list[str], lock: IO[str]) -> None:
         # A session of its own: Ctrl-C reaches the parent alone, which then stops the node in good order.

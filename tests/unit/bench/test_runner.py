@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import chosen, keep, require_sizes
+from bench.__main__ import chosen, keep, require_sizes, versions
 from bench.lines import percentile, tell
 from bench.questions import QUESTIONS, SIZES
 
@@ -106,3 +106,16 @@ def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed() -> None:
     hundred = [float(n) for n in range(100, 0, -1)]
     assert [percentile(hundred, share) for share in (0.0, 0.5, 0.99, 1.0)] == [1, 50, 99, 100]
     assert percentile([1.0, 2.0], 0.5) == 1
+
+
+def test_the_spread_of_turns_is_told_where_there_are_several(capsys: pytest.CaptureFixture[str]) -> None:
+    tell("q", 2, "us", turns=[3.0, 1.0, 2.0])
+    tell("q", 2, "us", turns=[2.0])
+    several, one = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (several["lowest"], several["highest"]) == (1, 3)
+    assert "lowest" not in one
+
+
+def test_versions_name_what_is_measured_and_the_java_below_it() -> None:
+    assert {"python", "confluent-kafka", "librdkafka", "kafka", "java"} <= versions().keys()
+    assert versions()["java"][0].isdigit()
