@@ -17,6 +17,7 @@ from types import FrameType
 
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.part import frames
 from interlock.engine.protocol.loop import Engine
 
 from . import brokers
@@ -52,7 +53,7 @@ class Sampler:
 
     def _sample(self) -> None:
         while not self._over.wait(SAMPLE_S):
-            frame: FrameType | None = sys._current_frames().get(self._thread)
+            frame: FrameType | None = frames().get(self._thread)
             found = set()
             while frame is not None:
                 found.add(_name(frame))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from types import FrameType
 from typing import TypeAlias
 
 from structlog.contextvars import bind_contextvars, clear_contextvars
@@ -113,7 +115,7 @@ class Part:
     @property
     def where(self) -> str:
         """The last calls that the present thread is in, as a traceback shows them."""
-        frame = sys._current_frames().get(self._thread.ident or -1) if self._thread is not None else None
+        frame = frames().get(self._thread.ident or -1) if self._thread is not None else None
         return "".join(traceback.format_stack(frame)[-8:]) if frame else "it has ended meanwhile\n"
 
     def start(self) -> None:
@@ -200,3 +202,18 @@ class Part:
     def _failed(self, turn: Turn, error: BaseException | None) -> None:
         self.failures += 1
         turn.failed(error)
+
+
+def frames() -> dict[int, FrameType]:
+    """What each thread runs, by its ident.
+
+    Nothing is collected meanwhile: up to Python 3.11.8 a collection that lets another thread go on there can
+    stop the process for ever (python/cpython#106883).
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if collects:
+            gc.enable()

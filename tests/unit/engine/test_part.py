@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from interlock.engine import part as module
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
 from interlock.engine.notices import Notice, NoticeBoard
-from interlock.engine.part import Life, Part, Turn
+from interlock.engine.part import Life, Part, Turn, frames
 from interlock.engine.watchdog import AGAIN_S, LOOK_S, SILENT_S, START_S, Watchdog
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
@@ -402,3 +405,21 @@ def test_where_no_thread_can_be_started_the_one_that_was_given_up_goes_on_if_it_
     part.stop()
     life.over.set()
     part.join(30)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_nothing_is_collected_while_the_frames_of_all_threads_are_taken(
+    collects: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken() -> dict[int, FrameType]:
+        assert not gc.isenabled()
+        return {}
+
+    monkeypatch.setattr(sys, "_current_frames", taken)
+    try:
+        if not collects:
+            gc.disable()
+        assert frames() == {}
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
