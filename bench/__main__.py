@@ -15,7 +15,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import signal
 import subprocess
 import sys
@@ -31,7 +30,7 @@ from typing import Any, Final
 import psutil
 from confluent_kafka import libversion
 from interlock.plugin.broker.jars import KAFKA_VERSION
-from interlock.plugin.broker.java import find_java
+from interlock.plugin.broker.java import find_java, version_of
 
 from . import brokers
 from .lines import progress
@@ -174,14 +173,12 @@ def _commit() -> str:
 @cache
 def versions() -> dict[str, str]:
     """What is measured, and what it stands on."""
-    told = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=True).stderr
-    java = re.search(r'version "([^"]+)"', told)
     return {
         "python": sys.version.split()[0],
         **{name: version(name) for name in PACKAGES},
         "librdkafka": libversion()[0],
         "kafka": KAFKA_VERSION,
-        "java": java[1] if java else "unknown",
+        "java": version_of(find_java()),
     }
 
 

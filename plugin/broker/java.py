@@ -27,19 +27,19 @@ def find_java() -> str:
             if home
             else f"No java found on PATH. {_INSTALL}"
         )
-    version = _version(java)
+    version = int(version_of(java).removeprefix("1.").split(".")[0])  # up to Java 8: 1.8.0_292
     if version < LEAST_VERSION:
         raise BrokerError(f"{java} is Java {version}, the broker needs {LEAST_VERSION} or newer. {_INSTALL}")
     return java
 
 
-def _version(java: str) -> int:
+def version_of(java: str) -> str:
+    """What a `java` calls its version: 17.0.15. BrokerError where it cannot be run, or tells none."""
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as e:
         raise BrokerError(f"{java} cannot be run: {e}. {_INSTALL}") from e
-    # openjdk version "17.0.15" 2025-04-15; up to Java 8: java version "1.8.0_292"
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    found = re.search(r'version "(\d[^"]*)"', told.stderr + told.stdout)
     if found is None:
         raise BrokerError(f"{java} -version tells no version: {told.stderr.strip()[:200]!r}. {_INSTALL}")
-    return int(found.group(1))
+    return found[1]
