@@ -26,6 +26,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from interlock.plugin.broker.ports import free_ports
+
 from .processes import Processes, ServiceError
 from .rest import AirflowRest
 
@@ -303,9 +305,8 @@ class LocalAirflow:
 
 def free_port() -> int:
     """A TCP port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    [port] = free_ports(1)
+    return port
 
 
 def port_is_free(port: int) -> bool:

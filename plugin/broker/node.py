@@ -23,6 +23,7 @@ from ...engine.kafka.reachability import require_answer
 from .errors import BrokerError
 from .jars import KAFKA_VERSION, Report, class_path
 from .java import find_java
+from .ports import bind, free_ports
 
 LEAST_FREE_BYTES = 256 * 2**20  # a segment of each internal topic, and a development day's data
 START_TIMEOUT_S = 60.0  # measured: 2-3 s on two cores
@@ -126,7 +127,7 @@ class LocalBroker:
         if self.port:
             _require_free(self.host, self.port)
         else:
-            self.port = _free_port(self.host)
+            [self.port] = free_ports(1, self.host)
         command = [
             java, "-Xms128m", "-Xmx512m", "-Djava.awt.headless=true",
             f"-Dlog4j2.configurationFile={(_HERE / 'log4j2.properties').as_uri()}",
@@ -213,7 +214,7 @@ class LocalBroker:
             yield lock
 
     def _write_settings(self) -> Path:
-        controller = _free_port(self.host, besides=self.port)
+        controller = next(port for port in free_ports(2, self.host) if port != self.port)
         settings = {
             **_PROPERTIES,
             "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://{self.host}:{controller}",
@@ -346,27 +347,9 @@ def _accepts(host: str, port: int) -> bool:
         return s.connect_ex((host, port)) == 0
 
 
-def _bind(host: str, port: int) -> int:
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
-        # as Kafka binds: a port whose last connections linger is free
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.bind((host, port))
-        return int(s.getsockname()[1])
-
-
-def _free_port(host: str, besides: int = 0) -> int:
-    while True:
-        try:
-            port = _bind(host, 0)
-        except OSError as e:
-            raise BrokerError(f"No port can be bound on {host}: {e}.") from e
-        if port != besides:
-            return port
-
-
 def _require_free(host: str, port: int) -> None:
     try:
-        _bind(host, port)
+        bind(host, port)
     except (OSError, OverflowError) as e:
         raise BrokerError(
             f"The broker cannot listen on {host}:{port}: {e}. "

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Self
 
 from interlock.plugin.broker import LocalBroker
 from interlock.plugin.broker.jars import KAFKA_VERSION
+from interlock.plugin.broker.ports import free_ports
 
 from .proxy import Proxy
 
@@ -22,7 +22,7 @@ class Cluster:
     """
 
     def __init__(self, folder: Path, version: str = KAFKA_VERSION) -> None:
-        plain, behind, controller, before = _free_ports(4)
+        plain, behind, controller, before = free_ports(4)
         self.direct, self.proxied = f"{HOST}:{plain}", f"{HOST}:{before}"
         self.broker = LocalBroker(
             folder,
@@ -57,14 +57,3 @@ class Cluster:
         else:
             self.broker.stop()
         self.broker.start()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind((HOST, 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()

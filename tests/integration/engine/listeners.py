@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from interlock.plugin.broker import LocalBroker
+from interlock.plugin.broker.ports import free_ports
 
 from .certificates import Authority
 from .tokens import AUDIENCE, ISSUER, TokenEndpoint
@@ -81,7 +81,7 @@ def listeners(folder: Path, oauth_secrets: dict[str, str]) -> Iterator[Listeners
     server = authority.issue("server", HOST)
     with ExitStack() as stack:
         tokens = stack.enter_context(TokenEndpoint(folder, server, oauth_secrets))
-        ports = dict(zip(_PROTOCOLS, _free_ports(len(_PROTOCOLS)), strict=True))
+        ports = dict(zip(_PROTOCOLS, free_ports(len(_PROTOCOLS)), strict=True))
         stores = {
             "OTHERNAME": authority.issue("other", "broker.example").both,
             "EXPIRED": authority.issue("expired", HOST, ends=datetime.now(UTC) - timedelta(days=1)).both,
@@ -127,14 +127,3 @@ def _properties(ports: dict[str, int], authority: Authority, tokens: TokenEndpoi
 
 def _of(listener: str) -> str:
     return f"listener.name.{listener.lower()}"
-
-
-def _free_ports(count: int) -> list[int]:
-    taken = [socket.socket() for _ in range(count)]
-    try:
-        for one in taken:
-            one.bind((HOST, 0))
-        return [one.getsockname()[1] for one in taken]
-    finally:
-        for one in taken:
-            one.close()

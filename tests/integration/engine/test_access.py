@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -45,6 +44,7 @@ from interlock.engine.waits import Delivery
 from interlock.events import Emitter
 from interlock.events.errors import EmitError
 from interlock.plugin.broker import LocalBroker
+from interlock.plugin.broker.ports import free_ports
 
 TOPIC, GROUP, TXN = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
@@ -71,16 +71,6 @@ def rights(*roles: Role) -> list[tuple[ResourceType, str, AclOperation]]:
 
 
 RIGHTS = {"emitter": rights("emit"), "triggerer": rights("engine"), "worker": rights("wait")}
-
-
-def free_ports(count: int) -> list[int]:
-    taken = [socket.socket() for _ in range(count)]
-    for one in taken:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in taken]
-    for one in taken:
-        one.close()
-    return ports
 
 
 def binding(name: str, kind: ResourceType, pattern: str, operation: AclOperation) -> AclBinding:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import socket
 import subprocess
 import sys
 import threading
@@ -30,6 +29,7 @@ from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
 from interlock.engine.kafka.transactions import Transactions
 from interlock.plugin.broker import LocalBroker
+from interlock.plugin.broker.ports import free_ports
 
 from tests.chaos.proxy import API_KEYS, GROUP, LOADING, NOT_COORDINATOR, Proxy, Rule
 
@@ -163,12 +163,7 @@ def proxied(
     tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]
 ) -> Iterator[tuple[str, str, Proxy]]:
     """Where the broker answers itself, where it answers through the proxy, and the proxy."""
-    taken = [socket.socket() for _ in range(4)]
-    for one in taken:
-        one.bind(("127.0.0.1", 0))
-    direct, behind, controller, front = (one.getsockname()[1] for one in taken)
-    for one in taken:
-        one.close()
+    direct, behind, controller, front = free_ports(4)
     properties = {
         "listeners": f"PLAINTEXT://127.0.0.1:{direct},PROXIED://127.0.0.1:{behind},"
         f"CONTROLLER://127.0.0.1:{controller}",

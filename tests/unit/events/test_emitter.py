@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from time import monotonic
 from types import SimpleNamespace
@@ -11,16 +10,15 @@ from typing import Any
 import pytest
 from interlock.events import EmitError, Emitter, Event
 from interlock.events.sizes import MAX_EVENT_BYTES
+from interlock.plugin.broker.ports import free_ports
 
 SECRET = "hunter2-canary"
 
 
 @pytest.fixture
 def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    [port] = free_ports(1)
+    return port
 
 
 def test_an_unreachable_broker_gives_an_error_with_topic_servers_cause_and_events(closed_port: int) -> None:

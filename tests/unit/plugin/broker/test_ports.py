@@ -1,0 +1,35 @@
+"""Which ports a broker takes."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+from interlock.plugin.broker import BrokerError, ports
+from interlock.plugin.broker.ports import bind, free_ports
+
+
+def test_ports_lie_below_those_of_outgoing_connections_and_are_distinct() -> None:
+    found = free_ports(100)
+    assert len(set(found)) == 100
+    assert min(found) >= 20_000
+    assert max(found) < 32_768
+    for port in found[:10]:
+        bind("127.0.0.1", port)
+
+
+def test_ports_that_are_taken_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_but_two(_host: str, port: int) -> None:
+        if port not in (20_001, 32_767):
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+    monkeypatch.setattr(ports, "bind", all_but_two)
+    assert sorted(free_ports(2)) == [20_001, 32_767]
+    with pytest.raises(BrokerError, match=r"No port can be bound on 127\.0\.0\.1: .*in use"):
+        free_ports(3)
+
+
+def test_an_address_of_another_machine_is_told() -> None:
+    with pytest.raises(BrokerError, match=r"No port can be bound on 192\.0\.2\.1: .*assign"):
+        free_ports(1, "192.0.2.1")
