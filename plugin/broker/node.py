@@ -284,9 +284,13 @@ class LocalBroker:
 
     def _require_alive(self) -> None:
         if self._node is not None and (code := self._node.poll()) is not None:
-            raise BrokerError(
-                f"The broker ended while it started (exit {code}): {self._cause()} Log: {self.log}"
-            )
+            cause = self._cause()
+            if "UnsupportedVersionException" in cause:  # of the records in the directory
+                cause += (
+                    f" {self.directory} was begun by a later Kafka than {self.version}: start that one "
+                    "(`--kafka-version`), or give another directory."
+                )
+            raise BrokerError(f"The broker ended while it started (exit {code}): {cause} Log: {self.log}")
 
     def _silent(self) -> str:
         return (

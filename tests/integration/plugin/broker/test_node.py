@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from interlock.plugin.broker import BrokerError, LocalBroker
-from interlock.plugin.broker.jars import cache_directory
+from interlock.plugin.broker.jars import KAFKA_VERSION, cache_directory
 
 
 def _eventually(holds: Callable[[], bool], what: str, within_s: float = 20.0) -> None:
@@ -84,18 +85,38 @@ def test_a_setting_kafka_refuses_is_told_in_its_words(tmp_path: Path) -> None:
     assert broker.pid is None
 
 
+def test_a_directory_that_a_later_kafka_began_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what a node prints that finds records in it which it cannot read; the later Kafka is not fetched."""
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        '#!/bin/sh\ncase "$*" in\n'
+        "-version) echo 'openjdk version \"17.0.9\"' >&2;;\n"
+        "*kafka.Kafka*) echo 'Caused by: org.apache.kafka.common.errors.UnsupportedVersionException: "
+        "Can'\"'\"'t read version 4 of BrokerEndpoint'; exit 1;;\nesac\n"
+    )
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    with pytest.raises(
+        BrokerError, match=rf"begun by a later Kafka than {KAFKA_VERSION}: .*`--kafka-version`"
+    ):
+        LocalBroker(tmp_path / "broker").start()
+
+
 def test_a_tampered_jar_is_refused_and_nothing_started(
     broker: LocalBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "interlock" / cache_directory().name
     shutil.copytree(cache_directory(), cache, copy_function=os.link)
-    tampered = cache / "kafka_2.13-4.3.0.jar"
+    tampered = cache / f"kafka_2.13-{KAFKA_VERSION}.jar"
     whole = tampered.read_bytes()
     tampered.unlink()  # the link; the cache itself is left alone
     tampered.write_bytes(whole[:-1] + b"\0\0")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     second = LocalBroker(tmp_path / "data")
-    with pytest.raises(BrokerError, match=r"SHA-512: kafka_2\.13-4\.3\.0\.jar\."):
+    with pytest.raises(BrokerError, match=rf"SHA-512: {re.escape(tampered.name)}\."):
         second.start()
     assert second.pid is None
     assert not (tmp_path / "data").exists()
@@ -117,7 +138,11 @@ def test_the_broker_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path
 
 
 def test_the_command_tells_how_to_connect_and_ends_at_ctrl_c(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "airflow", "interlock", "broker", "--port", "0", "--ephemeral"]
+    # a shell starts what runs in the background with Ctrl-C ignored, and all that begins there inherits it
+    command = [
+        "env", "--default-signal=INT", sys.executable, "-m", "airflow", "interlock", "broker", "--port", "0",
+        "--ephemeral",
+    ]  # fmt: skip
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)}
     ) as shown:

@@ -114,8 +114,10 @@ def test_a_list_in_the_package_names_each_jar_once_with_a_whole_checksum(version
 
 
 def test_a_version_that_is_not_listed_is_refused_with_those_that_are() -> None:
-    assert versions() == ["3.3.2", KAFKA_VERSION]
-    with pytest.raises(BrokerError, match=r"no list of the jars of Kafka 2\.8\.2, only of 3\.3\.2, 4\.3\.0"):
+    assert versions() == ["3.3.2", KAFKA_VERSION, "4.3.0"]
+    with pytest.raises(
+        BrokerError, match=r"no list of the jars of Kafka 2\.8\.2, only of 3\.3\.2, 4\.2\.2, 4\.3\.0"
+    ):
         class_path(NO_JAVA, print, version="2.8.2")
 
 
@@ -123,7 +125,7 @@ def test_the_cache_is_under_xdg_cache_home_else_under_the_home(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_directory() == tmp_path / "interlock" / "kafka-4.3.0"
+    assert cache_directory() == tmp_path / "interlock" / f"kafka-{KAFKA_VERSION}"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert cache_directory() == tmp_path / "home" / ".cache" / "interlock" / "kafka-4.3.0"
+    assert cache_directory() == tmp_path / "home" / ".cache" / "interlock" / f"kafka-{KAFKA_VERSION}"

@@ -1,0 +1,89 @@
+"""What Kafka does on two nodes that one alone can show only by chance; real brokers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from interlock.plugin.broker import LocalBroker
+from interlock.plugin.broker.ports import free_ports
+
+HOST = "127.0.0.1"
+
+
+def two_nodes(folder: Path, say: Callable[[str], None]) -> tuple[LocalBroker, LocalBroker]:
+    """The first, started, is the controller as well; the second joins its cluster when it is started."""
+    first, controller, second = free_ports(3, HOST)
+    voters = {"controller.quorum.voters": f"1@{HOST}:{controller}"}
+    leader = LocalBroker(
+        folder / "1",
+        port=first,
+        properties={**voters, "listeners": f"PLAINTEXT://{HOST}:{first},CONTROLLER://{HOST}:{controller}"},
+        report=say,
+    )
+    leader.start()
+    formatted = (folder / "1" / "data" / "meta.properties").read_text()
+    joining = folder / "2" / "data" / "meta.properties"
+    joining.parent.mkdir(parents=True)
+    joining.write_text(re.sub(r"directory\.id=.*", "", formatted.replace("node.id=1", "node.id=2")))
+    return leader, LocalBroker(
+        folder / "2",
+        port=second,
+        properties={
+            **voters,
+            "process.roles": "broker",
+            "node.id": "2",
+            "listeners": f"PLAINTEXT://{HOST}:{second}",
+        },
+        report=say,
+    )
+
+
+def test_a_transaction_that_ends_while_a_partition_has_no_leader_ends_there_when_it_has_one_again(
+    tmp_path: Path, say: Callable[[str], None], eventually: Callable[..., Any]
+) -> None:
+    """Kafka 4.3.0 to 4.4.0 leave it open for ever there (KAFKA-20734): why the broker is none of these."""
+    first, second = two_nodes(tmp_path, say)
+    try:
+        client = {"bootstrap.servers": first.bootstrap_servers}
+        ends = {name: Producer({**client, "transactional.id": name}) for name in ("committed", "aborted")}
+        for producer in ends.values():
+            producer.init_transactions(30)  # before there is another node, which could be the coordinator
+        second.start()
+        admin = AdminClient(client)
+        topic = NewTopic("both", 2, replica_assignment=[[1], [2]])
+        eventually("two nodes", lambda: len(admin.list_topics(timeout=10).brokers) == 2)
+        admin.create_topics([topic])["both"].result()
+        for name, producer in ends.items():
+            producer.begin_transaction()
+            for partition in (0, 1):
+                producer.produce("both", name.encode(), partition=partition)
+            assert producer.flush(30) == 0
+        second.kill()
+        eventually(
+            "no leader",
+            lambda: admin.list_topics("both", timeout=10).topics["both"].partitions[1].leader == -1,
+        )
+        ends["committed"].commit_transaction(30)
+        ends["aborted"].abort_transaction(30)
+        second.start()
+        reader = Consumer({**client, "group.id": "reader", "isolation.level": "read_committed"})
+        reader.assign([TopicPartition("both", partition, 0) for partition in (0, 1)])
+        seen = []
+
+        def next_seen() -> bool:
+            message = reader.poll(0.1)
+            if message is not None and message.error() is None:
+                seen.append((message.partition(), message.value()))
+            return len(seen) == 2
+
+        eventually("what was committed is read on both nodes", next_seen)
+        reader.close()
+        assert sorted(seen) == [(0, b"committed"), (1, b"committed")]
+    finally:
+        second.stop()
+        first.stop()
