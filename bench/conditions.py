@@ -2,7 +2,9 @@
 
 Each line printed is one JSON object: question, figure, unit, and ratio where two sizes are compared: large to
 small. Two sizes take turns within one run, each on events that nobody has looked at before; a figure is the
-best of all turns, because everything else that a machine does only adds to it.
+best of all turns, because everything else that a machine does only adds to it. A machine that is slow for
+some seconds may be so in all turns of a comparison: its ratio holds, and its figures are not those of
+another table.
 
 The index is asked three times. Events of a few subscriptions, wherever among the others these lie, show how
 the search grows: the processor's cache holds all that it visits. Events of any subscription show what memory

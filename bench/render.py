@@ -32,8 +32,9 @@ that were not committed. The lines themselves are in [results.jsonl](benchmarks/
 and what is measured share the machine. What a ratio is to stands above its table; of sides that take turns it
 is the median of the ratios turn by turn, but of figures that are the least of many turns (`conditions`,
 `hops`) or a percentile (of single events, of delays) the ratio of the two that are told. Behind a figure that
-is the median of several turns stand the lowest and the highest of them. Pictures show how cost grows: both
-axes are logarithmic, so what does not grow is a level line.
+is the median of several turns stand the lowest and the highest of them; `archive`, `backtest`, `failover`,
+`peers`, `recovery`, `start`, `timers` and the look-backs of `registration` are asked once. Pictures show how
+cost grows: both axes are logarithmic, so what does not grow is a level line.
 
 Where the time goes, what bounds it and what was tried: [performance.md](performance.md).
 """

@@ -14,7 +14,6 @@ import configparser
 import json
 import os
 import secrets
-import socket
 import subprocess
 import sys
 import threading
@@ -26,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from interlock.plugin.broker.ports import free_ports
+from interlock.plugin.broker.ports import bind, free_ports
 
 from .processes import Processes, ServiceError
 from .rest import AirflowRest
@@ -310,10 +309,8 @@ def free_port() -> int:
 
 
 def port_is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
+    try:
+        bind("127.0.0.1", port)
+    except OSError:
+        return False
+    return True

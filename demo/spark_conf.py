@@ -33,7 +33,9 @@ _COLLECTOR = "-XX:+UseSerialGC"
 def jvm_options() -> str:
     """JDK_JAVA_OPTIONS for JVMs that live for seconds, behind what it is set to (a proxy, a trust store)."""
     own = os.environ.get("JDK_JAVA_OPTIONS", "")
-    wanted = [_SHORT_LIVED_JVM] if re.search(r"-XX:\+Use\w+GC", own) else [_SHORT_LIVED_JVM, _COLLECTOR]
+    # A JVM takes both, and does not start with two collectors.
+    given = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {own}"
+    wanted = [_SHORT_LIVED_JVM] if re.search(r"-XX:\+Use\w+GC", given) else [_SHORT_LIVED_JVM, _COLLECTOR]
     return " ".join([*own.split(), *(option for option in wanted if option not in own)])
 
 

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable
 from types import FrameType
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from structlog.contextvars import bind_contextvars, clear_contextvars
 from tenacity import (
@@ -28,6 +28,11 @@ from .notices import NoticeBoard
 
 MOST_WAIT_S = 15.0
 WELL_AFTER_S = 5.0
+# Up to Python 3.11.8 a collection that lets another thread go on in sys._current_frames() can stop the
+# process for ever (python/cpython#106883).
+_CAN_STOP: Final[bool] = sys.version_info < (3, 11, 9)
+# Of two calls at once the first would let things be collected again while the second is inside.
+_taking_frames = threading.Lock()
 
 
 class Turn(threading.Event):
@@ -205,15 +210,14 @@ class Part:
 
 
 def frames() -> dict[int, FrameType]:
-    """What each thread runs, by its ident.
-
-    Nothing is collected meanwhile: up to Python 3.11.8 a collection that lets another thread go on there can
-    stop the process for ever (python/cpython#106883).
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    """What each thread runs, by its ident. Nothing is collected meanwhile where it must not be."""
+    if not _CAN_STOP:
         return sys._current_frames()
-    finally:
-        if collects:
-            gc.enable()
+    with _taking_frames:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return sys._current_frames()
+        finally:
+            if collects:
+                gc.enable()

@@ -25,9 +25,12 @@ def main(archive: str, text: str) -> None:
     table = ds.dataset(archive, partitioning="hive", exclude_invalid_files=True).to_table(columns=COLUMNS)
     table = table.sort_by([(name, "ascending") for name in ("appended_ms", "topic", "partition", "offset")])
     states: dict[str, State] = {}
-    checksum = Checksum()
+    gathered: list[tuple[str, Firing, int]] = []
 
     def fire(key: str, firing: Firing, fired_ms: int) -> None:
+        gathered.append((key, firing, fired_ms))
+
+    def add(checksum: Checksum, key: str, firing: Firing, fired_ms: int) -> None:
         matches = [(part.label, part.match) for part in firing.taking_part]
         parts = [
             (label, *m.identity, m.event.type, m.topic, m.partition, m.offset, m.timestamp_ms)
@@ -58,6 +61,9 @@ def main(archive: str, text: str) -> None:
         for firing in fired:
             fire(key, firing, decided_ms(firing, stamp + 1))
     took = time.perf_counter() - began
+    checksum = Checksum()
+    for each in gathered:
+        add(checksum, *each)
     found = {
         "firings": checksum.firings,
         "checksum": checksum.value,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +17,7 @@ FACTORS: Final[Mapping[str, tuple[str, tuple[int, ...]]]] = {
     "match_percent": ("% of the events match", (0, 1, 10, 100)),
     "parts": ("parts of the condition", (1, 2, 10)),
     "others": ("subscriptions to other types", (1, 100, 10_000, 100_000)),
+    "keyed": ("waits for other keys of the events' types", (0, 100, 10_000, 100_000)),
     "partitions": ("partitions", (1, 8, 32)),
     "engines": ("engines", (1, 2)),
 }
@@ -29,10 +30,10 @@ def run(bootstrap_servers: str, events: int) -> None:
         first = Throughput([centre.turn() for _ in range(TURNS)], centre.kib)
         tell(f"the centre: {told(CENTRE)}", first.rate, "events/s", 1.0, turns=first.rates)
         for factor in FACTORS:
-            _ask(bootstrap_servers, factor, centre, events)
+            _ask(bootstrap_servers, factor, centre, first.rate, events)
 
 
-def _ask(bootstrap_servers: str, factor: str, centre: Side, events: int) -> None:
+def _ask(bootstrap_servers: str, factor: str, centre: Side, centre_rate: float, events: int) -> None:
     what, values = FACTORS[factor]
     at_centre: list[float] = []
     found: dict[int, tuple[Throughput, float]] = {}
@@ -51,7 +52,8 @@ def _ask(bootstrap_servers: str, factor: str, centre: Side, events: int) -> None
     for value in values:
         own, ratio = found.get(value) or (Throughput(at_centre, centre.kib), 1.0)
         unit = f"us/event, by {what}"  # a picture each
-        cost = lines.point("an event", value, 1e6 / own.rate, unit) if value else {}
+        # By the ratio: how fast the machine is changes between the points of a picture.
+        cost = lines.point("an event", value, 1e6 / (centre_rate * ratio), unit) if value else {}
         tell(f"{value} {what}", own.rate, "events/s", ratio, turns=own.rates, **cost)
         if factor == "others" and value > CENTRE.others:
             _tell_memory(value, own.kib, centre.kib)
@@ -63,13 +65,22 @@ def _tell_memory(waits: int, kib: float, centre_kib: float) -> None:
     tell(f"memory of an engine for each of {waits} waits", each, "KiB", **cost)
 
 
+def combinations() -> Iterator[Point]:
+    """Of the factors' values, but none with more engines than partitions: one of them would own nothing."""
+    for values in itertools.product(*(values for _, values in FACTORS.values())):
+        point = Point(**dict(zip(FACTORS, values, strict=True)))
+        if point.engines <= point.partitions:
+            yield point
+
+
 def full(bootstrap_servers: str, events: int) -> None:
-    """Every combination of the factors' values."""
-    names = list(FACTORS)
-    for number, values in enumerate(itertools.product(*(FACTORS[name][1] for name in names))):
-        point = Point(**dict(zip(names, values, strict=True)))
-        with Side(bootstrap_servers, f"full-{number}", point, events) as side:
-            tell(told(point), side.turn(), "events/s", **dict(zip(names, values, strict=True)))
+    """Every combination, a turn of it beside one of the centre."""
+    with Side(bootstrap_servers, "centre", CENTRE, events) as centre:
+        for number, point in enumerate(combinations()):
+            with Side(bootstrap_servers, f"full-{number}", point, events) as side:
+                beside, own = centre.turn(), side.turn()
+            values = {factor: getattr(point, factor) for factor in FACTORS}
+            tell(told(point), own, "events/s", own / beside, **values)
 
 
 def told(point: Point) -> str:

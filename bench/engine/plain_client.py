@@ -47,10 +47,12 @@ def write_and_read(
 ) -> float:
     """Seconds until a reader has all of so many keys and values, from the first `produce` on.
 
-    Both clients are connected, and the first partition of the topic has been written and read before.
+    Both clients are connected, and have written and read a record before. What the first partition of the
+    topic had is not read.
     """
     producer, consumer = Producer({**config.client, **settings}), Consumer({**config.client, **READS})
-    consumer.assign([TopicPartition(topic, 0, 0)])
+    _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), DEADLINE_S)
+    consumer.assign([TopicPartition(topic, 0, end)])
     producer.produce(topic, b"", b"", partition=0)
     producer.flush()
     _take(consumer, 1)

@@ -59,13 +59,15 @@ class Point:
     """A choice.
 
     match_percent: of the events. parts: of the condition, each an event of its own type; all have one key.
-    others: waits that none of the events is for. loop: the module beside this one that is run in place of the
-    engine; "" for the engine. batch: records of a transaction of the raw loop.
+    others: waits for other types than the events'. keyed: waits for the same condition, none for one of the
+    events' keys. loop: the module beside this one that is run in place of the engine; "" for the engine.
+    batch: records of a transaction of the raw loop.
     """
 
     match_percent: int = 10
     parts: int = 2
     others: int = 100
+    keyed: int = 0
     partitions: int = 8
     engines: int = 1
     loop: str = ""
@@ -158,6 +160,10 @@ class Bus:
         if not point.loop:
             subscribe(config, [("measured", condition(point.parts), None)], durable=True)
             subscribe(config, waits(point.others), durable=False)
+            both = condition(point.parts)
+            subscribe(
+                config, ((f"keyed-{n}", both, f"absent-{n}") for n in range(point.keyed)), durable=False
+            )
         self._reader = Consumer({
             **config.client, "group.id": "bench", "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",

@@ -47,7 +47,7 @@ def run(bootstrap_servers: str, rate: int) -> None:
 
 def _late(config: BusConfig) -> list[float]:
     def silence(n: int) -> Condition:
-        after = f"{FIRST_S + n * SPREAD_S // TIMERS}s"
+        after = f"{FIRST_S * 1000 + n * SPREAD_S * 1000 // TIMERS}ms"
         return absent(event("never", by="subject"), after, armed_by="subscription")
 
     waits = ((f"t{n}", silence(n), f"k{n}") for n in range(TIMERS))

@@ -114,7 +114,7 @@ def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> C
         sent = _emit(config, count)
         while len(met) < count and time.monotonic() < deadline:
             time.sleep(0.05)
-        found.latencies_s = [at - sent[number] for number, at in met.items()]
+        found.latencies_s = [at - sent[number] for number, at in dict(met).items()]
         return found
     finally:
         for host in hosts:

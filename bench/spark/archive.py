@@ -35,19 +35,24 @@ def run(bootstrap_servers: str, events: int) -> None:
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
         wanted = Wanted(str(Path(folder) / "archive"))
         with connected(spark) as bus:
+
+            def alone() -> float:
+                """Seconds of the connector on all events there are."""
+                begin = time.perf_counter()
+                bus.batch(spark, [bus.topic("event")]).write.format("noop").mode("overwrite").save()
+                return time.perf_counter() - begin
+
             archive(spark, bus, wanted)  # the JVM's code is not compiled yet
+            alone()
             progress(f"archive: {events} events")
             _produce(config, events)
             begin = time.perf_counter()
             archived = archive(spark, bus, wanted)
             took_s = time.perf_counter() - begin
-            begin = time.perf_counter()
-            bus.batch(spark, [bus.topic("event")]).write.format("noop").mode("overwrite").save()
-            alone_s = time.perf_counter() - begin
-    alone = (events + events // 10) / alone_s
-    tell(
-        "archive, two cores", archived / took_s, "events/s", archived / took_s / alone, connector=round(alone)
-    )
+            alone_s = alone()
+    connector = (events + events // 10) / alone_s
+    rate = archived / took_s
+    tell("archive, two cores", rate, "events/s", rate / connector, connector=round(connector))
 
 
 def _produce(config: BusConfig, count: int) -> None:

@@ -23,9 +23,9 @@ FETCH_BACKOFF_MS = 10
 # it (by default 500 ms). An idle client costs 0.4 % of a core.
 FETCH_WAIT_MS = 50
 # Of clients that read what is written all the time. With fetch.min.bytes=1, the default, each append answers
-# a fetch and the client sends the next: hundreds a second, each over all partitions, take the broker's time
-# from the transactions (2,000 events/s on two cores: a firing after 340 ms, and after 80 ms this way). So a
-# fetch waits for more, but no longer than this. Idle, it costs 1 % of a core for 10 ms.
+# a fetch and the client sends the next: so many, each over all partitions, take the broker's time from the
+# transactions, and firings come later. So a fetch waits for more, but no longer than this. The shorter it is,
+# the more an idle client costs.
 GATHER_MS = 10
 GATHER_BYTES = 100_000
 # Of clients that must not take much memory. Of what is fetched ahead librdkafka counts values only, and the
@@ -53,7 +53,7 @@ class Messages:
     """Consumed messages and ends (see `bus.Taken`); each is made a record when its turn comes, and let go.
 
     Thousands of records that live at once make the garbage collector go through them again and again, and
-    through all that is registered with them: 2 us for each event, 5 with 20,000 registrations.
+    through all that is registered with them: the more is registered, the longer each event takes.
     """
 
     def __init__(self, items: list[Message | End]) -> None:

@@ -27,7 +27,11 @@ def find_java() -> str:
             if home
             else f"No java found on PATH. {_INSTALL}"
         )
-    version = int(version_of(java).removeprefix("1.").split(".")[0])  # up to Java 8: 1.8.0_292
+    told = version_of(java)
+    number = re.match(r"(?:1\.)?(\d+)", told)  # 17.0.15, 25-ea, and up to Java 8: 1.8.0_292
+    if number is None:
+        raise BrokerError(f"{java} -version tells no version: {told!r}. {_INSTALL}")
+    version = int(number[1])
     if version < LEAST_VERSION:
         raise BrokerError(f"{java} is Java {version}, the broker needs {LEAST_VERSION} or newer. {_INSTALL}")
     return java

@@ -408,18 +408,49 @@ def test_where_no_thread_can_be_started_the_one_that_was_given_up_goes_on_if_it_
 
 
 @pytest.mark.parametrize("collects", [True, False])
-def test_nothing_is_collected_while_the_frames_of_all_threads_are_taken(
-    collects: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("can_stop", [True, False])
+def test_nothing_is_collected_while_the_frames_of_all_threads_are_taken_where_that_can_stop_the_process(
+    can_stop: bool, collects: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def taken() -> dict[int, FrameType]:
-        assert not gc.isenabled()
+        assert gc.isenabled() is (collects and not can_stop)
         return {}
 
+    monkeypatch.setattr(module, "_CAN_STOP", can_stop)
     monkeypatch.setattr(sys, "_current_frames", taken)
     try:
         if not collects:
             gc.disable()
         assert frames() == {}
         assert gc.isenabled() is collects
+    finally:
+        gc.enable()
+
+
+def test_whoever_takes_the_frames_first_lets_nothing_be_collected_under_the_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first_inside, second_inside = threading.Event(), threading.Event()
+    collects: list[bool] = []
+
+    def taken() -> dict[int, FrameType]:
+        if threading.current_thread() is first:
+            first_inside.set()
+            second_inside.wait(0.3)  # which it is not as long as this one is
+        else:
+            second_inside.set()
+            first.join(30)
+            collects.append(gc.isenabled())
+        return {}
+
+    monkeypatch.setattr(module, "_CAN_STOP", True)
+    monkeypatch.setattr(sys, "_current_frames", taken)
+    first = threading.Thread(target=frames)
+    try:
+        first.start()
+        assert first_inside.wait(30)
+        frames()
+        assert collects == [False]
+        assert gc.isenabled()
     finally:
         gc.enable()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from interlock.plugin.broker import BrokerError
+from interlock.plugin.broker import java as module
 from interlock.plugin.broker.java import find_java
 
 
@@ -23,7 +24,15 @@ def _no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
 
 
-@pytest.mark.parametrize("line", ['openjdk version "17.0.15" 2025-04-15', 'openjdk version "25" 2025-09-16'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        'openjdk version "17.0.15" 2025-04-15',
+        'openjdk version "25" 2025-09-16',
+        'openjdk version "25-ea" 2025-09-16',
+        'openjdk version "17-internal" 2021-09-14',
+    ],
+)
 def test_java_17_or_newer_on_path_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
@@ -64,4 +73,11 @@ def test_a_java_home_without_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_a_java_that_tells_no_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "odd", "Killed").parent))
     with pytest.raises(BrokerError, match="tells no version: 'Killed'"):
+        find_java()
+
+
+def test_a_version_without_a_number_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "odd", "").parent))
+    monkeypatch.setattr(module, "version_of", lambda _java: "ea")
+    with pytest.raises(BrokerError, match="tells no version: 'ea'"):
         find_java()

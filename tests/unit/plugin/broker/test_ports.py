@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 
 import pytest
 from interlock.plugin.broker import BrokerError, ports
@@ -26,10 +27,24 @@ def test_ports_that_are_taken_are_left_out(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(ports, "bind", all_but_two)
     assert sorted(free_ports(2)) == [20_001, 32_767]
-    with pytest.raises(BrokerError, match=r"No port can be bound on 127\.0\.0\.1: .*in use"):
+    with pytest.raises(BrokerError, match=r"Only 2 of 3 ports can be bound on 127\.0\.0\.1: .*in use"):
         free_ports(3)
 
 
 def test_an_address_of_another_machine_is_told() -> None:
     with pytest.raises(BrokerError, match=r"No port can be bound on 192\.0\.2\.1: .*assign"):
         free_ports(1, "192.0.2.1")
+
+
+def test_no_more_is_drawn_than_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+
+    class Counted(random.SystemRandom):
+        def getrandbits(self, k: int) -> int:
+            drawn.append(k)
+            return super().getrandbits(k)
+
+    monkeypatch.setattr(ports, "_random", Counted())
+    monkeypatch.setattr(ports, "bind", lambda _host, _port: None)
+    assert len(free_ports(2)) == 2
+    assert 2 <= len(drawn) < 100  # a draw that is out of range is made again
