@@ -79,7 +79,7 @@ def _section(name: str, lines: Sequence[Line], pictures: Path) -> Iterator[str]:
     yield f"```sh\nmake bench ONLY={name}\n```\n"
     files = f", the broker's files {first['files']}" if "files" in first else ""
     ratio = f" Ratios are {question.ratio}." if question.ratio else ""
-    took = f" Asking took {number(first['took_s'])} s." if "took_s" in first else ""
+    took = f" Asking took {digits(first['took_s'])} s." if "took_s" in first else ""
     day = f", {first['time'][:10]}" if "time" in first else ""
     memory = f", {first['memory_gib']} GiB" if "memory_gib" in first else ""
     processor = f" of {first['processor']}" if "processor" in first else ""
@@ -140,14 +140,14 @@ def _at_least(axes: Axes, decades: float) -> None:
     axes.set_ylim(min(low, middle / 10 ** (decades / 2)), max(high, middle * 10 ** (decades / 2)))
 
 
-def number(value: float) -> str:
+def digits(value: float) -> str:
     """Three figures, and no more digits than a reader compares."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def _figure(line: Line) -> str:
-    spread = f" ({number(line['lowest'])} to {number(line['highest'])})" if "lowest" in line else ""
-    return number(line["figure"]) + spread
+    spread = f" ({digits(line['lowest'])} to {digits(line['highest'])})" if "lowest" in line else ""
+    return digits(line["figure"]) + spread
 
 
 def _ratio(line: Line) -> str:

@@ -6,39 +6,23 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from interlock import Event
 from interlock.engine.config import BusConfig
 from interlock.engine.runtime import run_engine
 from interlock.events.kafka import encode
 
 from ..lines import progress, tell
+from .firings import firings_of
 from .load import PARTITIONS, SOLO, new_bus, run_until_open, subscribe
+from .process import command
 from .protocols import CLASSIC, failover
 
 RATE = 500  # events/s: no pass of the survivor finds nothing to do
 DEADLINE_S = 120.0
-# Dies in the midst of a transaction once it has fired for a while.
-KILLED_INSIDE = """
-import json, os, signal, sys, threading
-from interlock.engine.config import BusConfig
-from interlock.engine.kafka.transactions import Transactions
-from interlock.engine.runtime import run_engine
-produce, fired = Transactions._produce, 0
-def dying(self, output, on_delivery=None):
-    global fired
-    produce(self, output, on_delivery)
-    fired += output.topic.endswith("-action")
-    if fired >= 200:
-        self._producer.flush(5)
-        os.kill(os.getpid(), signal.SIGKILL)
-Transactions._produce = dying
-run_engine(BusConfig(**json.loads(sys.argv[1])), threading.Event())
-"""
 
 
 def run(bootstrap_servers: str) -> None:
@@ -53,13 +37,12 @@ def run(bootstrap_servers: str) -> None:
     config = new_bus("failover", bootstrap_servers)
     subscribe(config, [("solo", SOLO, None)], durable=True)
     run_until_open(config)
-    form = json.dumps({"name": config.name, "client": dict(config.client)})
     stop = threading.Event()
     survivor = threading.Thread(target=run_engine, args=(config, stop))
     load = _Load(config, RATE)
     survivor.start()
     load.start()
-    victim = subprocess.Popen([sys.executable, "-c", KILLED_INSIDE, form])
+    victim = subprocess.Popen(command("dying", config))
     try:
         killed_at = _killed(victim)
         before = load.sent
@@ -155,10 +138,7 @@ class _Load:
         producer.flush()
 
     def _read(self) -> None:
-        consumer = Consumer({**self._config.client, "group.id": "bench", "isolation.level": "read_committed",
-                             "auto.offset.reset": "earliest"})  # fmt: skip
-        topic = self._config.topic("action")
-        consumer.assign([TopicPartition(topic, p, 0) for p in range(PARTITIONS)])
+        consumer = firings_of(self._config, PARTITIONS)
         while not self._reading.is_set():
             for message in consumer.consume(1000, 0.02):
                 if message.error() is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import statistics
 import subprocess
 import sys
@@ -12,13 +11,15 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from interlock import Event
 from interlock.engine.kafka.reader import consume
 from interlock.events.kafka import encode
 
 from ..lines import percentile, point, tell
+from .firings import firings_of
 from .load import PARTITIONS, SOLO, new_bus, run_until_open, solos, subscribe
+from .process import command
 
 DEADLINE_S = 60.0
 LEAST_OF_RATE = 0.97  # a load that falls behind would make everything look quicker
@@ -28,15 +29,6 @@ TURNS = 3
 TURN_S = 2.0
 LEAD_S = 1.0  # of a turn, not counted
 FIRST_WARM_S = 20.0  # a broker that has just begun is several times slower
-ENGINE = """
-import json, signal, sys, threading
-from interlock.engine.config import BusConfig
-from interlock.engine.protocol.stats import Stats
-from interlock.engine.runtime import run_engine
-stop = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
-run_engine(BusConfig(**json.loads(sys.argv[1])), stop)
-"""
 
 
 def run(bootstrap_servers: str, rates: Sequence[int]) -> None:
@@ -78,9 +70,7 @@ class _Side:
         self._config = new_bus(f"latency-{'raw' if raw else 'engine'}-{rate}", bootstrap_servers)
         subscribe(self._config, [("solo", SOLO, None)], durable=True)
         run_until_open(self._config)
-        form = json.dumps({"name": self._config.name, "client": dict(self._config.client)})
-        what = ["-m", "bench.engine.two_hops"] if raw else ["-c", ENGINE]
-        self._command = [sys.executable, *what, form]
+        self._command = command("two_hops" if raw else "running", self._config)
         self._events = solos(sys.maxsize)
         self._stored: dict[str, float] = {}
         self._readable: dict[str, float] = {}
@@ -142,11 +132,7 @@ class _Side:
             time.sleep(0.02)
 
     def _read(self) -> None:
-        reader = Consumer({
-            **self._config.client, "group.id": "bench", "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest", "fetch.wait.max.ms": 10,
-        })  # fmt: skip
-        reader.assign([TopicPartition(self._config.topic("action"), p, 0) for p in range(PARTITIONS)])
+        reader = firings_of(self._config, PARTITIONS, {"fetch.wait.max.ms": 10})
         while not self._over.is_set():
             for message in consume(reader, 10_000, 0.01):
                 if message.error() is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from confluent_kafka import Producer
 from interlock import Condition, Event, event
@@ -75,15 +76,20 @@ def send(producer: Producer, config: BusConfig, events: Iterable[Event]) -> int:
     count = 0
     for each in events:
         key, value, headers = encode(each)
-        while True:
-            try:
-                producer.produce(config.topic("event"), value, key, headers=headers)
-                break
-            except BufferError:
-                producer.poll(0.1)
+        put(producer, config.topic("event"), value, key, headers=headers)
         count += 1
     producer.flush()
     return count
+
+
+def put(producer: Producer, topic: str, value: bytes | None, key: bytes | None, **more: Any) -> None:
+    """Produce a record, once the client's queue has room."""
+    while True:
+        try:
+            producer.produce(topic, value, key, **more)
+            return
+        except BufferError:
+            producer.poll(0.1)
 
 
 def subscribe(
@@ -100,12 +106,7 @@ def subscribe(
             name, condition, key, since_ms, kind="durable" if durable else "one-shot"
         )
         place = RegistrationKey(registration.incarnation, "bench").encode()
-        while True:
-            try:
-                producer.produce(config.topic("subscription"), encode_json(registration), place, partition=0)
-                break
-            except BufferError:
-                producer.poll(0.1)
+        put(producer, config.topic("subscription"), encode_json(registration), place, partition=0)
         producer.poll(0)
     producer.flush()
 

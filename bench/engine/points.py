@@ -10,20 +10,13 @@ take their turns one after the other.
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-import psutil
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from interlock import Condition, Event, event
 from interlock.engine.config import KINDS, BusConfig
@@ -32,26 +25,12 @@ from interlock.engine.kafka.topics import create
 from interlock.engine.protocol.loop import MOST_RECORDS
 
 from ..lines import progress
+from .firings import firings_of
 from .load import OPEN, hidden, one, subscribe, waits
+from .process import Counting
 
 DEADLINE_S: Final = 120.0
-RAW, TWO_HOPS = "raw_loop", "two_hops"
-# One engine: it prints how many partitions it owns, once they count, and how many events it has worked on.
-ENGINE: Final = """
-import json, sys
-from interlock.engine.config import BusConfig
-from interlock.engine.kafka.bus import KafkaBus
-from interlock.engine.protocol.loop import Engine
-config = BusConfig(**json.loads(sys.argv[1]))
-engine, told = Engine(KafkaBus(config), config), (0, 0)
-while True:
-    engine.run_pass()
-    owns = len(engine.partitions) if engine.is_open and engine.up_to_date else told[0]
-    now = owns, engine.stats.consumed
-    if now != told:
-        told = now
-        print(*told, flush=True)
-"""
+ENGINE, RAW, TWO_HOPS = "counting", "raw_loop", "two_hops"
 
 
 @dataclass(frozen=True)
@@ -60,8 +39,8 @@ class Point:
 
     match_percent: of the events. parts: of the condition, each an event of its own type; all have one key.
     others: waits for other types than the events'. keyed: waits for the same condition, none for one of the
-    events' keys. loop: the module beside this one that is run in place of the engine; "" for the engine.
-    batch: records of a transaction of the raw loop.
+    events' keys. program: the module beside this one that is run: the engine, or a loop
+    of clients in its place. batch: records of a transaction of the raw loop.
     """
 
     match_percent: int = 10
@@ -70,7 +49,7 @@ class Point:
     keyed: int = 0
     partitions: int = 8
     engines: int = 1
-    loop: str = ""
+    program: str = ENGINE
     batch: int = MOST_RECORDS
 
 
@@ -153,32 +132,27 @@ class Bus:
 
     def __init__(self, config: BusConfig, point: Point) -> None:
         self._config, self._point = config, point
-        self._engines: list[_Process] = []
+        self._engines: list[Counting] = []
         self._firings = self._matches = 0  # that are to be there
         self._seen: set[bytes | None] = set()
         create(config, partitions=point.partitions)
-        if not point.loop:
+        if point.program == ENGINE:
             subscribe(config, [("measured", condition(point.parts), None)], durable=True)
             subscribe(config, waits(point.others), durable=False)
             both = condition(point.parts)
             subscribe(
                 config, ((f"keyed-{n}", both, f"absent-{n}") for n in range(point.keyed)), durable=False
             )
-        self._reader = Consumer({
-            **config.client, "group.id": "bench", "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-        })  # fmt: skip
-        topic = config.topic("action")
-        self._reader.assign([TopicPartition(topic, p, 0) for p in range(point.partitions)])
+        self._reader = firings_of(config, point.partitions)
 
     @contextmanager
     def engines(self) -> Iterator[float]:
         """The point's engines, joined, until this is left; the first one's KiB of memory."""
         with ExitStack() as stack:
             for _ in range(self._point.engines):
-                self._engines.append(_Process(self._config, self._point))
+                self._engines.append(Counting(self._point.program, self._config, self._point.batch))
                 stack.callback(self._engines[-1].kill)
-            topics = 1 if self._point.loop == RAW else 2
+            topics = 1 if self._point.program == RAW else 2
             self._until(
                 lambda: (
                     all(each.owns for each in self._engines)
@@ -197,7 +171,7 @@ class Bus:
     def seconds(self, numbers: range) -> float:
         """Until the events of these numbers are worked on, from when they can be read."""
         show = hidden(self._config, self.load(numbers))
-        if self._point.loop != RAW:
+        if self._point.program != RAW:
             self._firings += self.keys(numbers)
             self._matches += self.keys(numbers) * self._point.parts
         started = time.perf_counter()
@@ -249,42 +223,6 @@ class Bus:
         if len(self._seen) - before != len(keys) or len(self._seen) > self._firings:
             raise SystemExit("bench: something fired twice")
         return len(self._seen) == self._firings
-
-
-class _Process:
-    """owns: so many partitions, whose events count. consumed: events and matches."""
-
-    def __init__(self, config: BusConfig, point: Point) -> None:
-        form = json.dumps({"name": config.name, "client": dict(config.client)})
-        what = ["-m", f"bench.engine.{point.loop}"] if point.loop else ["-c", ENGINE]
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  # lives as long as the process
-        self._popen = subprocess.Popen(
-            [sys.executable, *what, form, str(point.batch)],
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
-        self.owns = self.consumed = 0
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self._popen.stdout is not None
-        for line in self._popen.stdout:
-            self.owns, self.consumed = map(int, line.split())
-
-    def check(self) -> None:
-        """Ends the bench with its last words where it has ended."""
-        if self._popen.poll() is not None:
-            self._errors.seek(0)
-            raise SystemExit(f"bench: an engine has ended:\n{self._errors.read()[-2000:]}")
-
-    def kib(self) -> float:
-        return float(psutil.Process(self._popen.pid).memory_full_info().uss) / 1024
-
-    def kill(self) -> None:
-        self._popen.kill()
-        self._popen.wait()
-        self._errors.close()
 
 
 def condition(parts: int) -> Condition:

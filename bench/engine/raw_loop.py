@@ -1,6 +1,6 @@
 """The least that a transactional client loop takes: consume, read the headers, produce one record, commit.
 
-    python -m bench.engine.raw_loop FORM BATCH
+    python -m bench.engine.raw_loop SETTINGS BATCH
 
 With the engine's settings, and so many records in a transaction. It prints how many partitions it has joined,
 and what it has consumed.
@@ -8,7 +8,6 @@ and what it has consumed.
 
 from __future__ import annotations
 
-import json
 import sys
 
 from confluent_kafka import TopicPartition
@@ -16,6 +15,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.reader import consume
 
 from .clients import Joined, clients
+from .process import config_given
 
 
 def raw_loop(config: BusConfig, batch: int) -> None:
@@ -31,7 +31,7 @@ def raw_loop(config: BusConfig, batch: int) -> None:
         producer.begin_transaction()
         for message in messages:
             dict(message.headers())
-            while True:
+            while True:  # not load.put: a call for each record would make the baseline slower
                 try:
                     producer.produce(target, message.value(), None, message.partition())
                     break
@@ -46,4 +46,4 @@ def raw_loop(config: BusConfig, batch: int) -> None:
 
 
 if __name__ == "__main__":
-    raw_loop(BusConfig(**json.loads(sys.argv[1])), int(sys.argv[2]))
+    raw_loop(config_given(), int(sys.argv[2]))

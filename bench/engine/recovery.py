@@ -20,7 +20,7 @@ from interlock.engine.records import (
 )
 
 from ..lines import point, progress, tell
-from .load import PAIR, PARTITIONS, new_bus, subscribe
+from .load import PAIR, PARTITIONS, new_bus, put, subscribe
 from .opened import opened
 from .plain_client import read_whole
 
@@ -80,10 +80,5 @@ def _write_states(config: BusConfig, keys: int) -> None:
     value = encode_msgpack(StateRecord(2, 1, 1_900_000_000_000, state))
     for n in range(keys):
         place = partition_of("durable", "pairs", f"k{n}", PARTITIONS)
-        while True:
-            try:
-                producer.produce(topic, value, state_key(registration.incarnation, f"k{n}"), partition=place)
-                break
-            except BufferError:
-                producer.poll(0.1)
+        put(producer, topic, value, state_key(registration.incarnation, f"k{n}"), partition=place)
     producer.flush()

@@ -7,7 +7,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 
 from ..lines import progress, tell
-from .load import PAIR, new_bus, run_until_open
+from .load import PAIR, new_bus, put, run_until_open
 from .opened import opened
 
 
@@ -32,10 +32,5 @@ def _write_ended(config: BusConfig, count: int) -> None:
         registration = Registration.of(f"wait-{n}", PAIR, f"w{n}", 0)
         key = RegistrationKey(registration.incarnation, "bench").encode()
         for value in (encode_json(registration), None):
-            while True:
-                try:
-                    producer.produce(topic, value, key, partition=0)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+            put(producer, topic, value, key, partition=0)
     producer.flush()

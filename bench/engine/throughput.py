@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from interlock.engine.protocol.loop import MOST_RECORDS
 
@@ -12,6 +13,8 @@ from .points import RAW, TWO_HOPS, Point, Side, Throughput, in_turns
 TURNS = 3
 RAW_BATCHES = (2_000, MOST_RECORDS)
 WARM = Point(others=0)
+ALONE = Point(match_percent=0, others=0)
+FIRES = Point(match_percent=100, parts=1, others=0)
 
 
 def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
@@ -24,12 +27,12 @@ def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
 
     with Side(bootstrap_servers, "warm", WARM, events) as warm:  # a broker that has just begun is slower
         warm.turn()
-    loops = {f"raw-{batch}": Point(match_percent=0, others=0, loop=RAW, batch=batch) for batch in RAW_BATCHES}
+    loops = {f"raw-{batch}": replace(ALONE, program=RAW, batch=batch) for batch in RAW_BATCHES}
     found = asked(
         {
             **loops,
-            "alone": Point(match_percent=0, others=0),
-            "crowded": Point(match_percent=0, others=subscriptions),
+            "alone": ALONE,
+            "crowded": replace(ALONE, others=subscriptions),
         }
     )
     quicker = max(loops, key=lambda name: found[name].rate)
@@ -41,9 +44,9 @@ def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
     found = asked(
         {
             "raw-fires": loops[quicker],
-            "two-hops": Point(match_percent=100, parts=1, others=0, loop=TWO_HOPS),
-            "solo": Point(match_percent=100, parts=1, others=0),
-            "pairs": Point(match_percent=100, parts=2, others=0),
+            "two-hops": replace(FIRES, program=TWO_HOPS),
+            "solo": FIRES,
+            "pairs": replace(FIRES, parts=2),
         }
     )
     _tell("raw client loop, in turns with what fires", found["raw-fires"])

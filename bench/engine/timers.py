@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 import time
 
-from confluent_kafka import Consumer, TopicPartition
 from interlock import Condition, absent, event
 from interlock.engine.config import BusConfig
 
 from ..lines import percentile, progress, tell
 from .eventloop import produce_steadily
-from .latency import ENGINE
+from .firings import firings_of
 from .load import PARTITIONS, new_bus, run_until_open, subscribe
+from .process import command
 
 TIMERS = 500
 FIRST_S, SPREAD_S = 15, 20  # when the first is due, an engine has long begun; and for how long others are
@@ -27,10 +26,9 @@ def run(bootstrap_servers: str, rate: int) -> None:
     for load in (0, rate):
         config = new_bus(f"timers-{load}", bootstrap_servers)
         run_until_open(config)
-        form = json.dumps({"name": config.name, "client": dict(config.client)})
         ended = threading.Event()
         producing = threading.Thread(target=produce_steadily, args=(config, load, ended))
-        engine = subprocess.Popen([sys.executable, "-c", ENGINE, form])
+        engine = subprocess.Popen(command("running", config))
         producing.start()
         try:
             late_s = _late(config)
@@ -53,11 +51,7 @@ def _late(config: BusConfig) -> list[float]:
     waits = ((f"t{n}", silence(n), f"k{n}") for n in range(TIMERS))
     subscribe(config, waits, durable=False, since_ms=int(time.time() * 1000))
     progress(f"{TIMERS} timers, due over {SPREAD_S} s")
-    reader = Consumer({
-        **config.client, "group.id": "bench", "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
-    })  # fmt: skip
-    reader.assign([TopicPartition(config.topic("action"), p, 0) for p in range(PARTITIONS)])
+    reader = firings_of(config, PARTITIONS)
     found: list[float] = []
     deadline = time.monotonic() + DEADLINE_S
     while len(found) < TIMERS:

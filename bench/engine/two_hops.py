@@ -1,6 +1,6 @@
 """Two hops without an engine: a client loop with the engine's topics, settings and transactions.
 
-    python -m bench.engine.two_hops FORM
+    python -m bench.engine.two_hops SETTINGS
 
 What comes from the event topic goes on to the trigger topic under its key, its headers and data as one
 value; what comes from there is written to the state topic of the same partition, a few bytes of it, and twice
@@ -11,9 +11,7 @@ joined, and what it has consumed.
 
 from __future__ import annotations
 
-import json
 import signal
-import sys
 import threading
 
 from confluent_kafka import TopicPartition
@@ -22,6 +20,7 @@ from interlock.engine.kafka.reader import consume
 from interlock.engine.protocol.loop import MOST_RECORDS
 
 from .clients import Joined, clients
+from .process import config_given
 
 STATE_BYTES = 60
 
@@ -63,4 +62,4 @@ def two_hops(config: BusConfig, stop: threading.Event) -> None:
 if __name__ == "__main__":
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
-    two_hops(BusConfig(**json.loads(sys.argv[1])), over)
+    two_hops(config_given(), over)

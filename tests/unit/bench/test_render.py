@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bench.questions import QUESTIONS
-from bench.render import DOCS, HEAD, merged, number, render
+from bench.render import DOCS, HEAD, digits, merged, render
 
 
 def line(**more: Any) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def test_pictures_of_before_go(tmp_path: Path) -> None:
     ("value", "text"), [(81234.5, "81,234"), (0.98765, "0.988"), (12.345, "12.3"), (0.0, "0")]
 )
 def test_numbers_have_as_many_digits_as_a_reader_compares(value: float, text: str) -> None:
-    assert number(value) == text
+    assert digits(value) == text
 
 
 def test_later_answers_replace_those_that_were_kept_of_the_same_questions_alone(tmp_path: Path) -> None:

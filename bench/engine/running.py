@@ -1,0 +1,18 @@
+"""An engine as a triggerer runs it, until SIGTERM.
+
+python -m bench.engine.running SETTINGS
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+from interlock.engine.runtime import run_engine
+
+from .process import config_given
+
+if __name__ == "__main__":
+    over = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: over.set())
+    run_engine(config_given(), over)
