@@ -245,8 +245,8 @@ class Clients(Protocol):
     def check(self) -> Mapping[str, int]:
         """The partitions of the topics that waits need; an EngineError where one is not as it has to be."""
 
-    def reader(self, *, gather: bool = False) -> Reader:
-        """gather: of topics that are written all the time; a little later, and for less."""
+    def reader(self) -> Reader:
+        """A reader of its own: whoever asks closes it."""
 
     def writer(self, delivery_s: float | None = None) -> Writer:
         """delivery_s: for how long a record is tried; None: as long as the connection says, gathered."""

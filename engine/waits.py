@@ -171,7 +171,7 @@ class Waits:
         action = self._config.topic("action")
         partitions += [TopicPartition(action, p) for p in range(counts[action])]
         followed.unread.update(partitions)
-        reader = clients.reader(gather=True)
+        reader = clients.reader()
         try:
             registering = Registering(
                 self._config,

@@ -22,10 +22,11 @@ FETCH_BACKOFF_MS = 10
 # How long a fetch waits at the broker when there is nothing: an end is told, and a moved position read, after
 # it (by default 500 ms). An idle client costs 0.4 % of a core.
 FETCH_WAIT_MS = 50
-# Of clients that read what is written all the time. With fetch.min.bytes=1, the default, each append answers
-# a fetch and the client sends the next: so many, each over all partitions, take the broker's time from the
+# Of engines, which read what anybody writes. With fetch.min.bytes=1, the default, each append answers a fetch
+# and the client sends the next: so many, each over all partitions, take the broker's time from the
 # transactions, and firings come later. So a fetch waits for more, but no longer than this. The shorter it is,
-# the more an idle client costs.
+# the more an idle client costs. Readers of firings do not gather: however many events there are,
+# an engine writes a few dozen transactions a second at most, each of which answers a fetch.
 GATHER_MS = 10
 GATHER_BYTES = 100_000
 # Of clients that must not take much memory. Of what is fetched ahead librdkafka counts values only, and the
@@ -148,12 +149,10 @@ def not_readable() -> frozenset[int]:
 class KafkaReader:
     """A consumer without a group (see `bus.Reader`).
 
-    gather: for topics that are written all the time. sparing: with little fetched ahead.
+    sparing: with little fetched ahead.
     """
 
-    def __init__(
-        self, config: BusConfig, errors: ClientErrors, *, gather: bool = False, sparing: bool = False
-    ) -> None:
+    def __init__(self, config: BusConfig, errors: ClientErrors, *, sparing: bool = False) -> None:
         from confluent_kafka import Consumer
 
         self._config, self._errors = config, errors
@@ -173,7 +172,7 @@ class KafkaReader:
             queued_max_messages_kbytes=QUEUED_KBYTES,
             fetch_queue_backoff_ms=FETCH_BACKOFF_MS,
             fetch_wait_max_ms=FETCH_WAIT_MS,
-            fetch_min_bytes=GATHER_BYTES if gather else 1,
+            fetch_min_bytes=1,  # a firing is met as soon as its transaction is over, see GATHER_MS
             **(ahead if sparing else {}),
         )
 

@@ -93,8 +93,8 @@ class KafkaClients:
     def check(self) -> Mapping[str, int]:
         return check(self._config, dead_letters=False)
 
-    def reader(self, *, gather: bool = False) -> KafkaReader:
-        return KafkaReader(self._config, self._errors, gather=gather)
+    def reader(self) -> KafkaReader:
+        return KafkaReader(self._config, self._errors)
 
     def writer(self, delivery_s: float | None = None) -> KafkaWriter:
         if delivery_s is not None:

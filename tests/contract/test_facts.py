@@ -458,11 +458,10 @@ def test_k19_records_of_a_writer_arrive_in_their_order_and_are_told_in_a_later_c
     assert values(records)[:20] == [None if n % 5 == 4 else b"%d" % n for n in range(20)]
 
 
-@pytest.mark.parametrize("gather", [False, True])
-def test_k20_readers_of_waits_see_what_is_committed_and_that_alone(place: Place, gather: bool) -> None:
+def test_k20_readers_of_waits_see_what_is_committed_and_that_alone(place: Place) -> None:
     tp = TopicPartition(place.topic("action"), 0)
     aborted, committed = place.begin("aborted"), place.begin("committed")
-    reader = place.clients().reader(gather=gather)
+    reader = place.clients().reader()
     reader.read({tp: 0})
     aborted.write(tp, b"aborted")
     committed.write(tp, b"committed")

@@ -38,10 +38,9 @@ class SimulatedClients:
         names = [self.config.topic(kind) for kind in ("action", "subscription")]
         return {name: len(self.cluster.topics[name].logs) for name in names}
 
-    def reader(self, *, gather: bool = False) -> SimulatedReader:
+    def reader(self) -> SimulatedReader:
         reader = SimulatedReader(self)
-        if gather:
-            self.following = reader
+        self.following = self.following or reader  # the first of a connection
         return reader
 
     def writer(self, delivery_s: float | None = None) -> SimulatedWriter:
