@@ -180,8 +180,8 @@ archive-kill: java $(VENV)/.interlock ## The archive killed while events arrive:
 comma := ,
 # Results are kept in .build/bench/results.jsonl. `make bench-list` tells the sizes that each question takes.
 .PHONY: bench bench-engine bench-spark bench-conditions bench-list bench-guard bench-docs
-bench: java $(VENV)/.interlock ## How fast everything is, beside a baseline of the same run: lines of JSON, 28 min (ONLY=engine,hooks: questions or groups)
-	@$(PY) -m bench $(subst $(comma), ,$(ONLY))
+bench: java $(VENV)/.interlock ## How fast everything is, beside a baseline of the same run, 28 min (ONLY=engine,hooks: questions or groups; OUTPUT=json)
+	@$(PY) -m bench $(subst $(comma), ,$(ONLY)) $(if $(OUTPUT),--output $(OUTPUT))
 
 bench-engine: ## `make bench ONLY=engine,waits,takeover`
 bench-spark: ## `make bench ONLY=spark`

@@ -3,10 +3,11 @@
     python -m bench [NAME or GROUP ...]
     python -m bench --list
 
-A line is one JSON object: `name` of the question, then `question`, `figure`, `unit`, `ratio` to the baseline
-of the same run, `aim` and `met`; with the time, commit and versions that it was taken with. Lines go to
-stdout and, of a question that was given no sizes and answered whole, to `.build/bench/results.jsonl`, in the
-place of those before. Sizes are given in the environment: `EVENTS=20000 make bench ONLY=throughput`.
+On a terminal answers are tables; elsewhere, or with `--output json`, a line each, one JSON object: `name`
+of the question, then `question`, `figure`, `unit`, `ratio` to the baseline of the same run, `aim` and `met`;
+with the time, commit and versions that it was taken with. Lines of a question that was given no sizes and
+answered whole are kept in `.build/bench/results.jsonl`, in the place of those before. Sizes are given in the
+environment: `EVENTS=20000 make bench ONLY=throughput`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import cache
@@ -33,40 +35,76 @@ from interlock.plugin.broker.jars import KAFKA_VERSION
 from interlock.plugin.broker.java import find_java, version_of
 
 from . import brokers
+from .cells import COLUMNS, cells
 from .lines import progress
 from .questions import QUESTIONS, Question, sizes_given
+from .results import ROOT, Line, keep
 
-ROOT: Final = Path(__file__).parents[1]
-RESULTS: Final = ROOT / ".build" / "bench" / "results.jsonl"
 OF_JVMS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # brokers and Spark take them from the environment
 PACKAGES: Final = ("apache-airflow", "confluent-kafka", "pyspark", "apache-airflow-providers-apache-kafka")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Ask the questions of the bench.")
+    parser = argparse.ArgumentParser(
+        prog="make bench", usage="make bench [ONLY=NAME,...]", description="Ask the questions of the bench."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="of a question or a group; default: all")
     parser.add_argument("--list", action="store_true", help="what there is to ask")
+    parser.add_argument(
+        "--output", choices=("table", "json"), help="default: a table on a terminal, else json"
+    )
     parser.add_argument("--ask", metavar="NAME", help=argparse.SUPPRESS)  # in a process of its own
     parser.add_argument("--at", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.list:
-        for each in QUESTIONS.values():
-            print(f"{each.group:12} {each.name:14} {each.about:62} {' '.join(each.sizes)}".rstrip())
+        rows = [("group", "name", "asks", "sizes"), *(_listed(each) for each in QUESTIONS.values())]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            print("  ".join(map(str.ljust, row, widths)).rstrip())
     elif given.ask:
+        threading.Thread(target=_end_with_parent, daemon=True).start()
         QUESTIONS[given.ask].ask(given.at)
     else:
         questions = chosen(given.names, parser)
         require_sizes(questions, parser)
-        failed = [each.name for each in questions if not _asked(each)]
-        if failed:
-            sys.exit(f"bench: without an answer: {', '.join(failed)}")
+        _ask_all(questions, given.output or ("table" if sys.stdout.isatty() else "json"))
+
+
+def _listed(question: Question) -> tuple[str, str, str, str]:
+    return question.group, question.name, question.about, " ".join(question.sizes)
+
+
+def _ask_all(questions: Sequence[Question], output: str) -> None:
+    """One after the other. However this is ended, nothing is left running."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    failed: list[str] = []
+    for at, each in enumerate(questions):
+        try:
+            if not _asked(each, output):
+                failed.append(each.name)
+        except KeyboardInterrupt:
+            before = ", ".join(done.name for done in questions[:at] if done.name not in failed) or "none"
+            progress(f"\nbench: stopped by Ctrl-C; nothing is left running. Answered: {before}.")
+            sys.exit(130)
+    if failed:
+        sys.exit(f"bench: without an answer: {', '.join(failed)}")
+
+
+def _end_with_parent() -> None:
+    """Ends this process, and all that it started, once the one that asks is gone, however that ended."""
+    os.read(0, 1)  # nothing is ever written: it returns when the other end is closed
+    os.killpg(0, signal.SIGKILL)
 
 
 def chosen(names: list[str], parser: argparse.ArgumentParser) -> list[Question]:
     """The questions of these names and groups; for none all but those that are asked by name."""
-    known = {*QUESTIONS, *(each.group for each in QUESTIONS.values())}
-    if unknown := sorted(set(names) - known):
-        parser.error(f"there is no {', '.join(unknown)}: {', '.join(sorted(known))}")
+    groups = list(dict.fromkeys(each.group for each in QUESTIONS.values()))
+    if unknown := sorted(set(names) - {*QUESTIONS, *groups}):
+        parser.error(
+            f"there is no {', '.join(unknown)}. Questions: {', '.join(QUESTIONS)}. Groups of them:"
+            f" {', '.join(groups)}. `make bench-list` tells what they ask."
+        )
     return [
         each
         for each in QUESTIONS.values()
@@ -79,11 +117,11 @@ def require_sizes(questions: list[Question], parser: argparse.ArgumentParser) ->
     taken = {name for each in questions for name in each.sizes}
     if unused := sorted(sizes_given().keys() - taken):
         names = ", ".join(each.name for each in questions)
-        sizes = ", ".join(sorted(taken)) or "none"
-        parser.error(f"{', '.join(unused)}: no size of {names}, whose sizes are: {sizes}. Unset it.")
+        sizes = f"takes {', '.join(sorted(taken))}" if taken else "takes no size"
+        parser.error(f"{', '.join(unused)} is no size of {names}, which {sizes}. Unset it.")
 
 
-def _asked(question: Question) -> bool:
+def _asked(question: Question, output: str) -> bool:
     """Whether it was answered in its time, by a process that ended well."""
     progress(f"== {question.name}: {question.about} (at most {question.seconds} s)")
     began, taken_with = time.monotonic(), _taken_with(question)
@@ -93,6 +131,7 @@ def _asked(question: Question) -> bool:
         process = subprocess.Popen(
             [sys.executable, "-m", "bench", "--ask", question.name, "--at", at],
             cwd=ROOT,
+            stdin=subprocess.PIPE,  # see _end_with_parent
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
@@ -107,21 +146,39 @@ def _asked(question: Question) -> bool:
         for text in process.stdout:
             if text.startswith("{"):
                 lines.append({"name": question.name, **json.loads(text), **taken_with})
-                print(json.dumps(lines[-1]), flush=True)
+                if output == "json":
+                    print(json.dumps(lines[-1]), flush=True)
         code = process.wait()
     took_s = round(time.monotonic() - began)
     if late.is_set() or code:
         told = "did not finish" if late.is_set() else f"did not finish: exit {code}"
-        print(json.dumps({"name": question.name, "question": told, "figure": took_s, "unit": "s",
-                          "ratio": None, "aim": None, "met": None, **taken_with}), flush=True)  # fmt: skip
+        lines.append({"name": question.name, "question": told, "figure": took_s, "unit": "s",
+                      "ratio": None, "aim": None, "met": None, **taken_with})  # fmt: skip
+        if output == "json":
+            print(json.dumps(lines[-1]), flush=True)
         what = "not kept: not all of it is answered"
     elif taken_with["given"]:
         what = "not kept: sizes were given"
     else:
         keep(question.name, [{**line, "took_s": took_s} for line in lines])
         what = "kept"
+    if output == "table":
+        _show(question, lines)
     progress(f"== {question.name}: {took_s} s, {what}")
     return not code and not late.is_set()
+
+
+def _show(question: Question, lines: Sequence[Line]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    caption = f"Ratios are {question.ratio}." if question.ratio else None
+    table = Table(title=question.about, caption=caption, caption_justify="left")
+    for column in COLUMNS:
+        table.add_column(column, justify="right" if column in ("figure", "ratio") else "left")
+    for line in lines:
+        table.add_row(*cells(line))
+    Console().print(table)
 
 
 def _end(process: subprocess.Popen[str]) -> None:
@@ -143,14 +200,6 @@ def _taken_with(question: Question) -> dict[str, Any]:
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
         **({"files": brokers.FILES} if question.has_broker else {}),
     }
-
-
-def keep(name: str, lines: list[dict[str, Any]], results: Path = RESULTS) -> None:
-    """Put the lines of a question in the place of those that were there of it."""
-    before = results.read_text().splitlines() if results.exists() else []
-    others = [text for text in before if json.loads(text)["name"] != name]
-    results.parent.mkdir(parents=True, exist_ok=True)
-    results.write_text("".join(f"{text}\n" for text in [*others, *map(json.dumps, lines)]))
 
 
 def _processor() -> str:

@@ -307,7 +307,7 @@ def measure_dear_steps() -> None:
     shapes = (
         ("count(a, 1000) in a window, 1,000 held", counted(one, 1000).within("10m"), 1010, 1000, 1000),
         (
-            "count(a, 400) in a window, times together and stamps apart",
+            "count(a, 400) in a window, event times together, record timestamps apart",
             counted(one, 400).within("10m"),
             403,
             1,
@@ -323,7 +323,7 @@ def measure_dear_steps() -> None:
             started = time.process_time()
             state, _ = step(condition, state, match)
             dearest = max(dearest, time.process_time() - started)
-        tell(f"dearest step of {name}", dearest * 1e6)
+        tell(f"most expensive step of {name}", dearest * 1e6)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -75,7 +75,9 @@ def run(bootstrap_servers: str) -> None:
                      for _ in range(TURNS)]  # fmt: skip
             least, own = ([each / count * 1e6 for each in side] for side in zip(*turns, strict=True))
             about = f"{count} events -> acknowledged, each"
-            tell(f"client alone: {about}", statistics.median(least), "us", turns=least)
+            floor = statistics.median(least)
+            cost = point("client alone, an event", count, floor, "us/event")
+            tell(f"client alone: {about}", floor, "us", turns=least, **cost)
             figure = statistics.median(own)
             ratio = statistics.median(a / b for a, b in zip(own, least, strict=True))
             cost = point("emit_all, an event", count, figure, "us/event")

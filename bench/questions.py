@@ -184,7 +184,9 @@ QUESTIONS: Final = {
             sizes=("SUBSCRIPTIONS", "HISTORY"),
             needs_broker=False,
             has_broker=False,
-            ratio="to the smallest size of the same kind; 1 is a cost that does not grow",
+            ratio="to the smallest size of the same kind; 1 is a cost that does not grow."
+            " Events of 16 of them: they reach 16 of the subscriptions, over and over; of any of them: each"
+            " time another",
             axis="subscriptions; for the step, events of the key so far",
         ),
         Question(
@@ -213,7 +215,9 @@ QUESTIONS: Final = {
             _factors,
             300,
             sizes=("EVENTS",),
-            ratio="to the centre's turns beside them; more is better",
+            ratio="to the centre's turns beside them, and what to compare: how fast the machine is changes"
+            " between rows; more is better. The centre stands in the rows of each factor, with its turns"
+            " there",
             axis="waits",
         ),
         Question(
@@ -304,7 +308,7 @@ QUESTIONS: Final = {
             _protocols,
             300,
             needs_broker=False,
-            ratio="to the classic protocol with the range assignor; less is better",
+            ratio="to the classic protocol with the range assignor, in turns with it; less is better",
         ),
         Question(
             "start",

@@ -99,7 +99,8 @@ class Subscriptions:
         if not like:
             raise NoSubscription(
                 f"No subscription of bus {self.config.name!r} is called {name!r}, or has that in its name: "
-                "it has fired and was acknowledged, was removed, or was never registered. All there are: "
+                "it has fired and was acknowledged, was removed, or was never registered, as by a task that"
+                " has not deferred yet. All there are: "
                 f"{self.config.command('subscriptions list')}"
             )
         names = ", ".join(repr(each.registration.subscription) for each in like[:MOST_NAMED])

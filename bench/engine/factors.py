@@ -16,7 +16,7 @@ TURNS: Final = 2  # of each point, each beside one of the centre
 FACTORS: Final[Mapping[str, tuple[str, tuple[int, ...]]]] = {
     "match_percent": ("% of the events match", (0, 1, 10, 100)),
     "parts": ("parts of the condition", (1, 2, 10)),
-    "others": ("subscriptions to other types", (1, 100, 10_000, 100_000)),
+    "others": ("waits for other types", (1, 100, 10_000, 100_000)),
     "keyed": ("waits for other keys of the events' types", (0, 100, 10_000, 100_000)),
     "partitions": ("partitions", (1, 8, 32)),
     "engines": ("engines", (1, 2)),
@@ -28,7 +28,7 @@ def run(bootstrap_servers: str, events: int) -> None:
     with Side(bootstrap_servers, "centre", CENTRE, events) as centre:
         centre.turn()  # a broker that has just begun is slower
         first = Throughput([centre.turn() for _ in range(TURNS)], centre.kib)
-        tell(f"the centre: {told(CENTRE)}", first.rate, "events/s", 1.0, turns=first.rates)
+        tell(f"the centre, on its own: {told(CENTRE)}", first.rate, "events/s", 1.0, turns=first.rates)
         for factor in FACTORS:
             _ask(bootstrap_servers, factor, centre, first.rate, events)
 
@@ -54,7 +54,8 @@ def _ask(bootstrap_servers: str, factor: str, centre: Side, centre_rate: float, 
         unit = f"us/event, by {what}"  # a picture each
         # By the ratio: how fast the machine is changes between the points of a picture.
         cost = lines.point("an event", value, 1e6 / (centre_rate * ratio), unit) if value else {}
-        tell(f"{value} {what}", own.rate, "events/s", ratio, turns=own.rates, **cost)
+        about = f"{value} {what}" + (" (the centre)" if value not in found else "")
+        tell(about, own.rate, "events/s", ratio, turns=own.rates, **cost)
         if factor == "others" and value > CENTRE.others:
             _tell_memory(value, own.kib, centre.kib)
 
@@ -62,7 +63,7 @@ def _ask(bootstrap_servers: str, factor: str, centre: Side, centre_rate: float, 
 def _tell_memory(waits: int, kib: float, centre_kib: float) -> None:
     each = (kib - centre_kib) / (waits - CENTRE.others)
     cost = lines.point("memory of an engine for a wait", waits, each, "KiB/wait")
-    tell(f"memory of an engine for each of {waits} waits", each, "KiB", **cost)
+    tell(f"memory of an engine for each of {waits} waits for other types", each, "KiB", **cost)
 
 
 def combinations() -> Iterator[Point]:

@@ -55,8 +55,10 @@ def _tell(rate: int, floors: Sequence[list[float]], turns: Sequence[list[float]]
         taken = [percentile(turn, share) * 1000 for turn in turns]
         figure = statistics.median(taken)
         about = f"event stored -> firing readable at {rate} events/s, {name}"
-        tell(f"client loop of two hops: {about}", statistics.median(least), "ms", turns=least)
-        cost = point(f"event stored -> firing readable, {name}", rate, figure, "ms")
+        floor = statistics.median(least)
+        cost = point(f"client loop of two hops, {name}", rate, floor, "ms")
+        tell(f"client loop of two hops: {about}", floor, "ms", turns=least, **cost)
+        cost = point(f"Interlock, {name}", rate, figure, "ms")
         aim = most if rate == AIM_AT else None
         ratio = statistics.median(own / its for own, its in zip(taken, least, strict=True))
         tell(about, figure, "ms", ratio, most=aim, turns=taken, **cost)

@@ -70,7 +70,9 @@ def _registered(bootstrap_servers: str) -> None:
                 records = _records(count)
                 plain.append(count / write_and_read(config, config.topic("dead-letter"), records, WRITER))
             about = f"plain client writes and reads the records of {count} waits"
-            tell(about, statistics.median(plain), "waits/s", turns=plain)
+            floor = statistics.median(plain)
+            cost = point("plain client writes and reads its record", count, 1e6 / floor, "us/wait")
+            tell(about, floor, "waits/s", turns=plain, **cost)
             about = f"{count} waits registered together by one process"
             rate, ratio = statistics.median(bursts), statistics.median(map(truediv, bursts, plain))
             cost = point("registration of a wait", count, 1e6 / rate, "us/wait")

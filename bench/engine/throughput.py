@@ -53,7 +53,7 @@ def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
     _tell("client loop of two hops, every event fires", found["two-hops"], found["raw-fires"])
     about = "engine, every event fires a one-matcher subscription"
     _tell(about, found["solo"], found["raw-fires"])
-    _tell(f"{about}, beside the loop of two hops", found["solo"], found["two-hops"])
+    _tell(f"{about}: its ratio to the loop of two hops", found["solo"], found["two-hops"])
     _tell("engine, keyed pairs, every event matches", found["pairs"], found["raw-fires"], 0.5)
 
 

@@ -23,7 +23,7 @@ from interlock.engine.kafka.topics import create
 from interlock.events.kafka import encode
 
 from ..engine.plain_client import READS
-from ..lines import percentile, point, progress, tell
+from ..lines import cell, percentile, point, progress, tell
 
 CAP_S: Final = 180.0  # of a run, from when its waits begin
 JOIN_S: Final = 60.0  # at most, for the consumers to join
@@ -68,7 +68,7 @@ def run(bootstrap_servers: str) -> None:
     _measured(bus, OURS, 1, None)
     for kind, (name, counts, of_one) in KINDS.items():
         for count in counts:
-            who = f"{name}, {count} wait{'' if count == 1 else 's'}"
+            who = f"{name}, {_waits(count)}"
             progress(who)
             try:
                 config = bus
@@ -229,24 +229,36 @@ def _emit(config: BusConfig, count: int) -> dict[int, float]:
 
 
 def _tell(name: str, who: str, found: Costs, ours: Costs | None) -> None:
+    column = _waits(found.waits)
     missed = found.waits - len(found.latencies_s)
     if missed:
-        tell(f"{who}: did not finish, not met within {CAP_S:.0f} s", missed, "waits")
+        place = cell(f"waits that were not met within {CAP_S:.0f} s", name, column)
+        tell(f"{who}: did not finish, not met within {CAP_S:.0f} s", missed, "waits", **place)
     for share, word in ((0.5, "p50"), (0.99, "p99")):
         if word == "p99" and found.waits < FOR_P99:
             continue
         taken, own = _percentile(found, share), ours and _percentile(ours, share)
         if taken == math.inf:
             continue
+        place = cell(f"event acknowledged -> the wait is met, {word}, in ms", name, column)
         cost = point(name, found.waits, taken * 1000, f"ms, {word}")
         which = word if found.waits > 1 else "of one event"
         about = f"{who}: event acknowledged -> the wait is met, {which}"
-        tell(about, taken * 1000, "ms", taken / own if own and own < math.inf else None, **cost)
+        ratio = taken / own if own and own < math.inf else None
+        tell(about, taken * 1000, "ms", ratio, **cost, **place)
+    place = cell("memory of each wait, in KiB", name, column)
     cost = point(name, found.waits, found.kib, "KiB/wait")
-    tell(f"{who}: memory of each", found.kib, "KiB", ours and found.kib / ours.kib, **cost)
+    tell(f"{who}: memory of each", found.kib, "KiB", ours and found.kib / ours.kib, **cost, **place)
+    place = cell("threads", name, column)
     cost = point(name, found.waits, found.threads, "threads")
-    tell(f"{who}: threads", found.threads, "threads", ours and found.threads / ours.threads, **cost)
-    tell(f"{who}: CPU while nothing comes", found.idle_percent, "% of a core")
+    ratio = ours and found.threads / ours.threads
+    tell(f"{who}: threads", found.threads, "threads", ratio, **cost, **place)
+    place = cell("CPU while nothing comes, in percent of a core", name, column)
+    tell(f"{who}: CPU while nothing comes", found.idle_percent, "% of a core", **place)
+
+
+def _waits(count: int) -> str:
+    return f"{count} wait{'' if count == 1 else 's'}"
 
 
 def _percentile(found: Costs, share: float) -> float:

@@ -9,8 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bench.cells import digits
+from bench.lines import cell
 from bench.questions import QUESTIONS
-from bench.render import DOCS, HEAD, digits, merged, render
+from bench.render import DOCS, HEAD, render
+from bench.results import merge, read
 
 
 def line(**more: Any) -> dict[str, Any]:
@@ -88,13 +91,29 @@ def test_what_has_sizes_is_a_picture_and_the_same_figures_are_the_same_file(tmp_
         render(lines, tmp_path)
         [picture] = (tmp_path / "benchmarks").iterdir()
         assert (
-            f"![us/key against open keys: an open key](benchmarks/{picture.name})"
+            f"![µs/key against open keys: an open key](benchmarks/{picture.name})"
             in (tmp_path / "benchmarks.md").read_text()
         )
         pictures.append(picture.read_text())
     assert pictures[0] == pictures[1]
     ElementTree.fromstring(pictures[0])
     assert "an open key" in pictures[0]
+
+
+def test_kinds_are_the_rows_of_a_table_for_each_figure_and_what_is_not_there_is_told(tmp_path: Path) -> None:
+    told = [("p50, in ms", "a", 1, 50.0), ("p50, in ms", "a", 20, 51.0), ("p50, in ms", "b", 1, 0.5)]
+    told.append(("not met", "b", 20, 3.0))
+    render(
+        [
+            line(name="peers", question="q", figure=figure, **cell(table, row, f"{size} waits"))
+            for table, row, size, figure in told
+        ],
+        tmp_path,
+    )
+    page = (tmp_path / "benchmarks.md").read_text()
+    assert "| p50, in ms | 1 waits | 20 waits |\n|---|---:|---:|\n| a | 50 | 51 |\n| b | 0.5 | – |\n" in page
+    assert "| not met | 1 waits | 20 waits |\n|---|---:|---:|\n| a | – | – |\n| b | – | 3 |\n" in page
+    assert "| question |" not in page
 
 
 def test_pictures_of_before_go(tmp_path: Path) -> None:
@@ -119,7 +138,8 @@ def test_later_answers_replace_those_that_were_kept_of_the_same_questions_alone(
         path.write_text("".join(json.dumps(each) + "\n" for each in lines))
 
     def figures() -> dict[str, float]:
-        return {each["name"]: each["figure"] for each in merged(results, kept)}
+        merge(results, kept)
+        return {each["name"]: each["figure"] for each in read(kept)}
 
     write(kept, line(name="hooks", figure=1.0), line(name="emit", figure=1.0, **earlier))
     write(results, line(name="emit", figure=2.0, **later))

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
-from bench.__main__ import chosen, keep, require_sizes, versions
+from bench import brokers
+from bench.__main__ import chosen, require_sizes, versions
 from bench.lines import percentile, tell
 from bench.questions import QUESTIONS, SIZES
+from bench.results import ROOT, keep
 
 PARSER = argparse.ArgumentParser()
 
@@ -31,7 +42,7 @@ def test_a_name_that_there_is_not_is_told_with_those_that_there_are(
 ) -> None:
     with pytest.raises(SystemExit):
         chosen(["engin"], PARSER)
-    assert "there is no engin: archive, backtest, combinations, conditions" in capsys.readouterr().err
+    assert "there is no engin. Questions: conditions, throughput, hops" in capsys.readouterr().err
 
 
 def test_answers_to_a_question_that_is_asked_again_replace_those_of_before(tmp_path: Path) -> None:
@@ -56,7 +67,7 @@ def test_a_size_that_no_question_takes_is_told_with_those_that_they_take(
     asked = [QUESTIONS["throughput"], QUESTIONS["factors"]]
     with pytest.raises(SystemExit):
         require_sizes(asked, PARSER)
-    told = "PARTITIONS: no size of throughput, factors, whose sizes are: EVENTS, SUBSCRIPTIONS. Unset it."
+    told = "PARTITIONS is no size of throughput, factors, which takes EVENTS, SUBSCRIPTIONS. Unset it."
     assert told in capsys.readouterr().err
     require_sizes([*asked, QUESTIONS["latency"]], PARSER)
 
@@ -127,3 +138,87 @@ def test_versions_name_what_is_measured_and_the_java_below_it(
     found = versions.__wrapped__()  # the run's own are kept
     assert {"python", "confluent-kafka", "librdkafka", "kafka"} <= found.keys()
     assert found["java"] == "17.0.15"
+
+
+@pytest.fixture
+def asking(no_sizes: None) -> Iterator[subprocess.Popen[str]]:
+    """A bench that asks a question which needs no broker, as a terminal's shell starts it."""
+    bench = subprocess.Popen(
+        ["env", "--default-signal=INT", sys.executable, "-m", "bench", "conditions"],
+        cwd=ROOT, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    yield bench
+    bench.kill()
+    bench.communicate()
+
+
+def until(fact: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not fact():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def asked_by(bench: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The processes that it asks: it has others, for moments, that tell it of the machine."""
+    found = []
+    for child in psutil.Process(bench.pid).children():
+        with suppress(psutil.Error):
+            if "--ask" in child.cmdline():
+                found.append(child)
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_however_a_bench_is_ended_the_process_that_it_asks_ends(
+    number: int, asking: subprocess.Popen[str]
+) -> None:
+    until(lambda: bool(asked_by(asking)))
+    asked = asked_by(asking)
+    os.kill(asking.pid, number)
+    gone, alive = psutil.wait_procs(asked, 30)  # by itself it would go on for longer
+    for process in alive:
+        process.kill()
+    assert (len(gone), alive) == (1, [])
+
+
+def test_what_is_asked_ends_with_all_that_it_started_once_nobody_asks_any_more() -> None:
+    code = (
+        "import subprocess, sys; from bench.__main__ import _end_with_parent;"
+        "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True);"
+        "_end_with_parent()"
+    )
+    asked = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, text=True, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert asked.stdin is not None
+    assert asked.stdout is not None
+    started = psutil.Process(int(asked.stdout.readline()))
+    asked.stdin.close()
+    assert asked.wait(60) == -signal.SIGKILL
+    asked.stdout.close()
+    assert psutil.wait_procs([started], 60)[1] == []
+
+
+def test_ctrl_c_ends_a_bench_with_a_sentence(asking: subprocess.Popen[str]) -> None:
+    until(lambda: bool(asked_by(asking)))
+    asking.send_signal(signal.SIGINT)
+    _, told = asking.communicate(timeout=60)
+    assert asking.returncode == 130
+    assert told.endswith("bench: stopped by Ctrl-C; nothing is left running. Answered: none.\n")
+    assert "Traceback" not in told
+
+
+def test_files_of_a_bench_that_was_killed_are_removed_and_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(brokers, "FOLDER", None)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    own, others, unnamed = (f"interlock-bench-{who}-x" for who in (os.getpid(), ended.pid, "abc"))
+    for name in (own, others, unnamed):
+        (tmp_path / name).mkdir()
+    brokers._remove_left_behind()
+    assert {folder.name for folder in tmp_path.iterdir()} == {own, unnamed}

@@ -1,0 +1,27 @@
+"""Results as people read them: what stands in the cells of a table."""
+
+from __future__ import annotations
+
+from .results import Line
+
+COLUMNS = ("question", "figure", "unit", "ratio", "aim")
+
+
+def digits(value: float) -> str:
+    """Three figures, and no more digits than a reader compares."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def unit(text: str) -> str:
+    """With the sign of micro: lines of JSON have a u."""
+    return f"µ{text[1:]}" if text == "us" or text.startswith("us/") else text
+
+
+def cells(line: Line) -> tuple[str, ...]:
+    """Of COLUMNS. A line that tells of a question without an answer has no more than its figure."""
+    spread = f" ({digits(line['lowest'])} to {digits(line['highest'])})" if "lowest" in line else ""
+    ratio = "" if line.get("ratio") is None else f"{line['ratio']:.3g}"
+    aim = ""
+    if line.get("aim") is not None:
+        aim = f"{line['bound']} {line['aim']:g}: {'met' if line['met'] else 'missed'}"
+    return str(line["question"]), digits(line["figure"]) + spread, unit(line["unit"]), ratio, aim

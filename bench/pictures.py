@@ -1,0 +1,113 @@
+"""Pictures of how cost grows: one for each unit of a question, a line for each curve."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .cells import unit
+from .questions import Question
+from .results import Line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DECADES: Final = 2.0  # at least: level lines stay level in a picture
+FEW: Final = 6  # sizes that all stand at their axis
+MARKERS: Final = "os^Dv"  # lines that lie on each other are told apart
+STYLE: Final = {
+    "svg.hashsalt": "interlock",  # the same file for the same figures
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "figure.facecolor": "white",
+}
+
+
+def drawn(question: Question, lines: Sequence[Line], folder: Path) -> Iterator[tuple[str, Path]]:
+    """Draw them; what each shows, in words, and its file. A curve looks the same in all of a question."""
+    grown = [line for line in lines if "curve" in line and line["cost"] > 0]
+    looks = {curve: n for n, curve in enumerate(dict.fromkeys(_look(line["curve"]) for line in grown))}
+    for cost_unit, of_unit in groupby(sorted(grown, key=_unit), key=_unit):
+        curves: dict[str, list[Line]] = {}
+        for line in of_unit:
+            curves.setdefault(line["curve"], []).append(line)
+        measure, _, factor = cost_unit.partition(", by ")
+        axis = factor or question.axis
+        picture = folder / f"{question.name}-{re.sub('[^A-Za-z0-9]+', '-', cost_unit)}.svg"
+        _draw(question.about, curves, looks, unit(measure), axis, picture)
+        yield f"{unit(measure)} against {axis}: {', '.join(curves)}", picture
+
+
+def _unit(line: Line) -> str:
+    return str(line["cost_unit"])
+
+
+def _look(curve: str) -> str:
+    """Percentiles of one thing look alike, but for their line."""
+    return curve.removesuffix(", p50").removesuffix(", p99")
+
+
+def _draw(
+    title: str,
+    curves: Mapping[str, Sequence[Line]],
+    looks: Mapping[str, int],
+    measure: str,
+    axis: str,
+    picture: Path,
+) -> None:
+    """Cost against what grows, both logarithmic."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot as plt
+
+    with mpl.rc_context(STYLE):  # type: ignore[arg-type]  # its stub knows fewer names than it has
+        figure, axes = plt.subplots(figsize=(7.2, 2.8 + 0.18 * len(curves)))
+        for name, points in curves.items():
+            ordered = sorted(points, key=lambda line: line["size"])
+            look = looks[_look(name)]
+            axes.loglog(
+                [p["size"] for p in ordered],
+                [p["cost"] for p in ordered],
+                "--" if name.endswith(", p99") else "-",
+                marker=MARKERS[look % len(MARKERS)],
+                color=f"C{look}",
+                label=name,
+                lw=1.3,
+                ms=4,
+                alpha=0.8,
+            )
+        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_xlabel(axis)
+        axes.set_ylabel(measure)
+        _at_least(axes, DECADES)
+        _plain_numbers(axes, sorted({line["size"] for points in curves.values() for line in points}))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), frameon=False, fontsize=8)
+        figure.savefig(picture, bbox_inches="tight", metadata={"Date": None})
+        plt.close(figure)
+
+
+def _at_least(axes: Axes, decades: float) -> None:
+    low, high = axes.get_ylim()
+    middle = (low * high) ** 0.5
+    axes.set_ylim(min(low, middle / 10 ** (decades / 2)), max(high, middle * 10 ** (decades / 2)))
+
+
+def _plain_numbers(axes: Axes, sizes: Sequence[int]) -> None:
+    """No powers of ten; where there are few sizes, each of them."""
+    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+    plain = FuncFormatter(lambda value, _: f"{value:,.10g}")
+    for each in (axes.xaxis, axes.yaxis):
+        each.set_major_formatter(plain)
+        each.set_minor_formatter(NullFormatter())
+    if len(sizes) <= FEW:
+        axes.set_xticks(sizes)
+        axes.xaxis.set_minor_locator(NullLocator())
