@@ -180,7 +180,7 @@ archive-kill: java $(VENV)/.interlock ## The archive killed while events arrive:
 comma := ,
 # Results are kept in .build/bench/results.jsonl. `make bench-list` tells the sizes that each question takes.
 .PHONY: bench bench-engine bench-spark bench-conditions bench-list bench-guard bench-docs
-bench: java $(VENV)/.interlock ## How fast everything is, beside a baseline of the same run, 28 min (ONLY=engine,hooks: questions or groups; OUTPUT=json)
+bench: java $(VENV)/.interlock ## How fast everything is, beside a baseline of the same run, half an hour (ONLY=engine,hooks: questions or groups; OUTPUT=json)
 	@$(PY) -m bench $(subst $(comma), ,$(ONLY)) $(if $(OUTPUT),--output $(OUTPUT))
 
 bench-engine: ## `make bench ONLY=engine,waits,takeover`

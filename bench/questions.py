@@ -89,6 +89,12 @@ def _profile(at: str) -> None:
     profile.ask(at)
 
 
+def _replicas(_: str) -> None:
+    from .engine import replicas
+
+    replicas.run(number("EVENTS", 45_000))
+
+
 def _combinations(at: str) -> None:
     from .engine import factors
 
@@ -219,6 +225,17 @@ QUESTIONS: Final = {
             " between rows; more is better. The centre stands in the rows of each factor, with its turns"
             " there",
             axis="waits",
+        ),
+        Question(
+            "replicas",
+            "replicas",
+            "events a second by replicas of each partition, on two brokers",
+            _replicas,
+            240,
+            sizes=("EVENTS",),
+            needs_broker=False,
+            ratio="to one replica, in turns with it; more is better",
+            axis="replicas",
         ),
         Question(
             "profile",

@@ -30,7 +30,8 @@ of changes that were not committed. Aims, what bounds each figure, and what was 
 [performance.md](performance.md). All that a line has, ratios of the tables by kind among it:
 [results.jsonl](benchmarks/results.jsonl).
 
-- Broker, load and what is measured share the machine: one broker, one replica of each partition.
+- Broker, load and what is measured share the machine: one broker, one replica of each partition, but for
+  `replicas`, where there are two brokers.
 - Behind a figure that is the median of several turns stand the lowest and the highest of them. Its ratio is
   then the median of the ratios turn by turn, which two medians need not have; any other ratio is that of two
   figures. What a ratio is to stands above its table.

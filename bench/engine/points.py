@@ -39,8 +39,8 @@ class Point:
 
     match_percent: of the events. parts: of the condition, each an event of its own type; all have one key.
     others: waits for other types than the events'. keyed: waits for the same condition, none for one of the
-    events' keys. program: the module beside this one that is run: the engine, or a loop
-    of clients in its place. batch: records of a transaction of the raw loop.
+    events' keys. replicas: of each partition of the bus. program: the module beside this one that is run: the
+    engine, or a loop of clients in its place. batch: records of a transaction of the raw loop.
     """
 
     match_percent: int = 10
@@ -48,6 +48,7 @@ class Point:
     others: int = 100
     keyed: int = 0
     partitions: int = 8
+    replicas: int = 1
     engines: int = 1
     program: str = ENGINE
     batch: int = MOST_RECORDS
@@ -135,7 +136,7 @@ class Bus:
         self._engines: list[Counting] = []
         self._firings = self._matches = 0  # that are to be there
         self._seen: set[bytes | None] = set()
-        create(config, partitions=point.partitions)
+        create(config, partitions=point.partitions, replication_factor=point.replicas)
         if point.program == ENGINE:
             subscribe(config, [("measured", condition(point.parts), None)], durable=True)
             subscribe(config, waits(point.others), durable=False)

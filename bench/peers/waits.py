@@ -27,7 +27,7 @@ from ..lines import cell, percentile, point, progress, tell
 
 CAP_S: Final = 180.0  # of a run, from when its waits begin
 JOIN_S: Final = 60.0  # at most, for the consumers to join
-IDLE_S: Final = 6.0
+IDLE_S: Final = 5.0
 RATE: Final = 50  # events/s
 FOR_P99: Final = 100  # fewer are no basis for one
 SETTLE_S: Final = 3.0  # from when the consumers have joined, and the waits are registered

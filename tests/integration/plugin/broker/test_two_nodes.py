@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from interlock.plugin.broker import LocalBroker
-from interlock.plugin.broker.ports import free_ports
 
-HOST = "127.0.0.1"
-
-
-def two_nodes(folder: Path, say: Callable[[str], None]) -> tuple[LocalBroker, LocalBroker]:
-    """The first, started, is the controller as well; the second joins its cluster when it is started."""
-    first, controller, second = free_ports(3, HOST)
-    voters = {"controller.quorum.voters": f"1@{HOST}:{controller}"}
-    leader = LocalBroker(
-        folder / "1",
-        port=first,
-        properties={**voters, "listeners": f"PLAINTEXT://{HOST}:{first},CONTROLLER://{HOST}:{controller}"},
-        report=say,
-    )
-    leader.start()
-    formatted = (folder / "1" / "data" / "meta.properties").read_text()
-    joining = folder / "2" / "data" / "meta.properties"
-    joining.parent.mkdir(parents=True)
-    joining.write_text(re.sub(r"directory\.id=.*", "", formatted.replace("node.id=1", "node.id=2")))
-    return leader, LocalBroker(
-        folder / "2",
-        port=second,
-        properties={
-            **voters,
-            "process.roles": "broker",
-            "node.id": "2",
-            "listeners": f"PLAINTEXT://{HOST}:{second}",
-        },
-        report=say,
-    )
+from bench.brokers import two_nodes
 
 
 def test_a_transaction_that_ends_while_a_partition_has_no_leader_ends_there_when_it_has_one_again(
