@@ -35,7 +35,8 @@ from interlock.plugin.broker.jars import KAFKA_VERSION
 from interlock.plugin.broker.java import find_java, version_of
 
 from . import brokers
-from .cells import COLUMNS, cells
+from .cells import COLUMNS, row
+from .folders import WHERE
 from .lines import progress
 from .questions import QUESTIONS, Question, sizes_given
 from .results import ROOT, Line, keep
@@ -46,7 +47,9 @@ PACKAGES: Final = ("apache-airflow", "confluent-kafka", "pyspark", "apache-airfl
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="make bench", usage="make bench [ONLY=NAME,...]", description="Ask the questions of the bench."
+        prog="make bench",
+        usage="make bench [ONLY=NAME,...] [OUTPUT=table|json]",
+        description="Ask the questions of the bench.",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="of a question or a group; default: all")
     parser.add_argument("--list", action="store_true", help="what there is to ask")
@@ -62,7 +65,8 @@ def main() -> None:
         for row in rows:
             print("  ".join(map(str.ljust, row, widths)).rstrip())
     elif given.ask:
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+        if os.getpgrp() == os.getpid():  # else somebody else asks: its group has others
+            threading.Thread(target=_end_with_parent, daemon=True).start()
         QUESTIONS[given.ask].ask(given.at)
     else:
         questions = chosen(given.names, parser)
@@ -77,15 +81,17 @@ def _listed(question: Question) -> tuple[str, str, str, str]:
 def _ask_all(questions: Sequence[Question], output: str) -> None:
     """One after the other. However this is ended, nothing is left running."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as of nohup
+            signal.signal(number, lambda sent, _: sys.exit(128 + sent))
     failed: list[str] = []
     for at, each in enumerate(questions):
         try:
             if not _asked(each, output):
                 failed.append(each.name)
         except KeyboardInterrupt:
-            before = ", ".join(done.name for done in questions[:at] if done.name not in failed) or "none"
-            progress(f"\nbench: stopped by Ctrl-C; nothing is left running. Answered: {before}.")
+            answered = ", ".join(done.name for done in questions[:at] if done.name not in failed) or "none"
+            without = f" Without an answer: {', '.join(failed)}." if failed else ""
+            progress(f"\nbench: stopped by Ctrl-C; nothing is left running. Answered: {answered}.{without}")
             sys.exit(130)
     if failed:
         sys.exit(f"bench: without an answer: {', '.join(failed)}")
@@ -138,7 +144,12 @@ def _asked(question: Question, output: str) -> bool:
         )
         stack.callback(_end, process)  # with all that it started, however this ends
         late = threading.Event()
-        limit = threading.Timer(question.seconds, lambda: (late.set(), _end(process)))
+
+        def over() -> None:
+            late.set()
+            _end(process)
+
+        limit = threading.Timer(question.seconds, over)
         limit.daemon = True
         limit.start()
         stack.callback(limit.cancel)
@@ -170,14 +181,18 @@ def _asked(question: Question, output: str) -> bool:
 
 def _show(question: Question, lines: Sequence[Line]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    caption = f"Ratios are {question.ratio}." if question.ratio else None
+    of = lines[0]
+    what = ", ".join(f"{name} {number}" for name, number in of["versions"].items())
+    ratio = f"Ratios are {question.ratio}. " if question.ratio else ""
+    caption = escape(f"{ratio}At {of['commit']}, {of['cores']} cores; {what}.")
     table = Table(title=question.about, caption=caption, caption_justify="left")
     for column in COLUMNS:
         table.add_column(column, justify="right" if column in ("figure", "ratio") else "left")
     for line in lines:
-        table.add_row(*cells(line))
+        table.add_row(*map(escape, row(line)))
     Console().print(table)
 
 
@@ -198,7 +213,7 @@ def _taken_with(question: Question) -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30),
-        **({"files": brokers.FILES} if question.has_broker else {}),
+        **({"files": WHERE} if question.has_broker else {}),
     }
 
 

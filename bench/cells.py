@@ -17,7 +17,7 @@ def unit(text: str) -> str:
     return f"µ{text[1:]}" if text == "us" or text.startswith("us/") else text
 
 
-def cells(line: Line) -> tuple[str, ...]:
+def row(line: Line) -> tuple[str, ...]:
     """Of COLUMNS. A line that tells of a question without an answer has no more than its figure."""
     spread = f" ({digits(line['lowest'])} to {digits(line['highest'])})" if "lowest" in line else ""
     ratio = "" if line.get("ratio") is None else f"{line['ratio']:.3g}"

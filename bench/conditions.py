@@ -58,14 +58,14 @@ def tell(
     lines.tell(question, figure, unit, ratio, **more)
 
 
-class Work(NamedTuple):
+class Timed(NamedTuple):
     """Something to measure: `prepare` makes the inputs of a turn, outside the time; `work` goes over them."""
 
     prepare: Callable[[], list[Any]]
     work: Callable[[list[Any]], None]
 
 
-def best_of_turns(*sides: Work, turns: int = TURNS) -> list[float]:
+def best_of_turns(*sides: Timed, turns: int = TURNS) -> list[float]:
     """Microseconds for each input, of each side."""
     best = [float("inf")] * len(sides)
     gc.collect()
@@ -73,24 +73,24 @@ def best_of_turns(*sides: Work, turns: int = TURNS) -> list[float]:
     gc.disable()
     try:
         for _ in range(turns):
-            for number, side in enumerate(sides):
+            for n, side in enumerate(sides):
                 inputs = side.prepare()
                 started = time.perf_counter()
                 side.work(inputs)
-                best[number] = min(best[number], (time.perf_counter() - started) / len(inputs) * 1e6)
+                best[n] = min(best[n], (time.perf_counter() - started) / len(inputs) * 1e6)
     finally:
         gc.enable()
         gc.unfreeze()
     return best
 
 
-def compare(question: str, large: Work, small: Work, most_ratio: float) -> None:
+def compare(question: str, large: Timed, small: Timed, most_ratio: float) -> None:
     slow, quick = best_of_turns(large, small)
     tell(question, slow, ratio=slow / quick, most_ratio=most_ratio)
 
 
 def grow(
-    curve: str, sides: Mapping[int, Work], most_ratio: float, most: float | None = None, turns: int = TURNS
+    curve: str, sides: Mapping[int, Timed], most_ratio: float, most: float | None = None, turns: int = TURNS
 ) -> None:
     """A line for each size, in a curve of one name; ratios are to the smallest.
 
@@ -172,20 +172,20 @@ class Index:
     def events(self, numbers: Sequence[int], events: int = EVENTS_A_TURN) -> list[Event]:
         return [self.shape.event(_random.choice(numbers)) for _ in range(events)]
 
-    def of_few(self) -> Work:
+    def of_few(self) -> Timed:
         few = _random.sample(range(self.size), min(FEW, self.size))
-        return Work(lambda: self.events(few), self.look_up)
+        return Timed(lambda: self.events(few), self.look_up)
 
-    def of_any(self) -> Work:
-        return Work(lambda: self.events(range(self.size)), self.look_up)
+    def of_any(self) -> Timed:
+        return Timed(lambda: self.events(range(self.size)), self.look_up)
 
-    def decoded(self) -> Work:
+    def decoded(self) -> Timed:
         def work(records: list[Any]) -> None:
             decode, lookup = kafka.decode, self.index.lookup
             for key, value, headers in records:
                 lookup(decode(key, value, headers))
 
-        return Work(lambda: [kafka.encode(one) for one in self.events(range(self.size))], work)
+        return Timed(lambda: [kafka.encode(one) for one in self.events(range(self.size))], work)
 
     def look_up(self, events: list[Event]) -> None:
         lookup = self.index.lookup
@@ -224,7 +224,7 @@ def measure_predicates() -> None:
         lambda n: placed(order=n),
     )
     index = Index(shape, SUBSCRIPTIONS)
-    side = Work(lambda: index.events(range(SUBSCRIPTIONS), PREDICATE_EVENTS), index.look_up)
+    side = Timed(lambda: index.events(range(SUBSCRIPTIONS), PREDICATE_EVENTS), index.look_up)
     tell(f"index, {SUBSCRIPTIONS} {shape.name} on one type", best_of_turns(side, turns=1)[0])
 
 
@@ -251,7 +251,7 @@ def after(events: int) -> tuple[State, Iterator[Match]]:
     return state, matches
 
 
-def stepped(events: int) -> Work:
+def stepped(events: int) -> Timed:
     """The events that follow on this history; each turn begins at the same state again."""
     state, matches = after(events)
     following = [next(matches) for _ in range(STEPS_A_TURN)]
@@ -264,20 +264,20 @@ def stepped(events: int) -> Work:
     def prepare() -> list[Match]:  # a match remembers what was read from it
         return [Match(m.event, m.matchers, m.topic, m.partition, m.offset, m.timestamp_ms) for m in following]
 
-    return Work(prepare, work)
+    return Timed(prepare, work)
 
 
-def written(events: int) -> Work:
+def written(events: int) -> Timed:
     state, _ = after(events)
 
     def work(states: list[State]) -> None:
         for one in states:
             one.encode()
 
-    return Work(lambda: [state] * EVENTS_A_TURN, work)
+    return Timed(lambda: [state] * EVENTS_A_TURN, work)
 
 
-def read(events: int) -> Work:
+def read(events: int) -> Timed:
     state, _ = after(events)
     stored = state.encode()
 
@@ -285,7 +285,7 @@ def read(events: int) -> Work:
         for record in records:
             State.decode(record)
 
-    return Work(lambda: [stored] * EVENTS_A_TURN, work)
+    return Timed(lambda: [stored] * EVENTS_A_TURN, work)
 
 
 def measure_step() -> None:
@@ -351,7 +351,7 @@ def measure_filters() -> None:
             for one in events:
                 accepts(one)
 
-        side = Work(lambda: [placed() for _ in range(EVENTS_A_TURN)], work)
+        side = Timed(lambda: [placed() for _ in range(EVENTS_A_TURN)], work)
         parsing = ", with parsing the data" if name == "cel" else ""
         tell(f"filter {name}{parsing}", best_of_turns(side)[0])
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 from confluent_kafka import Producer
 from interlock.engine.config import BusConfig
@@ -21,26 +22,6 @@ SINGLE = 500
 FIRST = 7
 BATCHES = (10, 100, 1_000, 10_000)
 TURNS = 7
-# Prints how long its first event takes: by the client alone, or by an emitter.
-NEW_PROCESS = """
-import json, sys, time
-from confluent_kafka import Producer
-from interlock.events import Emitter, Event
-from interlock.events.kafka import encode
-client, topic, who = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3]
-event = Event.of("emitted", "/bench", subject="s")
-started = time.perf_counter()
-if who == "emit":
-    with Emitter(client, topic) as emitter:
-        emitter.emit(event)
-        print(time.perf_counter() - started)
-else:
-    producer = Producer({**client, "acks": "all", "enable.idempotence": True})
-    key, value, headers = encode(event)
-    producer.produce(topic, value, key, headers=headers)
-    assert not producer.flush(30)
-    print(time.perf_counter() - started)
-"""
 
 
 def run(bootstrap_servers: str) -> None:
@@ -54,7 +35,7 @@ def run(bootstrap_servers: str) -> None:
     def sent(batch: list[Event]) -> None:
         for each in batch:
             key, value, headers = encode(each)
-            raw.produce(topic, value, key, headers=headers)
+            raw.produce(topic, value, key, headers=headers)  # type: ignore[arg-type]  # its stub is invariant
         if raw.flush(30):
             raise SystemExit("bench: not all were acknowledged")
 
@@ -63,16 +44,16 @@ def run(bootstrap_servers: str) -> None:
         emitter.emit_all(events)  # not counted: a broker that has just begun is slower
         taken = {"client alone": list[float](), "emit": list[float]()}
         for each in events[:SINGLE]:  # in turns
-            taken["client alone"].append(_seconds(lambda each=each: sent([each])))
-            taken["emit"].append(_seconds(lambda each=each: emitter.emit(each)))
+            taken["client alone"].append(_seconds(partial(sent, [each])))
+            taken["emit"].append(_seconds(partial(emitter.emit, each)))
         for share, name in ((0.5, "p50"), (0.99, "p99")):
-            least, figure = (percentile(taken[who], share) * 1000 for who in ("client alone", "emit"))
-            tell(f"client alone: one event -> acknowledged, {name}", least, "ms", events=SINGLE)
-            tell(f"emit: one event -> acknowledged, {name}", figure, "ms", figure / least, events=SINGLE)
+            bare, figure = (percentile(taken[who], share) * 1000 for who in ("client alone", "emit"))
+            tell(f"client alone: one event -> acknowledged, {name}", bare, "ms", events=SINGLE)
+            tell(f"emit: one event -> acknowledged, {name}", figure, "ms", figure / bare, events=SINGLE)
         for count in BATCHES:
             batch = events[:count]
-            turns = [(_seconds(lambda b=batch: sent(b)), _seconds(lambda b=batch: emitter.emit_all(b)))
-                     for _ in range(TURNS)]  # fmt: skip
+            works = partial(sent, batch), partial(emitter.emit_all, batch)
+            turns = [[_seconds(work) for work in works] for _ in range(TURNS)]
             least, own = ([each / count * 1e6 for each in side] for side in zip(*turns, strict=True))
             about = f"{count} events -> acknowledged, each"
             floor = statistics.median(least)
@@ -82,10 +63,10 @@ def run(bootstrap_servers: str) -> None:
             ratio = statistics.median(a / b for a, b in zip(own, least, strict=True))
             cost = point("emit_all, an event", count, figure, "us/event")
             tell(f"emit_all: {about}", figure, "us", ratio, turns=own, **cost)
-    first = {who: list[float]() for who in ("client alone", "emit")}
+    first = {who: list[float]() for who in ("client", "emit")}
     for _ in range(FIRST):
-        for who, each in first.items():
-            each.append(_first(config, topic, who))
+        for who, found in first.items():
+            found.append(_first(config, topic, who))
     least, own = ([each * 1000 for each in side] for side in first.values())
     about = "a new process's first event -> acknowledged, without its imports"
     tell(f"client alone: {about}", statistics.median(least), "ms", turns=least)
@@ -95,7 +76,8 @@ def run(bootstrap_servers: str) -> None:
 
 def _first(config: BusConfig, topic: str, who: str) -> float:
     """Seconds, of a process of its own: a second emitter of one finds the client's library warm."""
-    command = [sys.executable, "-c", NEW_PROCESS, json.dumps(dict(config.client)), topic, who]
+    settings = json.dumps(dict(config.client))
+    command = [sys.executable, "-m", "bench.first_event", settings, topic, who]
     return float(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)
 
 

@@ -18,7 +18,8 @@ from typing import Any, Final
 from interlock.conditions import EMPTY, Match, MatcherIndex, State, event, step
 from interlock.events import Event, kafka
 
-from bench.engine.hops import PAIR, Work, event_hop, trigger_hop
+from .engine.hops import Work, event_hop, trigger_hop
+from .engine.load import PAIR
 
 BOUNDS: Final = Path(__file__).with_name("guard.json")
 ROOM: Final = 0.1  # of a count, up and down: less is a change that should be taken over, too

@@ -57,7 +57,7 @@ def point(curve: str, size: int, cost: float, unit: str) -> dict[str, Any]:
     return {"curve": curve, "size": size, "cost": round(cost, 4), "cost_unit": unit}
 
 
-def cell(table: str, row: str, column: str) -> dict[str, Any]:
+def place(table: str, row: str, column: str) -> dict[str, Any]:
     """For `tell`: where the figure stands on the page, in a table of its own that has a row for each kind."""
     return {"table": table, "row": row, "column": column}
 

@@ -42,7 +42,7 @@ def drawn(question: Question, lines: Sequence[Line], folder: Path) -> Iterator[t
         axis = factor or question.axis
         picture = folder / f"{question.name}-{re.sub('[^A-Za-z0-9]+', '-', cost_unit)}.svg"
         _draw(question.about, curves, looks, unit(measure), axis, picture)
-        yield f"{unit(measure)} against {axis}: {', '.join(curves)}", picture
+        yield f"{unit(measure)} against {axis}: {'; '.join(curves)}", picture
 
 
 def _unit(line: Line) -> str:

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from .cells import COLUMNS, cells, digits
+from .cells import COLUMNS, digits, row
 from .lines import progress
 from .pictures import drawn
 from .questions import QUESTIONS
@@ -19,7 +19,7 @@ from .results import RESULTS, ROOT, Line, merge, read
 
 DOCS: Final = ROOT / "docs"
 PICTURES: Final = "benchmarks"
-NOT_THERE: Final = "–"
+NOT_ASKED: Final = "–"
 
 HEAD: Final = """# Benchmarks
 
@@ -27,16 +27,17 @@ HEAD: Final = """# Benchmarks
 
 Above each table stands the command that gives its figures, at the commit named there; a `+` behind it tells
 of changes that were not committed. Aims, what bounds each figure, and what was tried:
-[performance.md](performance.md). All that a line has, ratios of the tables by kind among it:
-[results.jsonl](benchmarks/results.jsonl).
+[performance.md](performance.md). All that a line has: [results.jsonl](benchmarks/results.jsonl).
 
 - Broker, load and what is measured share the machine: one broker, one replica of each partition, but for
   `replicas`, where there are two brokers.
 - Behind a figure that is the median of several turns stand the lowest and the highest of them. Its ratio is
   then the median of the ratios turn by turn, which two medians need not have; any other ratio is that of two
   figures. What a ratio is to stands above its table.
-- Without turns, asked once: `archive`, `backtest`, `failover`, `peers`, `start`, `timers`, the largest of
-  `recovery`, the look-backs of `registration`. Two runs differ by more than the turns of one.
+- In a table by kind, ratios stand in brackets; –: not asked.
+- Without turns, asked once: `archive`, `backtest`, `eventloop`, `failover`, `peers`, `profile`, `start`,
+  `timers`, the largest of `recovery`, the look-backs of `registration`. Two runs differ by more than the
+  turns of one.
 - Pictures show how the cost of each grows; both axes are logarithmic. What does not grow is a level line, and
   what many share falls. Sizes of 0, and what did not finish, have no place there.
 """
@@ -86,23 +87,30 @@ def _table(lines: Sequence[Line]) -> Iterator[str]:
         yield f"| {' | '.join(COLUMNS)} |"
         yield "|---|---:|---|---:|---|"
         for line in lines:
-            yield f"| {' | '.join(cells(line))} |"
+            yield f"| {' | '.join(row(line))} |"
         yield ""
 
 
 def _tables_by_kind(lines: Sequence[Line]) -> Iterator[str]:
-    """One for each figure: a row for each kind, a column for each size; all have the same of both."""
-    rows, columns = (list(dict.fromkeys(line[of] for line in lines)) for of in ("row", "column"))
-    columns.sort(key=lambda text: int(text.split()[0]))
+    """One for each figure: a row for each kind, a column for each size."""
     for table in dict.fromkeys(line["table"] for line in lines):
-        of = {
-            (line["row"], line["column"]): digits(line["figure"]) for line in lines if line["table"] == table
-        }
+        of_table = [line for line in lines if line["table"] == table]
+        rows, columns = (list(dict.fromkeys(line[of] for line in of_table)) for of in ("row", "column"))
+        columns.sort(key=lambda text: int(text.split()[0]))
+        texts = {(line["row"], line["column"]): _cell(line) for line in of_table}
         yield f"| {table} | {' | '.join(columns)} |"
         yield f"|---|{'---:|' * len(columns)}"
-        for row in rows:
-            yield f"| {row} | {' | '.join(of.get((row, column), NOT_THERE) for column in columns)} |"
+        for row_ in rows:
+            yield f"| {row_} | {' | '.join(texts.get((row_, column), NOT_ASKED) for column in columns)} |"
         yield ""
+
+
+def _cell(line: Line) -> str:
+    """The figure, and behind it the ratio."""
+    if not line.get("finished", True):
+        return "did not finish"
+    ratio = line.get("ratio")
+    return digits(line["figure"]) + ("" if ratio is None else f" ({digits(ratio)})")
 
 
 def main() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from pathlib import Path
 
-from ..brokers import FOLDER
+from ..folders import folder
 from ..lines import progress, tell
 from .log import CONDITION, write
 from .measuring import backtest, loop
@@ -16,17 +14,16 @@ from .measuring import backtest, loop
 def run(events: int, keys: int) -> None:
     """CORES and CONDITION come from the environment."""
     condition = os.environ.get("CONDITION") or CONDITION
-    with tempfile.TemporaryDirectory(prefix="interlock-backtest-", dir=FOLDER) as name:
-        folder = Path(name)
+    with folder() as place:
         progress(f"== {events} events of {keys} keys; {condition}")
-        write(folder / "archive", events, keys)
+        write(place / "archive", events, keys)
         progress("== the plain loop of step")
-        plain = loop(folder / "archive", condition)
+        plain = loop(place / "archive", condition)
         tell("plain loop of step", plain.events_per_s, "events/s", firings=plain.firings)
         equal = True
         for cores in map(int, (os.environ.get("CORES") or "1,2").split(",")):
             progress(f"== backtest, local[{cores}]")
-            found = backtest(folder, folder / f"output-{cores}", condition, cores)
+            found = backtest(place, place / f"output-{cores}", condition, cores)
             same = found.answer == plain.answer
             equal = equal and same
             tell(

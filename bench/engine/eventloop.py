@@ -16,7 +16,7 @@ from interlock.engine.telling import Account
 from interlock.events.kafka import encode
 
 from ..lines import percentile, tell
-from .load import SOLO, new_bus, run_until_open, solos, subscribe, unmatched
+from .load import SOLO, new_bus, put, run_until_open, solos, subscribe, unmatched
 
 TICK_S = 0.01
 ONE_IN = 100
@@ -94,7 +94,7 @@ def produce_steadily(config: BusConfig, rate: int, ended: threading.Event) -> No
         due = int((time.monotonic() - started) * rate)
         for n in range(sent, due):
             key, value, headers = encode(next(matching)) if n % ONE_IN == 0 else encoded[n % 1000]
-            producer.produce(config.topic("event"), value, key, headers=headers)
+            put(producer, config.topic("event"), value, key, headers=headers)
         sent = due
         producer.poll(0)
     producer.flush(10)

@@ -38,7 +38,7 @@ def _ask(bootstrap_servers: str, factor: str, centre: Side, centre_rate: float, 
     at_centre: list[float] = []
     found: dict[int, tuple[Throughput, float]] = {}
     for value in values:
-        point = replace(CENTRE, **{factor: value})
+        point = replace(CENTRE, **{factor: value})  # type: ignore[arg-type]  # no factor is a text
         if point == CENTRE:
             continue
         with Side(bootstrap_servers, f"{factor.replace('_', '-')}-{value}", point, events) as side:
@@ -69,7 +69,7 @@ def _tell_memory(waits: int, kib: float, centre_kib: float) -> None:
 def combinations() -> Iterator[Point]:
     """Of the factors' values, but none with more engines than partitions: one of them would own nothing."""
     for values in itertools.product(*(values for _, values in FACTORS.values())):
-        point = Point(**dict(zip(FACTORS, values, strict=True)))
+        point = Point(**dict(zip(FACTORS, values, strict=True)))  # type: ignore[arg-type]  # as above
         if point.engines <= point.partitions:
             yield point
 

@@ -17,7 +17,7 @@ from interlock.events.kafka import encode
 
 from ..lines import progress, tell
 from .firings import firings_of
-from .load import PARTITIONS, SOLO, new_bus, run_until_open, subscribe
+from .load import PARTITIONS, SOLO, new_bus, put, run_until_open, subscribe
 from .process import command
 from .protocols import CLASSIC, failover
 
@@ -132,7 +132,7 @@ class _Load:
                 event = Event.of("solo", "/bench", id=str(n), subject=f"s{n % 1000}")
                 key, value, headers = encode(event)
                 self._sent_at.append(time.monotonic())
-                producer.produce(self._config.topic("event"), value, key, headers=headers)
+                put(producer, self._config.topic("event"), value, key, headers=headers)
                 self.sent = n + 1
             producer.poll(0)
         producer.flush()
@@ -142,7 +142,7 @@ class _Load:
         while not self._reading.is_set():
             for message in consumer.consume(1000, 0.02):
                 if message.error() is None:
-                    [event] = json.loads(message.value())["firing"]["events"]["solo"]
+                    [event] = json.loads(message.value() or b"")["firing"]["events"]["solo"]
                     number = int(event["id"])
                     if number in self._fired_at:
                         self._again.append(number)

@@ -18,7 +18,7 @@ from interlock.events.kafka import encode
 
 from ..lines import percentile, point, tell
 from .firings import firings_of
-from .load import PARTITIONS, SOLO, new_bus, run_until_open, solos, subscribe
+from .load import PARTITIONS, SOLO, new_bus, put, run_until_open, solos, subscribe
 from .process import command
 
 DEADLINE_S = 60.0
@@ -117,7 +117,8 @@ class _Side:
     def _send(self, event: Event) -> None:
         key, value, headers = encode(event)
         name = event.id
-        self._producer.produce(
+        put(
+            self._producer,
             self._config.topic("event"),
             value,
             key,
@@ -138,6 +139,6 @@ class _Side:
         while not self._over.is_set():
             for message in consume(reader, 10_000, 0.01):
                 if message.error() is None:
-                    value = message.value()
+                    value = message.value() or b""
                     start = value.index(b'"id":"solo') + 6
                     self._readable[value[start : value.index(b'"', start)].decode()] = time.monotonic()

@@ -133,7 +133,7 @@ class Bus:
 
     def __init__(self, config: BusConfig, point: Point) -> None:
         self._config, self._point = config, point
-        self._engines: list[Counting] = []
+        self._processes: list[Counting] = []
         self._firings = self._matches = 0  # that are to be there
         self._seen: set[bytes | None] = set()
         create(config, partitions=point.partitions, replication_factor=point.replicas)
@@ -151,16 +151,16 @@ class Bus:
         """The point's engines, joined, until this is left; the first one's KiB of memory."""
         with ExitStack() as stack:
             for _ in range(self._point.engines):
-                self._engines.append(Counting(self._point.program, self._config, self._point.batch))
-                stack.callback(self._engines[-1].kill)
+                self._processes.append(Counting(self._point.program, self._config, self._point.batch))
+                stack.callback(self._processes[-1].kill)
             topics = 1 if self._point.program == RAW else 2
             self._until(
                 lambda: (
-                    all(each.owns for each in self._engines)
-                    and sum(each.owns for each in self._engines) == topics * self._point.partitions
+                    all(each.owns for each in self._processes)
+                    and sum(each.owns for each in self._processes) == topics * self._point.partitions
                 ),
             )
-            yield self._engines[0].kib()
+            yield self._processes[0].kib()
 
     def delete(self) -> None:
         """The topics: what one point leaves is no load of the next."""
@@ -179,7 +179,8 @@ class Bus:
         show()
         self._until(
             lambda: (
-                self._fired() and sum(each.consumed for each in self._engines) == numbers.stop + self._matches
+                self._fired()
+                and sum(each.consumed for each in self._processes) == numbers.stop + self._matches
             )
         )
         return time.perf_counter() - started
@@ -209,7 +210,7 @@ class Bus:
     def _until(self, fact: Callable[[], bool]) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while not fact():
-            for engine in self._engines:
+            for engine in self._processes:
                 engine.check()
             if time.monotonic() > deadline:
                 raise SystemExit(f"bench: not done within {DEADLINE_S:.0f} s")

@@ -40,14 +40,6 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
     "classic, cooperative-sticky": {**CLASSIC, "partition.assignment.strategy": "cooperative-sticky"},
     "consumer (KIP-848)": {"group.protocol": "consumer"},
 }
-VICTIM = """
-import json, sys
-from confluent_kafka import Consumer
-consumer = Consumer(json.loads(sys.argv[1]))
-consumer.subscribe([sys.argv[2]])
-while True:
-    consumer.poll(0.1)
-"""
 
 
 def run() -> None:
@@ -65,7 +57,7 @@ def run() -> None:
 
 def failover(servers: str, topic: str, settings: dict[str, Any]) -> float:
     """Seconds until one of two members reads what the other had, which is killed. Makes the topic."""
-    client = {"bootstrap.servers": servers}
+    client: dict[str, Any] = {"bootstrap.servers": servers}
     admin = AdminClient(client)  # destroyed with its last name, and what was asked of it with it
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(15)
     over = threading.Event()
@@ -78,7 +70,8 @@ def failover(servers: str, topic: str, settings: dict[str, Any]) -> float:
     victim = None
     try:
         _read_until(survivor, set(range(PARTITIONS)))
-        victim = subprocess.Popen([sys.executable, "-c", VICTIM, json.dumps(given), topic])
+        member = [sys.executable, "-m", "bench.engine.member", json.dumps(given), topic]
+        victim = subprocess.Popen(member)
         lost = _until_shared(survivor)
         os.kill(victim.pid, signal.SIGKILL)
         started = time.monotonic()

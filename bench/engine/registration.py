@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import truediv
 from typing import Any, Final
 
@@ -91,7 +92,8 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
     config = new_bus("look-back", bootstrap_servers)
     progress(f"writing {events} events")
     written = produce(config, unmatched(events)) + produce(config, solos(LOOK_BACKS))
-    with _engine(config, sizes := []) as engine:
+    sizes: list[tuple[int, int]] = []
+    with _engine(config, sizes) as engine:
         _until(lambda: engine.stats.consumed >= written)
         process, producer = psutil.Process(), Producer({**config.client, **PRODUCER})
         send(producer, config, [one("com.example.other", "warm", "s")])
@@ -108,7 +110,7 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
             fired = engine.stats.fired
             send(producer, config, [one("live", len(waited), "live")])
             stored = time.perf_counter()
-            _until(lambda fired=fired: engine.stats.fired > fired)
+            _until(partial(_fired_more, engine, fired))
             waited.append(time.perf_counter() - stored)
             most = max(most, process.memory_info().rss)
         while engine.stats.fired < LOOK_BACKS + len(waited):
@@ -133,6 +135,10 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
         records, size = max(records for records, _ in sizes), max(size for _, size in sizes)
         tell(f"{about}: the largest transaction", size / 2**20, "MiB")
         tell(f"{about}: the most records of a transaction", records, "records")
+
+
+def _fired_more(engine: Engine, before: int) -> bool:
+    return engine.stats.fired > before
 
 
 class _Sized(KafkaBus):

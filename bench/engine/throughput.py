@@ -39,7 +39,7 @@ def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
     for name, loop in loops.items():
         _tell(f"raw client loop, {loop.batch} records a transaction", found[name])
     _tell("engine, nothing matches", found["alone"], found[quicker], 1.3)
-    about = f"engine, nothing matches, {subscriptions} other subscriptions"
+    about = f"engine, nothing matches, {subscriptions} waits for other types"
     _tell(about, found["crowded"], found["alone"], 0.9)
     found = asked(
         {

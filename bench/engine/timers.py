@@ -59,7 +59,7 @@ def _late(config: BusConfig) -> list[float]:
             raise SystemExit(f"bench: {len(found)} of {TIMERS} timers have fired")
         for message in reader.consume(1000, 0.1):
             if message.error() is None:
-                due_ms = json.loads(message.value())["firing"]["timer_ms"]
+                due_ms = json.loads(message.value() or b"")["firing"]["timer_ms"]
                 found.append((message.timestamp()[1] - due_ms) / 1000)
     reader.close()
     return found

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from typing import Any
 
 from confluent_kafka import TopicPartition
 from interlock.engine.config import BusConfig
@@ -32,7 +33,7 @@ def two_hops(config: BusConfig, stop: threading.Event) -> None:
     state, action = config.topic("state"), config.topic("action")
     joined = Joined(consumer, [events, matches])
     while not stop.is_set():
-        messages = [m for m in consume(consumer, MOST_RECORDS, 0.1) if m.error() is None]
+        messages: list[Any] = [m for m in consume(consumer, MOST_RECORDS, 0.1) if m.error() is None]
         if not messages:
             continue
         offsets: dict[tuple[str, int], int] = {}

@@ -115,7 +115,7 @@ def consumer_loop(servers: str, bus: str) -> Wait:
             message = consumer.poll(1.0)
             if message is None or message.error() is not None:
                 continue
-            if json.loads(message.value()).get("k") == f"k{number}":
+            if json.loads(message.value() or b"{}").get("k") == f"k{number}":
                 return message
 
     return wait

@@ -22,8 +22,9 @@ from interlock.engine.kafka.reader import consume
 from interlock.engine.kafka.topics import create
 from interlock.events.kafka import encode
 
+from ..engine.load import put
 from ..engine.plain_client import READS
-from ..lines import cell, percentile, point, progress, tell
+from ..lines import percentile, place, point, progress, tell
 
 CAP_S: Final = 180.0  # of a run, from when its waits begin
 JOIN_S: Final = 60.0  # at most, for the consumers to join
@@ -78,7 +79,9 @@ def run(bootstrap_servers: str) -> None:
                 found = _measured(config, kind, count, of_one)
             except (psutil.Error, OSError) as error:
                 progress(f"{who}: {error}")
-                tell(f"{who}: did not finish, its process has ended or does not join", count, "waits")
+                at = place("ms from event acknowledged to wait met, p50", name, _waits(count))
+                about = f"{who}: did not finish, its process has ended or does not join"
+                tell(about, CAP_S * 1000, "ms", finished=False, **at)
                 continue
             if kind == OURS:
                 ours[count] = found
@@ -215,7 +218,8 @@ def _emit(config: BusConfig, count: int) -> dict[int, float]:
     for position, number in enumerate(numbers):
         event = Event.of("peer", "/bench", id=str(number), subject=f"k{number}", data={"k": f"k{number}"})
         key, value, headers = encode(event)
-        producer.produce(
+        put(
+            producer,
             config.topic("event"),
             value,
             key,
@@ -231,30 +235,31 @@ def _emit(config: BusConfig, count: int) -> dict[int, float]:
 def _tell(name: str, who: str, found: Costs, ours: Costs | None) -> None:
     column = _waits(found.waits)
     missed = found.waits - len(found.latencies_s)
-    if missed:
-        place = cell(f"waits that were not met within {CAP_S:.0f} s", name, column)
-        tell(f"{who}: did not finish, not met within {CAP_S:.0f} s", missed, "waits", **place)
+    at = place(f"waits that were not met within {CAP_S:.0f} s", name, column)
+    tell(f"{who}: not met within {CAP_S:.0f} s", missed, "waits", **at)
     for share, word in ((0.5, "p50"), (0.99, "p99")):
         if word == "p99" and found.waits < FOR_P99:
             continue
         taken, own = _percentile(found, share), ours and _percentile(ours, share)
-        if taken == math.inf:
-            continue
-        place = cell(f"event acknowledged -> the wait is met, {word}, in ms", name, column)
-        cost = point(name, found.waits, taken * 1000, f"ms, {word}")
+        at = place(f"ms from event acknowledged to wait met, {word}", name, column)
         which = word if found.waits > 1 else "of one event"
         about = f"{who}: event acknowledged -> the wait is met, {which}"
+        if taken == math.inf:
+            tell(f"{about}: did not finish", CAP_S * 1000, "ms", finished=False, **at)
+            continue
+        cost = point(name, found.waits, taken * 1000, f"ms from event to wait met, {word}")
         ratio = taken / own if own and own < math.inf else None
-        tell(about, taken * 1000, "ms", ratio, **cost, **place)
-    place = cell("memory of each wait, in KiB", name, column)
+        tell(about, taken * 1000, "ms", ratio, **cost, **at)
+    at = place("KiB of memory for each wait", name, column)
     cost = point(name, found.waits, found.kib, "KiB/wait")
-    tell(f"{who}: memory of each", found.kib, "KiB", ours and found.kib / ours.kib, **cost, **place)
-    place = cell("threads", name, column)
+    ratio = found.kib / ours.kib if ours else None
+    tell(f"{who}: memory of each", found.kib, "KiB", ratio, **cost, **at)
+    at = place("threads", name, column)
     cost = point(name, found.waits, found.threads, "threads")
-    ratio = ours and found.threads / ours.threads
-    tell(f"{who}: threads", found.threads, "threads", ratio, **cost, **place)
-    place = cell("CPU while nothing comes, in percent of a core", name, column)
-    tell(f"{who}: CPU while nothing comes", found.idle_percent, "% of a core", **place)
+    ratio = found.threads / ours.threads if ours else None
+    tell(f"{who}: threads", found.threads, "threads", ratio, **cost, **at)
+    at = place("% of a core while nothing comes", name, column)
+    tell(f"{who}: CPU while nothing comes", found.idle_percent, "% of a core", **at)
 
 
 def _waits(count: int) -> str:

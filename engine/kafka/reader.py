@@ -25,8 +25,8 @@ FETCH_WAIT_MS = 50
 # Of engines, which read what anybody writes. With fetch.min.bytes=1, the default, each append answers a fetch
 # and the client sends the next: so many, each over all partitions, take the broker's time from the
 # transactions, and firings come later. So a fetch waits for more, but no longer than this. The shorter it is,
-# the more an idle client costs. Readers of firings do not gather: however many events there are,
-# an engine writes a few dozen transactions a second at most, each of which answers a fetch.
+# the more an idle client costs. Readers of firings do not gather: transactions answer their fetches,
+# of which an engine writes a few dozen a second at most, and what several write meanwhile comes together.
 GATHER_MS = 10
 GATHER_BYTES = 100_000
 # Of clients that must not take much memory. Of what is fetched ahead librdkafka counts values only, and the
@@ -172,7 +172,7 @@ class KafkaReader:
             queued_max_messages_kbytes=QUEUED_KBYTES,
             fetch_queue_backoff_ms=FETCH_BACKOFF_MS,
             fetch_wait_max_ms=FETCH_WAIT_MS,
-            fetch_min_bytes=1,  # a firing is met as soon as its transaction is over, see GATHER_MS
+            fetch_min_bytes=1,  # what is there is read at once; see GATHER_MS
             **(ahead if sparing else {}),
         )
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bench.cells import digits
-from bench.lines import cell
+from bench.lines import place
 from bench.questions import QUESTIONS
 from bench.render import DOCS, HEAD, render
 from bench.results import merge, read
@@ -105,14 +105,14 @@ def test_kinds_are_the_rows_of_a_table_for_each_figure_and_what_is_not_there_is_
     told.append(("not met", "b", 20, 3.0))
     render(
         [
-            line(name="peers", question="q", figure=figure, **cell(table, row, f"{size} waits"))
+            line(name="peers", question="q", figure=figure, **place(table, row, f"{size} waits"))
             for table, row, size, figure in told
         ],
         tmp_path,
     )
     page = (tmp_path / "benchmarks.md").read_text()
     assert "| p50, in ms | 1 waits | 20 waits |\n|---|---:|---:|\n| a | 50 | 51 |\n| b | 0.5 | – |\n" in page
-    assert "| not met | 1 waits | 20 waits |\n|---|---:|---:|\n| a | – | – |\n| b | – | 3 |\n" in page
+    assert "| not met | 20 waits |\n|---|---:|\n| b | 3 |\n" in page
     assert "| question |" not in page
 
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -17,8 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench import brokers
 from bench.__main__ import chosen, require_sizes, versions
+from bench.folders import remove_left_behind
 from bench.lines import percentile, tell
 from bench.questions import QUESTIONS, SIZES
 from bench.results import ROOT, keep
@@ -210,15 +209,27 @@ def test_ctrl_c_ends_a_bench_with_a_sentence(asking: subprocess.Popen[str]) -> N
     assert "Traceback" not in told
 
 
-def test_files_of_a_bench_that_was_killed_are_removed_and_others_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(brokers, "FOLDER", None)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_folders_of_a_bench_that_was_killed_are_removed_and_others_stay(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     own, others, unnamed = (f"interlock-bench-{who}-x" for who in (os.getpid(), ended.pid, "abc"))
-    for name in (own, others, unnamed):
+    for name in (own, others, unnamed, f"interlock-bench-{'9' * 20}-x"):
         (tmp_path / name).mkdir()
-    brokers._remove_left_behind()
+    remove_left_behind(tmp_path)
     assert {folder.name for folder in tmp_path.iterdir()} == {own, unnamed}
+
+
+def test_a_bench_that_ignores_hangups_goes_on(no_sizes: None, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    with told.open("w") as errors:
+        bench = subprocess.Popen(
+            ["nohup", sys.executable, "-m", "bench", "conditions"],
+            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+        )  # fmt: skip
+    try:
+        until(lambda: bool(asked_by(bench)))
+        bench.send_signal(signal.SIGHUP)
+        bench.terminate()
+        assert bench.wait(60) == 128 + signal.SIGTERM
+    finally:
+        bench.kill()

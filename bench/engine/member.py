@@ -1,0 +1,17 @@
+"""A member of a consumer group that reads a topic, keeps nothing and commits nothing, until it is killed.
+
+python -m bench.engine.member SETTINGS TOPIC
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from confluent_kafka import Consumer
+
+if __name__ == "__main__":
+    consumer = Consumer(json.loads(sys.argv[1]))
+    consumer.subscribe([sys.argv[2]])
+    while True:
+        consumer.poll(0.1)
