@@ -202,8 +202,8 @@ QUESTIONS: Final = {
             _throughput,
             240,
             sizes=("EVENTS", "SUBSCRIPTIONS"),
-            ratio="to the quicker raw client loop of the same turns, or to what the row names; with other"
-            " subscriptions, to the engine without them; more is better",
+            ratio="to the quicker raw client loop of the same turns, or to what the row names; with waits"
+            " for other types, to the engine without them; more is better",
         ),
         Question(
             "hops",
