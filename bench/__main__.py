@@ -62,8 +62,8 @@ def main() -> None:
     if given.list:
         rows = [("group", "name", "asks", "sizes"), *(_listed(each) for each in QUESTIONS.values())]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            print("  ".join(map(str.ljust, row, widths)).rstrip())
+        for listed in rows:
+            print("  ".join(map(str.ljust, listed, widths)).rstrip())
     elif given.ask:
         if os.getpgrp() == os.getpid():  # else somebody else asks: its group has others
             threading.Thread(target=_end_with_parent, daemon=True).start()

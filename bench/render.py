@@ -95,13 +95,13 @@ def _tables_by_kind(lines: Sequence[Line]) -> Iterator[str]:
     """One for each figure: a row for each kind, a column for each size."""
     for table in dict.fromkeys(line["table"] for line in lines):
         of_table = [line for line in lines if line["table"] == table]
-        rows, columns = (list(dict.fromkeys(line[of] for line in of_table)) for of in ("row", "column"))
+        kinds, columns = (list(dict.fromkeys(line[of] for line in of_table)) for of in ("row", "column"))
         columns.sort(key=lambda text: int(text.split()[0]))
         texts = {(line["row"], line["column"]): _cell(line) for line in of_table}
         yield f"| {table} | {' | '.join(columns)} |"
         yield f"|---|{'---:|' * len(columns)}"
-        for row_ in rows:
-            yield f"| {row_} | {' | '.join(texts.get((row_, column), NOT_ASKED) for column in columns)} |"
+        for kind in kinds:
+            yield f"| {kind} | {' | '.join(texts.get((kind, column), NOT_ASKED) for column in columns)} |"
         yield ""
 
 

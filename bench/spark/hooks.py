@@ -59,7 +59,7 @@ def _pairs(spark: SparkSession) -> None:
         turns=times["without"],
     )
     tell(
-        f"completion events on a job of {TASKS} tasks that writes, delivery included",
+        f"completion events on {about}, delivery included",
         statistics.median(times["with"]),
         "s",
         statistics.median(ratios),

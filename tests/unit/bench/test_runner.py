@@ -8,10 +8,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -151,13 +151,6 @@ def asking(no_sizes: None) -> Iterator[subprocess.Popen[str]]:
     bench.communicate()
 
 
-def until(fact: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not fact():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def asked_by(bench: subprocess.Popen[str]) -> list[psutil.Process]:
     """The processes that it asks: it has others, for moments, that tell it of the machine."""
     found = []
@@ -169,16 +162,16 @@ def asked_by(bench: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_however_a_bench_is_ended_the_process_that_it_asks_ends(
-    number: int, asking: subprocess.Popen[str]
+def test_however_a_bench_is_ended_the_process_that_it_asks_is_ended(
+    number: int, asking: subprocess.Popen[str], eventually: Callable[..., Any]
 ) -> None:
-    until(lambda: bool(asked_by(asking)))
-    asked = asked_by(asking)
+    asked = eventually("a question", lambda: asked_by(asking))
     os.kill(asking.pid, number)
-    gone, alive = psutil.wait_procs(asked, 30)  # by itself it would go on for longer
-    for process in alive:
-        process.kill()
+    gone, alive = psutil.wait_procs(asked, 60)
     assert (len(gone), alive) == (1, [])
+    _, told = asking.communicate(timeout=60)
+    assert asking.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    assert "Traceback" not in told  # one that nobody ends says that its pipe is broken, at its first answer
 
 
 def test_what_is_asked_ends_with_all_that_it_started_once_nobody_asks_any_more() -> None:
@@ -200,8 +193,10 @@ def test_what_is_asked_ends_with_all_that_it_started_once_nobody_asks_any_more()
     assert psutil.wait_procs([started], 60)[1] == []
 
 
-def test_ctrl_c_ends_a_bench_with_a_sentence(asking: subprocess.Popen[str]) -> None:
-    until(lambda: bool(asked_by(asking)))
+def test_ctrl_c_ends_a_bench_with_a_sentence(
+    asking: subprocess.Popen[str], eventually: Callable[..., Any]
+) -> None:
+    eventually("a question", lambda: asked_by(asking))
     asking.send_signal(signal.SIGINT)
     _, told = asking.communicate(timeout=60)
     assert asking.returncode == 130
@@ -219,15 +214,14 @@ def test_folders_of_a_bench_that_was_killed_are_removed_and_others_stay(tmp_path
     assert {folder.name for folder in tmp_path.iterdir()} == {own, unnamed}
 
 
-def test_a_bench_that_ignores_hangups_goes_on(no_sizes: None, tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    with told.open("w") as errors:
-        bench = subprocess.Popen(
-            ["nohup", sys.executable, "-m", "bench", "conditions"],
-            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
-        )  # fmt: skip
+@pytest.mark.usefixtures("no_sizes")
+def test_a_bench_that_ignores_hangups_goes_on(eventually: Callable[..., Any]) -> None:
+    bench = subprocess.Popen(
+        ["nohup", sys.executable, "-m", "bench", "conditions"],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     try:
-        until(lambda: bool(asked_by(bench)))
+        eventually("a question", lambda: asked_by(bench))
         bench.send_signal(signal.SIGHUP)
         bench.terminate()
         assert bench.wait(60) == 128 + signal.SIGTERM
