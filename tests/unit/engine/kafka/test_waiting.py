@@ -117,3 +117,15 @@ def test_a_writer_takes_what_the_topics_take_and_tells_what_its_topic_does_not(p
     writer.write(RECORD, heard.append)
     writer.serve()
     assert heard == [TOO_LARGE]
+
+
+def test_readers_of_waits_are_told_of_a_firing_at_once_and_of_ends_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr("confluent_kafka.Consumer", made.append)
+    KafkaClients(CONFIG).reader()
+    [settings] = made
+    assert settings["fetch.min.bytes"] == 1
+    assert settings["fetch.wait.max.ms"] == 50
+    assert settings["isolation.level"] == "read_committed"
