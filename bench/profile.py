@@ -17,8 +17,8 @@ from types import FrameType
 
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
-from interlock.engine.part import frames
 from interlock.engine.protocol.loop import Engine
+from interlock.engine.runtime.part import frames
 
 from . import brokers
 from .engine.load import hidden

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from .codec import from_json
-from .combinations import AllOf, AnyOf, AtLeast, Count, Sequence, at_least, count, sequence
-from .condition import Condition
-from .ends import dag_run, spark_application, task_instance
 from .errors import ConditionError
+from .evaluate.firing import Firing, Part, firing_id
+from .evaluate.state import EMPTY, Match, State
+from .evaluate.step import Cancel, Tick, closes_at, next_wakeup, opened, step
 from .explanation import Explanation, Seen, explain
-from .firing import Firing, Part, firing_id
+from .forms.codec import from_json
+from .forms.text import parse
 from .index import Hit, MatcherIndex
-from .key import canonical_key
-from .matcher import Matcher, event
-from .presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
+from .nodes.combinations import AllOf, AnyOf, AtLeast, Count, Sequence, at_least, count, sequence
+from .nodes.condition import Condition
+from .nodes.key import canonical_key
+from .nodes.matcher import Matcher, event
+from .nodes.timers import Absent, Expires, Ordered, Quiet, absent
+from .nodes.windows import Not, Reset, Within
+from .recipes.ends import dag_run, spark_application, task_instance
+from .recipes.presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
 from .rehearsal import Rehearsed, explain_rehearsal, rehearse
-from .state import EMPTY, Match, State
-from .step import Cancel, Tick, closes_at, next_wakeup, opened, step
-from .text import parse
-from .timers import Absent, Expires, Ordered, Quiet, absent
-from .windows import Not, Reset, Within
 
 __all__ = [
     "EMPTY",

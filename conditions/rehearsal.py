@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from ..events.event import Event
-from .condition import Condition, not_a_condition
 from .errors import ConditionError
+from .evaluate.firing import Firing, decided_ms
+from .evaluate.state import EMPTY, Match, State
+from .evaluate.step import Tick, opened, step
 from .explanation import Explanation, Seen, explain
 from .explanation.explain import MAX_NEAR_MISSES, moment_of
-from .firing import Firing, decided_ms
-from .key import KeyPart, canonical_key
-from .state import EMPTY, Match, State
-from .step import Tick, opened, step
+from .nodes.condition import Condition, not_a_condition
+from .nodes.key import KeyPart, canonical_key
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)

@@ -11,7 +11,7 @@ from airflow.sdk import XComArg
 from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
 from ..conditions import Condition, ConditionError, from_json
-from ..conditions.fail_on import with_fail_on
+from ..conditions.recipes.fail_on import with_fail_on
 
 if TYPE_CHECKING:
     from airflow.sdk.definitions.mappedoperator import MappedOperator

@@ -11,8 +11,8 @@ from airflow.sdk import DAG, BaseHook, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from ..conditions import Condition, ConditionError, from_json
-from ..engine.acknowledge import acknowledge_all
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit, Firing
+from ..engine.waiting.acknowledge import acknowledge_all
 from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
@@ -220,7 +220,7 @@ class DispatchOperator(BaseOperator):
 
         `dag.test()` drops all that was deferred with and hands on `event` alone: then one pass is the run.
         """
-        from ..engine.open_firings import read
+        from ..engine.waiting.open_firings import read
 
         places = [(place[0], place[1]) for place in event["places"]]
         registered = event.get("registered", True)  # a trigger of before says nothing

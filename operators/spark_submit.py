@@ -17,9 +17,9 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from ..events.emitter import Emitter
 from ..events.errors import EventError, InterlockError
-from ..spark.application import Application
-from ..spark.outcome import Failure, redacted
-from ..spark.report import Report, reports_in
+from ..spark.completion.application import Application
+from ..spark.completion.outcome import Failure, redacted
+from ..spark.completion.report import Report, reports_in
 from ..spark.settings import (
     BOOTSTRAP,
     BUS,

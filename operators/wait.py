@@ -14,10 +14,10 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, A
 from jinja2 import UndefinedError
 
 from ..conditions import Condition, ConditionError, canonical_key
-from ..conditions.fail_on import is_failure, with_fail_on
-from ..conditions.reading import parse_path
-from ..engine.acknowledge import acknowledge, remove_registration
+from ..conditions.nodes.reading import parse_path
+from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, Firing
+from ..engine.waiting.acknowledge import acknowledge, remove_registration
 from ..triggers.event import EventTrigger
 from ..triggers.form import firing_form
 from ..triggers.payload import Payload
@@ -294,7 +294,7 @@ class EventSensor(BaseSensorOperator):
 
     def _tell_why(self, context: Context, until_ms: int | None = None) -> None:
         """Log what was missing and what nearly matched. Whatever that meets changes nothing else."""
-        from ..engine.hindsight import hindsight
+        from ..engine.admin.hindsight import hindsight
 
         if self._key_written is NO_KEY and self.condition.keyed:
             return  # each key has a state of its own

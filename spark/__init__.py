@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .completion import Completion, completion_event, with_completion_event
+from .completion.completion import Completion, completion_event, with_completion_event
 from .settings import CompletionError
 
 __all__ = ["Completion", "CompletionError", "completion_event", "with_completion_event"]

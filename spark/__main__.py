@@ -1,6 +1,6 @@
 """`python -m interlock.spark` prints the path of this file, which spark-submit is given in front of a job.
 
-With arguments it runs the job: interlock.spark.wrapper.
+With arguments it runs the job: interlock.spark.completion.wrapper.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main() -> None:
     if not arguments:
         sys.stdout.write(f"{HERE}\n")
         return
-    from interlock.spark.wrapper import run_job
+    from interlock.spark.completion.wrapper import run_job
 
     run_job(arguments)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from ..conditions import Condition, Explanation, Rehearsed, Seen, explain_rehearsal, rehearse
-from ..conditions.key import KeyPart
+from ..conditions.nodes.key import KeyPart
 from ..events.event import Event
 
 Moment = datetime | str

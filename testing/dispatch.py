@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ..conditions import rehearse
-from ..engine.firing import fitted
+from ..engine.records.firing import fitted
 from ..operators.dispatch import TASK_ID, DispatchOperator
 from .condition import Given, Moment
 from .firing import action_of_rehearsed

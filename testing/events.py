@@ -12,10 +12,10 @@ from ..events.ends import DagRun, DagRunEnd, TaskInstanceEnd
 from ..events.event import Event
 from ..events.plain import event_of_record
 from ..events.taxonomy import DAG_RUN, SPARK_APPLICATION, TASK_INSTANCE
-from ..spark.application import Application
-from ..spark.completion import AuthorData
-from ..spark.outcome import Failure
-from ..spark.report import Report
+from ..spark.completion.application import Application
+from ..spark.completion.completion import AuthorData
+from ..spark.completion.outcome import Failure
+from ..spark.completion.report import Report
 
 
 def record(

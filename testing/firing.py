@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 from ..conditions import Condition, Rehearsed
-from ..conditions.firing import Part
-from ..engine.firing import by_reference
-from ..engine.protocol.decided import action_of
-from ..engine.protocol.registry import Registered
+from ..conditions.evaluate.firing import Part
+from ..engine.protocol.tasks.decided import action_of
 from ..engine.records import VERSION, ActionRecord, Kind, Registration, decode_json
+from ..engine.records.firing import by_reference
+from ..engine.registry.registry import Registered
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 
 from ..conditions import Condition, Explanation, Seen, from_json, rehearse
 from ..conditions.explanation.explain import moment_of
-from ..conditions.fail_on import is_failure
+from ..conditions.recipes.fail_on import is_failure
 from ..events.event import Event
 from ..operators.wait import EventSensor
 from ..triggers.payload import Payload

@@ -176,8 +176,8 @@ class _Producer(SharedStreamProducer):
         self._ended = asyncio.Event()
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
-        from ..engine.dispatching import Durable
-        from ..engine.open_firings import read
+        from ..engine.waiting.dispatching import Durable
+        from ..engine.waiting.open_firings import read
 
         trigger = self._trigger
         since = time.time() if trigger.since is None else trigger.since.timestamp()
@@ -226,7 +226,7 @@ class _Producer(SharedStreamProducer):
         Nothing is acknowledged once another has the place of this stream. Airflow drops what the trigger of
         an edited watcher still yields, and calls it stored: the new trigger has it as well, if it is open.
         """
-        from ..engine.acknowledge import acknowledge_all
+        from ..engine.waiting.acknowledge import acknowledge_all
 
         if self._firings is None:
             return  # not opened: nothing was handed over

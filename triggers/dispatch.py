@@ -73,7 +73,7 @@ class DispatchTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        from ..engine.dispatching import Durable  # with all it imports: not when a DAG file is parsed
+        from ..engine.waiting.dispatching import Durable  # with all it imports: not when a DAG file is parsed
 
         firings = Firings(Durable(**self.durable), self.kafka_conn_id, self.bus, self.deployment, self.log)
         places: list[tuple[int, int]] = []

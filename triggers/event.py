@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from ..conditions import from_json
-from ..conditions.fail_on import failure_matchers, is_failure
+from ..conditions.recipes.fail_on import failure_matchers, is_failure
 from ..engine.config import BusConfig
 from ..engine.errors import ConfigError
 from .connections import until_readable
@@ -24,10 +24,10 @@ from .stats import airflow_stats
 
 if TYPE_CHECKING:
     from ..conditions import Condition
-    from ..engine.notices import Notice
     from ..engine.records import ActionRecord, Registration
-    from ..engine.runtime import Runtime
-    from ..engine.waits import Delivery, Wait
+    from ..engine.runtime.runtime import Runtime
+    from ..engine.waiting.notices import Notice
+    from ..engine.waiting.waits import Delivery, Wait
 
 READ_AGAIN_S = 15.0
 STATE_S = 25.0  # that `on_kill` takes at most for a task's state; Airflow gives it 30 s
@@ -106,7 +106,7 @@ class EventTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         # With all they import: not when a DAG file is parsed.
-        from ..engine.waits import Delivery
+        from ..engine.waiting.waits import Delivery
 
         loop = asyncio.get_running_loop()
         config = await self._readable_bus_config()
@@ -204,7 +204,7 @@ class EventTrigger(BaseTrigger):
         return await until_readable(self._bus_config, self.kafka_conn_id, self.log, within_s)
 
     async def _runtime(self, config: BusConfig) -> Runtime:
-        from ..engine.runtime import Runtime, has_engine
+        from ..engine.runtime.runtime import Runtime, has_engine
 
         if self.task_instance is not None:
             return Runtime.of(config, airflow_stats())

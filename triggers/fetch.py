@@ -31,7 +31,7 @@ def fetch(
         form, dataref = {}, event
     from airflow.sdk import BaseHook
 
-    from ..engine.references import referred_event
+    from ..engine.reading.references import referred_event
 
     config = bus_config(BaseHook.get_connection(kafka_conn_id), bus=bus)
     found = referred_event(config, str(dataref))

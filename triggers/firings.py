@@ -13,9 +13,9 @@ from .settings import read_bus_config
 from .stats import airflow_stats
 
 if TYPE_CHECKING:
-    from ..engine.dispatching import Durable, News, Stream
-    from ..engine.notices import Notice
-    from ..engine.runtime import Runtime
+    from ..engine.runtime.runtime import Runtime
+    from ..engine.waiting.dispatching import Durable, News, Stream
+    from ..engine.waiting.notices import Notice
 
 READ_AGAIN_S: Final = 15.0
 LOOK_S: Final = 30.0  # so often is looked for firings that nobody told of
@@ -38,7 +38,7 @@ class Firings:
 
     async def open(self) -> BusConfig:
         """ConfigError where the connection is missing or no good."""
-        from ..engine.runtime import Runtime
+        from ..engine.runtime.runtime import Runtime
 
         config = await read_bus_config(*self._connection)
         self._runtime = runtime = Runtime.of(config, airflow_stats())
@@ -81,7 +81,7 @@ class Firings:
 
     async def news(self, timeout_s: float) -> None:
         """Return when there may be something to take, or after `timeout_s`."""
-        from ..engine.notices import Notice
+        from ..engine.waiting.notices import Notice
 
         with suppress(TimeoutError, asyncio.TimeoutError):
             async with asyncio.timeout(min(timeout_s, LOOK_S)):

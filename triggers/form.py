@@ -7,9 +7,9 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ..engine.firing import fit
 from ..engine.records import Firing
-from ..engine.sizes import MAX_HANDED_BYTES
+from ..engine.records.firing import fit
+from ..engine.records.sizes import MAX_HANDED_BYTES
 
 FORM_VERSION: Final = 1
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..engine.firing import fitted
 from ..engine.records import ActionRecord, decode_json, encode_json
+from ..engine.records.firing import fitted
 
 
 class _Unshown(dict[str, Any]):

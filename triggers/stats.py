@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from ..engine.config import BusConfig
-    from ..engine.metrics import Sink
+    from ..engine.runtime.metrics import Sink
 
 
 def airflow_stats() -> Sink | None:

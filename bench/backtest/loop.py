@@ -11,7 +11,7 @@ import time
 
 import pyarrow.dataset as ds
 from interlock.conditions import EMPTY, Firing, Match, State, Tick, parse, step
-from interlock.conditions.firing import decided_ms
+from interlock.conditions.evaluate.firing import decided_ms
 from interlock.events.event import Event
 
 from .checksum import Checksum

@@ -12,7 +12,7 @@ from typing import Any
 
 from interlock.engine.bus import Output
 from interlock.engine.kafka.transactions import Transactions
-from interlock.engine.runtime import run_engine
+from interlock.engine.runtime.runtime import run_engine
 
 from .process import config_given
 

@@ -12,7 +12,7 @@ import time
 from confluent_kafka import Producer
 from interlock import Event
 from interlock.engine.config import BusConfig
-from interlock.engine.runtime import run_engine
+from interlock.engine.runtime.runtime import run_engine
 from interlock.events.kafka import encode
 
 from ..lines import progress, tell

@@ -12,12 +12,12 @@ from typing import Final
 from interlock.conditions import Condition, MatcherIndex, event
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.registry import Registered, Registry
-from interlock.engine.protocol.source_task import SourceTask
 from interlock.engine.protocol.stats import Stats
-from interlock.engine.protocol.trigger_task import TriggerTask
+from interlock.engine.protocol.tasks.outputs import Outputs
+from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import Registration, RegistrationKey, encode_json
+from interlock.engine.registry.registry import Registered, Registry
 from interlock.events import Event, kafka
 
 from ..lines import tell

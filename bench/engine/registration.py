@@ -18,10 +18,10 @@ from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.kafka.waiting import LINGER_MS
-from interlock.engine.notices import NoticeBoard
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import Registration, RegistrationKey, encode_json
-from interlock.engine.waits import Waits
+from interlock.engine.waiting.notices import NoticeBoard
+from interlock.engine.waiting.waits import Waits
 
 from ..lines import percentile, point, progress, tell
 from .load import PAIR, PARTITIONS, PRODUCER, SOLO, new_bus, one, produce, send, solos, subscribe, unmatched

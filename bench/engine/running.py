@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 
-from interlock.engine.runtime import run_engine
+from interlock.engine.runtime.runtime import run_engine
 
 from .process import config_given
 

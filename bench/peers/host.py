@@ -26,7 +26,7 @@ def connection(name: str, servers: str, **more: object) -> str:
 
 def interlock(servers: str, bus: str) -> Wait:
     import confluent_kafka  # noqa: F401  # as the others have theirs before their memory is looked at
-    import interlock.engine.runtime  # noqa: F401
+    import interlock.engine.runtime.runtime  # noqa: F401
     from interlock import event
     from interlock.triggers.event import EventTrigger
 

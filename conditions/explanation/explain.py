@@ -13,13 +13,13 @@ import msgspec
 
 from ...events.attributes import shown
 from ...events.event import Event
-from ..condition import Condition, not_a_condition
 from ..errors import ConditionError
-from ..key import canonical_key
-from ..plan import Plan
-from ..run import Run
-from ..state import Match, State
-from ..timers import moment_ms
+from ..evaluate.plan import Plan
+from ..evaluate.run import Run
+from ..evaluate.state import Match, State
+from ..nodes.condition import Condition, not_a_condition
+from ..nodes.key import canonical_key
+from ..nodes.timers import moment_ms
 from .explanation import Explanation
 from .node import MAX_EVENTS, Explained, Note
 from .place import Place

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..evaluation import after, before
-from ..state import Match
-from ..view import Found, Parts, View
+from ..evaluate.evaluation import after, before
+from ..evaluate.state import Match
+from ..evaluate.view import Found, Parts, View
 
 
 class Bound(NamedTuple):

@@ -14,11 +14,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol
 
 from ...events.event import Event
+from ..evaluate.seen import SEEN_MS, digest, is_seen
 from ..filters.dialects import Comparison, Exact, Group, Not
 from ..filters.filter import Filter, Verdict
-from ..matcher import Matcher
-from ..reading import DATA
-from ..seen import SEEN_MS, digest, is_seen
+from ..nodes.matcher import Matcher
+from ..nodes.reading import DATA
 from .keys import raw_key, unread_data
 from .near_miss import NearMiss, NearMisses, Why
 from .node import EventRef

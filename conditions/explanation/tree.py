@@ -11,16 +11,16 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from typing import Final
 
-from ..combinations import AllOf, AnyOf, AtLeast, Count
-from ..condition import Condition
-from ..duration import duration_text
-from ..evaluation import Chain, Joined, Leaf, Node, Settled, Silence, earliest, latest
-from ..run import Run
-from ..state import Match
-from ..timers import Absent, Expires, Ordered, Quiet, moment_text
-from ..view import BEGINNING, END, Found, View
-from ..windowing import Ending, Together
-from ..windows import Not, Reset, Window, Within
+from ..evaluate.evaluation import Chain, Joined, Leaf, Node, Settled, Silence, earliest, latest
+from ..evaluate.run import Run
+from ..evaluate.state import Match
+from ..evaluate.view import BEGINNING, END, Found, View
+from ..evaluate.windowing import Ending, Together
+from ..nodes.combinations import AllOf, AnyOf, AtLeast, Count
+from ..nodes.condition import Condition
+from ..nodes.duration import duration_text
+from ..nodes.timers import Absent, Expires, Ordered, Quiet, moment_text
+from ..nodes.windows import Not, Reset, Window, Within
 from .node import MAX_EVENTS, Apart, EventRef, Explained, Note
 from .place import Place
 from .search import reference

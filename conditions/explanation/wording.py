@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..duration import duration_text
-from ..timers import moment_text
+from ..nodes.duration import duration_text
+from ..nodes.timers import moment_text
 
 _THINGS_IN_TEXT: Final = 3
 _MAX_CHARS: Final = 80

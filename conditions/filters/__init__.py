@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .cel import Where
+from .cel.where import Where
 from .dialects import All, Any, Exact, Not, Prefix, Sql, Suffix, filter_from_json
 from .filter import Filter, Verdict
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from ...events.attributes import kind, shown
 from ...events.event import Event
 from ..errors import ConditionError
-from .cel import Where
+from .cel.where import Where
 from .filter import (
     ACCEPTED,
     MAX_FILTER_DEPTH,

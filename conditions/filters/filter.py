@@ -100,7 +100,7 @@ class Filter:
 
 def not_a_filter(where: str, value: object) -> str:
     """What to write instead of something that is no filter."""
-    from ..condition import Condition
+    from ..nodes.condition import Condition
 
     if isinstance(value, Condition):
         return (

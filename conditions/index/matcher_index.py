@@ -7,11 +7,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, Generic, TypeVar
 
 from ...events.event import Event
-from ..condition import Condition
 from ..errors import ConditionError
-from ..key import canonical_key
-from ..matcher import Matcher
-from ..reading import key_at, scalar_at
+from ..nodes.condition import Condition
+from ..nodes.key import canonical_key
+from ..nodes.matcher import Matcher
+from ..nodes.reading import key_at, scalar_at
 from .checks import Check, Checks
 from .routes import Route, routes_of
 from .tree import Hit, Place, Step, put, take, united

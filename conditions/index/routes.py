@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from ...events.attributes import is_name
 from ..filters import All, Any, Exact, Filter, Prefix, Suffix, Where
-from ..filters.cel_reads import Scalar
+from ..filters.cel.reads import Scalar
 from ..filters.dialects import Comparison, Group, Not
-from ..matcher import Matcher
+from ..nodes.matcher import Matcher
 
 # Of one matcher. Its first `any` may have more; a second one multiplies them, and is evaluated beyond this.
 MAX_ROUTES: Final = 16

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, Union
 
 import msgspec
 
-from ..filters.cel_reads import Scalar
+from ..filters.cel.reads import Scalar
 from .checks import Check
 from .texts import Texts
 

@@ -14,10 +14,10 @@ from ...events.sizes import MAX_EVENT_BYTES
 from ..bus import End, Record, TopicPartition
 from ..config import DEFAULT_PARTITIONS, KINDS, BusConfig
 from ..errors import TopicsError, UnreachableError
-from ..protocol.first_read import FirstRead
-from ..protocol.registry import Registry
 from ..records import BUS_KEY, VERSION, BusRecord, encode_json
-from ..sizes import MAX_INTERNAL_BYTES
+from ..records.sizes import MAX_INTERNAL_BYTES
+from ..registry.first_read import FirstRead
+from ..registry.registry import Registry
 
 if TYPE_CHECKING:
     import logging

@@ -14,7 +14,7 @@ from ..bus import Committed, Headers, Output, TopicPartition
 from ..config import BusConfig
 from ..errors import TransactionAborted, UnreachableError
 from ..log import log
-from ..sizes import MAX_INTERNAL_BYTES
+from ..records.sizes import MAX_INTERNAL_BYTES
 from .clients import ClientErrors, client_log, connect, told
 from .losses import Losses
 from .reader import not_readable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..bus import TOO_LARGE, Output
 from ..config import BusConfig
 from ..errors import EngineError, NoRoom, NotSent, UnreachableError
-from ..sizes import MAX_INTERNAL_BYTES
+from ..records.sizes import MAX_INTERNAL_BYTES
 from .clients import ClientErrors, connect
 from .reader import KafkaReader
 from .topics import check

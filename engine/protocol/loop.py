@@ -19,25 +19,25 @@ from ..config import BusConfig
 from ..errors import EngineError, LostRange, NotReadable, RecordError, TransactionAborted, UnknownVersion
 from ..log import at, log
 from ..records import SourceRecord, encode_json, place_key
-from .aborts import Aborts
+from ..registry.registry import Change, Registered, Registry
 from .backlog import Backlog
-from .burial import Burial
-from .clock import BrokerClock
-from .cut import Cuts
-from .following import Following
-from .gaps import Gaps
-from .listed import Listed
-from .outputs import LIVE_SHARE, Outputs
-from .ownership import Ownership
+from .lookback.gaps import Gaps
+from .lookback.scanning import Scanning
+from .partitions.burial import Burial
+from .partitions.following import Following
+from .partitions.listed import Listed
+from .partitions.ownership import Ownership
+from .poison.aborts import Aborts
+from .poison.setting_aside import MOST_ABORTS as SUSPICIOUS_ABORTS
+from .poison.setting_aside import SettingAside
+from .poison.trials import Trials
 from .problems import Problems
-from .registry import Change, Registered, Registry
-from .scanning import Scanning
-from .setting_aside import MOST_ABORTS as SUSPICIOUS_ABORTS
-from .setting_aside import SettingAside
-from .source_task import SourceTask
 from .stats import Stats
-from .trials import Trials
-from .trigger_task import TriggerTask
+from .tasks.outputs import LIVE_SHARE, Outputs
+from .tasks.source_task import SourceTask
+from .tasks.trigger_task import TriggerTask
+from .timers.clock import BrokerClock
+from .timers.cut import Cuts
 from .upkeep import Upkeep
 
 # Of one pass, and only where so many wait: a transaction costs the same, about 50 ms, for 2,000 and 10,000.

@@ -11,12 +11,12 @@ from typing import Final
 from ..bus import TopicPartition
 from ..config import BusConfig
 from ..records import ProblemRecord, encode_json, place_key
-from .cut import Cuts
-from .gaps import Gaps
-from .listed import Listed
-from .outputs import Outputs
-from .ownership import Ownership
-from .registry import Registry
+from ..registry.registry import Registry
+from .lookback.gaps import Gaps
+from .partitions.listed import Listed
+from .partitions.ownership import Ownership
+from .tasks.outputs import Outputs
+from .timers.cut import Cuts
 
 WRITE_S: Final = 5.0
 SINCE_FORMAT: Final = 2

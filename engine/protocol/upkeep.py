@@ -10,13 +10,13 @@ from ..config import KINDS, BusConfig
 from ..errors import TopicsError, UnreachableError
 from ..log import log
 from ..records import CLOCK_KEY, CLOCK_VALUE, LEFTOVER, partition_of
-from .burial import Burial
-from .clock import BrokerClock
-from .cut import partitions_of, source_topics
-from .lost import ANOTHER_BUS
-from .outputs import Outputs
-from .ownership import Ownership
-from .registry import Registry
+from ..registry.registry import Registry
+from .partitions.burial import Burial
+from .partitions.lost import ANOTHER_BUS
+from .partitions.ownership import Ownership
+from .tasks.outputs import Outputs
+from .timers.clock import BrokerClock
+from .timers.cut import partitions_of, source_topics
 
 PURGE_S: Final = 60.0
 TOPICS_S: Final = 30.0

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import GroupCommand
 
+    from ...engine.admin.dead_letters import DeadLetter, DeadLetters, Wanted
     from ...engine.bus import Record
     from ...engine.config import BusConfig
-    from ...engine.dead_letters import DeadLetter, DeadLetters, Wanted
 
 MOST_CHARS = 16 * 1024  # of a key or value that is shown
 _REASON_CHARS = 100
@@ -79,7 +79,7 @@ def command() -> GroupCommand:
 
 def list_(args: Namespace) -> None:
     """Show what the filters leave."""
-    from ...engine.dead_letters import DeadLetters
+    from ...engine.admin.dead_letters import DeadLetters
 
     def work() -> None:
         if args.limit < 1:
@@ -92,7 +92,7 @@ def list_(args: Namespace) -> None:
 
 def show_one(args: Namespace) -> None:
     """Show all of one dead letter."""
-    from ...engine.dead_letters import DeadLetters
+    from ...engine.admin.dead_letters import DeadLetters
 
     def work() -> None:
         with DeadLetters(answering_bus(args)) as letters:
@@ -110,7 +110,7 @@ def show_one(args: Namespace) -> None:
 
 def redrive(args: Namespace) -> None:
     """Send what was chosen; says how far it came, also when it is interrupted."""
-    from ...engine.dead_letters import DeadLetters
+    from ...engine.admin.dead_letters import DeadLetters
 
     def work() -> None:
         if bool(args.places) == args.all:
@@ -154,7 +154,7 @@ def _sendable(
 
 
 def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: list[DeadLetter]) -> None:
-    from ...engine.redrive import redrive as sent_again
+    from ...engine.admin.redrive import redrive as sent_again
     from ...events.errors import InterlockError
 
     sent: list[DeadLetter] = []
@@ -180,8 +180,8 @@ def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: li
 def _wanted(args: Namespace) -> Wanted:
     import time
 
-    from ...conditions.duration import duration_ms
-    from ...engine.dead_letters import Wanted
+    from ...conditions.nodes.duration import duration_ms
+    from ...engine.admin.dead_letters import Wanted
 
     since_ms = None
     if args.since is not None:

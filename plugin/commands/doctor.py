@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import ActionCommand
 
-    from ...engine.findings import Finding, Host, Run
+    from ...engine.admin.findings import Finding, Host, Run
 
 RAN_LATELY: Final = timedelta(minutes=10)  # longer than a lease stands in the doctor's eyes
 
@@ -55,9 +55,9 @@ def run(args: Namespace) -> None:
 def _findings(args: Namespace) -> list[Finding]:
     from airflow.exceptions import AirflowNotFoundException
 
-    from ...engine.access import ROLES
-    from ...engine.doctor import diagnose, teams
-    from ...engine.findings import Finding
+    from ...engine.admin.access import ROLES
+    from ...engine.admin.doctor import diagnose, teams
+    from ...engine.admin.findings import Finding
     from ...events.errors import InterlockError
 
     host = _host(args.conn_id)
@@ -78,7 +78,7 @@ def _findings(args: Namespace) -> list[Finding]:
 
 def _listeners(conn_id: str) -> list[Finding]:
     """That the listener tells its ends through another connection, which is not looked at here."""
-    from ...engine.findings import Finding
+    from ...engine.admin.findings import Finding
     from ...events.errors import InterlockError
     from ...triggers.settings import listener_settings
 
@@ -99,8 +99,8 @@ def _settings() -> list[Finding]:
     """What cannot be used of section [interlock], and of what else is read with it."""
     from airflow.sdk.exceptions import AirflowConfigException
 
+    from ...engine.admin.findings import Finding
     from ...engine.errors import ConfigError
-    from ...engine.findings import Finding
     from ...triggers.settings import listener_settings, resume_floor, settings
 
     found = []
@@ -116,7 +116,7 @@ def _host(conn_id: str) -> Host:
     from airflow.configuration import conf
     from airflow.version import version
 
-    from ...engine.findings import Host
+    from ...engine.admin.findings import Host
 
     return Host(
         airflow=version,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import ActionCommand
 
-    from ...engine.notices import Notice
+    from ...engine.waiting.notices import Notice
 
 READ_AGAIN_S = 15.0
 
@@ -51,7 +51,7 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     from ...engine.errors import ConfigError
     from ...engine.kafka.reachability import require_usable
     from ...engine.log import log
-    from ...engine.runtime import Runtime
+    from ...engine.runtime.runtime import Runtime
     from ...triggers.stats import initialised_stats
 
     config = bus_of(args)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import ActionCommand
 
-    from ...engine.explaining import Account
+    from ...engine.admin.explaining import Account
 
 
 def command() -> ActionCommand:
@@ -46,8 +46,8 @@ def command() -> ActionCommand:
 
 def run(args: Namespace) -> None:
     """Show the explanation, or the keys that there are to choose from."""
+    from ...engine.admin.explaining import account_of
     from ...engine.errors import HasFired
-    from ...engine.explaining import account_of
 
     def work() -> None:
         if args.events < 0:

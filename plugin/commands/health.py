@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import ActionCommand
 
-    from ...engine.health import Health
+    from ...engine.admin.health import Health
 
 
 def command() -> ActionCommand:
@@ -36,7 +36,7 @@ def run(args: Namespace) -> None:
 
     from airflow.exceptions import AirflowNotFoundException
 
-    from ...engine.health import examine
+    from ...engine.admin.health import examine
     from ...events.errors import InterlockError
 
     problems: list[str] = []

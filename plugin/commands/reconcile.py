@@ -51,7 +51,7 @@ def run(args: Namespace) -> None:
     from airflow.utils.session import create_session
 
     from ...events.errors import EventError
-    from ..reconcile import PAGE, reconcile
+    from ..ends.reconcile import PAGE, reconcile
 
     what = "would be emitted" if args.dry_run else "emitted"
 
@@ -109,8 +109,8 @@ def _wanted(args: Namespace) -> ListenerSettings:
 def _moment(name: str, text: str) -> datetime:
     from datetime import UTC, datetime, timedelta
 
-    from ...conditions.duration import duration_ms
     from ...conditions.errors import ConditionError
+    from ...conditions.nodes.duration import duration_ms
     from ...events.attributes import parse_timestamp
     from ...events.errors import EventError
 

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import Arg, GroupCommand
 
-    from ...engine.pending import Pending
-    from ...engine.protocol.registry import Registered
-    from ...engine.subscriptions import Holder, Subscriptions
+    from ...engine.admin.pending import Pending
+    from ...engine.admin.subscriptions import Holder, Subscriptions
+    from ...engine.registry.registry import Registered
 
 
 def command() -> GroupCommand:
@@ -98,8 +98,8 @@ def name_argument() -> Arg:
 
 def list_(args: Namespace) -> None:
     """Show what the filters leave."""
-    from ...engine.pending import pending_of
-    from ...engine.subscriptions import Subscriptions
+    from ...engine.admin.pending import pending_of
+    from ...engine.admin.subscriptions import Subscriptions
 
     def work() -> None:
         if args.limit < 1:
@@ -123,9 +123,9 @@ def list_(args: Namespace) -> None:
 
 def show_one(args: Namespace) -> None:
     """Show registration, condition, holders and what is pending."""
-    from ...engine.explaining import MOST_KEYS, open_keys
-    from ...engine.pending import pending_of
-    from ...engine.subscriptions import Subscriptions
+    from ...engine.admin.explaining import MOST_KEYS, open_keys
+    from ...engine.admin.pending import pending_of
+    from ...engine.admin.subscriptions import Subscriptions
 
     def work() -> None:
         config = answering_bus(args)
@@ -164,7 +164,7 @@ def show_one(args: Namespace) -> None:
 
 def cancel(args: Namespace) -> None:
     """Remove a registration, after a look at who waits for it."""
-    from ...engine.subscriptions import Subscriptions
+    from ...engine.admin.subscriptions import Subscriptions
 
     def work() -> None:
         subscriptions = Subscriptions.read(answering_bus(args))
@@ -185,8 +185,8 @@ def cancel(args: Namespace) -> None:
 
 def skip(args: Namespace) -> None:
     """Acknowledge an open firing that nobody handed on."""
-    from ...engine.acknowledge import acknowledge_all
-    from ...engine.skipping import open_firing
+    from ...engine.admin.skipping import open_firing
+    from ...engine.waiting.acknowledge import acknowledge_all
 
     def work() -> None:
         config = answering_bus(args)
@@ -207,7 +207,7 @@ def skip(args: Namespace) -> None:
 
 
 def _row(registered: Registered, subscriptions: Subscriptions, pending: Pending | None) -> dict[str, Any]:
-    from ...engine.pending import missing
+    from ...engine.admin.pending import missing
 
     registration = registered.registration
     holders = subscriptions.held_by(registered)

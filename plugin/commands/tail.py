@@ -73,9 +73,9 @@ def _run(args: Namespace, stopped: Callable[[], bool]) -> None:
     import sys
     import time
 
-    from ...conditions.duration import duration_ms
+    from ...conditions.nodes.duration import duration_ms
     from ...engine.kafka.topics import read_registry
-    from ...engine.sources import event_of, follow
+    from ...engine.reading.sources import event_of, follow
     from ...events import EventError
 
     if args.limit is not None and args.limit < 1:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import GroupCommand
 
+    from ...engine.admin.resuming import Resumption
     from ...engine.config import BusConfig
-    from ...engine.resuming import Resumption
 
 
 def command() -> GroupCommand:
@@ -123,7 +123,7 @@ def create(args: Namespace) -> None:
 
 def _show_plan(args: Namespace, config: BusConfig) -> None:
     """What `create` would make, and the rights that emitters, waits and engines need on it."""
-    from ...engine.access import needed
+    from ...engine.admin.access import needed
     from ...engine.config import DEFAULT_PARTITIONS
     from ...engine.kafka.topics import specs
 
@@ -153,7 +153,7 @@ def _show_plan(args: Namespace, config: BusConfig) -> None:
 
 def check(args: Namespace) -> None:
     """Show the topics when all is well; else exit 1 with a sentence for each that is not."""
-    from ...engine.administration import sources
+    from ...engine.admin.administration import sources
     from ...engine.errors import TopicsError
     from ...engine.kafka import topics
 
@@ -183,7 +183,7 @@ def check(args: Namespace) -> None:
 
 def add(args: Namespace) -> None:
     """List topics as sources, and show all that the bus reads."""
-    from ...engine.administration import add_topics
+    from ...engine.admin.administration import add_topics
 
     def work() -> None:
         config = answering_bus(args)
@@ -202,7 +202,7 @@ def add(args: Namespace) -> None:
 
 def remove(args: Namespace) -> None:
     """Take topics out of the list, and show what the bus still reads."""
-    from ...engine.administration import remove_topics
+    from ...engine.admin.administration import remove_topics
 
     def work() -> None:
         config = answering_bus(args)
@@ -215,7 +215,7 @@ def remove(args: Namespace) -> None:
 
 def resume(args: Namespace) -> None:
     """Say where partitions that stopped go on, and what that means for their records."""
-    from ...engine import resuming
+    from ...engine.admin import resuming
 
     one, several = args.partition is not None, args.all or args.of_topic is not None
     if one == several or (args.topic is not None) != one:
@@ -260,7 +260,7 @@ def _resumed(found: Resumption) -> dict[str, Any]:
 
 def upgrade(args: Namespace) -> None:
     """Raise the format of the bus, after a look at who is there."""
-    from ...engine import administration
+    from ...engine.admin import administration
 
     def work() -> None:
         config = answering_bus(args)
@@ -283,7 +283,7 @@ def upgrade(args: Namespace) -> None:
 
 
 def _show_sources(args: Namespace, config: BusConfig) -> None:
-    from ...engine.administration import sources
+    from ...engine.admin.administration import sources
 
     show(
         args,

@@ -38,7 +38,7 @@ def _plant(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 @_plant("skip an offset")
 def _skip() -> None:
-    from interlock.engine.protocol.source_task import SourceTask
+    from interlock.engine.protocol.tasks.source_task import SourceTask
 
     match = SourceTask.match
 
@@ -78,7 +78,7 @@ def _outside() -> None:
 @_plant("drop a state record")
 def _drop() -> None:
     """Seen where the partition is taken over by another engine."""
-    from interlock.engine.protocol.outputs import Outputs
+    from interlock.engine.protocol.tasks.outputs import Outputs
 
     write = Outputs.write
 
@@ -91,7 +91,7 @@ def _drop() -> None:
 
 @_plant("tick without the cut")
 def _tick() -> None:
-    from interlock.engine.protocol.cut import Cuts
+    from interlock.engine.protocol.timers.cut import Cuts
 
     def at_once(self: Cuts, tasks: Mapping[Any, Any], outputs: Any) -> set[Any]:
         touched = set()
@@ -109,14 +109,14 @@ def _tick() -> None:
 @_plant("look back after live")
 def _live_first() -> None:
     """A registration that a scan still brings up to date sees live events at once."""
-    from interlock.engine.protocol.scans import Scans
+    from interlock.engine.protocol.tasks.scans import Scans
 
     Scans.covers = lambda self, place: False  # type: ignore[method-assign]
 
 
 @_plant("leave states behind")
 def _leave() -> None:
-    from interlock.engine.protocol.trigger_task import TriggerTask
+    from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 
     TriggerTask.forget = lambda self, incarnations: None  # type: ignore[method-assign]
 
@@ -124,8 +124,8 @@ def _leave() -> None:
 @_plant("hold timers back while events come")
 def _hold_back() -> None:
     """A cut goes on only when no source partition has had a record for eight seconds."""
-    from interlock.engine.protocol.cut import Cuts
-    from interlock.engine.protocol.source_task import SourceTask
+    from interlock.engine.protocol.tasks.source_task import SourceTask
+    from interlock.engine.protocol.timers.cut import Cuts
 
     advance, match = Cuts.advance, SourceTask.match
     last = [0.0]

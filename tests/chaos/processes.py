@@ -212,7 +212,7 @@ def main(form: dict[str, Any]) -> None:
 
         plant(form["plant"])
     from interlock.engine.config import BusConfig
-    from interlock.engine.runtime import Runtime
+    from interlock.engine.runtime.runtime import Runtime
 
     runtime = Runtime(BusConfig(**form["bus"]))
     runtime.start()

@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 from interlock.engine.bus import Batch, Bus, Clients, Committed, End, Record, TopicPartition
 from interlock.engine.config import BusConfig
 
-from tests.simulation.bus import Alone, SimulatedBus
-from tests.simulation.clients import SimulatedClients
-from tests.simulation.kafka import NEVER_JOINED, Cluster, Transaction
+from tests.kit.bus import Alone, SimulatedBus
+from tests.kit.clients import SimulatedClients
+from tests.kit.kafka import NEVER_JOINED, Cluster, Transaction
 
 T = TypeVar("T")
 DEADLINE_S = 60.0

@@ -7,7 +7,7 @@ from interlock.conditions import Condition
 from interlock.engine.bus import TopicPartition
 from interlock.engine.records import Registration
 
-from tests.unit.engine.protocol.pool import ACTION, Pool
+from tests.kit.pool import ACTION, Pool
 
 
 def durable(name: str, condition: Condition, since_ms: int = 0, *, max_keys: int = 100_000) -> Registration:

@@ -16,19 +16,19 @@ from typing import Any
 
 from airflow.sdk import BaseHook, Connection
 from interlock.conditions import Condition
-from interlock.engine import acknowledge, part, runtime  # noqa: F401  # all that makes clients
 from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka import clients, topics
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.reader import KafkaReader
+from interlock.engine.runtime import part, runtime  # all that makes clients
 from interlock.triggers import event as trigger_module
 from interlock.triggers.event import EventTrigger
 
 from tests.invariants.needs import Patch
-from tests.simulation.bus import Alone, Fetching, SimulatedBus
-from tests.unit.engine.protocol.pool import Pool
+from tests.kit.bus import Alone, Fetching, SimulatedBus
+from tests.kit.pool import Pool
 
 DEADLINE_S = 60.0
 

@@ -16,38 +16,25 @@ import interlock
 import msgspec
 import pytest
 from interlock import Event, count, event
-from interlock.conditions import (
-    Cancel,
-    Condition,
-    Hit,
-    Match,
-    MatcherIndex,
-    State,
-    Tick,
-    opened,
-    rehearsal,
-    run,
-    seen,
-    slots,
-    step,
-)
+from interlock.conditions import Cancel, Condition, Hit, Match, MatcherIndex, State, Tick, opened, rehearsal
+from interlock.conditions.evaluate import run, seen, slots, step
+from interlock.conditions.evaluate.run import Run
 from interlock.conditions.filters import Where
 from interlock.conditions.index import matcher_index
 from interlock.conditions.index.checks import Check
-from interlock.conditions.run import Run
-from interlock.engine.protocol import judge
-from interlock.engine.protocol.judge import Judge
-from interlock.engine.protocol.store import Store
-from interlock.engine.protocol.trigger_task import TriggerTask
+from interlock.engine.protocol.tasks import judge
+from interlock.engine.protocol.tasks.judge import Judge
+from interlock.engine.protocol.tasks.store import Store
+from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import CLOCK_KEY, MetaRecord, Registration, decode_msgpack, parse_state_key
 from interlock.events.kafka import encode
 
 from tests.invariants.durable import durable, ids_fired
 from tests.invariants.needs import Patch, needs
+from tests.kit.pool import DEAD, EVENT, STATE, TRIGGER, Pool
 from tests.simulation import follower
 from tests.simulation.faults import wrap
 from tests.simulation.subscriptions import UNKEYED, WITH_TIMERS, WITHOUT_TIMERS
-from tests.unit.engine.protocol.pool import DEAD, EVENT, STATE, TRIGGER, Pool
 
 ALL: Final = (*WITHOUT_TIMERS, *WITH_TIMERS, *UNKEYED)
 MONTH_MS: Final = 31 * 24 * 3600 * 1000
@@ -84,7 +71,7 @@ def _remembering_beyond_a_firing_by_slots(patch: Patch) -> None:
         return (msgspec.structs.replace(after, seen=b"") if firings else after), firings
 
     step_slots = slots.step_slots
-    patch.setattr(sys.modules["interlock.conditions.step"], "step_slots", forgetful)
+    patch.setattr(sys.modules["interlock.conditions.evaluate.step"], "step_slots", forgetful)
 
 
 @needs(_remembering_events, _remembering_beyond_a_firing, _remembering_beyond_a_firing_by_slots)

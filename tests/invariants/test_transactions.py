@@ -11,21 +11,23 @@ import pytest
 from interlock import count, event
 from interlock.conditions import Condition
 from interlock.engine.bus import Committed, TopicPartition
-from interlock.engine.protocol import judge, registry, scanning, source_task, trigger_task
-from interlock.engine.protocol.burial import Burial
-from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.setting_aside import SettingAside
-from interlock.engine.protocol.source_task import SourceTask
-from interlock.engine.protocol.trigger_task import TriggerTask
+from interlock.engine.protocol.lookback import scanning
+from interlock.engine.protocol.partitions.burial import Burial
+from interlock.engine.protocol.poison.setting_aside import SettingAside
+from interlock.engine.protocol.tasks import judge, source_task, trigger_task
+from interlock.engine.protocol.tasks.outputs import Outputs
+from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import MatchRecord, Registration, decode_msgpack
+from interlock.engine.registry import registry
 from interlock.events.errors import InterlockError
 
 from tests.invariants.durable import durable, ids_fired
 from tests.invariants.needs import NeverRaised, Patch, needs, unharmed
+from tests.kit.bus import Alone
+from tests.kit.pool import ACTION, DEAD, EVENT, REGISTRY, TRIGGER, Pool
 from tests.simulation import faults
-from tests.simulation.bus import Alone
 from tests.simulation.faults import wrap
-from tests.unit.engine.protocol.pool import ACTION, DEAD, EVENT, REGISTRY, TRIGGER, Pool
 
 PAIR = event("x") & event("y")
 BY_KEY = event("x", by="data.k") & event("y", by="data.k")

@@ -15,19 +15,20 @@ import pytest
 from confluent_kafka import Producer
 from interlock import Event, event
 from interlock.conditions import Match, Part
-from interlock.engine import firing, part, runtime, waits
-from interlock.engine.acknowledge import acknowledge
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import ConfigError, EngineError, TopicsError, UnreachableError
 from interlock.engine.kafka import clients
-from interlock.engine.notices import Notice, NoticeBoard
-from interlock.engine.protocol import decided
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.records import BUS_KEY, Registration
-from interlock.engine.runtime import Runtime, run_engine
-from interlock.engine.sizes import MAX_HANDED_BYTES
-from interlock.engine.waits import Delivery, Waits
-from interlock.engine.watchdog import START_S, Watchdog
+from interlock.engine.protocol.tasks import decided
+from interlock.engine.records import BUS_KEY, Registration, firing
+from interlock.engine.records.sizes import MAX_HANDED_BYTES
+from interlock.engine.runtime import part, runtime
+from interlock.engine.runtime.runtime import Runtime, run_engine
+from interlock.engine.runtime.watchdog import START_S, Watchdog
+from interlock.engine.waiting import waits
+from interlock.engine.waiting.acknowledge import acknowledge
+from interlock.engine.waiting.notices import Notice, NoticeBoard
+from interlock.engine.waiting.waits import Delivery, Waits
 from interlock.events.kafka import encode
 from interlock.triggers import event as trigger_module
 from interlock.triggers import payload as payload_module
@@ -37,9 +38,9 @@ from interlock.triggers.payload import Payload
 from tests.invariants.durable import durable, ids_fired
 from tests.invariants.host import DEADLINE_S, Brokers, a_trigger, all_logs, first_of, process, until
 from tests.invariants.needs import NeverRaised, Patch, needs, unharmed
+from tests.kit.pool import ACTION, CONFIG, EVENT, REGISTRY, Pool
 from tests.simulation import faults
 from tests.simulation.faults import wrap
-from tests.unit.engine.protocol.pool import ACTION, CONFIG, EVENT, REGISTRY, Pool
 
 X: Final = event("x")
 PAIR: Final = event("x") & event("y")

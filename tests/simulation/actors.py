@@ -12,8 +12,8 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, UnreachableError
 from interlock.engine.protocol.loop import Engine
 
-from tests.simulation.bus import SimulatedBus
-from tests.simulation.kafka import Cluster
+from tests.kit.bus import SimulatedBus
+from tests.kit.kafka import Cluster
 
 CONFIG: Final = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 MONOTONIC_S: Final = 1000.0

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from interlock.engine.bus import Committed, Output, TopicPartition
-from interlock.engine.protocol.judge import Judge
-from interlock.engine.protocol.scans import Scans
-from interlock.engine.protocol.source_task import SourceTask
-from interlock.engine.protocol.store import Store
+from interlock.engine.protocol.tasks.judge import Judge
+from interlock.engine.protocol.tasks.scans import Scans
+from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.protocol.tasks.store import Store
 
-from tests.simulation.bus import SimulatedBus
-from tests.simulation.kafka import Cluster
+from tests.kit.bus import SimulatedBus
+from tests.kit.kafka import Cluster
 
 Patch = pytest.MonkeyPatch
 

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from interlock.conditions import (
-    EMPTY,
-    Firing,
-    Match,
-    State,
-    Tick,
-    closes_at,
-    firing_id,
-    opened,
-    step,
-)
+from interlock.conditions import EMPTY, Firing, Match, State, Tick, closes_at, firing_id, opened, step
 from interlock.engine.records import (
     ActionRecord,
     MetaRecord,
@@ -26,7 +16,7 @@ from interlock.engine.records import (
 )
 from interlock.engine.records import Firing as FiringRecord
 
-from tests.simulation.kafka import Entry, Transaction
+from tests.kit.kafka import Entry, Transaction
 
 if TYPE_CHECKING:
     from tests.simulation.oracle import Instance, Oracle

@@ -20,7 +20,7 @@ from interlock.conditions import (
     canonical_key,
 )
 from interlock.engine.bus import Committed, TopicPartition
-from interlock.engine.protocol.attempts import MOST_TRIES, WIDTHS, process_of
+from interlock.engine.protocol.poison.attempts import MOST_TRIES, WIDTHS, process_of
 from interlock.engine.records import (
     ActionRecord,
     MatchRecord,
@@ -39,8 +39,8 @@ from interlock.events.errors import EventError
 from interlock.events.event import Event
 from interlock.events.kafka import decode
 
+from tests.kit.kafka import Entry, Log, Transaction
 from tests.simulation.follower import Follower
-from tests.simulation.kafka import Entry, Log, Transaction
 from tests.simulation.subscriptions import PLAIN
 from tests.simulation.world import ACTION, DEAD_LETTER, EVENT, ORDERS, REGISTRY, STATE, TRIGGER, World
 

@@ -7,23 +7,24 @@ from typing import Any
 import msgspec
 import pytest
 from interlock.engine.bus import Bus, Topic, TopicPartition
-from interlock.engine.pause import Pause
-from interlock.engine.protocol import cut, following, ownership
-from interlock.engine.protocol.attempts import Attempts
-from interlock.engine.protocol.cut import Cuts
-from interlock.engine.protocol.following import Following
-from interlock.engine.protocol.judge import Judge
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.protocol.ownership import Ownership
-from interlock.engine.protocol.progress import Progress
-from interlock.engine.protocol.registry import Registry
-from interlock.engine.protocol.scans import Scans
-from interlock.engine.protocol.source_task import SourceTask
-from interlock.engine.protocol.trigger_task import TriggerTask, runs_from_registration
+from interlock.engine.protocol.partitions import following, ownership
+from interlock.engine.protocol.partitions.following import Following
+from interlock.engine.protocol.partitions.ownership import Ownership
+from interlock.engine.protocol.poison.attempts import Attempts
+from interlock.engine.protocol.tasks.judge import Judge
+from interlock.engine.protocol.tasks.scans import Scans
+from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.protocol.tasks.trigger_task import TriggerTask, runs_from_registration
+from interlock.engine.protocol.timers import cut
+from interlock.engine.protocol.timers.cut import Cuts
+from interlock.engine.protocol.timers.progress import Progress
 from interlock.engine.records import Target
+from interlock.engine.registry.pause import Pause
+from interlock.engine.registry.registry import Registry
 
+from tests.kit.bus import SimulatedBus
 from tests.simulation import faults, world
-from tests.simulation.bus import SimulatedBus
 from tests.simulation.faults import wrap
 from tests.simulation.finding import assert_found, often
 from tests.simulation.hunt import DAYS, FORGOTTEN, REMADE

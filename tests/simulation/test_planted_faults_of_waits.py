@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from interlock.engine import registering
-from interlock.engine.acknowledge import write
-from interlock.engine.actions import Actions, Place
 from interlock.engine.bus import TopicPartition
 from interlock.engine.records import ActionRecord, Registration, decode_json
-from interlock.engine.waits import Waits
+from interlock.engine.waiting import registering
+from interlock.engine.waiting.acknowledge import write
+from interlock.engine.waiting.actions import Actions, Place
+from interlock.engine.waiting.waits import Waits
 
+from tests.kit.clients import SimulatedClients, SimulatedReader
 from tests.simulation import waiting
 from tests.simulation.actors import CONFIG
-from tests.simulation.clients import SimulatedClients, SimulatedReader
 from tests.simulation.faults import wrap
 from tests.simulation.finding import OF_WAITS, assert_found, often
 from tests.simulation.hunt import LATER_EVERY, LEFT_ALONE

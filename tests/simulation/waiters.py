@@ -12,16 +12,16 @@ from itertools import count
 from typing import Final, Literal, NamedTuple, Protocol
 
 from interlock.conditions import Condition
-from interlock.engine.acknowledge import write
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError
-from interlock.engine.notices import Notice, NoticeBoard
 from interlock.engine.records import ActionRecord, Registration, RegistrationKey
-from interlock.engine.waits import Delivery, Wait, Waits
+from interlock.engine.waiting.acknowledge import write
+from interlock.engine.waiting.notices import Notice, NoticeBoard
+from interlock.engine.waiting.waits import Delivery, Wait, Waits
 
+from tests.kit.clients import SimulatedClients
+from tests.kit.kafka import Cluster
 from tests.simulation.actors import CONFIG, Process, Surroundings
-from tests.simulation.clients import SimulatedClients
-from tests.simulation.kafka import Cluster
 
 REGISTRY: Final = TopicPartition(CONFIG.topic("subscription"), 0)
 ACTION: Final = CONFIG.topic("action")

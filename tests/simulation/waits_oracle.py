@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from interlock.engine.bus import TopicPartition
 from interlock.engine.records import ActionRecord, decode_json, partition_of
 
-from tests.simulation.kafka import Entry
+from tests.kit.kafka import Entry
 from tests.simulation.oracle import Oracle, Violation
 from tests.simulation.waiters import ACTION, Resumed, standing
 from tests.simulation.waiting import Waiting

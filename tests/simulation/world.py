@@ -11,10 +11,11 @@ from random import Random
 from typing import Any, Final, TypeAlias
 
 from interlock.engine.bus import Record, TopicPartition
-from interlock.engine.protocol import attempts, outputs
-from interlock.engine.protocol.attempts import process_of
-from interlock.engine.protocol.source_task import SourceTask
-from interlock.engine.protocol.trigger_task import TriggerTask
+from interlock.engine.protocol.poison import attempts
+from interlock.engine.protocol.poison.attempts import process_of
+from interlock.engine.protocol.tasks import outputs
+from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.protocol.upkeep import SETTLED_S
 from interlock.engine.records import (
     BUS_KEY,
@@ -31,8 +32,8 @@ from interlock.engine.records import (
 from interlock.events.event import Event
 from interlock.events.kafka import encode
 
+from tests.kit.kafka import Cluster, Log
 from tests.simulation.actors import CONFIG, Actor, Crash
-from tests.simulation.kafka import Cluster, Log
 from tests.simulation.subscriptions import (
     KEYS,
     TYPES,

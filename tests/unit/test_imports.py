@@ -20,7 +20,7 @@ CLIENTS = ("confluent_kafka", "pyspark", "py4j", "cloudevents")
         ("interlock", (*CLIENTS, "airflow", "msgspec")),
         ("interlock.events", (*CLIENTS, "airflow")),
         ("interlock.conditions", (*CLIENTS, "airflow", "cel_expr_python", "lark")),
-        ("interlock.conditions.calendar", (*CLIENTS, "airflow", "croniter")),
+        ("interlock.conditions.nodes.calendar", (*CLIENTS, "airflow", "croniter")),
         ("interlock.spark", (*CLIENTS, "airflow")),
         ("interlock.plugin.provider", (*CLIENTS, "airflow", "msgspec")),
         ("interlock.plugin.commands", (*CLIENTS, "airflow", "msgspec")),

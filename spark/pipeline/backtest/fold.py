@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ....conditions import EMPTY, Firing, Match, State, Tick, closes_at, step
-from ....conditions.firing import Part as FiringPart
-from ....conditions.firing import decided_ms
-from ....conditions.half_met import half_met
-from ....conditions.step import next_due
+from ....conditions.evaluate.firing import Part as FiringPart
+from ....conditions.evaluate.firing import decided_ms
+from ....conditions.evaluate.half_met import half_met
+from ....conditions.evaluate.step import next_due
 from ....events.event import Event
 from .question import Question
 from .tables import RESULT, Part, Results, rows_in

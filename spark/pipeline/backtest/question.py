@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from ....conditions import EMPTY, Condition, ConditionError, State, canonical_key, from_json, opened, parse
-from ....conditions.key import KeyPart
+from ....conditions.nodes.key import KeyPart
 
 # As long as a bus keeps what nothing else ends: engine.protocol.loop has the same figure.
 TTL_MS: Final = 30 * 24 * 3600 * 1000

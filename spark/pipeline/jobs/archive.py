@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from interlock.conditions.duration import duration_ms
+from interlock.conditions.nodes.duration import duration_ms
 from interlock.events.errors import InterlockError
 from interlock.spark.pipeline.archive.writing import MAX_OFFSETS, Wanted, archive
 from interlock.spark.pipeline.rows import BATCH_BYTES, BATCH_RECORDS

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from interlock.conditions.duration import duration_ms
+from interlock.conditions.nodes.duration import duration_ms
 from interlock.events.errors import InterlockError
 from interlock.spark.pipeline.archive.compaction import RANGE, compact
 from interlock.spark.pipeline.archive.files import Files

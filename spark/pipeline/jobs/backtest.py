@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from interlock.conditions import ConditionError
-from interlock.conditions.duration import duration_ms
 from interlock.conditions.explanation.explain import moment_of
+from interlock.conditions.nodes.duration import duration_ms
 from interlock.events.errors import InterlockError
 from interlock.spark.pipeline import PipelineError
 from interlock.spark.pipeline.archive.files import Files

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ....conditions.fail_on import PREFIX as FAIL_ON
+from ....conditions.recipes.fail_on import PREFIX as FAIL_ON
 from .records import actions_of, waiter
 
 if TYPE_CHECKING:

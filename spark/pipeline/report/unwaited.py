@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ....conditions import filters as f_
 from ....conditions.filters.dialects import Comparison
-from ....conditions.matcher import Matcher
+from ....conditions.nodes.matcher import Matcher
 from .registrations import read_condition
 
 if TYPE_CHECKING:

@@ -24,10 +24,10 @@ from interlock.engine.errors import EngineError
 from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import bus_record, create, write_bus_record, write_registry
-from interlock.engine.notices import Notice, NoticeBoard
 from interlock.engine.records import Registration, RegistrationKey, ResumeRecord, encode_json, place_key
-from interlock.engine.runtime import run_engine
-from interlock.engine.waits import Delivery, Waits
+from interlock.engine.runtime.runtime import run_engine
+from interlock.engine.waiting.notices import Notice, NoticeBoard
+from interlock.engine.waiting.waits import Delivery, Waits
 from interlock.events import Emitter
 
 from demo.topics import Record, read_all
@@ -36,7 +36,7 @@ DEADLINE_S = 40.0
 ENGINE_PROCESS = """
 import json, logging, sys, threading
 from interlock.engine.config import BusConfig
-from interlock.engine.runtime import Runtime
+from interlock.engine.runtime.runtime import Runtime
 logging.basicConfig(stream=sys.stderr, level=logging.INFO)
 Runtime(BusConfig(**json.loads(sys.argv[1]))).start()
 threading.Event().wait()

@@ -23,24 +23,24 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from interlock import Event, event, fetch
-from interlock.engine.access import Role, needed
-from interlock.engine.acknowledge import acknowledge, acknowledge_all, remove_registration
-from interlock.engine.administration import add_topics
+from interlock.engine.admin.access import Role, needed
+from interlock.engine.admin.administration import add_topics
+from interlock.engine.admin.doctor import diagnose
+from interlock.engine.admin.findings import Host
+from interlock.engine.admin.hindsight import hindsight
+from interlock.engine.admin.subscriptions import Subscriptions
 from interlock.engine.config import BusConfig
-from interlock.engine.dispatching import Durable
-from interlock.engine.doctor import diagnose
 from interlock.engine.errors import TopicsError, UnreachableError
-from interlock.engine.findings import Host
-from interlock.engine.hindsight import hindsight
 from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import check, create
-from interlock.engine.notices import Notice
-from interlock.engine.open_firings import read
 from interlock.engine.records import Registration
-from interlock.engine.runtime import Runtime, has_engine
-from interlock.engine.subscriptions import Subscriptions
-from interlock.engine.waits import Delivery
+from interlock.engine.runtime.runtime import Runtime, has_engine
+from interlock.engine.waiting.acknowledge import acknowledge, acknowledge_all, remove_registration
+from interlock.engine.waiting.dispatching import Durable
+from interlock.engine.waiting.notices import Notice
+from interlock.engine.waiting.open_firings import read
+from interlock.engine.waiting.waits import Delivery
 from interlock.events import Emitter
 from interlock.events.errors import EmitError
 from interlock.plugin.broker import LocalBroker

@@ -8,16 +8,16 @@ import sys
 from typing import Any
 
 from interlock import event
-from interlock.engine.health import examine
-from interlock.engine.protocol.attempts import MOST_TRIES, WIDTHS
+from interlock.engine.admin.health import examine
+from interlock.engine.protocol.poison.attempts import MOST_TRIES, WIDTHS
 
 PATIENCE_S = 240.0
 # An engine alone, which ends without a word when it matches a certain event: by its own hand, or by a signal.
 VICTIM = """
 import json, os, signal, sys, threading
 from interlock.engine.config import BusConfig
-from interlock.engine.protocol.source_task import SourceTask
-from interlock.engine.runtime import Runtime
+from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.runtime.runtime import Runtime
 
 match = SourceTask.match
 

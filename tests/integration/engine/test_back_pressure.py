@@ -19,13 +19,13 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 from interlock import Event, count, event
+from interlock.engine.admin.health import examine
 from interlock.engine.config import BusConfig
-from interlock.engine.health import examine
 from interlock.engine.kafka.topics import create
 from interlock.engine.records import CLOCK_KEY, Registration, partition_of
-from interlock.engine.runtime import Runtime
-from interlock.engine.sizes import MAX_INTERNAL_BYTES
-from interlock.engine.waits import Delivery
+from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
+from interlock.engine.runtime.runtime import Runtime
+from interlock.engine.waiting.waits import Delivery
 from interlock.events.errors import EmitError
 from interlock.events.kafka import encode
 from interlock.events.sizes import MAX_EVENT_BYTES
@@ -42,9 +42,9 @@ WAITERS_PROCESS = """
 import json, sys, threading
 from interlock import event
 from interlock.engine.config import BusConfig
-from interlock.engine.notices import NoticeBoard
+from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.records import Registration
-from interlock.engine.waits import Delivery, Waits
+from interlock.engine.waiting.waits import Delivery, Waits
 waits = Waits(BusConfig(**json.loads(sys.argv[1])), NoticeBoard())
 def told(item):
     if isinstance(item, Delivery):

@@ -29,7 +29,7 @@ VICTIM = """
 import json, os, sys, threading, time
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka import transactions
-from interlock.engine.runtime import run_engine
+from interlock.engine.runtime.runtime import run_engine
 
 kind, step = sys.argv[2:]
 connect, commit = transactions.connect, transactions.Transactions.commit

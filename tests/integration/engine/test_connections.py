@@ -21,10 +21,10 @@ from interlock.engine.errors import ConfigError, UnreachableError
 from interlock.engine.kafka.clients import client_log
 from interlock.engine.kafka.reachability import require_answer
 from interlock.engine.kafka.topics import check, create
-from interlock.engine.notices import Notice
 from interlock.engine.records import Registration
-from interlock.engine.runtime import Runtime
-from interlock.engine.waits import Delivery
+from interlock.engine.runtime.runtime import Runtime
+from interlock.engine.waiting.notices import Notice
+from interlock.engine.waiting.waits import Delivery
 from interlock.events import Emitter
 from interlock.events.errors import EmitError
 

@@ -11,13 +11,13 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from interlock import Condition, event
-from interlock.engine import actions, open_firings
-from interlock.engine.acknowledge import acknowledge_all
-from interlock.engine.dispatching import Durable, Stream
 from interlock.engine.errors import TopicsError
-from interlock.engine.notices import Notice, NoticeBoard
-from interlock.engine.open_firings import read
-from interlock.engine.waits import Waits
+from interlock.engine.waiting import actions, open_firings
+from interlock.engine.waiting.acknowledge import acknowledge_all
+from interlock.engine.waiting.dispatching import Durable, Stream
+from interlock.engine.waiting.notices import Notice, NoticeBoard
+from interlock.engine.waiting.open_firings import read
+from interlock.engine.waiting.waits import Waits
 
 TRADE = event("trade", by="data.trade")
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")

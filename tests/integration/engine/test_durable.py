@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions, NewTopic
 from interlock import event
-from interlock.engine.health import examine
+from interlock.engine.admin.health import examine
 from interlock.engine.kafka.topics import create
 
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")

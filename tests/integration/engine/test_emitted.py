@@ -12,11 +12,11 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock import Event
 from interlock.engine.config import BusConfig
-from interlock.engine.emitted import Emitted, Identity
 from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
+from interlock.engine.reading.emitted import Emitted, Identity
 from interlock.events import Emitter
 
 from demo.topics import read_all

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewPartitions
 from interlock import count, event, sequence
-from interlock.engine.acknowledge import acknowledge
 from interlock.engine.errors import TopicsError
 from interlock.engine.kafka.topics import check
-from interlock.engine.runtime import run_engine
+from interlock.engine.runtime.runtime import run_engine
+from interlock.engine.waiting.acknowledge import acknowledge
 
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
 

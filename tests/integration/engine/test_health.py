@@ -11,15 +11,15 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as Asked
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from interlock import event
-from interlock.engine import health as health_module
+from interlock.engine.admin import health as health_module
+from interlock.engine.admin.health import examine
+from interlock.engine.admin.resuming import resumption, write
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
-from interlock.engine.health import examine
 from interlock.engine.kafka.topics import check_settings, create
-from interlock.engine.metrics import Publisher
-from interlock.engine.resuming import resumption, write
-from interlock.engine.runtime import run_engine
-from interlock.engine.telling import Account
+from interlock.engine.runtime.metrics import Publisher
+from interlock.engine.runtime.runtime import run_engine
+from interlock.engine.runtime.telling import Account
 
 PAIR = event("a") & event("b")
 

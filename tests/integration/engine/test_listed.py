@@ -6,9 +6,9 @@ from typing import Any
 
 from confluent_kafka.admin import NewTopic
 from interlock import event
-from interlock.engine.health import examine
+from interlock.engine.admin.health import examine
 from interlock.engine.records import Registration
-from interlock.engine.runtime import Runtime
+from interlock.engine.runtime.runtime import Runtime
 
 
 def test_a_listed_topic_that_is_deleted_is_told_and_stops_nothing_until_it_is_made_again(

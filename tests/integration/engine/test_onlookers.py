@@ -14,7 +14,7 @@ LOOK = """
 import json, resource, sys
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import read_registry
-from interlock.engine.sources import last_events
+from interlock.engine.reading.sources import last_events
 config = BusConfig(**json.loads(sys.argv[1]))
 registry = read_registry(config)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

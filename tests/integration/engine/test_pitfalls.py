@@ -59,8 +59,8 @@ SLOW = """
 import json, pathlib, sys, threading, time
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka import bus
-from interlock.engine.protocol.source_task import SourceTask
-from interlock.engine.runtime import run_engine
+from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.runtime.runtime import run_engine
 form, hold, held = sys.argv[1], *map(pathlib.Path, sys.argv[2:])
 bus.MAX_POLL_INTERVAL_MS = bus.SESSION_TIMEOUT_MS
 match = SourceTask.match

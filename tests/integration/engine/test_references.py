@@ -11,7 +11,7 @@ from interlock import Event
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import FetchError
 from interlock.engine.kafka.topics import create
-from interlock.engine.references import referred_event
+from interlock.engine.reading.references import referred_event
 from interlock.events import Emitter
 from interlock.plugin.broker import LocalBroker
 

@@ -35,7 +35,7 @@ PAST = 10_000  # events of before, which each wait looks back over
 ENGINE = """
 import json, logging, signal, sys, threading
 from interlock.engine.config import BusConfig
-from interlock.engine.runtime import Runtime
+from interlock.engine.runtime.runtime import Runtime
 logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
 over = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: over.set())
@@ -48,7 +48,7 @@ runtime.stop()
 ONCE = """
 import json, sys, threading
 from interlock.engine.config import BusConfig
-from interlock.engine.runtime import run_engine
+from interlock.engine.runtime.runtime import run_engine
 run_engine(BusConfig(**json.loads(sys.argv[1])), threading.Event())
 """
 

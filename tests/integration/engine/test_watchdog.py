@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from interlock import event
-from interlock.engine import watchdog
 from interlock.engine.errors import EngineError
 from interlock.engine.kafka import bus as kafka_bus
 from interlock.engine.kafka.transactions import Transactions
-from interlock.engine.notices import Notice
 from interlock.engine.records import Registration
-from interlock.engine.runtime import Runtime
-from interlock.engine.waits import Delivery
+from interlock.engine.runtime import watchdog
+from interlock.engine.runtime.runtime import Runtime
+from interlock.engine.waiting.notices import Notice
+from interlock.engine.waiting.waits import Delivery
 
 
 class Hang:

@@ -13,7 +13,7 @@ from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome
 from interlock import count, event
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
-from interlock.engine.runtime import Runtime
+from interlock.engine.runtime.runtime import Runtime
 from interlock.triggers.asset import ConditionTrigger
 
 from tests.integration.engine.conftest import DEADLINE_S, Bench
@@ -37,7 +37,7 @@ def bench(
 
     monkeypatch.setattr("interlock.triggers.firings.read_bus_config", read_bus_config)
     runtimes: dict[Any, Runtime] = {}
-    monkeypatch.setattr("interlock.engine.runtime._runtimes", runtimes)
+    monkeypatch.setattr("interlock.engine.runtime.runtime._runtimes", runtimes)
     made = Bench(config, 2, eventually)
     with made.stack:
         yield made

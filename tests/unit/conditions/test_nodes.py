@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from interlock.conditions import AtLeast, Condition, ConditionError, absent, at_least, count, event, sequence
-from interlock.conditions.condition import MAX_NODES
+from interlock.conditions.nodes.condition import MAX_NODES
 
 from .timeline import NAMES
 

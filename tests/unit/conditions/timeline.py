@@ -28,8 +28,8 @@ from interlock.conditions import (
     Tick,
     event,
     opened,
-    step,
-)  # fmt: skip
+    step,  # fmt: skip
+)
 from interlock.events import Event
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)

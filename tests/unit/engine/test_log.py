@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from interlock.engine import runtime as module
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
 from interlock.engine.identity import Identity
 from interlock.engine.log import at, log
-from interlock.engine.runtime import Runtime
+from interlock.engine.runtime import runtime as module
+from interlock.engine.runtime.runtime import Runtime
 from structlog.contextvars import clear_contextvars, get_contextvars
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "127.0.0.1:1"})
@@ -136,7 +136,7 @@ PROGRAM = """
 import threading
 from airflow.logging_config import configure_logging
 from tests.unit.engine import test_log
-from interlock.engine import runtime
+from interlock.engine.runtime import runtime
 
 configure_logging()
 failed = threading.Event()

@@ -46,7 +46,7 @@ DATELESS = replace(
 
 
 def spark_event(outcome: str) -> Event:
-    from interlock.spark.application import Application
+    from interlock.spark.completion.application import Application
 
     application = Application(
         id="app-1", name="etl", user="spark", attempt=None, session=None, started_at=NIGHT, spark_version="4"

@@ -61,7 +61,7 @@ class Log:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
     made = Log()
-    monkeypatch.setattr("interlock.engine.open_firings.read", made.read)
+    monkeypatch.setattr("interlock.engine.waiting.open_firings.read", made.read)
     monkeypatch.setattr(module, "acknowledge_all", made.acknowledge)
     monkeypatch.setattr(
         module.BaseHook,

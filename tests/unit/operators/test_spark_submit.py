@@ -18,9 +18,9 @@ from interlock import Event
 from interlock.events.errors import EmitError, EventError
 from interlock.operators import SparkSubmitEventOperator
 from interlock.operators import spark_submit as module
-from interlock.spark.application import Application
-from interlock.spark.outcome import Failure
-from interlock.spark.report import Report
+from interlock.spark.completion.application import Application
+from interlock.spark.completion.outcome import Failure
+from interlock.spark.completion.report import Report
 from interlock.spark.settings import read_settings
 from interlock.testing.run import context_of
 

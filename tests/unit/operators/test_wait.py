@@ -317,7 +317,7 @@ def asked_for_hindsight(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append(asked)
         return "y: nothing"
 
-    monkeypatch.setattr("interlock.engine.hindsight.hindsight", hindsight)
+    monkeypatch.setattr("interlock.engine.admin.hindsight.hindsight", hindsight)
     return calls
 
 
@@ -486,7 +486,7 @@ def test_the_registration_goes_before_a_worker_reads_what_may_kill_it(
     def hindsight(*_: object) -> str:
         raise Killed
 
-    monkeypatch.setattr("interlock.engine.hindsight.hindsight", hindsight)
+    monkeypatch.setattr("interlock.engine.admin.hindsight.hindsight", hindsight)
     over = Payload(outcome="timeout", registration_keys=("i:n",)).to_json()
     with pytest.raises(Killed):
         sensor(timeout=7).execute_complete(context(), over)
@@ -622,7 +622,7 @@ def test_at_its_end_the_log_tells_what_was_missing_or_why_that_is_not_known(
         raise UnreachableError("the broker is away")
 
     if away:
-        monkeypatch.setattr("interlock.engine.hindsight.hindsight", unreachable)
+        monkeypatch.setattr("interlock.engine.admin.hindsight.hindsight", unreachable)
     said: list[str] = []
     task = sensor(PAIR, key="d", timeout=7)
     monkeypatch.setattr(

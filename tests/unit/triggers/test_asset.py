@@ -122,8 +122,8 @@ class Topic:
                 topic.closed.append(self.durable)
 
         monkeypatch.setattr(module, "Firings", Firings)
-        monkeypatch.setattr("interlock.engine.open_firings.read", self.read)
-        monkeypatch.setattr("interlock.engine.acknowledge.acknowledge_all", self.acknowledge)
+        monkeypatch.setattr("interlock.engine.waiting.open_firings.read", self.read)
+        monkeypatch.setattr("interlock.engine.waiting.acknowledge.acknowledge_all", self.acknowledge)
         monkeypatch.setattr(module, "count_acknowledged", lambda _, __, count: self.counted.append(count))
 
     def read(self, config: str, places: list[tuple[int, int]]) -> list[ActionRecord | None]:

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseHook, Connection
 from interlock import event
-from interlock.engine.actions import Place
 from interlock.engine.bus import TopicPartition
-from interlock.engine.dispatching import NEWS
 from interlock.engine.errors import ConfigError
-from interlock.engine.notices import Notice, NoticeBoard
+from interlock.engine.waiting.actions import Place
+from interlock.engine.waiting.dispatching import NEWS
+from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.triggers import connections
 from interlock.triggers import dispatch as module
 from interlock.triggers.dispatch import DispatchTrigger
@@ -92,7 +92,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     async def connection(_: str) -> Connection:
         return Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
 
-    monkeypatch.setattr("interlock.engine.runtime.Runtime.of", lambda *_: made)
+    monkeypatch.setattr("interlock.engine.runtime.runtime.Runtime.of", lambda *_: made)
     monkeypatch.setattr(BaseHook, "aget_connection", connection)
     monkeypatch.setattr(module, "runs_in_flight", made.runs_in_flight)
     monkeypatch.setattr(module, "ROOM_S", 0.001)

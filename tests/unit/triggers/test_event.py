@@ -15,11 +15,11 @@ import pytest
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 from interlock import event
-from interlock.conditions.fail_on import with_fail_on
+from interlock.conditions.recipes.fail_on import with_fail_on
 from interlock.engine.errors import ConfigError
-from interlock.engine.notices import Notice
 from interlock.engine.records import ActionRecord, Firing, Registration
-from interlock.engine.waits import Delivery, Wait
+from interlock.engine.waiting.notices import Notice
+from interlock.engine.waiting.waits import Delivery, Wait
 from interlock.triggers import connections
 from interlock.triggers import event as module
 from interlock.triggers.event import EventTrigger
@@ -126,7 +126,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Any:
         assert conn_id == "kafka_default"
         return Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
 
-    monkeypatch.setattr("interlock.engine.runtime.Runtime", FakeRuntime)
+    monkeypatch.setattr("interlock.engine.runtime.runtime.Runtime", FakeRuntime)
     made.runtime = FakeRuntime
     monkeypatch.setattr(BaseHook, "aget_connection", connection)
     yield made
@@ -492,7 +492,7 @@ def test_a_wait_that_is_killed_before_it_began_takes_nothing_back(waits: FakeWai
 
 
 def test_under_dag_test_no_state_is_asked_for(waits: FakeWaits, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.engine.runtime.has_engine", lambda _: True)
+    monkeypatch.setattr("interlock.engine.runtime.runtime.has_engine", lambda _: True)
     states = States(monkeypatch, "deferred", "wait")
     trigger = a_trigger()
     trigger._task_instance = None
@@ -504,7 +504,7 @@ def test_under_dag_test_no_state_is_asked_for(waits: FakeWaits, monkeypatch: pyt
 def test_under_dag_test_an_engine_is_started_only_where_none_runs(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
-    monkeypatch.setattr("interlock.engine.runtime.has_engine", lambda _: elsewhere)
+    monkeypatch.setattr("interlock.engine.runtime.runtime.has_engine", lambda _: elsewhere)
     waits.then = lambda wait: wait.deliver(delivery(wait))
     trigger = a_trigger()
     trigger._task_instance = None

@@ -20,7 +20,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         calls.append((config.name, config.connection, dataref))
         return THERE
 
-    monkeypatch.setattr("interlock.engine.references.referred_event", referred)
+    monkeypatch.setattr("interlock.engine.reading.references.referred_event", referred)
     monkeypatch.setattr(
         BaseHook,
         "get_connection",

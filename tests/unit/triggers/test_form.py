@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given as given_any
 from hypothesis import settings
 from hypothesis import strategies as st
-from interlock.engine.firing import fit
 from interlock.engine.records import Firing
-from interlock.engine.sizes import MAX_HANDED_BYTES
+from interlock.engine.records.firing import fit
+from interlock.engine.records.sizes import MAX_HANDED_BYTES
 from interlock.triggers.form import asset_payload, firing_form, json_text
 
 

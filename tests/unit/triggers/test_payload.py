@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import Event
 from interlock.engine.errors import RecordError
-from interlock.engine.firing import fit, json_form
 from interlock.engine.records import ActionRecord, Firing
-from interlock.engine.sizes import MAX_HANDED_BYTES
+from interlock.engine.records.firing import fit, json_form
+from interlock.engine.records.sizes import MAX_HANDED_BYTES
 from interlock.triggers.payload import Payload
 
 

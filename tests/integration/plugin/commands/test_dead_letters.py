@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException, Producer
 from interlock import event
-from interlock.engine import redrive as module
-from interlock.engine.sizes import MAX_INTERNAL_BYTES
+from interlock.engine.admin import redrive as module
+from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
 
 from tests.integration.engine.conftest import Bench
 from tests.integration.plugin.commands.conftest import Ran

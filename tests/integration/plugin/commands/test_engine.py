@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from interlock import event
-from interlock.engine.health import examine
+from interlock.engine.admin.health import examine
 
 Start = Callable[[dict[str, str]], subprocess.Popen[str]]
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from interlock import count, event
-from interlock.engine.acknowledge import acknowledge
+from interlock.engine.waiting.acknowledge import acknowledge
 
 ORDERS = event("orders", by="data.day", label="orders")
 RATES = event("rates", by="data.day", where="data.rows > 0", label="rates")

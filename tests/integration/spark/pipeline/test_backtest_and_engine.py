@@ -13,7 +13,7 @@ from interlock import Condition, Event, absent, event, sequence
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import write_registry
 from interlock.engine.records import Registration, RegistrationKey, encode_json
-from interlock.engine.runtime import run_engine
+from interlock.engine.runtime.runtime import run_engine
 from interlock.events import Emitter
 from interlock.spark.pipeline.backtest.backtest import Backtest
 from interlock.spark.pipeline.backtest.question import Question

@@ -20,8 +20,9 @@ import tracemalloc
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from interlock.conditions import ConditionError, calendar
-from interlock.conditions.filters import cel
+from interlock.conditions import ConditionError
+from interlock.conditions.filters.cel import where as cel
+from interlock.conditions.nodes import calendar
 
 from .hostile import READERS
 

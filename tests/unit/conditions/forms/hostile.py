@@ -19,9 +19,9 @@ from interlock.conditions import (
     from_json,
     parse,
 )
-from interlock.conditions.calendar import Periods
-from interlock.conditions.duration import duration_ms
 from interlock.conditions.filters import Sql, Where, filter_from_json
+from interlock.conditions.nodes.calendar import Periods
+from interlock.conditions.nodes.duration import duration_ms
 
 FIXTURES = Path(__file__).parent / "fixtures"
 FORMS = json.loads((FIXTURES / "conditions.json").read_text("utf-8"))

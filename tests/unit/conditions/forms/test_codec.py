@@ -15,13 +15,13 @@ from interlock.conditions import (
     Matcher,
     absent,
     at_least,
-    codec,
     count,
     event,
     from_json,
     sequence,
 )
 from interlock.conditions.filters import Exact, Prefix, Sql
+from interlock.conditions.forms import codec
 
 from .generators import conditions, simple
 

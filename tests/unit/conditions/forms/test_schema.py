@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator  # Airflow requires it
 from .generators import conditions, simple
 
 SCHEMA = json.loads(
-    resources.files("interlock.conditions").joinpath("condition.schema.json").read_text("utf-8")
+    resources.files("interlock.conditions.forms").joinpath("condition.schema.json").read_text("utf-8")
 )
 VALIDATOR = Draft202012Validator(SCHEMA)
 

@@ -8,23 +8,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from interlock.conditions import (
-    AllOf,
-    Condition,
-    ConditionError,
-    at_least,
-    count,
-    event,
-    parse,
-    presets,
-    sequence,
-    text,
-    vocabulary,
-)
-from interlock.conditions.ends import dag_run, spark_application, task_instance
+from interlock.conditions import AllOf, Condition, ConditionError, at_least, count, event, parse, sequence
 from interlock.conditions.filters import All, Exact, Not, Prefix, Sql, Suffix
 from interlock.conditions.filters import Any as AnyFilter
-from interlock.conditions.timers import absent
+from interlock.conditions.forms import text, vocabulary
+from interlock.conditions.nodes.timers import absent
+from interlock.conditions.recipes import presets
+from interlock.conditions.recipes.ends import dag_run, spark_application, task_instance
 
 from .generators import conditions
 

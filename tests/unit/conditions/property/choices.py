@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import combinations
 
 from interlock.conditions import AllOf, AnyOf, Condition, Match, Matcher
-from interlock.conditions.combinations import AtLeast, Count, Sequence
-from interlock.conditions.timers import Absent, Quiet
-from interlock.conditions.windows import Reset, Window, Within
+from interlock.conditions.nodes.combinations import AtLeast, Count, Sequence
+from interlock.conditions.nodes.timers import Absent, Quiet
+from interlock.conditions.nodes.windows import Reset, Window, Within
 
 from .periods import period_of
 

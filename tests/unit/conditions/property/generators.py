@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 from interlock.conditions import AllOf, AnyOf, Condition, ConditionError, Match, Matcher, event
-from interlock.conditions.combinations import at_least, count, sequence
-from interlock.conditions.timers import Expires, absent
-from interlock.conditions.windows import Reset, Within
+from interlock.conditions.nodes.combinations import at_least, count, sequence
+from interlock.conditions.nodes.timers import Expires, absent
+from interlock.conditions.nodes.windows import Reset, Within
 from interlock.events import Event
 
 from .oracle import Cancel, Oracle, Tick

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from interlock.conditions import AnyOf, Condition, Match, Matcher
-from interlock.conditions.combinations import Count, Sequence
-from interlock.conditions.timers import Absent, Expires, Ordered, Quiet
-from interlock.conditions.windows import Not, Window
+from interlock.conditions.nodes.combinations import Count, Sequence
+from interlock.conditions.nodes.timers import Absent, Expires, Ordered, Quiet
+from interlock.conditions.nodes.windows import Not, Window
 
 from .choices import (
     Choice,

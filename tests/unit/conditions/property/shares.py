@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from interlock.conditions import Match
-from interlock.conditions.windows import Reset
+from interlock.conditions.nodes.windows import Reset
 
 from .choices import time_of
 from .generators import Case

@@ -7,8 +7,8 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from interlock.conditions import Condition, Explanation, Match, State, explain
+from interlock.conditions.evaluate.run import Run
 from interlock.conditions.explanation.node import Explained
-from interlock.conditions.run import Run
 
 from .generators import Case, cases, conditions
 from .oracle import Tick

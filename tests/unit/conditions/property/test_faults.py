@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 from hypothesis import Phase, given, settings
-from interlock.conditions import Match, evaluation, slots
-from interlock.conditions import run as running
-from interlock.conditions.evaluation import Joined, Leaf
-from interlock.conditions.plan import Plan
-from interlock.conditions.run import Run
-from interlock.conditions.state import State
-from interlock.conditions.view import Found
-from interlock.conditions.windowing import Ending, Together
+from interlock.conditions import Match
+from interlock.conditions.evaluate import evaluation, slots
+from interlock.conditions.evaluate import run as running
+from interlock.conditions.evaluate.evaluation import Joined, Leaf
+from interlock.conditions.evaluate.plan import Plan
+from interlock.conditions.evaluate.run import Run
+from interlock.conditions.evaluate.state import State
+from interlock.conditions.evaluate.view import Found
+from interlock.conditions.evaluate.windowing import Ending, Together
 
 from . import subject
 from .generators import Case, cases, crowded_cases

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import assume, given
 from interlock.conditions import Firing, Match, State, next_wakeup, step
 from interlock.conditions import Tick as TickInput
-from interlock.conditions.step import next_due
+from interlock.conditions.evaluate.step import next_due
 
 from .generators import UNIT_MS, Case, cases
 from .runs import examples

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import ConfigResource
-from interlock.engine.actions import KEPT_MS
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka import clients
@@ -22,7 +21,8 @@ from interlock.engine.kafka.topics import (
     specs,
     write_registry,
 )
-from interlock.engine.sizes import MAX_VALUE_BYTES
+from interlock.engine.records.sizes import MAX_VALUE_BYTES
+from interlock.engine.waiting.actions import KEPT_MS
 
 from .clients import FakeProducer, failure
 

@@ -13,7 +13,7 @@ from interlock.engine.kafka import transactions
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.losses import Losses
 from interlock.engine.kafka.transactions import Transactions
-from interlock.engine.sizes import MAX_INTERNAL_BYTES
+from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
 
 from .clients import CONFIG, FakeProducer, failure
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from interlock.engine.bus import Record, TopicPartition
-from interlock.engine.protocol.source_task import SourceTask
-from interlock.engine.protocol.trigger_task import TriggerTask
+from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 
 from tests.unit.engine.protocol.dying import Died
 

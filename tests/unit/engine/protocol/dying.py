@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from interlock import event
 from interlock.engine.bus import TopicPartition
-from interlock.engine.protocol.attempts import WIDTHS
+from interlock.engine.protocol.poison.attempts import WIDTHS
 from interlock.engine.records import Registration
 
-from tests.unit.engine.protocol.pool import DEAD, Pool
+from tests.kit.pool import DEAD, Pool
 
 
 class Died(BaseException):

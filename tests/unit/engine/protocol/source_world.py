@@ -11,14 +11,14 @@ from interlock import Event, event
 from interlock.conditions import Condition, MatcherIndex
 from interlock.engine.bus import Committed, End, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.protocol.gaps import Gaps
-from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.registry import Registered, Registry
-from interlock.engine.protocol.scanning import Scanning
-from interlock.engine.protocol.source_task import SourceTask
+from interlock.engine.protocol.lookback.gaps import Gaps
+from interlock.engine.protocol.lookback.scanning import Scanning
 from interlock.engine.protocol.stats import Stats
+from interlock.engine.protocol.tasks.outputs import Outputs
+from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import MatchRecord, Registration, RegistrationKey, encode_json, partition_of
-from interlock.engine.sizes import MAX_VALUE_BYTES
+from interlock.engine.records.sizes import MAX_VALUE_BYTES
+from interlock.engine.registry.registry import Registered, Registry
 from interlock.events.kafka import encode
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})

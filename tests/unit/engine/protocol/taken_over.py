@@ -10,7 +10,7 @@ from interlock.engine.records import (
     encode_json,
 )
 
-from tests.unit.engine.protocol.pool import EVENT, Pool
+from tests.kit.pool import EVENT, Pool
 
 OTHER = TopicPartition(EVENT.topic, 1)
 PAIR = Registration.of("pair", event("x") & event("y"), None, 0)

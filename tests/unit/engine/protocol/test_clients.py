@@ -8,9 +8,9 @@ import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError
 
-from tests.simulation.bus import SimulatedReader
-from tests.unit.engine.protocol import pool as pools
-from tests.unit.engine.protocol.pool import STATE, Pool
+from tests.kit import pool as pools
+from tests.kit.bus import SimulatedReader
+from tests.kit.pool import STATE, Pool
 
 
 class Readers:

@@ -9,12 +9,13 @@ import pytest
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError, UnknownVersion
-from interlock.engine.protocol import loop, outputs, upkeep
-from interlock.engine.protocol.source_task import SourceTask
+from interlock.engine.protocol import loop, upkeep
+from interlock.engine.protocol.tasks import outputs
+from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import BusRecord, MatchRecord, Registration, place_key
 
-from tests.unit.engine.protocol import pool as pools
-from tests.unit.engine.protocol.pool import CONFIG, DEAD, EVENT, REGISTRY, STATE, TRIGGER, Pool
+from tests.kit import pool as pools
+from tests.kit.pool import CONFIG, DEAD, EVENT, REGISTRY, STATE, TRIGGER, Pool
 
 PAIR = Registration.of("pair", event("x") & event("y"), None, 0)
 ONE = Registration.of("one", event("x"), None, 0)

@@ -8,7 +8,7 @@ from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol import problems
 from interlock.engine.records import ProblemRecord, Registration, encode_json, partition_of, place_key
 
-from tests.unit.engine.protocol.pool import DEAD, EVENT, REGISTRY, TRIGGER, Pool
+from tests.kit.pool import DEAD, EVENT, REGISTRY, TRIGGER, Pool
 
 OTHER = TopicPartition(EVENT.topic, 1)
 KEY = place_key("problem", *EVENT)

@@ -13,8 +13,8 @@ from interlock.engine.errors import EngineError, TransactionAborted
 from interlock.engine.records import Registration
 from interlock.events.kafka import encode
 
+from tests.kit.pool import DEAD, EVENT, TRIGGER, Bus, Pool
 from tests.unit.engine.protocol.dying import alone, dead_letters, waiting
-from tests.unit.engine.protocol.pool import DEAD, EVENT, TRIGGER, Bus, Pool
 
 OTHER = TopicPartition(EVENT.topic, 1)
 Refused = Callable[[Sequence[Output], Mapping[TopicPartition, Committed]], bool]

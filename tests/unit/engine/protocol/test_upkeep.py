@@ -11,9 +11,9 @@ from interlock.engine.bus import Topic, TopicPartition
 from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.protocol import upkeep
 from interlock.engine.records import LeaseRecord, Registration, encode_json
-from interlock.engine.registering import LEASE_S
+from interlock.engine.waiting.registering import LEASE_S
 
-from tests.unit.engine.protocol.pool import REGISTRY, STATE, TRIGGER, BusRecord, Pool
+from tests.kit.pool import REGISTRY, STATE, TRIGGER, BusRecord, Pool
 
 ONE = Registration.of("one", event("x"), None, 0, kind="durable")
 WAIT = Registration.of("wait", event("x") & event("y"), None, 0)

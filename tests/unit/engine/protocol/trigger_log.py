@@ -9,10 +9,9 @@ from interlock import Event, event
 from interlock.conditions import Condition
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.registry import Registry
 from interlock.engine.protocol.stats import Stats
-from interlock.engine.protocol.trigger_task import TriggerTask
+from interlock.engine.protocol.tasks.outputs import Outputs
+from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import (
     MatchRecord,
     Registration,
@@ -20,6 +19,7 @@ from interlock.engine.records import (
     Target,
     encode_json,
 )
+from interlock.engine.registry.registry import Registry
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 TP = TopicPartition("b-trigger", 0)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.cli.cli_parser import get_parser
-from interlock.engine import doctor
-from interlock.engine.findings import Finding
+from interlock.engine.admin import doctor
+from interlock.engine.admin.findings import Finding
 from interlock.plugin.commands import doctor as command
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import threading
-from interlock.engine import runtime, watchdog
+from interlock.engine.runtime import runtime, watchdog
 from interlock.engine.config import BusConfig
 from interlock.plugin.commands import engine
 

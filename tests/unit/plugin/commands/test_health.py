@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from airflow.cli.cli_parser import get_parser
-from interlock.engine import health as module
-from interlock.engine.health import Health
+from interlock.engine.admin import health as module
+from interlock.engine.admin.health import Health
 
 WELL = {"topic": "b-event", "lag": 0, "tries": 0, "state": "ok", "committed": 4}
 PARTITIONS = [

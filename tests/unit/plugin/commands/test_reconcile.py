@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from airflow.cli.cli_parser import get_parser
 from interlock.events.ends import DagRun, TaskInstanceEnd
-from interlock.plugin import reconcile as work
-from interlock.plugin.reconcile import PAGE, Reconciled
+from interlock.plugin.ends import reconcile as work
+from interlock.plugin.ends.reconcile import PAGE, Reconciled
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RUN = DagRun(deployment="airflow", dag_id="daily", run_id="r", run_type="manual", run_after=NOON)

@@ -10,7 +10,7 @@ import pytest
 from interlock.engine.bus import Record as EngineRecord
 from interlock.engine.bus import TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.sources import event_of
+from interlock.engine.reading.sources import event_of
 from interlock.events.errors import EventError
 from interlock.spark.pipeline.rows import SCHEMA, Record, day_of, read_batch, row_of, type_key
 

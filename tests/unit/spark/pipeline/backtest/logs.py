@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 from interlock.conditions import Condition, ConditionError, Firing, Match, Matcher, Tick, step
-from interlock.conditions.firing import decided_ms
-from interlock.conditions.retention import replaced
+from interlock.conditions.evaluate.firing import decided_ms
+from interlock.conditions.nodes.retention import replaced
 from interlock.events import Event
 from interlock.spark.pipeline.backtest.fold import Folding
 from interlock.spark.pipeline.backtest.matching import matched

@@ -1,0 +1,1 @@
+"""Evaluation: a condition's plan, its state, and `step`."""

@@ -1,0 +1,271 @@
+"""The plan: a condition prepared for `step`, made once for each condition. Cases: docs/conditions.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from ..errors import ConditionError
+from ..nodes.combinations import AllOf, AnyOf, AtLeast, Count, Sequence
+from ..nodes.condition import Condition
+from ..nodes.matcher import DEFAULT_LIMIT, Matcher
+from ..nodes.timers import Absent, Expires, Ordered, Quiet
+from ..nodes.windows import Not, Reset, Window, Within, is_matchers
+from .evaluation import Chain, Joined, Leaf, Node, Settled, Silence
+from .windowing import Ending, Together
+
+# Inside a window or a sequence: how many events of a matcher are held, for which of them fit together is not
+# known when they come (H1). More make states larger and evaluation dearer.
+WINDOW_ROOM: Final = 16
+# Windows that a condition may have around its events. What one event may cost is bounded by MAX_LOOKS.
+MAX_COST: Final = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What `step` knows of a condition.
+
+    numbers: of its matchers. rooms, keeps_first: by matcher, how many events it holds and which of more (H1
+    to H3). queued: by matcher, it keeps all. passes: by matcher, a firing drops what it passed by (I7).
+    holds: by matcher, the nodes that let go of its events; None where an event is held until it is consumed.
+    endings: the windows with `~`; negated: {matcher: the windows that negate it}. clocked: by number of an
+    `absent` or `.quiet()` node, the matchers whose stamps it follows; armed: those of
+    `absent(armed_by="subscription")`.
+    """
+
+    root: Node
+    labels: tuple[str, ...]
+    numbers: frozenset[int]
+    rooms: tuple[int, ...]
+    keeps_first: tuple[bool, ...]
+    queued: tuple[bool, ...]
+    passes: tuple[bool, ...]
+    holds: tuple[tuple[Together | Ending, ...] | None, ...]
+    negated: Mapping[int, tuple[Ending, ...]]
+    clocked: tuple[frozenset[int], ...]
+    settling: frozenset[int]
+    armed: tuple[int, ...]
+    ordered: bool
+    expires_after_ms: int | None
+    expires_at_ms: int | None
+    expires_by_event: bool
+    dues: bool
+    merge_independent: bool
+    masks: tuple[int, ...]
+
+    @cached_property
+    def lets_go(self) -> bool:
+        """True if a node lets go of events that were not consumed."""
+        return any(hold is not None for hold in self.holds)
+
+    @property
+    def expires(self) -> bool:
+        """True if it has an expiry."""
+        return self.expires_after_ms is not None or self.expires_at_ms is not None
+
+    @property
+    def timed(self) -> bool:
+        """True if `step` needs ticks for it."""
+        return self.dues or self.ordered
+
+    @property
+    def watches_from_the_start(self) -> bool:
+        """True if an `absent` is armed by the subscription (B2)."""
+        return bool(self.armed)
+
+    @staticmethod
+    def of(condition: Condition) -> Plan:
+        """The plan of a whole condition; ConditionError if it is too dear to evaluate."""
+        return _Planner(condition).plan()
+
+
+class _Planner:
+    def __init__(self, condition: Condition) -> None:
+        self._condition = condition
+        self._numbers = {matcher: number for number, matcher in enumerate(condition.matchers)}
+        self._holds: dict[int, list[Together | Ending] | None] = {}
+        self._clocked: list[frozenset[int]] = []
+        self._settling: set[int] = set()
+        self._armed: list[int] = []
+        self._endings: list[Ending] = []
+        self._in_order = False
+
+    def plan(self) -> Plan:
+        condition = self._condition
+        root: Condition = condition
+        after: int | None = None
+        at: int | None = None
+        by_event = False
+        if isinstance(condition, Expires):
+            root, after, at = condition.of, condition.after_ms, condition.at_ms
+            by_event = condition.armed_by == "event"
+        ordered = isinstance(root, Ordered)
+        if isinstance(root, Ordered):
+            root = root.of
+        compiled = self._compile(root, outermost=True)
+        needs = _needs(root)
+        together = _together(root)
+        matchers = condition.matchers
+        rooms = []
+        for matcher in matchers:
+            room = max(needs.get(matcher, 0), WINDOW_ROOM if matcher in together else 0)
+            queued = matcher.keeps == "all" and matcher in needs
+            rooms.append(max(matcher.limit or DEFAULT_LIMIT, needs[matcher]) if queued else room)
+        _check_cost(root, dict(zip(matchers, rooms, strict=True)))
+        negated: dict[int, tuple[Ending, ...]] = {}
+        for ending in self._endings:
+            for number in ending.negated:
+                negated[number] = (*negated.get(number, ()), ending)
+        ordered = ordered or self._in_order
+        dues = bool(after is not None or at is not None or self._clocked or self._endings)
+        short = not (dues or ordered) and all(matcher.keeps in (None, "latest") for matcher in matchers)
+        holds = tuple(self._holds.get(number) for number in range(len(matchers)))
+        return Plan(
+            root=compiled,
+            labels=condition.labels,
+            numbers=frozenset(range(len(matchers))),
+            rooms=tuple(rooms),
+            keeps_first=tuple(matcher.keeps == "first" for matcher in matchers),
+            queued=tuple(matcher.keeps == "all" for matcher in matchers),
+            passes=tuple(matcher in together and matcher.keeps != "all" for matcher in matchers),
+            holds=tuple(None if hold is None else tuple(hold) for hold in holds),
+            negated=negated,
+            clocked=tuple(self._clocked),
+            settling=frozenset(self._settling),
+            armed=tuple(self._armed),
+            ordered=ordered,
+            expires_after_ms=after,
+            expires_at_ms=at,
+            expires_by_event=by_event,
+            dues=dues,
+            merge_independent=ordered or (is_matchers(root) and after is None and at is None),
+            masks=_masks(root, self._numbers) if short else (),
+        )
+
+    def _compile(self, node: Condition, outermost: bool = False) -> Node:
+        """outermost: nothing but `|` is around the node, so that it fires as soon as it is met (I6)."""
+        if isinstance(node, Matcher):
+            return self._leaf(node, 1)
+        if isinstance(node, Count):
+            return self._leaf(node.of, node.n)
+        if isinstance(node, AnyOf):
+            return Joined(tuple(self._compile(operand, outermost) for operand in node.of), 1)
+        if isinstance(node, AllOf):
+            return Joined(tuple(self._compile(operand) for operand in node.of), len(node.of))
+        if isinstance(node, AtLeast):
+            return Joined(tuple(self._compile(operand) for operand in node.of), node.n)
+        if isinstance(node, Sequence):
+            self._in_order = self._in_order or node.in_order
+            latest = all(matcher.keeps in (None, "latest") for matcher in node.matchers)
+            return Chain(tuple(self._compile(operand) for operand in node.of), latest)
+        if isinstance(node, Window):
+            return self._window(node, outermost)
+        if isinstance(node, Quiet):
+            of = self._compile(node.of)
+            self._settling.add(len(self._clocked))
+            return Settled(self._clock(node), of, node.duration_ms)
+        if isinstance(node, Absent):
+            watched = tuple(self._numbers[matcher] for matcher in node.matchers)
+            for number in watched:
+                self._holds[number] = None
+            index = self._clock(node)
+            if node.armed_by == "subscription":
+                self._armed.append(index)
+            return Silence(index, watched, node.duration_ms)
+        raise ConditionError(f"a {type(node).__name__} cannot stand here")
+
+    def _leaf(self, matcher: Matcher, take: int) -> Leaf:
+        number = self._numbers[matcher]
+        self._holds[number] = None  # _window puts its own in place of it
+        return Leaf(number, take, matcher.keeps in (None, "latest"))
+
+    def _window(self, node: Window, outermost: bool) -> Node:
+        before = dict(self._holds)
+        of = self._compile(node.positive)
+        duration = node.duration_ms if isinstance(node, Within) else 0
+        periods = node.periods if isinstance(node, Reset) else None
+        made: Together | Ending
+        if node.negated:
+            negated = tuple(self._numbers[matcher] for matcher in node.negated)
+            made = Ending(of, negated, duration, node.late_ms, periods)
+            self._endings.append(made)
+        else:
+            first = all(matcher.keeps in ("first", "all") for matcher in node.matchers)
+            made = Together(of, duration, node.late_ms, periods, not first, outermost)
+        if outermost:
+            for number in of.numbers:
+                earlier = before.get(number, [])
+                self._holds[number] = None if earlier is None else [*earlier, made]
+        return made
+
+    def _clock(self, node: Condition) -> int:
+        self._clocked.append(frozenset(self._numbers[matcher] for matcher in node.matchers))
+        return len(self._clocked) - 1
+
+
+def _needs(node: Condition) -> dict[Matcher, int]:
+    """How many events of each matcher one firing can take (H1); matchers that are only negated take none."""
+    if isinstance(node, Matcher):
+        return {node: 1}
+    if isinstance(node, Count):
+        return {node.of: node.n}
+    if isinstance(node, Not):
+        return {}
+    needs: dict[Matcher, int] = {}
+    for operand in node.operands:
+        for matcher, n in _needs(operand).items():
+            had = needs.get(matcher, 0)
+            needs[matcher] = had + n if isinstance(node, Sequence) else max(had, n)
+    return needs
+
+
+def _together(node: Condition, inside: bool = False) -> frozenset[Matcher]:
+    """The matchers that stand in a window or a sequence."""
+    if isinstance(node, Not):
+        return frozenset()
+    if isinstance(node, Matcher):
+        return frozenset((node,)) if inside else frozenset()
+    inside = inside or isinstance(node, (Window, Sequence))
+    return frozenset().union(*(_together(operand, inside) for operand in node.operands))
+
+
+def _check_cost(root: Condition, rooms: Mapping[Matcher, int]) -> None:
+    cost = _cost(root, rooms)
+    if cost > MAX_COST:
+        raise ConditionError(
+            f"one event could make {cost} windows to be looked at: at most {MAX_COST}; nest fewer windows, or"
+            " put fewer matchers into them"
+        )
+
+
+def _cost(node: Condition, rooms: Mapping[Matcher, int]) -> int:
+    if isinstance(node, (Matcher, Count)):
+        return 1
+    below = sum(_cost(operand, rooms) for operand in node.operands)
+    events = sum(rooms[matcher] for matcher in node.matchers)
+    if isinstance(node, Window):
+        return below * events
+    if isinstance(node, Sequence):
+        return sum(
+            1 if isinstance(operand, (Matcher, Count)) else _cost(operand, rooms) * events
+            for operand in node.of
+        )
+    return below
+
+
+def _masks(root: Condition, numbers: Mapping[Matcher, int]) -> tuple[int, ...]:
+    """The sets of matchers, as bits, of which any is enough, in the order of O2; empty: not of this form.
+
+    For a matcher, `&` of matchers, and `|` of these, where each matcher holds one event: `step` has a short
+    way for them.
+    """
+    branches = root.of if isinstance(root, AnyOf) else (root,)
+    masks = []
+    for branch in branches:
+        leaves = branch.of if isinstance(branch, AllOf) else (branch,)
+        if not all(isinstance(leaf, Matcher) for leaf in leaves):
+            return ()
+        masks.append(sum(1 << numbers[leaf] for leaf in leaves if isinstance(leaf, Matcher)))
+    return tuple(masks)

@@ -1,0 +1,171 @@
+"""What a condition has seen so far for one key: plain data with a versioned serial form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Annotated, Final
+
+import msgspec
+
+from ...events.event import Event
+from ..errors import ConditionError
+
+VERSION: Final = 2
+READS: Final = (1, 2)
+
+MAX_MATCHERS: Final = 256  # the nodes of a condition
+
+Number = Annotated[int, msgspec.Meta(ge=0, lt=MAX_MATCHERS)]  # of a matcher; looked at in stored states
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
+    """An event accepted by matchers of one condition, and where its record lies.
+
+    matchers: numbers in `Condition.matchers`; as input of `step` all that accepted the event (with this key),
+    inside a state or a firing those that hold it. timestamp_ms: the record's timestamp, ms since the epoch:
+    the event's stamp.
+    """
+
+    event: Event
+    matchers: Annotated[tuple[Number, ...], msgspec.Meta(min_length=1)]
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """(source, id) of the event."""
+        attributes = self.event.attributes
+        return (attributes["source"], attributes["id"])
+
+    @cached_property
+    def time_us(self) -> int:
+        """The event's time, microseconds since the epoch: its `time`, else the record's timestamp (T1)."""
+        time = self.event.time
+        return self.timestamp_ms * 1000 if time is None else (time - _EPOCH) // _MICROSECOND
+
+    @cached_property
+    def rank(self) -> tuple[int, str, str]:
+        """The order of events: (time, source, id) (T3)."""
+        return (self.time_us, *self.identity)
+
+
+class State(msgspec.Struct, frozen=True, array_like=True):
+    """What is pending for one key; `EMPTY` before the first match, `opened()` for an armed subscription.
+
+    matches: the pending events, each once, in the order T3, with the matchers that hold it.
+    seen: 8-byte digests of the last identities (seen.py), oldest first. last_ms: the greatest stamp.
+    waiting: matches that a due time holds back, in their order (W1 to W5).
+    clock_ms: the last tick. since_ms: matches stamped before it do not count (Y1).
+    opened_ms: when the subscription armed an expiry; armed_ms: the first match's stamp (X2).
+    came: {number of an `absent` or `.quiet()` node: the stamp that its time runs from} (Plan.clocked).
+    refuters: {matcher: times in microseconds of its events, ascending}, of negated matchers (E8).
+    dropped: events that went beyond a bound since the state began (H3, W4).
+    """
+
+    version: int = VERSION
+    matches: tuple[Match, ...] = ()
+    seen: bytes = b""
+    last_ms: int | None = None
+    waiting: tuple[Match, ...] = ()
+    clock_ms: int | None = None
+    since_ms: int | None = None
+    opened_ms: int | None = None
+    armed_ms: int | None = None
+    came: dict[int, int] = {}
+    refuters: dict[int, tuple[int, ...]] = {}
+    dropped: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that it holds is what it has seen: without it, only a repeat would count again."""
+        return not (self.matches or self.waiting or self.came or self.refuters) and (
+            self.opened_ms is None and self.armed_ms is None
+        )
+
+    @property
+    def held(self) -> dict[int, tuple[Match, ...]]:
+        """{number of a matcher: the events that it holds, in the order T3}."""
+        held: dict[int, tuple[Match, ...]] = {}
+        for match in self.matches:
+            for number in match.matchers:
+                held[number] = (*held.get(number, ()), match)
+        return held
+
+    def encode(self) -> bytes:
+        """The serial form, which begins with its version."""
+        return _encoder.encode(self)
+
+    @staticmethod
+    def decode(data: bytes) -> State:
+        """The state in a serial form; ConditionError if it is none, or of an unknown version."""
+        try:
+            # another version may have any other form: it is told before the rest is read
+            if data[:2] != _OWN_HEAD and (version := _header_decoder.decode(data).version) not in READS:
+                raise ConditionError(
+                    f"the stored state has version {version}, this release reads"
+                    f" {' and '.join(map(str, READS))}: run the release that wrote it, or a later one"
+                )
+            state = _decoder.decode(data)
+            for match in (*state.matches, *state.waiting) if state.waiting else state.matches:
+                attributes = match.event.attributes
+                attributes["source"], attributes["id"]
+        except (msgspec.MsgspecError, RecursionError, ValueError, KeyError) as error:
+            if isinstance(error, ConditionError):
+                raise
+            raise ConditionError(f"the stored state cannot be read: {error}") from error
+        return state if state.version == VERSION else _of_version_1(state)
+
+
+class _Header(msgspec.Struct, frozen=True, array_like=True):
+    version: int
+
+
+_encoder = msgspec.msgpack.Encoder()
+_header_decoder = msgspec.msgpack.Decoder(_Header)
+_decoder = msgspec.msgpack.Decoder(State)
+
+EMPTY: Final = State()
+_OWN_HEAD: Final = EMPTY.encode()[:2]  # the number of members, and the version
+
+
+def _of_version_1(state: State) -> State:
+    # its members are the first of today's, and its matches were in the order of their matchers
+    matches = tuple(sorted(state.matches, key=lambda match: match.rank))
+    last = max((match.timestamp_ms for match in matches), default=None)
+    return State(matches=matches, seen=state.seen, last_ms=last)
+
+
+def of_another(number: int, matchers: int) -> str:
+    """What is wrong with a state that names a matcher which the condition does not have."""
+    return f"the state holds an event for matcher {number}, and the condition has {matchers}: it is another's"
+
+
+def as_matches(held: Mapping[int, Sequence[Match]] | Sequence[Sequence[Match]]) -> tuple[Match, ...]:
+    """`State.matches` of what each matcher holds; equal contents are equal, in whatever order they came."""
+    numbers: dict[tuple[str, str], list[int]] = {}
+    matches: dict[tuple[str, str], Match] = {}
+    items: Iterable[tuple[int, Sequence[Match]]] = (
+        sorted(held.items()) if isinstance(held, Mapping) else enumerate(held)
+    )
+    for number, events in items:
+        for match in events:
+            numbers.setdefault(match.identity, []).append(number)
+            matches[match.identity] = match
+    found = [with_matchers(match, tuple(numbers[identity])) for identity, match in matches.items()]
+    if len(found) > 1:
+        found.sort(key=lambda match: match.rank)
+    return tuple(found)
+
+
+def with_matchers(match: Match, matchers: tuple[int, ...]) -> Match:
+    """The match, held by these matchers."""
+    if match.matchers == matchers:
+        return match
+    return msgspec.structs.replace(match, matchers=matchers)

@@ -1,0 +1,124 @@
+"""The decision: what an input does to the state of a key, and what fires.
+
+Pure: no clock, no I/O, equal arguments give equal results. The cases cited are those of docs/conditions.md.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..errors import ConditionError
+from ..nodes.condition import Condition
+from .firing import Firing
+from .run import Run, expiry_ms
+from .slots import step_slots
+from .state import EMPTY, Match, State
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """The promise that no match stamped before `time_ms` is still to come for this key (W2)."""
+
+    time_ms: int
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """The subscription is gone: everything is dropped (W9)."""
+
+
+def step(
+    condition: Condition, state: State, event: Match | Tick | Cancel
+) -> tuple[State, tuple[Firing, ...]]:
+    """The state after an input, and what fired, in order.
+
+    state: of the same condition and key; EMPTY or `opened()` at first. A match names in `matchers` all
+    matchers that accepted the event with this key; one event enters once, with all of them. ConditionError
+    for a number the condition does not have.
+    """
+    plan = condition.plan
+    if isinstance(event, Match):
+        numbers = event.matchers
+        if not numbers or not plan.numbers.issuperset(numbers):
+            raise ConditionError(f"matchers {numbers} of a match: the condition has {len(plan.rooms)}")
+        if state.since_ms is not None and event.timestamp_ms < state.since_ms:  # Y1
+            return state, ()
+        if plan.masks:
+            return step_slots(plan, state, event)
+        run = Run(plan, state)
+        run.take(event)
+        return run.result()
+    if isinstance(event, Tick):
+        run = Run(plan, state)
+        run.tick(event.time_ms)
+        return run.result()
+    if isinstance(event, Cancel):
+        return EMPTY, ()
+    raise ConditionError(
+        f"step got a {type(event).__name__}: its inputs are Match (which holds an Event), Tick and Cancel"
+    )
+
+
+def opened(condition: Condition, at_ms: int, since_ms: int | None = None) -> State:
+    """The state with which a subscription begins whose one key is known: its timers run from `at_ms`.
+
+    since_ms: matches stamped before it do not count (Y1); None: all do.
+    """
+    plan = condition.plan
+    return State(
+        since_ms=since_ms,
+        opened_ms=at_ms if plan.expires and not plan.expires_by_event else None,
+        came=dict.fromkeys(plan.armed, at_ms),
+    )
+
+
+def next_wakeup(condition: Condition, state: State) -> int | None:
+    """The time of the next tick that matters, ms since the epoch; None: none does.
+
+    It is the earliest due time, or the time at which what is held, or remembered, is let go.
+    """
+    run = Run(condition.plan, state)
+    times = [*run.lettings()]
+    due = run.due_ms()
+    if due is not None:
+        times.append(due)
+    if run.plan.ordered and state.waiting:
+        times.append(state.waiting[0].timestamp_ms + 1)
+    return min(times, default=None)
+
+
+def next_due(condition: Condition, state: State) -> int | None:
+    """The time of the next tick that may fire something, ms since the epoch; None: none does.
+
+    It is never earlier than `next_wakeup`, which tells of what is let go as well. A fold that gives no other
+    ticks fires the same (W2, W7).
+    """
+    plan = condition.plan
+    if not plan.timed:
+        return None
+    if plan.ordered:
+        due = Run(plan, state).due_ms() if plan.dues else None
+        first = state.waiting[0].timestamp_ms + 1 if state.waiting else None
+        return due if first is None else first if due is None else min(first, due)
+    if plan.clocked or plan.negated:
+        return Run(plan, state).due_ms()
+    return expiry_ms(plan, state.opened_ms, state.armed_ms)  # nothing else is due: no need to look at events
+
+
+def closes_at(condition: Condition, state: State, ttl_ms: int) -> int | None:
+    """When the state may be forgotten, ms since the epoch (Z1); None for one that holds nothing at all.
+
+    Where something waits or is due, it is to be asked again after the tick. ttl_ms: how long the bus keeps
+    what nothing else ends, after its last stamp or due time.
+    """
+    run = Run(condition.plan, state)
+    dues = [*run.all_dues()]
+    known = [*dues, *([] if state.last_ms is None else [state.last_ms])]
+    known += [match.timestamp_ms for match in state.waiting]
+    known += state.came.values()
+    if not known:
+        return None
+    latest = max(known) + ttl_ms
+    if run.held_without_end():
+        return latest
+    ends = [*run.lettings(every=True), *(due + 1 for due in dues)]
+    ends += [match.timestamp_ms + 1 for match in state.waiting]
+    return min(latest, max(ends))

@@ -1,0 +1,211 @@
+"""Windows evaluated: events that lie together in one, and windows with `~` that are met by their end.
+
+As in evaluation.py, cases cited are those of docs/conditions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from .evaluation import Node
+from .view import BEGINNING, END, Found, Partial, View
+
+if TYPE_CHECKING:
+    from ..nodes.calendar import Periods
+    from .state import Match
+
+# For how long beyond its window the time of a negated event is held: an opening event recorded late, by no
+# more than this, is judged by all that came (E8). Costs two numbers for each length of the window.
+_REFUTERS_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True, eq=False)
+class Together(Node):
+    """A sliding window (I1), or, with `periods`, a period (R1).
+
+    bounded: it is an outermost one, so that stamps count too (I6, R4).
+    """
+
+    of: Node
+    duration_ms: int
+    late_ms: int
+    periods: Periods | None
+    latest: bool
+    bounded: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", self.of.numbers)
+
+    def met(self, view: View) -> Found | None:
+        if self.of.met(view) is None:  # not even without the window
+            return None
+        if (
+            self.bounded
+            and self._apart(view, END - 1)
+            and not any(self.of.met(choice) for choice in self._by_stamps(view, END - 1))
+        ):  # not even with all times
+            return None
+        for window, hi in self._windows(view):
+            if view.looks.left < 0:
+                return None
+            found = self.of.met(window)
+            if found is None:
+                continue
+            if not (self.bounded and self._apart(window, hi)):
+                return found
+            for choice in self._by_stamps(window, hi):
+                found = self.of.met(choice)
+                if found is not None or view.looks.left < 0:
+                    return found
+        return None
+
+    def partial(self, view: View) -> Partial:
+        found = self.met(view)
+        if found is not None:
+            return Partial(found.parts, ())
+        times = view.times(self.numbers)
+        if not times:
+            return self.of.partial(view)
+        lo, hi = self._bounds(times[-1], True)
+        return self.of.partial(view._replace(lo_us=max(lo, view.lo_us), hi_us=min(hi, view.hi_us)))
+
+    def until_ms(self, match: Match) -> int:
+        """The last tick at which the event is still held (I6, R4)."""
+        if self.periods is None:
+            return match.timestamp_ms + self.duration_ms + self.late_ms
+        end_us = self.periods.of(match.time_us)[1]
+        return max(end_us // 1000, match.timestamp_ms) + self.late_ms
+
+    def _windows(self, view: View) -> Iterator[tuple[View, int]]:
+        times = view.times(self.numbers)
+        latest = self.latest and not view.early
+        seen: set[int] = set()
+        for time in reversed(times) if latest else times:  # I3, R3
+            lo, hi = self._bounds(time, latest)
+            if self.periods is not None:
+                if lo in seen:
+                    continue
+                seen.add(lo)
+            window = view._replace(lo_us=max(lo, view.lo_us), hi_us=min(hi, view.hi_us))
+            yield window, hi
+
+    def _bounds(self, time_us: int, ends: bool) -> tuple[int, int]:
+        """The period of a time, or the window that ends (begins) with it; both bounds included."""
+        if self.periods is not None:
+            start, end = self.periods.of(time_us)
+            return start, end - 1
+        length = self.duration_ms * 1000
+        return (time_us - length, time_us) if ends else (time_us, time_us + length)
+
+    def _apart(self, window: View, hi_us: int) -> bool:
+        """True if not all stamps of the events in a window lie together."""
+        stamps = window.stamps(self.numbers)
+        return bool(stamps) and stamps[-1] > self._last_ms(stamps[0], hi_us)
+
+    def _by_stamps(self, window: View, hi_us: int) -> Iterator[View]:
+        """The choices of events in a window whose stamps lie together (I6, R4), in the order of I3."""
+        latest = self.latest and not window.early
+        stamps = window.stamps(self.numbers)
+        for stamp in reversed(stamps) if latest else stamps:
+            if latest:
+                yield window._replace(first_ms=self._first_ms(stamp, hi_us), last_ms=stamp)
+            else:
+                yield window._replace(first_ms=stamp, last_ms=self._last_ms(stamp, hi_us))
+
+    def _last_ms(self, first_ms: int, hi_us: int) -> int:
+        """The last stamp that an event may have beside one stamped `first_ms`."""
+        if self.periods is None:
+            return first_ms + self.duration_ms + self.late_ms
+        return max((hi_us + 1) // 1000, first_ms) + self.late_ms
+
+    def _first_ms(self, last_ms: int, hi_us: int) -> int:
+        if self.periods is None:
+            return last_ms - self.duration_ms - self.late_ms
+        return BEGINNING if last_ms <= (hi_us + 1) // 1000 + self.late_ms else last_ms - self.late_ms
+
+
+@dataclass(frozen=True, eq=False)
+class Ending(Node):
+    """A window with `~`, met by its end (E3 to E7). of: the condition without its `~` operands."""
+
+    of: Node
+    negated: tuple[int, ...]
+    duration_ms: int
+    late_ms: int
+    periods: Periods | None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", self.of.numbers)
+
+    def met(self, view: View) -> Found | None:
+        for match in self._openers(view):
+            if not view.before_ms < self.due_ms(match) <= view.clock_ms:  # each window is judged once
+                continue
+            lo, hi = self._bounds(match.time_us)
+            if any(lo <= time <= hi for number in self.negated for time in view.refuters.get(number, ())):
+                continue  # E4, E5
+            found = self._earliest(view._replace(lo_us=lo, hi_us=hi, early=True))
+            if found is not None and any(part.identity == match.identity for _, part in found.parts):
+                end = BEGINNING if self.periods is None else hi
+                return found._replace(period_end_us=end)
+        return None
+
+    def partial(self, view: View) -> Partial:
+        times = view.times(self.numbers)
+        if not times:
+            return self.of.partial(view)
+        hi = times[-1]
+        lo = hi - self.duration_ms * 1000 if self.periods is None else self.periods.of(hi)[0]
+        return self.of.partial(view._replace(lo_us=lo, hi_us=hi, early=True))
+
+    def dues(self, view: View) -> Iterator[int]:
+        for match in self._openers(view):
+            due = self.due_ms(match)
+            if due > view.clock_ms:
+                yield due
+
+    def due_ms(self, match: Match) -> int:
+        """When the window that an event opens is judged (E6)."""
+        if self.periods is None:
+            end = match.time_us // 1000 + self.duration_ms
+        else:
+            end = self.periods.of(match.time_us)[1] // 1000
+        return max(end + self.late_ms, match.timestamp_ms) + 1
+
+    def until_ms(self, match: Match) -> int:
+        """The last tick at which the event is still held (E7)."""
+        return self.due_ms(match) - 1
+
+    def remembered_until_ms(self, time_us: int) -> int:
+        """The last tick at which the time of a negated event is still held (E8)."""
+        end = (
+            time_us // 1000 + self.duration_ms
+            if self.periods is None
+            else self.periods.of(time_us)[1] // 1000
+        )
+        return end + self.late_ms + _REFUTERS_MS
+
+    def redundant(self, earlier_us: int, later_us: int) -> bool:
+        """True if every window with a time between these two has one of them in it as well (E8)."""
+        if self.periods is None:
+            return later_us - earlier_us <= self.duration_ms * 1000
+        return self.periods.of(earlier_us) == self.periods.of(later_us)
+
+    def _openers(self, view: View) -> list[Match]:
+        unique = {match.identity: match for number in self.numbers for match in view.pools[number]}
+        return sorted(unique.values(), key=lambda match: match.rank)
+
+    def _bounds(self, time_us: int) -> tuple[int, int]:
+        if self.periods is None:
+            return time_us, time_us + self.duration_ms * 1000
+        start, end = self.periods.of(time_us)
+        return start, end - 1
+
+    def _earliest(self, view: View) -> Found | None:
+        for time in view.times(self.numbers):
+            found = self.of.met(view._replace(hi_us=time))
+            if found is not None or view.looks.left < 0:
+                return found
+        return None

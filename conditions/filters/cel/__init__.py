@@ -1,0 +1,1 @@
+"""Predicates in CEL, and what bounds their cost."""

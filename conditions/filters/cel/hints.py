@@ -1,0 +1,106 @@
+"""What to write instead of the usual slips in CEL, for the errors of the library."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ....events.attributes import CORE, is_name
+
+_MAX_REASON_CHARS: Final = 160
+# Texts and remarks, in which nothing is a slip.
+_TEXTS: Final = re.compile(
+    r"""'''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|//[^\n]*""", re.DOTALL
+)
+_SLIPS: Final = re.compile(
+    r"(?<![=!<>])(?:=[<>]|={1,3}(?!=))|<>|&+|\|+|(?<![\w.])(?:and|or|not|is)(?!\w)", re.IGNORECASE
+)  # runs of signs, so that those that are right are passed over as a whole
+_INSTEAD: Final = {
+    "=": "==", "===": "==", "is": "==", "<>": "!=", "=<": "<=", "=>": ">=",
+    "&": "&&", "and": "&&", "|": "||", "or": "||", "not": "!",
+}  # fmt: skip
+_CONSTANTS: Final = {"True": "true", "False": "false", "None": "null", "NULL": "null", "Null": "null"}
+_PLACE: Final = re.compile(r"(\d+):(\d+): ")
+_UNDECLARED: Final = re.compile(r"undeclared reference to '([^']*)'")
+_OVERLOAD: Final = re.compile(
+    r"no matching overload for '_?@?(?P<sign>[^'_]+)_?' applied to '\((?P<types>.*)\)'"
+)
+_ATTRIBUTE: Final = r"""event(?:\.\w+|\[(?:'\w+'|"\w+")\])"""
+_LEFT: Final = re.compile(rf"(?<![\w.])(?P<path>{_ATTRIBUTE})\s*$")
+_RIGHT: Final = re.compile(rf"\s*(?P<path>{_ATTRIBUTE})(?![\w.(\[])")
+_LITERAL: Final = r"-?\d+(?:\.\d+)?|true|false|\[[^\[\]]*\]"
+_LEFT_LITERAL: Final = re.compile(rf"(?<![\w.])(?P<text>{_LITERAL})\s*$")
+_RIGHT_LITERAL: Final = re.compile(rf"\s*(?P<text>{_LITERAL})(?![\w.])")
+
+
+def with_hint(source: str, error: str) -> str:
+    """The library's `error`: with what to write instead before it, and shortened, where that is known."""
+    hint = _hint(source, error)
+    if hint is None:
+        return error
+    reason = error.split("\n", 1)[0].replace(" (in container '')", "")
+    return f"{hint} ({reason[:_MAX_REASON_CHARS]})"
+
+
+def _hint(source: str, error: str) -> str | None:
+    plain = _TEXTS.sub(lambda found: " " * len(found[0]), source)
+    undeclared = _UNDECLARED.search(error)
+    if undeclared is not None and undeclared[1] != "not":
+        return _reference(undeclared[1], plain)
+    overload = _OVERLOAD.search(error)
+    if overload is not None:
+        return _operands(source, _offset(source, error), overload["sign"], overload["types"])
+    if undeclared is None and "Syntax error" not in error:
+        return None
+    words = {
+        found[0]: _INSTEAD[found[0].lower()]
+        for found in _SLIPS.finditer(plain)
+        if found[0].lower() in _INSTEAD
+    }
+    return "write " + ", ".join(f"{right} for {wrong}" for wrong, right in words.items()) if words else None
+
+
+def _reference(name: str, plain: str) -> str | None:
+    """What to write for a name that is no variable; None for a function's."""
+    first = name.split(".")[0]
+    if first in _CONSTANTS:
+        return f"write {_CONSTANTS[first]} for {first}"
+    if re.search(rf"(?<!\w){re.escape(name)}\s*\(", plain):
+        return None
+    if first.lower() in ("data", "event"):
+        return f"write {first.lower()} for {first}"
+    if name in CORE:
+        return f"write event.{name}, or data.{name} for a value in the data"
+    return f"write data.{name}" + (f", or event.{name} for an attribute" if is_name(name) else "")
+
+
+def _operands(source: str, at: int, sign: str, types: str) -> str | None:
+    """What to write where an attribute, which is a string, meets another type at the sign `at`."""
+    if types.startswith("type(type)") and (name := re.search(r"(?<![\w.])type(?!\w|\s*\()", source)):
+        return f"write event.{name[0]}, or data.{name[0]} for a value in the data"
+    if not source.startswith(sign, at):
+        return None
+    before, after = source[:at], source[at + len(sign) :]
+    left, right = _LEFT.search(before), _RIGHT.match(after)
+    attribute = left or right
+    if attribute is None:
+        return None
+    path = attribute["path"]
+    literal = _RIGHT_LITERAL.match(after) if left else _LEFT_LITERAL.search(before)
+    other = literal["text"] if literal else None
+    if "bool" in types:
+        changed, other = path, f"'{other}'" if other else None
+    else:
+        changed = f"double({path})" if "double" in types else f"int({path})"
+    if other is None:
+        return f"attributes are strings: write {changed}" if changed != path else None
+    whole = f"{changed} {sign} {other}" if left else f"{other} {sign} {changed}"
+    return f"attributes are strings: write {whole}"
+
+
+def _offset(source: str, error: str) -> int:
+    place = _PLACE.search(error)
+    if place is None:
+        return 0
+    lines = source.split("\n")[: int(place[1]) - 1]
+    return sum(len(line) + 1 for line in lines) + int(place[2]) - 1

@@ -1,0 +1,149 @@
+"""What an expression reads of an event, and the handing over of just that to the library.
+
+The library copies what it is given for each evaluation, so it gets no more than the members that the
+expression names. It also ends a text at a NUL character, and never frees the message in which it refuses an
+integer beyond 64 bits: neither reaches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Union
+
+from .ast import Node
+
+# Members that are read of a map, with what is read of each; an empty one stands for all there is.
+Paths = dict[str, "Paths"]
+Value = Union[None, bool, int, float, str, "list[Value]", "dict[str, Value]"]
+
+Scalar = str | int | float
+
+MAX_NESTING: Final = 64
+_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
+_UTF8_BYTES: Final = 4
+
+
+class Unreadable(Exception):
+    """The event has more, or other, values where the expression reads than may be handed over."""
+
+
+def paths(root: Node, variable: str) -> Paths | None:
+    """What `root` reads of a variable; None if it does not read it at all."""
+    found: set[tuple[str, ...]] = set()
+    _collect(root, variable, found)
+    if not found:
+        return None
+    if () in found:
+        return {}
+    tree: Paths = {}
+    for path in sorted(found, key=len):  # shorter ones first: all of a member includes what lies below
+        level = tree
+        for name in path:
+            if name in level and not level[name]:
+                break
+            level = level.setdefault(name, {})
+    return tree
+
+
+def equalities(root: Node) -> dict[tuple[str, ...], Scalar]:
+    """{path: value} of what every event has for which `root` is true: its conjuncts `path == value`.
+
+    A path begins with its variable; values are texts and numbers. An event with another value there, or with
+    none, makes the conjunct false or an error, and so the whole no match.
+    """
+    found: dict[tuple[str, ...], Scalar] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.kind == "call" and node.name == "_&&_":
+            waiting += node.children[::-1]
+        elif node.kind == "call" and node.name == "_==_":
+            for one, other in (node.children, node.children[::-1]):
+                for variable in ("data", "event"):
+                    path = _path(one, variable)
+                    value = other.number if other.text is None else other.text
+                    # beyond 2**53 equality of integers and floating-point numbers is not sure to be Python's
+                    exact = isinstance(value, str) or (value is not None and abs(value) < 2**53)
+                    if path and other.kind == "const" and value is not None and exact:
+                        found.setdefault((variable, *path), value)
+    return found
+
+
+def _collect(node: Node, variable: str, found: set[tuple[str, ...]]) -> None:
+    path = _path(node, variable)
+    if path is not None:
+        found.add(path)
+        return
+    children = node.children
+    if node.kind == "loop" and variable in (node.name, node.text):
+        children = children[:2]  # inside, the name is the loop's own
+    for child in children:
+        _collect(child, variable, found)
+
+
+def _path(node: Node, variable: str) -> tuple[str, ...] | None:
+    if node.kind == "ident":
+        return () if node.name == variable else None
+    member: str | None = None
+    if node.kind == "select":
+        member = node.name
+    elif node.kind == "call" and node.name == "_[_]" and node.children[1].kind == "const":
+        member = node.children[1].text
+    if member is None:
+        return None
+    path = _path(node.children[0], variable)
+    return None if path is None else (*path, member)
+
+
+class Reader:
+    """Reads from one event for one evaluation, and keeps to what the expression may look at."""
+
+    def __init__(self, values: int, text: int) -> None:
+        self._values = self._max_values = values
+        self._text = self._max_text = text
+
+    def read(self, value: object, tree: Paths, depth: int = 1) -> Value:
+        """A copy of `value`, with the members in `tree` alone; Unreadable where that is not allowed."""
+        if not tree:
+            return self._whole(value, depth)
+        if isinstance(value, Mapping):
+            return {
+                self._key(name): self.read(value[name], below, depth + 1)
+                for name, below in tree.items()
+                if name in value
+            }
+        # members of a list are an error, whatever is in it
+        return [] if isinstance(value, list) else self._whole(value, depth)
+
+    def _whole(self, value: object, depth: int) -> Value:
+        self._values -= 1
+        if self._values < 0:
+            raise Unreadable(f"it reads more than {self._max_values} values, which are its limit")
+        if isinstance(value, str):
+            return self._key(value)
+        if value is None or isinstance(value, (bool, float)):
+            return value
+        if isinstance(value, int):
+            return value if _INT_MIN <= value <= _INT_MAX else _as_float(value)
+        if depth > MAX_NESTING:
+            raise Unreadable(f"it reads a value nested more than {MAX_NESTING} levels deep")
+        if isinstance(value, list):
+            return [self._whole(item, depth + 1) for item in value]
+        if isinstance(value, Mapping):
+            return {self._key(name): self._whole(item, depth + 1) for name, item in value.items()}
+        raise Unreadable(f"it reads a {type(value).__name__}, which is no JSON")
+
+    def _key(self, text: str) -> str:
+        self._text -= len(text) if text.isascii() else _UTF8_BYTES * len(text)
+        if self._text < 0:
+            raise Unreadable(f"it reads texts of more than {self._max_text} bytes, which are its limit")
+        if "\0" in text:
+            raise Unreadable("it reads a text with a NUL character")
+        return text
+
+
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise Unreadable("it reads a number beyond those of JSON and CEL") from None

@@ -1,0 +1,207 @@
+"""`where`: a predicate over an event's attributes and data in the Common Expression Language (CEL)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from ....events import content
+from ....events.errors import EventError
+from ....events.event import Event
+from ...errors import ConditionError
+from ..filter import ACCEPTED, Filter, Verdict, checked_text, quoted
+from .ast import Node, tree
+from .cost import Allowance, worst
+from .hints import with_hint
+from .reads import Paths, Reader, Scalar, Unreadable, equalities, paths
+
+if TYPE_CHECKING:
+    from cel_expr_python import cel
+
+MAX_SOURCE_CHARS: Final = 1024
+MAX_LOOPS_NESTED: Final = 2
+MAX_DATA_BYTES: Final = 256 * 1024
+# For one evaluation, beside the parsing of the data; what was measured: docs/filters.md.
+MAX_NANOSECONDS: Final = 30_000_000
+MAX_BYTES: Final = 32 * 1024 * 1024
+# How much of an event an expression may look at: the first that keeps its worst case within the maxima.
+ALLOWANCES: Final = tuple(Allowance(8192 >> step, 65536 >> step) for step in range(7))
+_MAX_ERROR_CHARS: Final = 200
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A compiled expression: what it reads of an event, and how much of that it may look at."""
+
+    expression: cel.Expression
+    data: Paths | None
+    attributes: Paths | None
+    allowance: Allowance
+    equalities: Mapping[tuple[str, ...], Scalar]
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Where(Filter):
+    """True if an expression in CEL gives true: Where("data.amount > 100 && event.subject != 'x'").
+
+    Variables: `data`, the value in JSON data (null where there is none), and `event`, a map of the attributes
+    to their strings. An expression that fails on an event (no such member, other types) refuses it.
+    ConditionError for text that is no such expression, or that could cost more than allowed.
+    """
+
+    source: str
+
+    def __init__(self, source: str, /) -> None:
+        text = checked_text("event", "where", source, MAX_SOURCE_CHARS, "give a predicate in CEL")
+        object.__setattr__(self, "source", text)
+        object.__setattr__(self, "_program", _compiled(text))
+
+    @property
+    def allowance(self) -> Allowance:
+        """How much of an event it may look at; where it would read more, the event is refused."""
+        program: _Program = self.__dict__["_program"]
+        return program.allowance
+
+    @property
+    def equalities(self) -> Mapping[tuple[str, ...], Scalar]:
+        """{("data" or "event", member, ...): value}: what an event must have there to be accepted."""
+        program: _Program = self.__dict__["_program"]
+        return program.equalities
+
+    def verdict(self, event: Event) -> Verdict:
+        program: _Program = self.__dict__["_program"]
+        try:
+            data, attributes = _read(event, program)
+        except (EventError, Unreadable) as error:
+            return self._refused(str(error))
+        try:
+            value = program.expression.eval(data={"data": data, "event": attributes}).value()
+        except Exception as error:  # noqa: BLE001  # whatever the library raises: no event may end the engine
+            return self._refused(str(error))
+        if value is True:
+            return ACCEPTED
+        return Verdict(False, term=str(self)) if value is False else self._refused(_reason(str(value)))
+
+    def to_json(self) -> dict[str, object]:
+        """{"where": source}; it is no dialect of CloudEvents, and stands beside the filters of a matcher."""
+        return {"where": self.source}
+
+    def __reduce__(self) -> tuple[type[Where], tuple[str]]:
+        return (Where, (self.source,))  # the text alone: it is compiled where it is read
+
+    def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:  # once: each event that is refused is told it
+        return f"Where({quoted(self.source)})"
+
+    def _refused(self, error: str) -> Verdict:
+        return Verdict(False, f"where: {error[:_MAX_ERROR_CHARS]}", str(self))
+
+
+def _read(event: Event, program: _Program) -> tuple[object, object]:
+    """The values of `data` and `event`, as far as the expression reads them."""
+    data: object = None
+    if program.data is not None and event.data is not None and content.is_json(event.datacontenttype):
+        if len(event.data) > MAX_DATA_BYTES:
+            raise Unreadable(f"the data has {len(event.data)} bytes: at most {MAX_DATA_BYTES} are read")
+        data = event.payload
+    reader = Reader(*program.allowance)
+    attributes: object = {}
+    if program.attributes is not None:
+        attributes = reader.read(event.attributes, program.attributes)
+    return reader.read(data, program.data) if program.data is not None else None, attributes
+
+
+@lru_cache(1024)
+def _compiled(source: str) -> _Program:
+    try:
+        expression = _environment().compile(source)
+        kind = expression.return_type()
+        root = tree(expression.serialize())
+        _check_loops(root)
+        allowance = _allowance(root)
+        _check_patterns(root)
+        types = _library().Type
+        if kind == types.DYN:
+            # The library gives null as a None that it does not own; any value but true and false is an error.
+            expression = _environment().compile(f"({source}\n) ? true : false")
+        elif kind != types.BOOL:
+            raise ConditionError(f"it gives a value of type {str(kind).lower()}, and not true or false")
+        data, attributes = paths(root, "data"), paths(root, "event")
+        if data is None and attributes is None:
+            raise ConditionError("it reads neither data nor event, and is the same for every event")
+    except (RuntimeError, ConditionError) as error:
+        told = with_hint(source, _readable(str(error)))
+        raise ConditionError(f"event(where={quoted(source)}): {told}") from error
+    return _Program(expression, data, attributes, allowance, equalities(root))
+
+
+def _allowance(root: Node) -> Allowance:
+    for allowance in ALLOWANCES:
+        cost = worst(root, allowance)
+        if cost.nanoseconds <= MAX_NANOSECONDS and cost.bytes <= MAX_BYTES:
+            return allowance
+    raise ConditionError(
+        f"it could take {cost.nanoseconds / 1e6:,.0f} ms and {cost.bytes / 2**20:,.0f} MiB on an event with"
+        f" {allowance.values} values: at most {MAX_NANOSECONDS / 1e6:.0f} ms and {MAX_BYTES // 2**20} MiB."
+        " Take regular expressions, + and loops out of loops, or make patterns smaller"
+    )
+
+
+def _check_loops(node: Node, around: int = 0) -> None:
+    inside = around + (node.kind == "loop")
+    if inside > MAX_LOOPS_NESTED:
+        raise ConditionError(
+            f"all, exists, exists_one, filter and map are nested more than {MAX_LOOPS_NESTED} levels deep"
+        )
+    for number, child in enumerate(node.children):
+        # what a loop goes over is evaluated before it
+        _check_loops(child, around if number == 0 else inside)
+
+
+def _check_patterns(node: Node) -> None:
+    """The library reads a pattern only when it is used: an error in one is told here."""
+    if node.kind == "call" and node.name == "matches":
+        pattern = node.children[-1].text or ""
+        tried = _environment().compile(f"''.matches({_cel_literal(pattern)})").eval(data={}).value()
+        if not isinstance(tried, bool):
+            raise ConditionError(str(tried))
+    for child in node.children:
+        _check_patterns(child)
+
+
+def _cel_literal(text: str) -> str:
+    return "'" + "".join(f"\\U{ord(char):08x}" for char in text) + "'"
+
+
+def _readable(error: str) -> str:
+    text = error.removesuffix(" [INVALID_ARGUMENT]").removeprefix("INVALID_ARGUMENT: ")
+    return text.removeprefix("ERROR: ").replace("<input>:", "")
+
+
+def _reason(error: str) -> str:
+    # what the condition of `? true : false` is called in the library
+    return "it gives neither true nor false" if error.endswith("<jump_condition>") else error
+
+
+@lru_cache(1)
+def _environment() -> cel.Env:
+    types = _library().Type
+    return _library().NewEnv(variables={"data": types.DYN, "event": types.Map(types.STRING, types.STRING)})
+
+
+@lru_cache(1)
+def _library() -> ModuleType:
+    try:
+        return importlib.import_module("cel_expr_python.cel")
+    except ImportError as error:
+        raise ConditionError(
+            "event(where=...) needs the package cel-expr-python, which exists for Python 3.11 and later;"
+            " Sql(...) works without it"
+        ) from error

@@ -1,0 +1,1 @@
+"""The forms in which conditions are written: JSON and text."""

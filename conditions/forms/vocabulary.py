@@ -1,0 +1,222 @@
+"""What can be called in the text of a condition: functions, filters and methods, with their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from ..errors import ConditionError
+from ..filters import All, Any, Exact, Filter, Not, Prefix, Sql, Suffix
+from ..nodes.combinations import at_least, count, sequence
+from ..nodes.condition import Condition
+from ..nodes.matcher import event
+from ..nodes.timers import absent
+from ..recipes.ends import dag_run, spark_application, task_instance
+from ..recipes.presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
+
+
+class Kind(NamedTuple):
+    """What an argument may be."""
+
+    types: tuple[type, ...]
+    words: str
+
+    def check(self, where: str, value: object) -> None:
+        """Raise ConditionError if the value is no such thing."""
+        if not isinstance(value, self.types) or (isinstance(value, bool) and bool not in self.types):
+            raise ConditionError(f"{where} is {shown(value)}: {self.words} belongs there")
+
+
+_CONDITION: Final = Kind((Condition,), "a condition")
+_FILTER: Final = Kind((Filter,), 'a filter, such as Prefix(subject="a/"),')
+_TEXT: Final = Kind((str,), "a string in quotes")
+_DURATION: Final = Kind((str,), 'a duration in quotes, such as "2h",')
+_WHOLE: Final = Kind((int,), "a whole number")
+_NUMBER: Final = Kind((int, float), "a number")
+_FLAG: Final = Kind((bool,), "True or False")
+_PATH: Final = Kind((str, tuple, list), "a path in quotes, or several in ( )")
+_LIST: Final = Kind((list, tuple), "a list of filters in [ ]")
+_DICT: Final = Kind((dict,), 'names and values, as in Exact(subject="a"),')
+
+_UNITS: Final = dict.fromkeys(("weeks", "days", "hours", "minutes", "seconds", "milliseconds"), _NUMBER)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function, filter or method that the text may call.
+
+    positional: arguments that may stand without their name; they may also be named, except before `rest`.
+    needed: how many of these must be given. rest: what follows them in any number. keywords: what is given by
+    name only; other: what any other name may hold, None if there is none.
+    """
+
+    name: str
+    build: Callable[..., object]
+    positional: Mapping[str, Kind] = field(default_factory=dict)
+    needed: int = 0
+    rest: Kind | None = None
+    keywords: Mapping[str, Kind] = field(default_factory=dict)
+    other: Kind | None = None
+
+    def checked(self, number: int, value: object) -> object:
+        """The value of argument `number`, from 1, without a name; ConditionError if it does not belong."""
+        kinds = list(self.positional.values())
+        kind = kinds[number - 1] if number <= len(kinds) else self.rest
+        if kind is None:
+            most = f"at most {len(kinds)}" if kinds else "no"
+            raise ConditionError(
+                f"{self.name}() takes {most} argument{'' if len(kinds) == 1 else 's'} without a name"
+            )
+        kind.check(f"argument {number} of {self.name}()", value)
+        return value
+
+    def checked_keyword(self, name: str, value: object, given: int) -> object:
+        """The value of the argument called `name`, where `given` came without names before it."""
+        named = {} if self.rest is not None else self.positional
+        kind = named.get(name) or self.keywords.get(name) or self.other
+        if kind is None:
+            known = ", ".join((*named, *self.keywords)) or "it takes none by name"
+            raise ConditionError(f"{self.name}() has no argument {name[:40]!r}: {known}")
+        if name in list(self.positional)[:given]:
+            raise ConditionError(f"{self.name}() got {name} twice, without and with its name")
+        kind.check(f"{self.name}({name[:40]}=...)", value)
+        return value
+
+    def check_given(self, given: int, names: Sequence[str]) -> None:
+        """Raise ConditionError if an argument is missing."""
+        for name in list(self.positional)[given : self.needed]:
+            if name not in names:
+                raise ConditionError(f"{self.name}() needs {name}")
+
+
+_DURATIONS: Final[Mapping[str, Kind]] = {"duration": _DURATION}
+_EVENTS: Final[Mapping[str, Kind]] = {"matcher": _CONDITION, "n": _WHOLE}
+_LATE: Final[Mapping[str, Kind]] = {"lateness": _DURATION}
+_MATCHER: Final[Mapping[str, Kind]] = {
+    "by": _PATH,
+    "label": _TEXT,
+    "where": _TEXT,
+    "filters": _LIST,
+    "keep": _TEXT,
+    "limit": _WHOLE,
+}
+# Of the ends of runs, tasks and Spark applications; `dates` is Python's alone.
+_END: Final[Mapping[str, Kind]] = {
+    "state": Kind((str, list, tuple), "a state in quotes, or several in [ ]"),
+    "by": _PATH,
+    "offset": _DURATION,
+    "label": _TEXT,
+}
+
+FUNCTIONS: Final[Mapping[str, Call]] = {
+    call.name: call
+    for call in (
+        Call("event", event, {"type": _TEXT}, keywords=_MATCHER, other=_TEXT),
+        Call(
+            "dag_run",
+            dag_run,
+            {"dag_id": _TEXT},
+            needed=1,
+            keywords={**_END, "deployment": _TEXT},
+        ),
+        Call(
+            "task_instance",
+            task_instance,
+            {"dag_id": _TEXT, "task_id": _TEXT},
+            needed=2,
+            keywords={**_END, "deployment": _TEXT},
+        ),
+        Call(
+            "spark_application",
+            spark_application,
+            {"name": _TEXT},
+            needed=1,
+            keywords={**_END, "application": _TEXT},
+        ),
+        Call("at_least", at_least, {"n": _WHOLE}, needed=1, rest=_CONDITION),
+        Call("count", count, _EVENTS, needed=2),
+        Call("sequence", sequence, rest=_CONDITION, keywords={"ordered": _FLAG}),
+        Call(
+            "absent",
+            absent,
+            {"condition": _CONDITION, **_DURATIONS},
+            needed=1,
+            keywords={"armed_by": _TEXT, **_UNITS},
+        ),
+        Call("all_of", all_of, rest=_CONDITION, keywords={"within": _DURATION}),
+        Call("any_of", any_of, rest=_CONDITION),
+        Call("every_nth", every_nth, _EVENTS, needed=2),
+        Call("burst", burst, {**_EVENTS, "within": _DURATION}, needed=3),
+        Call("debounce", debounce, {"condition": _CONDITION, **_DURATIONS}, needed=2),
+        Call(
+            "heartbeat",
+            heartbeat,
+            {"matcher": _CONDITION, "every": _DURATION},
+            needed=2,
+            keywords={"armed_by": _TEXT},
+        ),
+        Call(
+            "not_followed_by",
+            not_followed_by,
+            {"condition": _CONDITION, "unwanted": _CONDITION, "within": _DURATION},
+            needed=3,
+        ),
+        Call("daily", daily, rest=_CONDITION, keywords={"timezone": _TEXT}),
+        Call("Exact", Exact, {"attributes": _DICT}, other=_TEXT),
+        Call("Prefix", Prefix, {"attributes": _DICT}, other=_TEXT),
+        Call("Suffix", Suffix, {"attributes": _DICT}, other=_TEXT),
+        Call("All", All, rest=_FILTER),
+        Call("Any", Any, rest=_FILTER),
+        Call("Not", Not, {"filter": _FILTER}, needed=1),
+        Call("Sql", Sql, {"expression": _TEXT}, needed=1),
+    )
+}
+
+# Those that make conditions; the others make filters, and are classes.
+CONDITIONS: Final = frozenset(name for name, call in FUNCTIONS.items() if not isinstance(call.build, type))
+
+METHODS: Final[Mapping[str, Call]] = {
+    call.name: call
+    for call in (
+        Call("within", Condition.within, _DURATIONS, keywords={**_LATE, **_UNITS}),
+        Call("resets", Condition.resets, {"cron": _TEXT}, needed=1, keywords={"timezone": _TEXT, **_LATE}),
+        Call("quiet", Condition.quiet, _DURATIONS, keywords=_UNITS),
+        Call("expires", Condition.expires, {"after": _DURATION}, keywords={"at": _TEXT, "armed_by": _TEXT}),
+        Call("ordered", Condition.ordered),
+        Call("keep", Condition.keep, {"which": _TEXT, "limit": _WHOLE}, needed=1),
+    )
+}
+
+
+def find(calls: Mapping[str, Call], name: str, what: str) -> Call:
+    """The call of this name; ConditionError tells what there is."""
+    call = calls.get(name)
+    if call is None:
+        raise ConditionError(f"there is no {what} {name[:40]}(): {near(name, calls) or ', '.join(calls)}")
+    return call
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """ "did you mean ...?" with the names like this one; empty where there is none."""
+    found = get_close_matches(name[:40], list(names)[:1000], n=3)
+    return f"did you mean {' or '.join(found)}?" if found else ""
+
+
+def shown(value: object) -> str:
+    """What a value is, for a message."""
+    for kind, words in _SHOWN.items():
+        if isinstance(value, kind):
+            return words
+    return f"a {type(value).__name__}"
+
+
+_SHOWN: Final[Mapping[type, str]] = {
+    Condition: "a condition",
+    Filter: "a filter",
+    str: "a string",
+    bool: "True or False",
+    int: "a number",
+    float: "a number",
+}

@@ -1,0 +1,265 @@
+"""Periods of a calendar: from one time of a cron expression to the next, in a time zone.
+
+The cron library searches in the naive time of a wall clock; which instants such a time stands for is decided
+here, by the zone's offsets before and after a change of the clock (docs/conditions.md, case R2):
+
+- R2.1: A time that the clock shows once is that instant.
+- R2.2: A time that the clock skips is the first instant after the gap. Of several in a gap one is left.
+- R2.3: A time that the clock shows twice is the first of the two instants.
+- R2.4: An expression that names every hour runs by real time: at no skipped time, and at both instants of a
+  repeated one. One whose minute or hour begins with `*` runs at both instants too.
+
+Other readers of cron do otherwise (docs/adr/0010): they repeat fixed times in autumn, take the second of two
+instants, or begin other periods when searching backward than forward.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import zoneinfo
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple
+
+from ...events.attributes import shown
+from ..errors import ConditionError
+from . import cron
+
+# Before 1900 and from 2200 on there are no resets: the first and the last period reach to these, the ends of
+# what fits a signed 64-bit number after a sum.
+BEGINNING: Final = -(2**62)
+END: Final = 2**62
+MAX_ZONE_CHARS: Final = 64
+# Events come mostly in the order of their times; more only serve calendars of minutes with much disorder.
+_REMEMBERED_PERIODS = 128
+_REMEMBERED_CALENDARS = 256
+
+_UNIX_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times here are UTC, or of a wall clock
+_FIRST_YEAR = datetime(1900, 1, 1)  # noqa: DTZ001
+_PAST_LAST_YEAR = datetime(2200, 1, 1)  # noqa: DTZ001
+_MICROSECOND = timedelta(microseconds=1)
+_SECOND = timedelta(seconds=1)
+_MINUTE = timedelta(minutes=1)
+_FIRST = (_FIRST_YEAR - _UNIX_EPOCH) // _MICROSECOND
+_LAST = (_PAST_LAST_YEAR - _UNIX_EPOCH) // _MICROSECOND - 1
+
+_ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
+# Names of files that a machine has beside the zones; what they hold differs between machines.
+_NO_ZONES = frozenset({"local", "localtime", "posixrules", "Factory"})
+_NO_ZONE_FOLDERS = ("posix/", "right/")
+
+
+@dataclass(frozen=True)
+class Periods:
+    """The periods of a cron expression in a time zone; equal when both are, safe for threads, picklable.
+
+    cron: five fields, or @hourly, @daily, @weekly, @monthly, @yearly; kept in one spelling (`cron.Cron`).
+    timezone: a name of the IANA database. ConditionError for an expression that cannot be read or never
+    occurs, and for a name that is none.
+    """
+
+    cron: str
+    timezone: str
+    _calendar: _Calendar = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        expression = cron.parse(self.cron)
+        _check_zone(self.timezone)
+        object.__setattr__(self, "cron", expression.text)
+        object.__setattr__(self, "_calendar", _calendar(expression, self.timezone))
+
+    def of(self, micros: int) -> tuple[int, int]:
+        """[start, end) of the period that holds an instant; all in microseconds since the epoch.
+
+        Start is the last time of the expression at or before the instant, end the next one after it. The
+        first and last period of the years 1900 to 2199 reach to BEGINNING and END.
+        """
+        return self._calendar.period(micros)
+
+    def __reduce__(self) -> tuple[type[Periods], tuple[str, str]]:
+        return Periods, (self.cron, self.timezone)
+
+
+class _Change(NamedTuple):
+    """The clock is put forward (skipping the wall times from `low` to `past`) or back (repeating them)."""
+
+    at: datetime  # UTC, naive
+    before: timedelta
+    after: timedelta
+
+    @property
+    def skips(self) -> bool:
+        return self.after > self.before
+
+    @property
+    def low(self) -> datetime:
+        return self.at + min(self.before, self.after)
+
+    @property
+    def past(self) -> datetime:
+        return self.at + max(self.before, self.after)
+
+
+class _Calendar:
+    """The search behind `Periods`, with the periods found last."""
+
+    def __init__(self, expression: cron.Cron, zone: zoneinfo.ZoneInfo) -> None:
+        from croniter import croniter  # 50 ms, for those who use a calendar
+
+        self._every_hour = expression.every_hour
+        self._repeats = expression.repeats
+        self._zone = zone
+        self._search: Any = croniter(expression.text, _UNIX_EPOCH, ret_type=datetime)
+        self._lock = threading.Lock()  # the search keeps its place in itself
+        # Replaced as a whole, never changed: readers take no lock. Starts ascend; `_order` is by age.
+        self._recent: tuple[list[int], list[tuple[int, int]]] = ([], [])
+        self._order: list[int] = []
+
+    def period(self, micros: int) -> tuple[int, int]:
+        starts, periods = self._recent
+        place = bisect_right(starts, micros) - 1
+        if place >= 0 and micros < periods[place][1]:
+            return periods[place]
+        with self._lock:
+            found = self._find(min(max(micros, _FIRST), _LAST))
+            self._remember(found)
+        return found
+
+    def _remember(self, found: tuple[int, int]) -> None:
+        kept = {period[0]: period for period in self._recent[1]}
+        if found[0] in kept:
+            return  # another thread was here first
+        if len(self._order) == _REMEMBERED_PERIODS:
+            del kept[self._order.pop(0)]
+        self._order.append(found[0])
+        kept[found[0]] = found
+        starts = sorted(kept)
+        self._recent = (starts, [kept[start] for start in starts])
+
+    def _find(self, micros: int) -> tuple[int, int]:
+        now = _UNIX_EPOCH + micros * _MICROSECOND
+        local = self._zone.fromutc(now.replace(tzinfo=self._zone))
+        wall = local.replace(tzinfo=None, fold=0)
+        # not None while the clock shows a time for the first or the second time
+        overlap = self._change(wall)
+        again = overlap if local.fold else None
+        start = (self._start(now, wall, again) - _UNIX_EPOCH) // _MICROSECOND
+        end = (self._end(now, wall, overlap, again) - _UNIX_EPOCH) // _MICROSECOND
+        return (start if start > _FIRST else BEGINNING, end if end <= _LAST else END)
+
+    def _start(self, now: datetime, wall: datetime, again: _Change | None) -> datetime:
+        """The last instant of the expression at or before `now`."""
+        time = self._last_before(wall + _MICROSECOND)
+        if again is not None and (not self._repeats or time < again.low):
+            time = self._last_before(again.past)  # wall times ahead of the clock, but the clock was there
+        while True:
+            change = self._change(time)
+            if change is None:
+                return time - self._offset(time)
+            if not change.skips:
+                second = time - change.after
+                return second if self._repeats and second <= now else time - change.before
+            if not self._every_hour:
+                return change.at
+            time = self._last_before(change.low)
+
+    def _end(self, now: datetime, wall: datetime, overlap: _Change | None, again: _Change | None) -> datetime:
+        """The first instant of the expression after `now`."""
+        time = self._first_from(wall + _MICROSECOND)
+        if again is not None and not self._repeats:
+            time = self._first_from(again.past)
+        elif overlap is not None and again is None and self._repeats and time >= overlap.past:
+            repeated = self._first_from(overlap.low)
+            if repeated < overlap.past:
+                return repeated - overlap.after
+        while True:
+            change = self._change(time)
+            if change is None:
+                return time - self._offset(time)
+            if not change.skips:
+                first = time - change.before
+                return time - change.after if self._repeats and first <= now else first
+            if not self._every_hour:
+                return change.at
+            time = self._first_from(change.past)
+
+    def _last_before(self, wall: datetime) -> datetime:
+        """The last wall time of the expression before this one."""
+        found: datetime = self._search.get_prev(start_time=_up_to_minute(wall))
+        return found
+
+    def _first_from(self, wall: datetime) -> datetime:
+        """The first wall time of the expression that is not before this one."""
+        found: datetime = self._search.get_next(start_time=_up_to_minute(wall) - _MINUTE)
+        return found
+
+    def _offset(self, wall: datetime) -> timedelta:
+        offset = self._zone.utcoffset(wall)
+        assert offset is not None  # noqa: S101  # zones of the database have one at all times
+        return offset
+
+    def _change(self, wall: datetime) -> _Change | None:
+        """The change of the clock that skips or repeats this wall time, if there is one."""
+        # PEP 495: fold 0 is read with the offset before a change, fold 1 with the one after it
+        before, after = self._offset(wall), self._offset(wall.replace(fold=1))
+        if before == after:
+            return None
+        second = wall.replace(microsecond=0)  # offsets and changes are whole seconds
+        low, high = second - max(before, after), second - min(before, after)
+        while high - low > _SECOND:  # the change is in (low, high]
+            middle = low + (high - low) // _SECOND // 2 * _SECOND
+            if self._zone.fromutc(middle.replace(tzinfo=self._zone)).utcoffset() == after:
+                high = middle
+            else:
+                low = middle
+        return _Change(high, before, after)
+
+
+@lru_cache(_REMEMBERED_CALENDARS)
+def _calendar(expression: cron.Cron, timezone: str) -> _Calendar:
+    """One for all conditions with this calendar: a hundred thousand waits may share a few."""
+    return _Calendar(expression, zoneinfo.ZoneInfo(timezone))
+
+
+def _up_to_minute(wall: datetime) -> datetime:
+    whole = wall.replace(second=0, microsecond=0)
+    return whole if whole == wall else whole + _MINUTE
+
+
+def _check_zone(name: object) -> None:
+    if not isinstance(name, str):
+        raise ConditionError(f'timezone is a {type(name).__name__}: write a name such as "Europe/London"')
+    if len(name) > MAX_ZONE_CHARS:
+        raise ConditionError(f"timezone has {len(name)} characters: at most {MAX_ZONE_CHARS}")
+    if name in _NO_ZONES:
+        raise ConditionError(
+            f'timezone {shown(name)} differs between machines: write a name such as "Europe/London", or "UTC"'
+        )
+    if _ZONE_NAME.fullmatch(name) and not name.startswith(_NO_ZONE_FOLDERS):
+        try:
+            zoneinfo.ZoneInfo(name)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+            pass  # a name like that of a zone, a folder of zones, or a file that is none
+        else:
+            return
+    raise ConditionError(f"timezone {shown(name)} is not in the IANA database{_near(name)}")
+
+
+def _near(name: str) -> str:
+    import difflib  # for an error only
+
+    known = _known_zones()
+    if not known:
+        return ", and this machine has no copy of it: install the package tzdata"
+    near = difflib.get_close_matches(name.lower().replace(" ", "_"), known, n=3)
+    hint = " or ".join(f'"{known[match]}"' for match in near)
+    return f": did you mean {hint}?" if near else ': write a name such as "Europe/London"'
+
+
+@cache
+def _known_zones() -> dict[str, str]:
+    """{name in lower case: name}; reads the folder of zones, 20 ms."""
+    return {zone.lower(): zone for zone in zoneinfo.available_timezones() - _NO_ZONES}

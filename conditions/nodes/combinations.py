@@ -1,0 +1,213 @@
+"""The nodes that join others: all, any, at least n of these, n events of one matcher, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as SequenceOf
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from ...events.attributes import shown
+from ..errors import ConditionError
+from .condition import Condition, Role, check_operand, check_tree, not_a_condition, shortened
+from .matcher import DEFAULT_LIMIT, Matcher
+
+MAX_COUNT: Final = 1000
+_MET = (Role.EVENTS, Role.TIMED)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Combination(Condition):
+    """A node that joins others: nested ones of its own kind are merged in, repeated operands count once."""
+
+    of: tuple[Condition, ...]
+    symbol: ClassVar[str] = ""
+    kind: ClassVar[str] = ""
+    roles: ClassVar[tuple[Role, ...]] = _MET
+
+    def __init__(self, *operands: Condition) -> None:
+        name = type(self).__name__
+        for number, operand in enumerate(operands, 1):
+            check_operand(f"argument {number} of {name}", operand, *self.roles)
+        merged = _merged(type(self), operands)
+        if len(merged) < 2:
+            raise ConditionError(f"{name} needs at least two different conditions, it got {len(merged)}")
+        object.__setattr__(self, "of", merged)
+        check_tree(self)
+
+    @property
+    def role(self) -> Role:
+        roles = {operand.role for operand in self.of}
+        for role in (Role.NEGATION, Role.WINDOW_END, Role.TIMED):
+            if role in roles:
+                return role
+        return Role.EVENTS
+
+    def __str__(self) -> str:
+        return f" {self.symbol} ".join(operand_text(operand) for operand in self.of)
+
+
+class AllOf(Combination):
+    """Met when every operand is (docs/conditions.md, cases A1 to A7); `a & b` makes it."""
+
+    symbol = "&"
+    kind = "all"
+    roles = (*_MET, Role.NEGATION)  # a `~` beside the others, for a window around them (E1)
+
+
+class AnyOf(Combination):
+    """Met when one operand is; the first in order takes part (cases O1 to O6); `a | b` makes it."""
+
+    symbol = "|"
+    kind = "any"
+    roles = (*_MET, Role.WINDOW_END)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class AtLeast(Condition):
+    """Met when n of the operands are (cases N1 to N3); `at_least()` makes it."""
+
+    n: int
+    of: tuple[Condition, ...]
+
+    def __init__(self, n: int, *operands: Condition) -> None:
+        for number, operand in enumerate(operands, 1):
+            check_operand(f"argument {number} of at_least", operand, *_MET)
+        distinct = tuple(dict.fromkeys(operands))
+        _check_number(
+            "AtLeast(n)",
+            n,
+            2,
+            len(distinct) - 1,
+            "less than there are conditions; at_least() makes & and | too",
+        )
+        object.__setattr__(self, "n", n)
+        object.__setattr__(self, "of", distinct)
+        check_tree(self)
+
+    @property
+    def role(self) -> Role:
+        return Role.TIMED if any(operand.role is Role.TIMED for operand in self.of) else Role.EVENTS
+
+    def __str__(self) -> str:
+        return f"at_least({self.n}, {', '.join(map(str, self.of))})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Count(Condition):
+    """Met by n different events of one matcher (cases Q1 to Q4); `count()` makes it."""
+
+    of: Matcher
+    n: int
+
+    def __init__(self, of: Matcher, n: int) -> None:
+        if not isinstance(of, Condition):
+            raise ConditionError(not_a_condition("argument 1 of count", of))
+        if not isinstance(of, Matcher):  # Q3
+            raise ConditionError(
+                f"count() counts the events of one matcher, not {shortened(of)}: count each matcher, or let"
+                ' one accept several types with filters=[{"any": [...]}]'
+            )
+        _check_number("Count(n)", n, 2, MAX_COUNT, "which are held in the state; count(a, 1) is a")
+        room = of.limit or DEFAULT_LIMIT
+        if of.keeps == "all" and room < n:
+            raise ConditionError(
+                f"count() asks for {n} events, and the matcher holds at most {room}: raise limit="
+            )
+        object.__setattr__(self, "of", of)
+        object.__setattr__(self, "n", n)
+        check_tree(self)
+
+    def __str__(self) -> str:
+        return f"count({self.of}, {self.n})"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Sequence(Condition):
+    """Met by events in this order (cases P1 to P7); `sequence()` makes it.
+
+    ordered: matches enter in one total order, by stamp, after the tick that completes it (W5).
+    """
+
+    of: tuple[Condition, ...]
+    in_order: bool
+
+    def __init__(self, *operands: Condition, ordered: bool = True) -> None:
+        if not isinstance(ordered, bool):
+            raise ConditionError(f"sequence(ordered=...) is a {type(ordered).__name__}: write True or False")
+        flat: list[Condition] = []
+        for number, operand in enumerate(operands, 1):
+            checked = check_operand(f"argument {number} of sequence", operand, Role.EVENTS)
+            nested = isinstance(checked, Sequence) and checked.in_order is ordered
+            flat.extend(checked.operands if nested else (checked,))
+        if len(flat) < 2:
+            raise ConditionError(f"sequence needs at least two conditions, it got {len(flat)}")
+        object.__setattr__(self, "of", tuple(flat))
+        object.__setattr__(self, "in_order", ordered)
+        check_tree(self)
+
+    @property
+    def timed(self) -> bool:
+        return self.in_order
+
+    def __str__(self) -> str:
+        ordered = "" if self.in_order else ", ordered=False"
+        return f"sequence({', '.join(map(str, self.of))}{ordered})"
+
+
+def at_least(n: int, *conditions: Condition) -> Condition:
+    """Met when at least n of these conditions are; with n = 1 their `|`, with all of them their `&` (N2)."""
+    for number, condition in enumerate(conditions, 1):
+        check_operand(f"argument {number} of at_least", condition, *_MET)
+    distinct = tuple(dict.fromkeys(conditions))
+    if not distinct:
+        raise ConditionError("at_least() got no conditions: write at_least(2, a, b, c)")
+    _check_number("at_least(n)", n, 1, len(distinct), "the number of different conditions")
+    if len(distinct) == 1:
+        return distinct[0]
+    if n == 1:
+        return AnyOf(*distinct)
+    return AllOf(*distinct) if n == len(distinct) else AtLeast(n, *distinct)
+
+
+def count(matcher: Matcher, n: int) -> Condition:
+    """Met by n different events of the matcher; with n = 1 the matcher itself."""
+    if n == 1 and isinstance(matcher, Matcher) and not isinstance(n, bool):
+        return matcher
+    return Count(matcher, n)
+
+
+def sequence(*conditions: Condition, ordered: bool = True) -> Sequence:
+    """Met by events of these conditions in this order. ordered=False: without waiting for a tick (P6)."""
+    return Sequence(*conditions, ordered=ordered)
+
+
+def joined(kind: type[Combination], left: Condition, right: object) -> Condition:
+    """`left & right` or `left | right`; equal operands are one."""
+    if not isinstance(right, Condition):
+        raise ConditionError(not_a_condition(f"right side of {kind.symbol}", right))
+    merged = _merged(kind, (left, right))
+    return merged[0] if len(merged) == 1 else kind(*merged)
+
+
+def operand_text(condition: Condition) -> str:
+    """The text of a condition as operand of `&`, `|` or `~`."""
+    return f"({condition})" if isinstance(condition, Combination) else str(condition)
+
+
+def called_text(condition: Condition) -> str:
+    """The text of a condition with a method call after it, which binds more tightly than `~`."""
+    return f"({condition})" if condition.role is Role.NEGATION else operand_text(condition)
+
+
+def _merged(kind: type[Combination], operands: SequenceOf[Condition]) -> tuple[Condition, ...]:
+    flat: dict[Condition, None] = {}
+    for operand in operands:
+        flat.update(dict.fromkeys(operand.operands if type(operand) is kind else (operand,)))
+    return tuple(flat)
+
+
+def _check_number(what: str, value: object, least: int, most: int, why: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConditionError(f"{what} is a {type(value).__name__}: a whole number belongs there")
+    if not least <= value <= most:
+        raise ConditionError(f"{what} is {shown(value)}: from {least} to {most}, {why}")

@@ -1,0 +1,360 @@
+"""Conditions as values: what every node of the tree has and can be asked.
+
+Which node may stand where is told by its `Role`; the constructors check it, so that a condition that has no
+meaning fails where its author wrote it (docs/conditions.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal
+
+from ..errors import ConditionError
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from ..evaluate.plan import Plan
+    from .matcher import Matcher
+    from .timers import ArmedBy, Expires, Quiet
+    from .windows import Reset, Within
+
+MAX_NODES: Final = 256
+MAX_DEPTH: Final = 32
+
+Keep = Literal["latest", "first", "all"]
+
+
+class Role(Enum):
+    """What meets a node, and so where it may stand."""
+
+    EVENTS = "events"  # events alone; it may stand everywhere
+    TIMED = "timed"  # a tick may; not in windows and sequences, which go by events' times
+    WINDOW_END = "window end"  # the end of its window; alone or in an outermost `|`
+    NEGATION = "negation"  # nothing, before a window gives it an end
+    WHOLE = "whole"  # it says something of the whole condition; outermost
+
+
+class Condition:
+    """A node of a condition: immutable, hashable, equal by content. Join conditions with & and |.
+
+    Equal conditions have equal JSON: the order of operands counts, because it numbers the matchers and, in
+    `|`, decides which branch a firing takes.
+    """
+
+    of: Condition | tuple[Condition, ...]
+
+    @property
+    def operands(self) -> tuple[Condition, ...]:
+        """The nodes directly below this one."""
+        return self.of if isinstance(self.of, tuple) else (self.of,)
+
+    @property
+    def role(self) -> Role:
+        """What meets this node."""
+        return Role.EVENTS
+
+    @property
+    def timed(self) -> bool:
+        """True if this node by itself needs ticks."""
+        return False
+
+    def timed_nodes(self) -> Iterator[Condition]:
+        """The nodes of the tree that need ticks, outermost first."""
+        if self.timed:
+            yield self
+        for operand in self.operands:
+            yield from operand.timed_nodes()
+
+    @cached_property
+    def matchers(self) -> tuple[Matcher, ...]:
+        """The distinct matchers in order of first appearance; a matcher's number is its index here."""
+        return tuple(dict.fromkeys(_leaves(self)))
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The name of each matcher's part, parallel to `matchers` and unique in this condition.
+
+        The label given, else the matcher's default_label; where that is taken, "#2", "#3"... is appended.
+        """
+        taken = {matcher.label for matcher in self.matchers if matcher.label is not None}
+        labels: list[str] = []
+        for matcher in self.matchers:
+            label = matcher.label
+            if label is None:
+                label, number = matcher.default_label, 1
+                while label in taken:
+                    number += 1
+                    label = f"{matcher.default_label}#{number}"
+                taken.add(label)
+            labels.append(label)
+        return tuple(labels)
+
+    @cached_property
+    def keyed(self) -> bool:
+        """True if any matcher reads a correlation key (`by`)."""
+        return any(matcher.by is not None for matcher in self.matchers)
+
+    @cached_property
+    def key_parts(self) -> int:
+        """How many values a correlation key has: 1, more for a composite `by`, 0 where none is read."""
+        paths = (matcher.by for matcher in self.matchers if matcher.by is not None)
+        return next((1 if isinstance(by, str) else len(by) for by in paths), 0)
+
+    @cached_property
+    def nodes(self) -> int:
+        """Number of nodes in the tree, matchers included; at most MAX_NODES."""
+        return 1 + sum(operand.nodes for operand in self.operands)
+
+    @cached_property
+    def depth(self) -> int:
+        """Levels of the tree: 1 for a matcher; at most MAX_DEPTH."""
+        return 1 + max((operand.depth for operand in self.operands), default=0)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The condition as `step` walks it; made when first asked for."""
+        from ..evaluate.plan import Plan
+
+        if self.role is Role.NEGATION:
+            raise ConditionError(negation_without_end(self))
+        return Plan.of(self)
+
+    @cached_property
+    def needs_ticks(self) -> bool:
+        """True if the passing of time can meet or end it, so that `step` must be given ticks."""
+        return self.plan.timed
+
+    @property
+    def merge_independent(self) -> bool:
+        """True if firings do not depend on the order in which events of different partitions come (V3)."""
+        return self.plan.merge_independent
+
+    def check(self) -> None:
+        """Raise ConditionError if this cannot be evaluated: `a & ~b` without a window, or too dear."""
+        _ = self.plan
+
+    def check_key(self, key_given: bool) -> None:
+        """Raise ConditionError if waiting on this condition with, or without, a given key has no meaning."""
+        self.check()
+        if key_given and not self.keyed:  # K21
+            raise ConditionError(
+                f"a key is given, but no matcher reads one: add by= to a matcher of {shortened(self)}, or"
+                " drop the key"
+            )
+        unkeyed = [matcher for matcher in self.matchers if matcher.by is None]
+        if self.keyed and unkeyed and not key_given:  # K22
+            raise ConditionError(
+                f"{shortened(unkeyed[0])} has no key to share with the matchers beside it: add by= to it, or"
+                " give the wait a key"
+            )
+        if self.keyed and not key_given and self.plan.watches_from_the_start:  # B2
+            raise ConditionError(
+                'absent(armed_by="subscription") watches a key before its first event, and here the keys are'
+                ' not known: give the wait a key, or write armed_by="event"'
+            )
+
+    # -- forms
+
+    def to_json(self) -> dict[str, object]:
+        """The condition as plain JSON values, with the version of the form; `from_json` reads it back."""
+        from ..forms.codec import to_json
+
+        return to_json(self)
+
+    @staticmethod
+    def from_json(obj: object) -> Condition:
+        """The condition in parsed JSON; ConditionError tells the path to what is wrong."""
+        from ..forms.codec import from_json
+
+        return from_json(obj)
+
+    @staticmethod
+    def parse(text: str, names: Mapping[str, Condition] | None = None) -> Condition:
+        """The condition in a text: what `str()` gives, or `(a && b) || c` over `names`."""
+        from ..forms.text import parse
+
+        return parse(text, names)
+
+    # -- what can be said of a condition
+
+    def within(
+        self,
+        duration: str | timedelta | None = None,
+        *,
+        lateness: str | timedelta | None = None,
+        **units: float,
+    ) -> Within:
+        """Met by events whose times lie within `duration` of each other (I1 to I8; with `~` E1 to E10).
+
+        duration: "2h", "1h30m", a timedelta, or hours=2. lateness: how much longer than that an event is held
+        after it was recorded, default 1 hour; with `~` how much later the end of the window is judged,
+        default none.
+        """
+        from .duration import duration_ms
+        from .windows import Within
+
+        late = None if lateness is None else duration_ms("lateness", lateness, zero=True)
+        return Within(self, duration_ms("within()", duration, units), late)
+
+    def resets(self, cron: str, *, timezone: str = "UTC", lateness: str | timedelta | None = None) -> Reset:
+        """Met by events of one period (R1 to R6). cron: five fields; a period begins at each of its times.
+
+        timezone: a name such as "Europe/London". lateness: as for within(), from the end of the period on.
+        """
+        from .duration import duration_ms
+        from .windows import Reset
+
+        late = None if lateness is None else duration_ms("lateness", lateness, zero=True)
+        return Reset(self, cron, timezone, late)
+
+    def quiet(self, duration: str | timedelta | None = None, **units: float) -> Quiet:
+        """Met when this is, and no further match has come for `duration` (U1 to U4)."""
+        from .duration import duration_ms
+        from .timers import Quiet
+
+        return Quiet(self, duration_ms("quiet()", duration, units))
+
+    def expires(
+        self,
+        after: str | timedelta | None = None,
+        *,
+        at: datetime | str | None = None,
+        armed_by: ArmedBy = "subscription",
+    ) -> Expires:
+        """When the time is up and this is not met, fires once with outcome `expired` (X1 to X8).
+
+        after: a duration, from the start of a task's wait (where keys are open, from a key's first match);
+        with armed_by="event" from the first match in any case. at: an aware datetime, or ISO 8601 text.
+        """
+        from .duration import duration_ms
+        from .timers import Expires, moment_ms
+
+        return Expires(
+            self,
+            None if after is None else duration_ms("expires(after=)", after),
+            None if at is None else moment_ms(at),
+            armed_by,
+        )
+
+    def ordered(self) -> Condition:
+        """The same, with events entering in one total order whatever partition they come from (W5)."""
+        from .timers import ordered
+
+        return ordered(self)
+
+    def keep(self, which: Keep, limit: int | None = None) -> Condition:
+        """The same with `keep` for every matcher that has none of its own (H1 to H3)."""
+        from .retention import with_keep
+
+        return with_keep(self, which, limit)
+
+    # -- operators
+
+    def __and__(self, other: Condition) -> Condition:
+        from .combinations import AllOf, joined
+
+        return joined(AllOf, self, other)
+
+    def __or__(self, other: Condition) -> Condition:
+        from .combinations import AnyOf, joined
+
+        return joined(AnyOf, self, other)
+
+    def __rand__(self, other: object) -> NoReturn:
+        raise ConditionError(not_a_condition("left side of &", other))
+
+    def __ror__(self, other: object) -> NoReturn:
+        raise ConditionError(not_a_condition("left side of |", other))
+
+    def __invert__(self) -> Condition:
+        from .windows import Not
+
+        return self.of if isinstance(self, Not) else Not(self)
+
+    def __bool__(self) -> NoReturn:
+        raise ConditionError(
+            "a condition is neither true nor false while a DAG is parsed: join conditions with & and |, not"
+            " with `and`, `or` and `not`; to ask whether there is one, write `condition is not None`"
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def check_tree(condition: Condition) -> None:
+    """ConditionError if a tree is too large, too deep, or its matchers do not go together."""
+    if condition.nodes > MAX_NODES:
+        raise ConditionError(f"the condition has {condition.nodes} nodes: at most {MAX_NODES}")
+    if condition.depth > MAX_DEPTH:
+        raise ConditionError(f"the condition is nested {condition.depth} levels deep: at most {MAX_DEPTH}")
+    named: dict[str, Matcher] = {}
+    parts: dict[int, Matcher] = {}
+    for matcher in condition.matchers:
+        if matcher.label is not None and named.setdefault(matcher.label, matcher) is not matcher:
+            raise ConditionError(
+                f"label {matcher.label!r} names two matchers, {shortened(named[matcher.label])} and"
+                f" {shortened(matcher)}: give each its own"
+            )
+        if matcher.by is not None:
+            parts.setdefault(1 if isinstance(matcher.by, str) else len(matcher.by), matcher)
+    if len(parts) > 1:
+        (n, one), (m, other) = list(parts.items())[:2]
+        raise ConditionError(
+            f"{shortened(one)} and {shortened(other)} read keys of {n} and {m} values, which are never equal:"
+            " name as many paths in each by="
+        )
+
+
+def check_operand(where: str, value: object, *roles: Role) -> Condition:
+    """The value, if it is a condition of one of these roles; ConditionError says what to write instead."""
+    if not isinstance(value, Condition):
+        raise ConditionError(not_a_condition(where, value))
+    if value.role in roles:
+        return value
+    text = shortened(value)
+    if value.role is Role.NEGATION:
+        raise ConditionError(f"{where}: {negation_without_end(value)}")
+    if value.role is Role.WHOLE:
+        raise ConditionError(
+            f"{where}: {text} says something of a whole condition: put it outside, as the last call"
+        )
+    if value.role is Role.WINDOW_END:
+        raise ConditionError(
+            f"{where}: {text} is met by the end of its window and stands alone or in an outermost |: put the"
+            " other conditions into the window, (a & ~b & c).within(...), or join with |"
+        )
+    raise ConditionError(
+        f"{where}: {text} is met by the passing of time; within(), resets(), quiet() and sequences take what"
+        " events meet: put it beside them, with & or |"
+    )
+
+
+def negation_without_end(condition: Condition) -> str:
+    """Why a `~` cannot stand where it is."""
+    return (
+        f"{shortened(condition)}: ~ has no end here, so it is never known that the event did not come; write"
+        ' (a & ~b).within("1h") or (a & ~b).resets("0 0 * * *"), or absent(b, "1h") for no event for so long'
+    )
+
+
+def not_a_condition(where: str, value: object) -> str:
+    """What to write instead of something that is no condition."""
+    return f"the {where} is a {type(value).__name__}: write a condition, such as event(type=...)"
+
+
+def shortened(condition: Condition) -> str:
+    """The text of a condition, for a message."""
+    text = str(condition)
+    return text if len(text) <= 200 else text[:200] + "..."
+
+
+def _leaves(condition: Condition) -> Iterator[Matcher]:
+    operands = condition.operands
+    if not operands:
+        yield condition  # type: ignore[misc]  # the only node without operands is a matcher
+    for operand in operands:
+        yield from _leaves(operand)

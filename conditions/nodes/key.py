@@ -1,0 +1,139 @@
+"""Canonical text of correlation keys: one text for the spellings of one value (table: docs/conditions.md)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Final
+
+from ...events.attributes import format_timestamp, parse_timestamp, shown
+from ..errors import ConditionError
+
+MAX_KEY_BYTES: Final = 512
+MAX_KEY_PARTS: Final = 8
+
+KeyPart = str | int | float | Decimal | bool | date | datetime
+
+_COMPACT_DATE = re.compile(r"[0-9]{8}")
+# Only what could be a timestamp with a zone is parsed; str(datetime) has a space where RFC 3339 has T.
+_TIMESTAMP = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]+))?"
+    r"([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+_TIMESTAMP_CHARS: Final = 20  # at the least
+
+
+def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
+    """The canonical text of a correlation key; applied to its own result it changes nothing.
+
+    value: a tuple or list of 2 to 8 values is a composite key: a JSON array of their canonical texts.
+    Raises ConditionError for values without one: other types, NaN and infinity, the empty string, a datetime
+    without zone, text that is no Unicode or holds NUL, more than 512 bytes of UTF-8.
+    """
+    if (
+        type(value) is str
+        and 0 < len(value) <= MAX_KEY_BYTES
+        and value.isascii()
+        and "\0" not in value
+        # neither 20261120 nor as long as 2026-11-20T12:00:00Z
+        and (value[:1] > "9" or (len(value) < _TIMESTAMP_CHARS and (len(value) != 8 or not value.isdigit())))
+    ):
+        return value  # one spelling only: most keys, in a tenth of the time
+    if not isinstance(value, (tuple, list)):
+        return _limited(_text_of(value))
+    if not 2 <= len(value) <= MAX_KEY_PARTS:  # K16
+        raise ConditionError(
+            f"a composite key has 2 to {MAX_KEY_PARTS} values, not {len(value)}: give a single one by itself"
+        )
+    for number, part in enumerate(value, 1):
+        if isinstance(part, (tuple, list)):
+            raise ConditionError(
+                f"value {number} of a composite key is a {type(part).__name__}: name one value"
+            )
+    parts = [_limited(_text_of(part)) for part in value]  # K14
+    return _limited(json.dumps(parts, ensure_ascii=False, separators=(",", ":")))
+
+
+def _text_of(value: object) -> str:
+    if isinstance(value, str):
+        return _of_text(str.__str__(value))
+    if isinstance(value, bool):
+        return "true" if value else "false"  # K8
+    if isinstance(value, (int, float, Decimal)):
+        return _of_text(_of_number(value))
+    if isinstance(value, datetime):  # before date: a datetime is one
+        try:
+            return _of_text(format_timestamp(value))
+        except ValueError as error:
+            raise ConditionError(f"key {value!r} cannot be compared: {error}") from error
+    if isinstance(value, date):
+        return value.isoformat()
+    raise ConditionError(
+        f"a key is a str, number, bool, date or datetime, not a {type(value).__name__}: name the one value in"
+        " it that is to be compared"
+    )
+
+
+def _of_text(text: str) -> str:
+    if _COMPACT_DATE.fullmatch(text):  # K2
+        year, month, day = text[:4], text[4:6], text[6:]
+        return f"{year}-{month}-{day}" if _is_day(year, month, day) else text
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return text  # K3, K4, K10: numerals, dates and all other text as they are
+    day, time, fraction, zone = match.groups()
+    if time.endswith(":60"):
+        return text  # a leap second has no instant that could be moved to UTC
+    try:
+        utc = parse_timestamp(f"{day}T{time}{zone}")
+    except ValueError:
+        return text
+    fraction = (fraction or "").rstrip("0")
+    return utc.replace(tzinfo=None).isoformat() + (f".{fraction}" if fraction else "") + "Z"  # K5
+
+
+def _of_number(number: int | float | Decimal) -> str:
+    if isinstance(number, float) and not math.isfinite(number):
+        raise ConditionError(f"key {number} is no number that can be compared")
+    if isinstance(number, int):
+        if number.bit_length() > 4 * MAX_KEY_BYTES:  # more digits than the limit, and str() may refuse them
+            raise ConditionError(f"key is an int of more than {MAX_KEY_BYTES} digits, which is the limit")
+        return str(int(number))
+    exact = Decimal(repr(float(number))) if isinstance(number, float) else number
+    if not exact.is_finite():
+        raise ConditionError(f"key {exact} is no number that can be compared")
+    if not exact:
+        return "0"
+    exponent = exact.as_tuple().exponent
+    if exact.adjusted() > MAX_KEY_BYTES or (isinstance(exponent, int) and -exponent > MAX_KEY_BYTES):
+        raise ConditionError(f"key is a number of more than {MAX_KEY_BYTES} digits, which is the limit")
+    text = format(exact, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _is_day(year: str, month: str, day: str) -> bool:
+    try:
+        date(int(year), int(month), int(day))
+    except ValueError:
+        return False
+    return True
+
+
+def _limited(text: str) -> str:
+    if not text:
+        raise ConditionError("a key cannot be empty")
+    if "\0" in text:  # PostgreSQL, and so Airflow's XComs and confs, cannot hold it
+        raise ConditionError(f"key {shown(text, 40)} holds a NUL character, which databases refuse")
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise ConditionError(
+            f"key {shown(text)} is no Unicode text: it holds half a surrogate pair"
+        ) from error
+    if size > MAX_KEY_BYTES:
+        raise ConditionError(f"key {shown(text, 40)} has {size} bytes of UTF-8: at most {MAX_KEY_BYTES}")
+    return text

@@ -1,0 +1,366 @@
+"""The matcher: which events a leaf of a condition accepts, and the key that it reads from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+from ...events.attributes import CORE, is_name, kind, shown
+from ...events.event import Event
+from ..errors import ConditionError
+from ..filters.cel.where import Where
+from ..filters.dialects import All, Exact, Prefix, Suffix, filter_from_json
+from ..filters.filter import (
+    ACCEPTED,
+    Filter,
+    Verdict,
+    arguments,
+    check_size,
+    checked_pairs,
+    checked_text,
+    is_keyword_name,
+    quoted,
+)
+from .condition import Condition
+from .key import MAX_KEY_PARTS
+from .reading import DATA, key_at, parse_path
+
+if TYPE_CHECKING:
+    from .condition import Keep
+
+MAX_LABEL_CHARS: Final = 128
+MAX_PATH_CHARS: Final = 256
+KEEP: Final = ("latest", "first", "all")
+MAX_LIMIT: Final = 1000
+DEFAULT_LIMIT: Final = 100
+# Keywords of event() with a meaning of their own: an attribute so called is filtered with Exact(...).
+# `topic` and `data` have none yet.
+_RESERVED = frozenset({"topic", "data"})
+_KEYWORDS = frozenset({"by", "label", "where", "filters", "keep", "limit"})
+# What a name close to one of these is taken for; those of two letters are close to too much,
+# and specversion is to version.
+_KNOWN: Final = tuple(sorted(name for name in _KEYWORDS | CORE - {"specversion"} if len(name) > 2))
+_CLOSE: Final = 0.75
+_GLOBBED: Final = ("type", "source", "subject")
+_PATH_HINT: Final = 'give a path in a string, such as "subject" or "data.order.date"'
+_TYPE_PARTS_IN_LABEL = 2
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Matcher(Condition):
+    """A leaf: accepts the events that pass `exact`, all of `filters`, and `where`; made by `event()`.
+
+    exact: ((attribute, value), ...), sorted by attribute; values are attributes' canonical strings.
+    by: path of the correlation key: an attribute's name, or "data." and the members of JSON objects; a tuple
+        of 2 to 8 paths reads a composite key.
+    label: the name of this matcher's part in firings; None: one is made (`Condition.labels`).
+    filters: whatever is no plain exact filter, in order of evaluation, each once.
+    where: a predicate in CEL, evaluated last.
+    keeps: which of repeated matches takes part, "latest", "first" or "all"; None stands for "latest".
+    limit: where it keeps "all", how many are held.
+    """
+
+    exact: tuple[tuple[str, str], ...]
+    by: str | tuple[str, ...] | None
+    label: str | None
+    filters: tuple[Filter, ...]
+    where: Where | None
+    keeps: Keep | None
+    limit: int | None
+
+    def __init__(
+        self,
+        exact: Iterable[tuple[str, str]],
+        by: str | Sequence[str] | None = None,
+        label: str | None = None,
+        *,
+        filters: Iterable[Filter] = (),
+        where: Where | None = None,
+        keeps: Keep | None = None,
+        limit: int | None = None,
+    ) -> None:
+        pairs, rest = _merged(checked_pairs("event", exact), filters)
+        if not pairs and not rest and where is None:
+            raise ConditionError(
+                'event() without a filter would match every event: name at least a type, event(type="...")'
+            )
+        check_size(rest, len(pairs))
+        if where is not None and not isinstance(where, Where):
+            raise ConditionError(f"event(where=...) is {kind(where)}: give a predicate in CEL")
+        if label is not None:
+            checked_text("event", "label", label, MAX_LABEL_CHARS)
+        object.__setattr__(self, "exact", pairs)
+        object.__setattr__(self, "by", None if by is None else _checked_by(by))
+        object.__setattr__(self, "label", label)
+        object.__setattr__(self, "filters", rest)
+        object.__setattr__(self, "where", where)
+        object.__setattr__(self, "keeps", keeps)
+        object.__setattr__(self, "limit", _checked_limit(keeps, limit))
+
+    @property
+    def operands(self) -> tuple[Condition, ...]:
+        return ()
+
+    @property
+    def default_label(self) -> str:
+        """The subject filtered for, else the last two dotted parts of the type, else the first value.
+
+        Values of exact filters are looked at first, then those of prefix and suffix; without any: "event".
+        """
+        wanted = dict(self.exact)
+        for each in self.filters:
+            if not wanted and isinstance(each, (Prefix, Suffix)):
+                wanted = dict(each.pairs)
+        if "subject" in wanted:
+            return wanted["subject"][:MAX_LABEL_CHARS]
+        if "type" in wanted:
+            return ".".join(wanted["type"].split(".")[-_TYPE_PARTS_IN_LABEL:])[-MAX_LABEL_CHARS:]
+        return next(iter(wanted.values()), "event")[:MAX_LABEL_CHARS]
+
+    def accepts(self, event: Event) -> bool:
+        """True if `event` passes all filters; the key is not looked at. An error in evaluating is a no."""
+        attributes = event.attributes
+        return (
+            all(attributes.get(name) == value for name, value in self.exact)
+            and all(each.accepts(event) for each in self.filters)
+            and (self.where is None or self.where.accepts(event))
+        )
+
+    def verdict(self, event: Event) -> Verdict:
+        """As `accepts`, with the term that refused and the error in evaluating, if there was one."""
+        for name, value in self.exact:
+            if event.attributes.get(name) != value:
+                return Verdict(False, term=f"Exact({arguments({name: value})})", attribute=name)
+        error: str | None = None
+        terms = self.filters if self.where is None else (*self.filters, self.where)
+        for each in terms:
+            verdict = each.verdict(event)
+            error = error or verdict.error
+            if not verdict.accepted:
+                return verdict._replace(error=error)
+        return ACCEPTED if error is None else Verdict(True, error)
+
+    def key_of(self, event: Event) -> str | None:
+        """The canonical text of the event's correlation key; None if it has none, and then it does not match.
+
+        None stands for: no such attribute or member, data that is no JSON, a value that is null, an object, a
+        list or empty, or that has no canonical text (`canonical_key`). Call it on matchers with `by` only.
+        """
+        return None if self.by is None else key_at(self.by, event)
+
+    def __str__(self) -> str:
+        wanted = dict(self.exact)
+        first: tuple[str, ...] = ("type", "source", "subject")
+        ordered = [name for name in first if name in wanted]
+        ordered += [name for name in wanted if name not in ordered]
+        # what event() does not take as a keyword goes into a filter, which is merged back
+        apart = {name: wanted[name] for name in ordered if not _is_keyword_of_event(name, wanted[name])}
+        parts = [f"{name}={quoted(wanted[name])}" for name in ordered if name not in apart]
+        filters = [f"Exact({arguments(apart)})"] if apart else []
+        filters += map(str, self.filters)
+        parts += [f"filters=[{', '.join(filters)}]"] if filters else []
+        parts += [f"where={quoted(self.where.source)}"] if self.where is not None else []
+        parts += [f"by={_path_shown(self.by)}"] if self.by is not None else []
+        parts += [f"label={quoted(self.label)}"] if self.label is not None else []
+        parts += [f"keep={quoted(self.keeps)}"] if self.keeps is not None else []
+        parts += [f"limit={self.limit}"] if self.limit is not None else []
+        return f"event({', '.join(parts)})"
+
+
+def event(
+    type: str | None = None,  # noqa: A002  # CloudEvents' word
+    *,
+    source: str | None = None,
+    subject: str | None = None,
+    by: str | Sequence[str] | None = None,
+    label: str | None = None,
+    where: str | Where | None = None,
+    filters: Sequence[Filter | Mapping[str, object]] | None = None,
+    keep: Keep | None = None,
+    limit: int | None = None,
+    **extensions: str,
+) -> Matcher:
+    """A matcher for the events whose attributes are exactly these; ConditionError names a wrong argument.
+
+    extensions: any other attribute by its name, e.g. tenant="bank"; one that is close to another argument's
+    (lable, key) is refused, and filtered with filters=[Exact(lable="x")]. by: "subject", "time", any
+    attribute, or a path into JSON data such as "data.order.date"; several paths make a composite key;
+    "data.day + 1d" reads the date or time there, a day later.
+    label: its part's name in firings. where: a predicate in CEL over `data` and `event`, e.g.
+    "data.amount > 100". filters:
+    further filters, all of which must pass, such as Prefix(subject="orders/"), or their JSON form. keep:
+    which of repeated matches takes part, "latest" (as without it), "first", or "all", one after the other;
+    of those the latest `limit` (100) are held.
+    """
+    given: dict[str, object] = {"type": type, "source": source, "subject": subject}
+    exact = [(name, value) for name, value in given.items() if value is not None]
+    for name, value in exact:
+        if _is_glob(name, value):
+            raise ConditionError(f"event({name}={shown(value)}): {_glob_hint(name, str(value))}")
+    for name, value in extensions.items():
+        if name in _RESERVED:
+            raise ConditionError(
+                f"event({name}=...) is reserved and cannot filter an attribute{_reserved_hint(name, value)}"
+            )
+        meant = _meant(name)
+        if meant is not None:
+            raise ConditionError(
+                f"event({name[:40]}=...): did you mean {meant}=?{_extension_hint(name, value)}"
+            )
+        exact.append((name, value))
+    return Matcher(
+        exact,  # type: ignore[arg-type]  # checked there
+        by,
+        label,
+        filters=_filters(filters),
+        where=Where(where) if isinstance(where, str) else where,
+        keeps=keep,
+        limit=limit,
+    )
+
+
+def _filters(given: object) -> list[Filter]:
+    if given is None:
+        return []
+    if not isinstance(given, (list, tuple)):
+        raise ConditionError(
+            f"event(filters=...) is {kind(given)}: give a list, such as [Prefix(subject=...)]"
+        )
+    return [
+        each if isinstance(each, Filter) else filter_from_json(each, f"filters[{number}]")
+        for number, each in enumerate(given)
+    ]
+
+
+def _merged(
+    exact: tuple[tuple[str, str], ...], filters: Iterable[Filter]
+) -> tuple[tuple[tuple[str, str], ...], tuple[Filter, ...]]:
+    """`exact` with the exact filters among `filters`, and the others, each once.
+
+    Filters that must all pass are one whether they stand alone or in an All, so that equal content is equal
+    and the index finds all that is exact.
+    """
+    wanted, rest = dict(exact), dict[Filter, None]()
+    waiting = list(filters)[::-1]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, All):
+            waiting += each.filters[::-1]
+        elif isinstance(each, Exact):
+            for name, value in each.pairs:
+                if wanted.setdefault(name, value) != value:
+                    raise ConditionError(
+                        f"attribute {name} must equal both {shown(wanted[name])} and {shown(value)}: no event"
+                        " can match. For one of several values write Any(Exact(...), Exact(...))"
+                    )
+        elif isinstance(each, Where):
+            raise ConditionError(f"event(filters=...) holds a Where: write where={quoted(each.source)}")
+        elif isinstance(each, Filter):
+            rest[each] = None
+        else:
+            raise ConditionError(
+                f"event(filters=...) holds {kind(each)}: give filters, such as Prefix(subject=...)"
+            )
+    return tuple(sorted(wanted.items())), tuple(rest)
+
+
+def _checked_limit(keep: object, limit: object) -> int | None:
+    if keep is not None and (not isinstance(keep, str) or keep not in KEEP):
+        raise ConditionError(f"event(keep={shown(keep)}): it is one of {', '.join(KEEP)}")
+    if limit is None:
+        return DEFAULT_LIMIT if keep == "all" else None
+    if keep != "all":
+        raise ConditionError('event(limit=...) goes with keep="all" only: otherwise one match is kept')
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MAX_LIMIT:
+        raise ConditionError(f"event(limit={shown(limit)}): give a whole number from 1 to {MAX_LIMIT}")
+    return limit
+
+
+def _checked_by(by: object) -> str | tuple[str, ...]:
+    if not isinstance(by, (list, tuple)):
+        return _checked_path(by)
+    if not 2 <= len(by) <= MAX_KEY_PARTS:
+        raise ConditionError(
+            f"event(by=[...]) has {len(by)} path{'' if len(by) == 1 else 's'}: a composite key has 2 to"
+            f' {MAX_KEY_PARTS}; a single path is given as a string, by="subject"'
+        )
+    paths = tuple(_checked_path(path) for path in by)
+    if len(set(paths)) < len(paths):
+        raise ConditionError(f"event(by={_path_shown(paths)}) names a path twice")
+    return paths
+
+
+def _checked_path(path: object) -> str:
+    whole = checked_text("event", "by", path, MAX_PATH_CHARS, _PATH_HINT)
+    text = parse_path(whole).base
+    if text.startswith(DATA):
+        if "[" in text or "]" in text:
+            raise ConditionError(f"event(by={quoted(text)}): items of lists cannot be reached; name a member")
+        if "" in text.split("."):
+            raise ConditionError(f"event(by={quoted(text)}) has an empty member: write it as data.order.date")
+    elif not is_name(text):
+        raise ConditionError(
+            f"event(by={quoted(text)}) is no path: write an attribute's name, or data.order.date for a value"
+            " in the data"
+        )
+    return whole
+
+
+def _path_shown(by: str | tuple[str, ...]) -> str:
+    return quoted(by) if isinstance(by, str) else f"({', '.join(map(quoted, by))})"
+
+
+def _is_keyword_of_event(name: str, value: str) -> bool:
+    return (
+        is_keyword_name(name)
+        and name not in _RESERVED
+        and name not in _KEYWORDS
+        and _meant(name) is None
+        and not _is_glob(name, value)
+    )
+
+
+def _reserved_hint(name: str, value: object) -> str:
+    if name == "data":
+        return ": write where=\"data.status == 'done'\", or filters=[Exact(data=...)] for an extension"
+    return (
+        f": plain records of a topic have its name as source, write event(source={shown(value)});"
+        " of CloudEvents in a topic write what tells them apart"
+    )
+
+
+def _meant(name: str) -> str | None:
+    """The argument of event() that `name` is likely to be a slip of; None where it is an attribute's name."""
+    if name in CORE:
+        return None
+    plain = name[:40].lower().replace("_", "")
+    if plain == "key":
+        return "by"
+    found = get_close_matches(plain, _KNOWN, n=1, cutoff=_CLOSE)
+    return found[0] if found else None
+
+
+def _extension_hint(name: str, value: object) -> str:
+    if not is_name(name):
+        return ""
+    text = quoted(value) if isinstance(value, str) and len(value) <= 80 else "..."
+    return f" For an extension of this name write filters=[Exact({name[:40]}={text})]"
+
+
+def _is_glob(name: str, value: object) -> bool:
+    return name in _GLOBBED and isinstance(value, str) and (value.startswith("*") or value.endswith("*"))
+
+
+def _glob_hint(name: str, value: str) -> str:
+    fixed = value.strip("*")
+    literal = f"; for a literal * write filters=[Exact({name}={quoted(value)})]"
+    if not fixed:
+        return f"a value is compared as it is: leave {name} out where any will do{literal}"
+    if not value.endswith("*"):
+        return f"a value is compared as it is: write filters=[Suffix({name}={quoted(fixed)})]{literal}"
+    if not value.startswith("*"):
+        return f"a value is compared as it is: write filters=[Prefix({name}={quoted(fixed)})]{literal}"
+    within = f"event.{name}.contains({quoted(fixed)})"
+    return f"a value is compared as it is: write where={quoted(within)}{literal}"

@@ -1,0 +1,123 @@
+"""Reading values of an event by path: correlation keys, and members that predicates compare."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from ...events import content
+from ...events.attributes import format_timestamp, parse_timestamp
+from ...events.errors import EventError
+from ...events.event import Event
+from ..errors import ConditionError
+from .duration import duration_ms, duration_text
+from .key import canonical_key
+
+DATA: Final = "data."
+_OFFSET = re.compile(r"(.+) ([+-]) ([0-9][0-9a-z]*)", re.DOTALL)
+_DAY_MS: Final = 86_400_000
+
+
+class Path(NamedTuple):
+    """A `by` path, read: where the value is, and what is added to the date or time there.
+
+    members: of JSON data, where it is there; None for an attribute.
+    """
+
+    base: str
+    offset_ms: int
+    members: tuple[str, ...] | None
+
+
+@lru_cache(1000)
+def parse_path(path: str) -> Path:
+    """`data.day + 1d` is ("data.day", 86_400_000, ("day",)); ConditionError for what is no duration."""
+    found = _OFFSET.fullmatch(path)
+    base, offset_ms = path, 0
+    if found is not None:
+        base, offset_ms = found[1], duration_ms(f'by="... {found[2]} {found[3]}"', found[3])
+        if found[2] == "-":
+            offset_ms = -offset_ms
+    members = tuple(base[len(DATA) :].split(".")) if base.startswith(DATA) else None
+    return Path(base, offset_ms, members)
+
+
+def with_offset(path: str, offset: timedelta) -> str:
+    """The path whose key is the date or time at `path`, later by `offset`; ConditionError beyond a year."""
+    if not offset:
+        return path
+    ms = duration_ms("offset", abs(offset))
+    return f"{path} {'+' if offset > timedelta(0) else '-'} {duration_text(ms)}"
+
+
+def key_at(path: str | tuple[str, ...], event: Event) -> str | None:
+    """The canonical key at a `by` path, or at several, of an event; None if it has none (Matcher.key_of)."""
+    if isinstance(path, str):
+        return _key_at(path, event)
+    parts: list[str] = []
+    for each in path:
+        part = _key_at(each, event)
+        if part is None:
+            return None
+        parts.append(part)
+    try:
+        return canonical_key(parts)
+    except ConditionError:  # longer together than a key may be
+        return None
+
+
+def value_at(path: str, event: Event) -> object:
+    """The value at a `by` path, as the event spells it, without its offset; None where there is none."""
+    return _value_at(parse_path(path), event)
+
+
+def _value_at(path: Path, event: Event) -> object:
+    return event.attributes.get(path.base) if path.members is None else member_at(path.members, event)
+
+
+def scalar_at(path: tuple[str, ...], event: Event) -> str | int | float | None:
+    """The text or number at a path of members in JSON data, as `where` compares it; None for none."""
+    value = member_at(path, event)
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    return value
+
+
+def member_at(path: tuple[str, ...], event: Event) -> object:
+    """The value at a path of members in JSON data; None where there is none, or the data are no JSON."""
+    if not content.is_json(event.datacontenttype):
+        return None
+    try:
+        value = event.payload
+    except EventError:
+        return None
+    for member in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(member)
+    return value
+
+
+def _key_at(path: str, event: Event) -> str | None:
+    read = parse_path(path)
+    value = _value_at(read, event)
+    if not isinstance(value, (str, int, float)):  # bool is an int; JSON has no other scalars
+        return None
+    try:
+        text = canonical_key(value)
+    except ConditionError:
+        return None
+    return _moved(text, read.offset_ms) if read.offset_ms else text
+
+
+def _moved(text: str, offset_ms: int) -> str | None:
+    """A date or time in canonical text, moved; None for other texts, and for a date by parts of a day."""
+    offset = timedelta(milliseconds=offset_ms)
+    try:
+        if len(text) == len("2026-11-20"):
+            return None if offset_ms % _DAY_MS else (date.fromisoformat(text) + offset).isoformat()
+        return canonical_key(format_timestamp(parse_timestamp(text) + offset))
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,187 @@
+"""The nodes that bound which events may be together: a sliding window, a period, and `~` inside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ..errors import ConditionError
+from .combinations import AllOf, AnyOf, called_text, operand_text
+from .condition import Condition, Role, check_operand, check_tree, not_a_condition, shortened
+from .duration import checked_ms, duration_text
+from .matcher import Matcher
+
+if TYPE_CHECKING:
+    from .calendar import Periods
+
+# How long after the end of a window an event of it may be recorded and still find the others (I5, R4).
+DEFAULT_LATENESS_MS: Final = 3_600_000
+MAX_NESTED_WINDOWS: Final = 4
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Not(Condition):
+    """None of these events in the window around it (cases E1 to E10); `~a` makes it."""
+
+    of: Condition
+
+    def __init__(self, of: Condition) -> None:
+        if not isinstance(of, Condition):
+            raise ConditionError(not_a_condition("operand of ~", of))
+        if not is_matchers(of):  # E2
+            raise ConditionError(
+                f"~ cannot be applied to {shortened(of)}: it negates a matcher, or matchers joined with |,"
+                " as in ~(b | c) for neither; that not both come cannot be said"
+            )
+        object.__setattr__(self, "of", of)
+        check_tree(self)
+
+    @property
+    def role(self) -> Role:
+        return Role.NEGATION
+
+    def __str__(self) -> str:
+        return f"~{operand_text(self.of)}"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Window(Condition):
+    """A condition whose events lie together; met at its end where the condition has a `~` (E4).
+
+    lateness_ms: None for the default, which is DEFAULT_LATENESS_MS, or 0 with a `~`.
+    """
+
+    of: Condition
+    lateness_ms: int | None
+
+    def _set(self, what: str, of: object, lateness_ms: int | None) -> None:
+        checked = check_operand(f"operand of {what}", of, Role.EVENTS, Role.NEGATION)
+        if lateness_ms is not None:
+            checked_ms("lateness", lateness_ms, zero=True)
+        if is_matchers(checked):  # I8
+            raise ConditionError(
+                f"{what} around {shortened(checked)} says nothing: one event meets it, and that is together"
+                " with itself; put several into it, such as a & b or count(a, 2), or leave it out"
+            )
+        object.__setattr__(self, "of", checked)
+        object.__setattr__(self, "lateness_ms", lateness_ms)
+        if checked.role is Role.NEGATION:
+            _check_negation(self)
+
+    @property
+    def role(self) -> Role:
+        return Role.WINDOW_END if self.of.role is Role.NEGATION else Role.EVENTS
+
+    @property
+    def timed(self) -> bool:
+        return self.role is Role.WINDOW_END
+
+    @property
+    def late_ms(self) -> int:
+        """The lateness in force."""
+        if self.lateness_ms is not None:
+            return self.lateness_ms
+        return 0 if self.role is Role.WINDOW_END else DEFAULT_LATENESS_MS
+
+    @property
+    def positive(self) -> Condition:
+        """The condition without its `~` operands."""
+        if self.of.role is not Role.NEGATION:
+            return self.of
+        kept = [operand for operand in self.of.operands if not isinstance(operand, Not)]
+        return kept[0] if len(kept) == 1 else AllOf(*kept)
+
+    @property
+    def negated(self) -> tuple[Matcher, ...]:
+        """The matchers of the `~` operands; empty where there are none."""
+        if self.of.role is not Role.NEGATION:
+            return ()
+        nots = (operand for operand in self.of.operands if isinstance(operand, Not))
+        return tuple(dict.fromkeys(matcher for operand in nots for matcher in operand.matchers))
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Within(Window):
+    """Met by events that lie within a duration of each other (cases I1 to I8); `.within()` makes it."""
+
+    duration_ms: int
+
+    def __init__(self, of: Condition, duration_ms: int, lateness_ms: int | None = None) -> None:
+        object.__setattr__(self, "duration_ms", checked_ms("within()", duration_ms))
+        self._set("within()", of, lateness_ms)
+        _check_nesting(self)
+        check_tree(self)
+
+    def __str__(self) -> str:
+        late = "" if self.lateness_ms is None else f', lateness="{duration_text(self.lateness_ms)}"'
+        return f'{called_text(self.of)}.within("{duration_text(self.duration_ms)}"{late})'
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Reset(Window):
+    """Met by events of one period of a cron expression (cases R1 to R6); `.resets()` makes it."""
+
+    cron: str
+    timezone: str
+
+    def __init__(
+        self, of: Condition, cron: str, timezone: str = "UTC", lateness_ms: int | None = None
+    ) -> None:
+        from .calendar import Periods
+
+        periods = Periods(cron, timezone)
+        object.__setattr__(self, "cron", periods.cron)  # in one spelling
+        object.__setattr__(self, "timezone", timezone)
+        self._set("resets()", of, lateness_ms)
+        _check_nesting(self)
+        check_tree(self)
+
+    @property
+    def periods(self) -> Periods:
+        """The periods of the cron expression."""
+        from .calendar import Periods
+
+        return Periods(self.cron, self.timezone)
+
+    def __str__(self) -> str:
+        zone = "" if self.timezone == "UTC" else f', timezone="{self.timezone}"'
+        late = "" if self.lateness_ms is None else f', lateness="{duration_text(self.lateness_ms)}"'
+        return f'{called_text(self.of)}.resets("{self.cron}"{zone}{late})'
+
+
+def is_matchers(condition: Condition) -> bool:
+    """True for a matcher, and for matchers joined with `|`: one event is enough."""
+    if isinstance(condition, AnyOf):
+        return all(isinstance(operand, Matcher) for operand in condition.of)
+    return isinstance(condition, Matcher)
+
+
+def _check_negation(window: Window) -> None:
+    if not isinstance(window.of, AllOf):  # E1: `~a` alone
+        raise ConditionError(
+            f"{shortened(window)}: nothing opens this window, for all in it is negated; write"
+            ' absent(b, "1h") for no event for so long, or (a & ~b).within("1h")'
+        )
+    if all(isinstance(operand, Not) for operand in window.of.of):
+        raise ConditionError(
+            f"{shortened(window)}: nothing opens this window, for all in it is negated; write"
+            ' (absent(b, "1h") & absent(c, "1h")) for no event for so long'
+        )
+    for operand in window.of.of:
+        check_operand("operand beside ~", operand, Role.EVENTS, Role.NEGATION)
+    both = [matcher for matcher in window.negated if matcher in window.positive.matchers]
+    if both:  # E10
+        raise ConditionError(
+            f"{shortened(window)} asks for {shortened(both[0])} and negates it: it would never be met"
+        )
+
+
+def _check_nesting(condition: Condition) -> None:
+    levels = _levels(condition)
+    if levels > MAX_NESTED_WINDOWS:
+        raise ConditionError(f"windows are nested {levels} deep: at most {MAX_NESTED_WINDOWS}")
+
+
+def _levels(condition: Condition) -> int:
+    below = max((_levels(operand) for operand in condition.operands), default=0)
+    return below + isinstance(condition, Window)

@@ -1,0 +1,1 @@
+"""Conditions that people ask for often, made of the nodes."""

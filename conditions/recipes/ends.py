@@ -1,0 +1,329 @@
+"""Matchers for what Airflow people wait on: the end of a DAG run, a task instance, a Spark application.
+
+Each is made of event() and can be used wherever a matcher can; docs/events.md describes the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
+from difflib import get_close_matches
+from typing import Final, TypeAlias, overload
+from urllib.parse import quote
+
+from ...events import taxonomy
+from ...events.attributes import shown
+from ..errors import ConditionError
+from ..filters import Any, Exact, Filter
+from ..nodes.combinations import AnyOf
+from ..nodes.condition import Condition
+from ..nodes.duration import duration_ms
+from ..nodes.matcher import Matcher, event
+from ..nodes.reading import with_offset
+
+# What `by` may be called by: where it lies in the event's data.
+_RUN_KEYS: Final = {
+    "logical_date": "data.logical_date",
+    "ds": "data.ds",
+    "partition_key": "data.partition_key",
+    "run_id": "data.run_id",
+}
+_DATED: Final = ("logical_date", "ds")
+MAX_DATES: Final = 1000
+# What ExternalTaskSensor and other matchers call it: what is written here.
+_MEANT: Final = {
+    "key": "by=",
+    "execution_delta": "offset=",
+    "execution_date_fn": "dates=, or offset= where the distance is the same",
+    "external_dag_id": "it as the first argument",
+    "external_task_id": "task_instance(dag_id, task_id)",
+    "external_task_ids": "one task_instance(dag_id, task_id) for each, joined with &",
+    "allowed_states": "state=",
+    "failed_states": "fail_on= of the sensor",
+}
+_KNOWN: Final = ("state", "by", "offset", "dates", "deployment", "label")
+
+State: TypeAlias = str | Sequence[str]
+By: TypeAlias = str | Sequence[str]
+Day: TypeAlias = str | date
+Offset: TypeAlias = timedelta | str
+Dates: TypeAlias = Mapping[Day, Day | Sequence[Day]]
+
+
+@overload
+def dag_run(
+    dag_id: str,
+    *,
+    state: State = ...,
+    by: By | None = ...,
+    offset: Offset | None = ...,
+    dates: None = ...,
+    deployment: str | None = ...,
+    label: str | None = ...,
+) -> Matcher: ...
+@overload
+def dag_run(
+    dag_id: str,
+    *,
+    state: State = ...,
+    by: By | None = ...,
+    dates: Dates,
+    deployment: str | None = ...,
+    label: str | None = ...,
+) -> Condition: ...
+def dag_run(
+    dag_id: str,
+    *,
+    state: State = "success",
+    by: By | None = None,
+    offset: Offset | None = None,
+    dates: Dates | None = None,
+    deployment: str | None = None,
+    label: str | None = None,
+    **others: object,
+) -> Condition:
+    """The end of a run of a DAG, as the listener, reconcile or Airflow's mark button tell it.
+
+    state: "success", "failed", or a list of both.
+    by: the key: "logical_date", "ds" (its day), "partition_key", "run_id", or a path such as "data.run_type";
+        several for a composite one. Without it any run counts.
+    offset: the run waited for is so much earlier than the key, as with ExternalTaskSensor's execution_delta:
+        timedelta(days=1) or "1d" is yesterday's; a negative timedelta is a later one. `by` is "logical_date"
+        unless it says "ds".
+    dates: {day of the key: day or days of the run waited for}, days as "2026-11-20" or dates, at most 1,000;
+        any one of several days will do, and a day that is not named waits for ever. `by` is "ds".
+    deployment: only that Airflow's (`[interlock] deployment`). Without it, a DAG of that name in any Airflow
+        on the bus counts.
+    label: the name of its part in firings; with `dates` at several distances also "label#2", ...
+
+    Raises ConditionError for what makes no sense. A matcher, but for `dates` at several distances: an any-of
+    matchers.
+    """
+    _refuse("dag_run", others)
+    where = _Dated("dag_run", dag_id, by, offset, dates)
+    return where.condition(
+        _types("dag_run", taxonomy.DAG_RUN, state),
+        _name("dag_run", "dag_id", dag_id),
+        None if deployment is None else _path(deployment, dag_id),
+        label,
+    )
+
+
+@overload
+def task_instance(
+    dag_id: str,
+    task_id: str,
+    *,
+    state: State = ...,
+    by: By | None = ...,
+    offset: Offset | None = ...,
+    dates: None = ...,
+    deployment: str | None = ...,
+    label: str | None = ...,
+) -> Matcher: ...
+@overload
+def task_instance(
+    dag_id: str,
+    task_id: str,
+    *,
+    state: State = ...,
+    by: By | None = ...,
+    dates: Dates,
+    deployment: str | None = ...,
+    label: str | None = ...,
+) -> Condition: ...
+def task_instance(
+    dag_id: str,
+    task_id: str,
+    *,
+    state: State = "success",
+    by: By | None = None,
+    offset: Offset | None = None,
+    dates: Dates | None = None,
+    deployment: str | None = None,
+    label: str | None = None,
+    **others: object,
+) -> Condition:
+    """The end of a task instance; arguments as of `dag_run`, states also "skipped".
+
+    Each instance of a mapped task counts: `by=["logical_date", "data.map_index"]` tells them apart, and
+    `count()` waits for a number of them.
+    """
+    who = "task_instance"
+    _refuse(who, others)
+    dag, task = _name(who, "dag_id", dag_id), _name(who, "task_id", task_id)
+    return _Dated(who, dag_id, by, offset, dates).condition(
+        _types(who, taxonomy.TASK_INSTANCE, state),
+        f"{dag}/{task}",
+        None if deployment is None else _path(deployment, dag, task),
+        label,
+    )
+
+
+def spark_application(
+    name: str,
+    *,
+    state: State = "succeeded",
+    by: By | None = None,
+    offset: Offset | None = None,
+    application: str | None = None,
+    label: str | None = None,
+) -> Matcher:
+    """The end of a Spark application that tells it by `completion_event(spark, name)`.
+
+    state: "succeeded", "failed", or a list of both. by: a path into the data that the job gave, such as
+    "data.date". offset: as of `dag_run`; the value at `by` is a date or time. application: only Spark
+    applications of this name.
+    """
+    who = "spark_application"
+    if offset is not None and not isinstance(by, str):
+        raise ConditionError(f"{who}({name!r}): offset needs one path in by=, to a date or time")
+    key = by if offset is None or not isinstance(by, str) else with_offset(by, _delta(who, offset))
+    return _matcher(
+        _types(who, taxonomy.SPARK_APPLICATION, state),
+        _name(who, "name", name),
+        None if application is None else "/spark/" + quote(application, safe=""),
+        key,
+        label,
+    )
+
+
+class _Dated:
+    """How the events of runs get their key: by which paths, later by how much, on which days."""
+
+    def __init__(
+        self,
+        who: str,
+        dag_id: object,
+        by: By | None,
+        offset: Offset | None,
+        dates: Dates | None,
+    ) -> None:
+        self._who = f"{who}({shown(dag_id)})"
+        self._dates = None
+        if offset is not None and dates is not None:
+            raise ConditionError(f"{self._who}: give offset or dates, not both")
+        if dates is not None:
+            if by not in (None, "ds"):
+                raise ConditionError(f'{self._who}: dates are days, and go with by="ds" or none')
+            self._dates = self._by_distance(dates)
+        elif offset is not None:
+            by = by or "logical_date"
+            if by not in _DATED:
+                raise ConditionError(f'{self._who}: offset goes with by="logical_date" or "ds"')
+            self._by: By | None = with_offset(_RUN_KEYS[str(by)], _delta(self._who, offset))
+        elif isinstance(by, (list, tuple)):
+            self._by = [_RUN_KEYS.get(each, each) if isinstance(each, str) else each for each in by]
+        else:
+            self._by = _RUN_KEYS.get(by, by) if isinstance(by, str) else by
+
+    def condition(
+        self, types: tuple[str, ...], subject: str, source: str | None, label: str | None
+    ) -> Condition:
+        if self._dates is None:
+            return _matcher(types, subject, source, self._by, label)
+        matchers = [
+            _matcher(types, subject, source, with_offset("data.ds", distance), _numbered(label, number), days)
+            for number, (distance, days) in enumerate(self._dates, 1)
+        ]
+        return matchers[0] if len(matchers) == 1 else AnyOf(*matchers)
+
+    def _by_distance(self, dates: Dates) -> list[tuple[timedelta, tuple[str, ...]]]:
+        """Days of the runs waited for, grouped by how far before the key they lie: few groups, as a rule."""
+        if not isinstance(dates, Mapping) or not dates:
+            raise ConditionError(f"{self._who}: dates is a mapping of a day to the day waited for, not empty")
+        groups: dict[timedelta, dict[str, None]] = {}
+        number = 0
+        for key, wanted in dates.items():
+            for each in (wanted,) if isinstance(wanted, (str, date)) else wanted:
+                number += 1
+                day = self._day(each)
+                groups.setdefault(self._day(key) - day, {})[day.isoformat()] = None
+        if number > MAX_DATES:
+            raise ConditionError(f"{self._who}: dates has {number} days: at most {MAX_DATES:,}")
+        parts: list[tuple[timedelta, tuple[str, ...]]] = []
+        for distance, days in sorted(groups.items()):
+            found = tuple(days)
+            parts += [(distance, found[at : at + _DAYS_IN_ONE]) for at in range(0, len(found), _DAYS_IN_ONE)]
+        return parts
+
+    def _day(self, value: object) -> date:
+        try:
+            if isinstance(value, date) and not isinstance(value, datetime):
+                return value
+            if isinstance(value, str):
+                return date.fromisoformat(value)
+        except ValueError:
+            pass
+        raise ConditionError(f'{self._who}: dates holds {shown(value)}: write days as "2026-11-20", or dates')
+
+
+_DAYS_IN_ONE: Final = 200  # a matcher has at most 256 filters
+
+
+def _matcher(
+    types: tuple[str, ...],
+    subject: str,
+    source: str | None,
+    by: By | None,
+    label: str | None,
+    days: tuple[str, ...] = (),
+) -> Matcher:
+    filters = [_one_of("type", types)] if len(types) > 1 else []
+    if days:
+        filters.append(_one_of("ds", days))
+    return event(
+        types[0] if len(types) == 1 else None,
+        subject=subject,
+        source=source,
+        by=by,
+        label=label,
+        filters=filters or None,
+    )
+
+
+def _one_of(name: str, values: tuple[str, ...]) -> Filter:
+    exact = [Exact(**{name: value}) for value in values]
+    return exact[0] if len(exact) == 1 else Any(*exact)
+
+
+def _numbered(label: str | None, number: int) -> str | None:
+    """Labels are unique in a condition; numbered as those that are made."""
+    return label if label is None or number == 1 else f"{label}#{number}"
+
+
+def _types(who: str, known: Mapping[str, str], state: State) -> tuple[str, ...]:
+    states = (state,) if isinstance(state, str) else state
+    if not isinstance(states, (list, tuple)) or not states:
+        raise ConditionError(
+            f"{who}(state={shown(state)}): give one of {', '.join(known)}, or a list of them"
+        )
+    for each in states:
+        if not isinstance(each, str) or each not in known:
+            raise ConditionError(f"{who}(state={shown(each)}): it is one of {', '.join(known)}")
+    return tuple(dict.fromkeys(known[each] for each in states))
+
+
+def _refuse(who: str, others: Mapping[str, object]) -> None:
+    """Say what to write instead of an argument that there is not."""
+    for name in others:
+        meant = _MEANT.get(name) or "".join(f"{near}=" for near in get_close_matches(name[:40], _KNOWN, n=1))
+        raise ConditionError(f"{who}({name[:40]}=...): write {meant or 'one of ' + ', '.join(_KNOWN)}")
+
+
+def _name(who: str, argument: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConditionError(f"{who}: {argument} is {shown(value)}: give a name")
+    return value
+
+
+def _delta(who: str, offset: object) -> timedelta:
+    if isinstance(offset, str):
+        return timedelta(milliseconds=duration_ms(f"{who}: offset", offset, zero=True))
+    if not isinstance(offset, timedelta):
+        raise ConditionError(f"{who}: offset is {shown(offset)}: give a timedelta, or a text such as '1d'")
+    return offset
+
+
+def _path(*parts: str) -> str:
+    return "/" + "/".join(quote(part, safe="") for part in parts)

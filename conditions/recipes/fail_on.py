@@ -1,0 +1,72 @@
+"""A condition beside one that ends the wait as failed: one condition, whose firing tells which was met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ..errors import ConditionError
+from ..nodes.combinations import AnyOf
+from ..nodes.condition import Condition, Role, check_operand, shortened
+from ..nodes.matcher import Matcher
+from ..nodes.retention import replaced
+from ..nodes.timers import Expires, Ordered
+
+PREFIX: Final = "fail_on: "
+
+
+def with_fail_on(condition: Condition, fail_on: Condition | None) -> Condition:
+    """Met when one of both is; `fail_on` takes an event that meets both at once.
+
+    The labels of `fail_on` get a prefix, by which `is_failure` knows them; what the condition says of the
+    whole (`expires`, `ordered`) stays outermost. ConditionError where the two do not go together.
+    """
+    if taken := [label for label in condition.labels if is_failure([label])]:
+        raise ConditionError(f"label {taken[0]!r}: labels with the prefix {PREFIX!r} are those of fail_on")
+    if fail_on is None:
+        return condition
+    check_operand("fail_on", fail_on, Role.EVENTS, Role.TIMED, Role.WINDOW_END)
+    if fail_on.plan.watches_from_the_start:  # its firing may have no event, and so no label
+        raise ConditionError(
+            'fail_on: absent(armed_by="subscription") has no place here: end the wait with expires(), or'
+            ' write armed_by="event"'
+        )
+    changed = {
+        matcher: _labelled(matcher, PREFIX + label)
+        for matcher, label in zip(fail_on.matchers, fail_on.labels, strict=True)
+    }
+    return _beside(condition, replaced(fail_on, changed))
+
+
+def is_failure(labels: Iterable[str]) -> bool:
+    """Whether a firing with events of these labels met `fail_on`."""
+    return any(label.startswith(PREFIX) for label in labels)
+
+
+def failure_matchers(condition: Condition) -> tuple[int, ...]:
+    """The numbers of the matchers that are those of `fail_on`."""
+    return tuple(number for number, label in enumerate(condition.labels) if is_failure([label]))
+
+
+def _beside(condition: Condition, failed: Condition) -> Condition:
+    if isinstance(condition, Expires):
+        of = _beside(condition.of, failed)
+        return Expires(of, condition.after_ms, condition.at_ms, condition.armed_by)
+    if isinstance(condition, Ordered):
+        return Ordered(_beside(condition.of, failed))
+    return AnyOf(failed, condition)
+
+
+def _labelled(matcher: Matcher, label: str) -> Matcher:
+    try:
+        return Matcher(
+            matcher.exact,
+            by=matcher.by,
+            label=label,
+            filters=matcher.filters,
+            where=matcher.where,
+            keeps=matcher.keeps,
+            limit=matcher.limit,
+        )
+    except ConditionError as e:
+        raise ConditionError(f"fail_on: {shortened(matcher)} needs a shorter label=: {e}") from e

@@ -1,0 +1,258 @@
+"""The dead letters of a bus: what lies in their topic, and where each of them may be sent again.
+
+Sending is `redrive`. The topic also holds marks, records without a value whose header says which dead letter
+was sent again: they are written in the transaction that sends it, so that none is sent twice unasked.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Final
+
+from ...events.errors import EventError
+from ...events.kafka import decode
+from ..bus import Headers, Record, TopicPartition
+from ..config import BusConfig
+from ..errors import EngineError
+from ..kafka.admin import Admin
+from ..kafka.clients import ClientErrors
+from ..kafka.reader import KafkaReader, drain
+from ..kafka.topics import read_registry
+from ..protocol.tasks.outputs import ATTEMPTS
+
+MARK: Final = "interlock_redriven"
+_PLACE = re.compile(
+    r"(?:(?P<topic>[A-Za-z0-9._-]+)\[(?P<number>\d{1,9})\]|(?P<short>\d{1,9}))@(?P<offset>\d{1,18})"
+)
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """What is known of a dead letter without its content.
+
+    time_ms: when it was set aside. origin: where the record was, None where that cannot be read. attempts:
+    how often it was set aside. event_type, event_id: "" for what is no CloudEvent. cut: only its beginning is
+    here. by_reference: its data were too large for a match, and are at its origin only. redriven_ms: when it
+    was last sent again.
+    """
+
+    partition: TopicPartition
+    offset: int
+    time_ms: int
+    stage: str
+    reason: str
+    origin: tuple[TopicPartition, int] | None
+    attempts: int
+    event_type: str = ""
+    event_id: str = ""
+    cut: bool = False
+    by_reference: bool = False
+    redriven_ms: int | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> DeadLetter:
+        about = {name: (raw or b"").decode("utf-8", "replace") for name, raw in record.headers or ()}
+        event_type = event_id = ""
+        by_reference = False
+        try:
+            event = decode(record.key, record.value, own_headers(record.headers))
+            event_type, event_id = event.attributes["type"], event.attributes["id"]
+            by_reference = event.attributes.get("dataref", "").startswith("kafka:") and event.data is None
+        except EventError:
+            # What makes it no event may be anything else than these two.
+            event_type, event_id = about.get("ce_type", ""), about.get("ce_id", "")
+        attempts = about.get(ATTEMPTS, "")
+        found = _PLACE.fullmatch(about.get("interlock_origin", ""))
+        return cls(
+            partition=record.source,
+            offset=record.offset,
+            time_ms=record.timestamp_ms,
+            stage=about.get("interlock_stage", ""),
+            reason=about.get("interlock_reason", ""),
+            origin=(TopicPartition(found["topic"], int(found["number"])), int(found["offset"]))
+            if found and found["topic"]
+            else None,
+            attempts=int(attempts) if attempts.isdecimal() else 0,
+            event_type=event_type,
+            event_id=event_id,
+            cut="interlock_size" in about,
+            by_reference=by_reference,
+        )
+
+    @property
+    def place(self) -> str:
+        return f"{self.partition}@{self.offset}"
+
+    @property
+    def origin_place(self) -> str:
+        return "" if self.origin is None else f"{self.origin[0]}@{self.origin[1]}"
+
+    def refusal(self, config: BusConfig, read: Collection[str], *, to_event_topic: bool, again: bool) -> str:
+        """Why it may not be sent again; "" if it may. `read`: the topics that the bus reads."""
+        if self.cut:
+            return (
+                "only its beginning is here, it was too large: read the original at "
+                f"{self.origin_place or 'its origin'}, if it is still there"
+            )
+        if self.redriven_ms is not None and not again:
+            return "it was sent again before (--again sends it once more)"
+        if self.origin is None or self.stage not in ("event", "trigger"):
+            return "its headers do not say where it came from"
+        topic = self.origin[0].topic
+        if self.stage == "event":
+            return "" if topic in read else f"the bus does not read topic {topic!r} any more"
+        if topic == config.topic("trigger"):
+            return (
+                "it is a match that no engine could read, or on which engines ended, and later ones of its "
+                "subscription were judged since; its event is in a source of the bus"
+            )
+        if self.by_reference:
+            return f"its data are not here, they were too large for a match: the event is {self.origin_place}"
+        if not to_event_topic:
+            return (
+                "one subscription could not take it, and sent again its event reaches all of them: those "
+                "that have seen it leave out a repeat for some time only (--to-event-topic does that)"
+            )
+        return ""
+
+    def target(self, config: BusConfig) -> tuple[str, int]:
+        """Topic and partition to send it to; -1: the partition of its key."""
+        if self.stage == "event" and self.origin is not None:
+            return self.origin[0]
+        return config.topic("event"), -1
+
+
+def own_headers(headers: Headers | None) -> list[tuple[str, bytes | None]]:
+    """The headers that the record came with."""
+    return [(name, raw) for name, raw in headers or () if not name.startswith("interlock_")]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which dead letters: set aside at or after `since_ms`, of a stage, with a text in the reason."""
+
+    since_ms: int | None = None
+    stage: str | None = None
+    reason: str | None = None
+
+    def __call__(self, letter: DeadLetter) -> bool:
+        return (self.stage is None or letter.stage == self.stage) and (
+            self.reason is None or self.reason.casefold() in letter.reason.casefold()
+        )
+
+
+class DeadLetters:
+    """Reads the dead-letter topic of a bus; a context manager. UnreachableError when it does not answer."""
+
+    def __init__(self, config: BusConfig) -> None:
+        self._config = config
+        self._topic = config.topic("dead-letter")
+        errors = ClientErrors()
+        self._admin = Admin(config, errors)
+        self._reader = KafkaReader(config, errors)
+
+    def __enter__(self) -> DeadLetters:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reader.close()
+        self._admin.close()
+
+    def find(self, wanted: Wanted, limit: int | None = None) -> list[DeadLetter]:
+        """The newest first, at most `limit`."""
+        partitions = self._partitions()
+        if wanted.since_ms is None:
+            starts = self._admin.start_offsets(partitions)
+        else:
+            since = self._admin.offsets_since(partitions, wanted.since_ms)
+            starts = {tp: offset for tp, offset in since.items() if offset is not None}
+        return self._select(starts, wanted, limit)
+
+    def at(self, places: Iterable[str]) -> list[DeadLetter]:
+        """Those at these places, `topic[partition]@offset` or `partition@offset`; EngineError for one that
+        is not there."""
+        asked = [self._parsed(place) for place in places]
+        starts: dict[TopicPartition, int] = {}
+        for tp, offset in asked:
+            starts[tp] = min(offset, starts.get(tp, offset))
+        chosen = set(asked)
+        found = self._select(starts, lambda letter: (letter.partition, letter.offset) in chosen, None)
+        missing = chosen - {(letter.partition, letter.offset) for letter in found}
+        if missing:
+            told = ", ".join(f"{tp}@{offset}" for tp, offset in sorted(missing))
+            raise EngineError(f"No dead letter at {told}: it was removed (retention), or never there.")
+        return found
+
+    def records(self, letters: Collection[DeadLetter]) -> Iterator[tuple[DeadLetter, Record]]:
+        """The letters with what they hold, those of a partition in their order."""
+        wanted = {(letter.partition, letter.offset): letter for letter in letters}
+        starts: dict[TopicPartition, int] = {}
+        for tp, offset in wanted:
+            starts[tp] = min(offset, starts.get(tp, offset))
+        for record in self._read(starts):
+            letter = wanted.pop((record.source, record.offset), None)
+            if letter is not None:
+                yield letter, record
+            if not wanted:
+                return
+
+    def read_topics(self) -> frozenset[str]:
+        """The topics that the bus reads."""
+        record = read_registry(self._config).bus
+        return frozenset((self._config.topic("event"), *(record.topics if record is not None else ())))
+
+    def _select(
+        self,
+        starts: Mapping[TopicPartition, int],
+        wanted: Callable[[DeadLetter], bool],
+        limit: int | None,
+    ) -> list[DeadLetter]:
+        marks: dict[str, int] = {}
+
+        def letters() -> Iterator[DeadLetter]:
+            for record in self._read(starts):
+                mark = dict(record.headers or ()).get(MARK)
+                if mark is not None:
+                    marks[mark.decode("utf-8", "replace")] = record.timestamp_ms
+                elif wanted(letter := DeadLetter.of(record)):
+                    yield letter
+
+        def age(letter: DeadLetter) -> tuple[int, TopicPartition, int]:
+            return letter.time_ms, letter.partition, letter.offset
+
+        if limit is None:
+            found = sorted(letters(), key=age, reverse=True)
+        else:
+            found = heapq.nlargest(limit, letters(), key=age)
+        return [replace(letter, redriven_ms=marks.get(letter.place)) for letter in found]
+
+    def _read(self, starts: Mapping[TopicPartition, int]) -> Iterator[Record]:
+        """From these offsets to the ends there are now."""
+        lows, ends = self._admin.start_offsets(starts), self._admin.end_offsets(starts)
+        positions = {tp: max(at, lows[tp]) for tp, at in starts.items() if max(at, lows[tp]) < ends[tp]}
+        yield from drain(self._reader, positions, ends)
+
+    def _partitions(self) -> list[TopicPartition]:
+        topic = self._admin.topics([self._topic])[self._topic]
+        if topic is None:
+            raise EngineError(
+                f"Topic {self._topic!r} is not there. Run: {self._config.command('topics create')}"
+            )
+        return [TopicPartition(self._topic, number) for number in range(topic.partitions)]
+
+    def _parsed(self, place: str) -> tuple[TopicPartition, int]:
+        found = _PLACE.fullmatch(place)
+        number = int(found["number"] or found["short"]) if found else -1
+        if found is None or found["topic"] not in (None, self._topic):
+            raise EngineError(
+                f"{place!r} is no place of a dead letter: write '{self._topic}[0]@17', or 0@17 for short."
+            )
+        if number >= len(self._partitions()):
+            raise EngineError(f"Topic {self._topic!r} has no partition {number}.")
+        return TopicPartition(self._topic, number), int(found["offset"])

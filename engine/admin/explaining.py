@@ -1,0 +1,271 @@
+"""Why a subscription of a bus has not fired: its state, what nearly matched, and what holds the bus up.
+
+Read from the topics alone, so the answer is the same wherever it is asked. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from ...conditions import ConditionError, Explanation, State, canonical_key, explain
+from ...conditions.explanation.wording import counted
+from ..bus import TopicPartition
+from ..config import BusConfig
+from ..errors import EngineError, HasFired, NoSubscription, RecordError
+from ..kafka.admin import Admin
+from ..kafka.clients import ClientErrors
+from ..kafka.positions import positions
+from ..protocol.partitions.lost import look_at
+from ..protocol.tasks.trigger_task import single_key
+from ..reading.sources import last_events, read_between
+from ..records import ActionRecord, OffsetMetadata, decode_json, partition_of
+from ..registry.registry import Registered
+from ..waiting.open_firings import OpenFirings
+from .pending import Pending, missing, pending_of
+from .subscriptions import MOST_NAMED, Holder, Subscriptions
+
+DEFAULT_EVENTS: Final = 2000
+MOST_EVENTS: Final = 10_000
+MOST_KEYS: Final = 20  # that are told of a subscription with several
+MOST_FIRINGS: Final = 200_000  # that are looked through for one by a part of its name
+
+
+@dataclass(frozen=True)
+class OpenKey:
+    """One of several keys with something pending. last_ms: the stamp of its latest event."""
+
+    key: str
+    events: int
+    missing: tuple[str, ...]
+    last_ms: int | None
+
+
+@dataclass(frozen=True)
+class Account:
+    """What is known of a subscription.
+
+    explanation: of its one key, or of the one asked for; None where there are several, which are in `keys`:
+    those with the least missing first, MOST_KEYS of `key_count`. notes: what else holds it up. unread: of the
+    events looked at, those that are no CloudEvents.
+    """
+
+    registered: Registered
+    holders: tuple[Holder, ...]
+    closed: bool
+    explanation: Explanation | None
+    keys: tuple[OpenKey, ...]
+    key_count: int
+    notes: tuple[str, ...]
+    unread: int = 0
+
+
+def account_of(config: BusConfig, name: str, key: str | None = None, events: int = DEFAULT_EVENTS) -> Account:
+    """The account of the subscription called `name`, or whose name alone holds it.
+
+    key: of several, the one to explain; in any form that is compared as the same. events: about so many of
+    the latest, at most MOST_EVENTS, are looked through for near misses. EngineError names what is not there;
+    HasFired where the action topic still has a firing of it.
+    """
+    subscriptions = Subscriptions.read(config)
+    try:
+        registered = subscriptions.find(name)
+    except NoSubscription:
+        fired = firing_of(config, name, subscriptions.partitions)
+        if fired is None:
+            raise
+        raise HasFired(f"{fired} It is registered no more.") from None
+    wanted = _wanted_key(registered, key)
+    pending = pending_of(config, [registered], subscriptions.partitions, wanted)[registered.incarnation]
+    notes = [*_notes_of(registered, pending, subscriptions), *_held_up(config, registered, subscriptions)]
+    if not registered.one_shot:
+        notes[:0] = _not_taken(config, registered.registration.subscription, subscriptions.partitions)
+    if pending.closed:
+        told = firing_of(config, registered.registration.subscription, subscriptions.partitions)
+        notes.insert(0, told or "It has fired.")
+    explained, unread = None, 0
+    if wanted is None and len(pending.keys) == 1:
+        [wanted] = pending.keys
+    if wanted is not None or not pending.keys:
+        seen, unread = last_events(config, subscriptions.registry, min(max(events, 0), MOST_EVENTS))
+        state = pending.state(registered, wanted or "")
+        if state.since_ms is None:  # the engine leaves out what is stamped before before it steps
+            state = msgspec.structs.replace(state, since_ms=registered.registration.since_ms)
+        explained = explain(registered.condition, state, subscriptions.now_ms, seen, key=wanted or None)
+    return Account(
+        registered,
+        tuple(subscriptions.held_by(registered)),
+        pending.closed,
+        explained,
+        () if explained is not None else open_keys(registered, pending),
+        len(pending.keys),
+        tuple(notes),
+        unread,
+    )
+
+
+def open_keys(registered: Registered, pending: Pending, most: int = MOST_KEYS) -> tuple[OpenKey, ...]:
+    """The open keys, those that hold most events first, at most `most`."""
+    sizes = sorted(pending.keys.items(), key=lambda item: len(item[1]), reverse=True)
+    told = []
+    for key, data in sizes[:most]:
+        try:
+            state = State.decode(data)
+        except ConditionError:
+            continue
+        told.append(OpenKey(key, len(state.matches), missing(registered, state), state.last_ms))
+    return tuple(sorted(told, key=lambda each: (len(each.missing), -each.events)))
+
+
+def firing_of(config: BusConfig, name: str, partitions: int) -> str | None:
+    """A sentence on the firing of a one-shot subscription that the action topic still has; None without one.
+
+    name: whole, or without the deployment; else a text that no other of the latest firings has in its name,
+    of which so many are looked through as MOST_FIRINGS says. EngineError where several have.
+    """
+    topic = config.topic("action")
+    for whole in (name, f"{config.deployment}/{name}"):
+        tp = TopicPartition(topic, partition_of("one-shot", whole, "", partitions))
+        if found := _firings(config, [tp], None, frozenset({whole}).__contains__):
+            return _told(whole, found[whole])
+    every = [TopicPartition(topic, number) for number in range(partitions)]
+    found = _firings(config, every, MOST_FIRINGS // partitions, lambda key: name in key)
+    if len(found) > 1:
+        names = ", ".join(map(repr, sorted(found)[:MOST_NAMED]))
+        raise EngineError(f"{len(found)} that have fired have {name!r} in their name: {names}. Name one.")
+    return next((_told(*each) for each in found.items()), None)
+
+
+def _firings(
+    config: BusConfig,
+    partitions: Collection[TopicPartition],
+    most: int | None,
+    wanted: Callable[[str], bool],
+) -> dict[str, bytes]:
+    """{name of a one-shot subscription: its last firing}, of the last `most` records of each partition."""
+    with closing(Admin(config, ClientErrors())) as admin:
+        lows, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
+    if most is not None:
+        lows = {tp: max(low, ends[tp] - most) for tp, low in lows.items()}
+    found: dict[str, bytes] = {}
+    for record in read_between(config, lows, ends):
+        key = (record.key or b"").decode("utf-8", "replace")
+        # That of a durable one has its firing's id in its key.
+        if record.value is not None and "\0" not in key and wanted(key):
+            found[key] = record.value
+    return found
+
+
+def _not_taken(config: BusConfig, name: str, partitions: int) -> Iterable[str]:
+    """A sentence on the firings of a durable subscription that nobody acknowledged yet, of the latest."""
+    every = [TopicPartition(config.topic("action"), number) for number in range(partitions)]
+    with closing(Admin(config, ClientErrors())) as admin:
+        lows, ends = admin.start_offsets(every), admin.end_offsets(every)
+    lows = {tp: max(low, ends[tp] - MOST_FIRINGS // partitions) for tp, low in lows.items()}
+    found = OpenFirings()
+    for record in read_between(config, lows, ends):
+        found.follow(record)
+    if oldest := found.oldest(name, 1, ()):
+        since = datetime.fromtimestamp(oldest[0].timestamp_ms / 1000, UTC).isoformat(timespec="seconds")
+        yield (
+            f"It has fired; firings that are not taken yet: {found.count(name)}, the oldest of {since}. "
+            "A dispatcher waits for room in its target, or holds a firing of which it can make no run: the "
+            "log of its task says so."
+        )
+
+
+def _told(name: str, value: bytes) -> str:
+    try:
+        action = decode_json(ActionRecord, value, f"The firing of {name!r}")
+    except RecordError as error:
+        return str(error)
+    firing = action.firing
+    taken = "its task has taken it" if action.state == "acked" else "its task has not taken it yet"
+    return f"{name!r} fired at {firing.fired_at}: {firing.outcome}, id {firing.id}; {taken}."
+
+
+def _wanted_key(registered: Registered, key: str | None) -> str | None:
+    """The key to explain in its canonical form; "" for a condition without keys, None for all there are."""
+    own, name = single_key(registered), registered.registration.subscription
+    if key is None:
+        return own
+    if own == "":
+        raise EngineError(f"The condition of {name!r} has no keys: leave --key out.")
+    asked: Any = key
+    if registered.condition.key_parts > 1:
+        try:
+            asked = json.loads(key)
+        except ValueError:
+            asked = None
+        if not isinstance(asked, list):
+            raise EngineError(
+                f"A key of {name!r} has {registered.condition.key_parts} values: give a JSON list of them."
+            )
+    try:
+        canonical = canonical_key(asked)
+    except ConditionError as error:
+        raise EngineError(f"--key: {error}") from None
+    if own is not None and canonical != own:
+        raise EngineError(f"{name!r} waits for key {own!r} alone, not for {canonical!r}.")
+    return canonical
+
+
+def _notes_of(registered: Registered, pending: Pending, subscriptions: Subscriptions) -> Iterable[str]:
+    if pending.unreadable:
+        yield (
+            f"Records of its states that cannot be read: {pending.unreadable}; run the version that wrote "
+            "them."
+        )
+    if pending.idle:
+        yield (
+            f"Keys that hold nothing since they fired or were reset: {len(pending.idle)}; repeats of their "
+            "events are recognised for an hour."
+        )
+    if registered.one_shot and not subscriptions.refusal(registered):
+        yield (
+            "No process has said lately that it waits for it: the task is gone, or no triggerer runs its "
+            "trigger. A triggerer that takes the trigger finds what is kept here."
+        )
+
+
+def _held_up(config: BusConfig, registered: Registered, subscriptions: Subscriptions) -> list[str]:
+    """What of the bus holds it up: no engine, partitions that stopped, records not worked through."""
+    registry, notes = subscriptions.registry, []
+    listed = () if registry.bus is None else registry.bus.topics
+    with closing(Admin(config, ClientErrors())) as admin:
+        members, found = admin.group_members(), positions(admin, config, listed)
+    if not members:
+        notes.append(f"No engine works on the bus. Start a triggerer, or run: {config.command('engine')}")
+    notes += [f"{tp}: {text}" for tp, text in sorted(registry.problems.items())]
+    behind = scanned = events = matches = 0
+    for position in found:
+        lag = position.held if position.lag is None else position.lag
+        if position.tp.topic == config.topic("trigger"):
+            matches += lag
+            continue
+        events += lag
+        known = look_at(position.committed, position.topic.id, position.low, position.end, in_use=False)
+        place = _place_in(known.metadata, registered.offset)
+        behind, scanned = behind + (place == "unknown"), scanned + (place == "scan")
+    if behind:
+        notes.append(
+            f"Partitions of its sources that do not look for it yet: {behind}; the engines are behind."
+        )
+    if scanned:
+        notes.append(f"Partitions of its sources still looked through for events of before: {scanned}.")
+    if events or matches:
+        most = f"{counted(events, 'event', 'events')} and {counted(matches, 'match', 'matches')}"
+        notes.append(f"Not worked through yet: at most {most}.")
+    return notes
+
+
+def _place_in(metadata: OffsetMetadata, offset: int) -> str:
+    if offset >= metadata.R:
+        return "unknown"
+    return "scan" if any(start <= offset < end for start, end, _ in metadata.g) else "live"

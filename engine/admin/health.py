@@ -1,0 +1,277 @@
+"""Health of a bus, as the cluster tells it: whoever asks needs no engine of its own.
+
+`examine` gives what there is, and a sentence for each thing that is wrong, with what to do.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ...conditions.explanation.wording import counted
+from ..bus import Committed, Topic, TopicPartition
+from ..config import KINDS, BusConfig
+from ..errors import RecordError, TopicsError
+from ..kafka.admin import Admin, Member
+from ..kafka.clients import ClientErrors
+from ..kafka.positions import Position, positions
+from ..kafka.topics import check, read_registry
+from ..protocol.partitions.listed import not_read as topic_not_read
+from ..protocol.partitions.listed import why_not
+from ..protocol.partitions.lost import ANOTHER_BUS, HALF_MET, REGISTRATIONS, cut_off, look_at, not_read
+from ..protocol.partitions.ownership import RESUME
+from ..protocol.poison.attempts import under_trial
+from ..records import VERSION, OffsetMetadata
+from ..registry.registry import Registry
+
+# Of what a source topic holds, the share that is unread: beyond it retention is about to pass the engine.
+RETENTION_IN_DANGER: Final = 0.8
+# Since when a transaction that is open must have been so: the engines' own end within 15 s.
+HELD_MS: Final = 60_000
+
+
+@dataclass
+class Health:
+    """A bus at one moment. `problems` is empty when all is well; the rest is plain data, ready for JSON."""
+
+    bus: str
+    cluster: str
+    problems: list[str] = field(default_factory=list)
+    format: dict[str, Any] = field(default_factory=dict)
+    engines: list[dict[str, Any]] = field(default_factory=list)
+    partitions: list[dict[str, Any]] = field(default_factory=list)
+    registrations: dict[str, Any] = field(default_factory=dict)
+    dead_letters_at_most: int | None = None  # control records count
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+
+def examine(config: BusConfig) -> Health:
+    """Ask the cluster. Raises UnreachableError when it does not answer."""
+    health = Health(config.name, config.bootstrap_servers)
+    try:
+        check(config)
+    except TopicsError as e:
+        health.problems += e.problems
+    with closing(Admin(config, ClientErrors())) as admin:
+        return _examine(health, config, admin)
+
+
+def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
+    topics = admin.topics([config.topic(kind) for kind in KINDS])
+    if any(topics[config.topic(kind)] is None for kind in ("event", "trigger", "subscription")):
+        return health
+    try:
+        registry = read_registry(config)
+    except RecordError as e:  # a bus of a later version
+        health.problems.append(str(e))
+        return health
+    _look_at_format(health, config, registry)
+    _look_at_registrations(health, registry)
+    members = admin.group_members()
+    listed = () if registry.bus is None else registry.bus.topics
+    _look_at_listed(health, config, admin, listed)
+    found = positions(admin, config, listed)
+    _look_at_engines(health, config, registry, members)
+    _look_at_partitions(health, config, registry, members, found)
+    _look_for_held(health, config, admin, {position.tp: position.end for position in found})
+    dead_letters = config.topic("dead-letter")
+    if (topic := topics[dead_letters]) is not None:
+        partitions = [TopicPartition(dead_letters, number) for number in range(topic.partitions)]
+        low, end = admin.start_offsets(partitions), admin.end_offsets(partitions)
+        health.dead_letters_at_most = sum(end[tp] - low[tp] for tp in partitions)
+    _look_for_alterations(health, config, registry, topics)
+    _look_for_removed(health, config, admin, topics)
+    return health
+
+
+def _look_at_format(health: Health, config: BusConfig, registry: Registry) -> None:
+    if registry.bus is None:
+        health.problems.append(
+            f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}"
+        )
+    health.format = {"written": registry.format, "latest": VERSION}
+
+
+def _look_for_alterations(
+    health: Health, config: BusConfig, registry: Registry, topics: Mapping[str, Topic | None]
+) -> None:
+    """Internal topics that are not what the bus was made with."""
+    if registry.bus is None:
+        return
+    for kind in KINDS:
+        name = config.topic(kind)
+        topic = topics[name]
+        if topic is None:  # said by the check
+            continue
+        kept = kind not in ("event", "dead-letter")  # those hold nothing that the protocols need
+        if kept and registry.bus.topic_ids.get(kind, topic.id) != topic.id:
+            health.problems.append(
+                f"Topic {name!r} was deleted and made again: what it held is lost. {ANOTHER_BUS}"
+            )
+        elif kind in ("trigger", "state", "action") and topic.partitions != registry.bus.partitions:
+            health.problems.append(
+                f"Topic {name!r} has {counted(topic.partitions, 'partition', 'partitions')}, and the bus was "
+                f"made with {registry.bus.partitions}: no engine works on it. Make a bus of another name."
+            )
+
+
+def _look_for_removed(
+    health: Health, config: BusConfig, admin: Admin, topics: Mapping[str, Topic | None]
+) -> None:
+    """What must be there from its first record on, and is not."""
+    for kind, held in (("subscription", REGISTRATIONS), ("state", HALF_MET)):
+        name = config.topic(kind)
+        topic = topics[name]
+        if topic is None:  # said by the check
+            continue
+        starts = admin.start_offsets([TopicPartition(name, number) for number in range(topic.partitions)])
+        health.problems += [f"{text} {ANOTHER_BUS}" for text in cut_off(starts, held)]
+
+
+def _look_at_registrations(health: Health, registry: Registry) -> None:
+    all_of_them = registry.between(0, registry.position)
+    one_shot = sum(1 for each in all_of_them if each.one_shot)
+    oldest = min(all_of_them, key=lambda each: each.timestamp_ms, default=None)
+    health.registrations = {
+        "one_shot": one_shot,
+        "durable": len(all_of_them) - one_shot,
+        "oldest": None if oldest is None else oldest.registration.subscription,
+        "oldest_since": None if oldest is None else _moment(oldest.timestamp_ms),
+    }
+
+
+def _look_at_listed(health: Health, config: BusConfig, admin: Admin, listed: Sequence[str]) -> None:
+    """Topics of others that no engine can read. Whether one may be read is its owner's to tell: the engines'
+
+    user may be another one than this.
+    """
+    for name, topic in admin.topics(listed, others=listed).items():
+        reason = why_not(config, name, topic) if topic is None or topic.hidden or topic.leaderless else None
+        if reason is not None:
+            health.problems.append(topic_not_read(name, reason))
+
+
+def _look_at_engines(health: Health, config: BusConfig, registry: Registry, members: list[Member]) -> None:
+    health.engines = [
+        {"engine": member.name, "host": member.host, "partitions": len(member.partitions)}
+        for member in sorted(members, key=lambda member: member.name)
+    ]
+    if not members and len(registry):
+        health.problems.append(
+            f"No engine is a member of group {config.group!r}; registrations in force: {len(registry)}. "
+            f"Start a triggerer, or run: {config.command('engine')}"
+        )
+
+
+def _look_at_partitions(
+    health: Health,
+    config: BusConfig,
+    registry: Registry,
+    members: list[Member],
+    found: list[Position],
+) -> None:
+    owners = {tp: member.name for member in members for tp in member.partitions}
+    trigger, several = config.topic("trigger"), 0
+    for position in found:
+        tp, committed = position.tp, position.committed
+        known = look_at(
+            committed,
+            position.topic.id,
+            position.low,
+            position.end,
+            in_use=tp in registry.sources,
+            listed=tp.topic not in (config.topic("event"), trigger),
+        )
+        lost, stopped = known.lost, None
+        if lost is not None and registry.resumption(tp) is None:
+            command = config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
+            stopped = not_read(tp, f"{lost} Go on with: {command}")
+            health.problems.append(stopped)
+            several += 1
+        tried = under_trial(tp, known.metadata)
+        if lost is None and tried is not None:
+            health.problems.append(tried)
+        told = _told(registry, tp, stopped, lost is not None)
+        if told:
+            by = "" if tp in owners else " So said the engine that had it last."
+            health.problems.append(told + by)
+        if members and tp not in owners:
+            health.problems.append(
+                f"{tp} is assigned to no engine. That is normal for a moment after an engine joined or left, "
+                "and after partitions were added: look again in half a minute."
+            )
+        # A listed one that was read before, and has lost its offset, stopped: nothing of it is read.
+        lag = position.held if position.lag is None and lost is not None else position.lag
+        # The engine itself deletes what it has read of the trigger topic. Of a partition that begins at 0
+        # retention has removed nothing yet.
+        in_danger = position.low > 0 and position.retention_used > RETENTION_IN_DANGER
+        if lost is None and tp.topic != trigger and in_danger:
+            health.problems.append(
+                f"{tp}: of {counted(position.held, 'record', 'records')} that its topic holds {lag} are "
+                "unread, and retention removes the oldest. Add engines, or raise the topic's retention."
+            )
+        health.partitions.append(
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "low": position.low,
+                "committed": None if committed is None else committed.offset,
+                "end": position.end,
+                "lag": lag,
+                "above_low": None if committed is None else committed.offset - position.low,
+                "engine": owners.get(tp),
+                "tries": _tries(known.metadata),
+                "state": _state(lost is not None or told.startswith(not_read(tp, "")), committed),
+            }
+        )
+    if several > 1:
+        command = config.command("topics resume --all --from start|end")
+        health.problems.append(f"All {several} partitions that lost records go on with: {command}")
+
+
+def _told(registry: Registry, tp: TopicPartition, stopped: str | None, lost: bool) -> str:
+    """What the owner of a partition has told of it, less what is known by looking."""
+    told = registry.problems.get(tp, "").removeprefix(stopped or "").strip()
+    return "" if lost and told.startswith(not_read(tp, "")) else told
+
+
+def _tries(metadata: OffsetMetadata) -> int:
+    """How many engine processes have ended on the record that is tried alone."""
+    trial = metadata.a
+    return len(trial.ended) if trial else 0
+
+
+def _state(stopped: bool, committed: Committed | None) -> str:
+    return "stopped" if stopped else "new" if committed is None else "ok"
+
+
+def _look_for_held(
+    health: Health, config: BusConfig, admin: Admin, ends: Mapping[TopicPartition, int]
+) -> None:
+    """Partitions whose records an open transaction has kept from all readers for HELD_MS."""
+    stable = admin.stable_offsets(ends)
+    held = [tp for tp in ends if stable[tp] < ends[tp]]
+    late = admin.offsets_since(held, int(time.time() * 1000) - HELD_MS)
+    for tp in held:
+        at, since = stable[tp], late[tp]
+        if since is not None and since <= at:
+            continue  # it began less than that ago
+        tool = f"kafka-transactions.sh --bootstrap-server {config.bootstrap_servers}"
+        place = f"--topic {tp.topic} --partition {tp.partition}"
+        health.problems.append(
+            f"{tp}: a transaction of another producer is open for more than {HELD_MS // 1000} s and keeps "
+            f"all readers from the records from offset {at} on. Kafka's tools tell whose it is ({tool} "
+            f"describe-producers {place}) and end it ({tool} abort {place} --start-offset {at}). On Kafka "
+            "4.3 and 4.4 see first what docs/operating.md says of brokers: it may have been committed."
+        )
+
+
+def _moment(timestamp_ms: int) -> str:
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="seconds")

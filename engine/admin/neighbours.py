@@ -1,0 +1,109 @@
+"""Who else uses a bus: other deployments, and another Airflow that goes by the same name (ADR 25)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ..waiting.registering import LEASE_S
+from .findings import Finding, Host, Run
+from .subscriptions import Holder, Subscriptions
+
+MOST_TOLD: Final = 3
+MAX_ASKED: Final = 1000
+# A process names what it waits for every LEASE_S; a little later it may just have stopped.
+_LEASE_IS_FRESH_MS: Final = int(1.2 * LEASE_S * 1000)
+
+
+def deployments(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
+    """Who else uses the bus, and whether another Airflow goes by this one's name."""
+    own = subscriptions.config.deployment
+    names = {holder.deployment for held in subscriptions.holders.values() for holder in held}
+    for registered in subscriptions.all():
+        first, slash, _ = registered.registration.subscription.partition("/")
+        if registered.one_shot and slash:
+            names.add(first)
+    others = sorted(names - {own})
+    yield from _shared(subscriptions, host)
+    if others and own == host.default_deployment:
+        yield Finding(
+            "deployment",
+            "note",
+            f"This Airflow has the default name {own!r}, and {', '.join(others)} use the bus as well: set "
+            "[interlock] deployment, before another one comes with the default too.",
+        )
+    else:
+        beside = f"; beside it on the bus: {', '.join(others)}" if others else ""
+        yield Finding("deployment", "ok", f"This Airflow's name is {own!r}{beside}.")
+
+
+class _Held(NamedTuple):
+    """A subscription of this Airflow's name, and a process that said lately that it waits for it."""
+
+    subscription: str
+    holder: Holder
+
+    def __str__(self) -> str:
+        where = f" on host {self.holder.host!r}" if self.holder.host else ""
+        return f"Process {self.holder.process!r}{where} waits for {self.subscription!r}"
+
+
+def _shared(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
+    """What is held under this Airflow's name, and not by this Airflow."""
+    own = subscriptions.config.deployment
+    runs: dict[Run, _Held] = {}
+    dags: dict[str, _Held] = {}  # of dispatchers
+    hosts: dict[str, _Held] = {}
+    for one_shot, held in _held(subscriptions):
+        _, *names = held.subscription.split("/")
+        if one_shot and len(names) >= 3 and len(runs) < MAX_ASKED:
+            runs[names[0], names[1]] = held
+        elif not one_shot and names[:1] == ["dispatch"] and len(names) == 2 and len(dags) < MAX_ASKED:
+            dags[names[1]] = held
+        if held.holder.host and len(hosts) < MAX_ASKED:
+            hosts[held.holder.host] = held
+    if (runs and host.unknown_runs is None) or (dags and host.unknown_dags is None):
+        yield Finding("deployment", "note", "Airflow's database cannot be asked whose waits these are.")
+        return
+    unknown = [runs[run] for run in sorted(host.unknown_runs(runs))] if runs and host.unknown_runs else []
+    if dags and host.unknown_dags:
+        unknown += [dags[dag_id] for dag_id in sorted(host.unknown_dags(dags))]
+    mend = "Give each a name of its own, [interlock] deployment."
+    for held in unknown[:MOST_TOLD]:
+        what = "a run" if held.subscription.count("/") > 2 else "a DAG"
+        yield Finding(
+            "deployment",
+            "wrong",
+            f"{held}, {what} that this Airflow does not have: another one uses the name {own!r}, and each "
+            f"takes what is the other's for its own. {mend}",
+        )
+    if len(unknown) > MOST_TOLD:
+        more = f"More runs and DAGs of another Airflow: {len(unknown) - MOST_TOLD}."
+        yield Finding("deployment", "wrong", more)
+    if unknown or host.triggerer_hosts is None:
+        return
+    known = set(map(_short, host.triggerer_hosts))
+    elsewhere = [held for name, held in sorted(hosts.items()) if _short(name) not in known]
+    for held in elsewhere[:MOST_TOLD]:
+        yield Finding(
+            "deployment",
+            "note",
+            f"{held}, and no triggerer of this Airflow ran there lately. Unless somebody runs dag.test() "
+            f"there, another Airflow uses the name {own!r}, and each gets a part of the firings. {mend}",
+        )
+    if len(elsewhere) > MOST_TOLD:
+        yield Finding("deployment", "note", f"More hosts of which that is so: {len(elsewhere) - MOST_TOLD}.")
+
+
+def _held(subscriptions: Subscriptions) -> Iterator[tuple[bool, _Held]]:
+    """Whether it is one-shot, and who holds it."""
+    own, since_ms = subscriptions.config.deployment, subscriptions.now_ms - _LEASE_IS_FRESH_MS
+    for registered in subscriptions.all():
+        for holder in subscriptions.held_by(registered):
+            if holder.deployment == own and holder.said_ms > since_ms:
+                yield registered.one_shot, _Held(registered.registration.subscription, holder)
+
+
+def _short(host: str) -> str:
+    """Airflow writes the qualified name of a host, and leases the other one."""
+    return host.partition(".")[0].lower()

@@ -1,0 +1,122 @@
+"""What subscriptions have pending, read from the state topic by whoever looks at them. No engine is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...conditions import EMPTY, ConditionError, State, opened
+from ..bus import TopicPartition
+from ..config import BusConfig
+from ..errors import EngineError, RecordError
+from ..kafka.admin import Admin
+from ..kafka.clients import ClientErrors
+from ..protocol.tasks.store import Store
+from ..protocol.tasks.trigger_task import runs_from_registration, single_key
+from ..reading.sources import read_between
+from ..records import parse_state_key, partition_of
+from ..registry.registry import Registered
+
+MAX_BYTES: Final = 128 * 1024 * 1024
+
+
+@dataclass
+class Pending:
+    """What one subscription has pending. closed: it has fired, and waits to be acknowledged (one-shot).
+
+    keys: the serial state of each open key. idle: of keys that hold nothing, kept so that repeats of their
+    events are recognised. unreadable: records of it that are none.
+    """
+
+    closed: bool = False
+    keys: dict[str, bytes] = field(default_factory=dict)
+    idle: dict[str, bytes] = field(default_factory=dict)
+    unreadable: int = 0
+
+    def state(self, registered: Registered, key: str) -> State:
+        """The state of a key; that with which it begins where nothing is kept. ConditionError for none."""
+        data = self.keys.get(key) or self.idle.get(key)
+        if data is not None:
+            return State.decode(data)
+        if single_key(registered) == key and runs_from_registration(registered.condition):
+            return opened(registered.condition, registered.timestamp_ms)
+        return EMPTY
+
+
+def pending_of(
+    config: BusConfig,
+    wanted: Collection[Registered],
+    partitions: int,
+    key: str | None = None,
+) -> Mapping[str, Pending]:
+    """What each of these has pending, by incarnation, as the state topic tells now.
+
+    partitions: of the trigger topic. key: of this key alone. EngineError for more than MAX_BYTES of it.
+    """
+    topic = config.topic("state")
+    found = {registered.incarnation: Pending() for registered in wanted}
+    places = {TopicPartition(topic, n) for each in wanted for n in _partitions(each, partitions, key)}
+    with closing(Admin(config, ClientErrors())) as admin:
+        lows, ends = admin.start_offsets(places), admin.end_offsets(places)
+    stores: dict[TopicPartition, Store] = {tp: Store() for tp in places}
+    sizes: dict[tuple[TopicPartition, bytes], int] = {}
+    size = 0
+    for record in read_between(config, lows, ends):
+        try:
+            incarnation, of_key = parse_state_key(record.key or b"")
+        except RecordError:
+            continue  # not one of these
+        if incarnation not in found or (key is not None and of_key not in (None, key)):
+            continue
+        place = (record.source, record.key or b"")
+        size += len(record.value or b"") - sizes.get(place, 0)
+        sizes[place] = len(record.value or b"")
+        if size > MAX_BYTES:
+            raise EngineError(
+                f"What is pending takes more than {MAX_BYTES >> 20} MiB: name one subscription, and one key."
+            )
+        try:
+            stores[record.source].load(record)
+        except RecordError:
+            found[incarnation].unreadable += 1
+    for registered in wanted:
+        pending = found[registered.incarnation]
+        for store in stores.values():
+            kept = store.get(registered.incarnation)
+            if kept is None:
+                continue
+            pending.closed = pending.closed or kept.closed
+            if kept.only is not None:
+                pending.keys[single_key(registered) or ""] = kept.only[1]
+            for of_key, entry in kept.keys.items():
+                of_them = pending.idle if _is_idle(entry[1]) else pending.keys
+                of_them[of_key] = entry[1]
+    return found
+
+
+def missing(registered: Registered, state: State) -> tuple[str, ...]:
+    """The labels that an expiry would tell as missing."""
+    from ...conditions import explain
+
+    try:
+        return explain(registered.condition, state, state.last_ms or 0).missing
+    except ConditionError:
+        return ()
+
+
+def _is_idle(data: bytes) -> bool:
+    try:
+        return State.decode(data).is_idle
+    except ConditionError:
+        return False
+
+
+def _partitions(registered: Registered, partitions: int, key: str | None) -> Collection[int]:
+    """Where states of a subscription lie."""
+    registration = registered.registration
+    own = key if key is not None else single_key(registered)
+    if own is None and not registered.one_shot:
+        return range(partitions)
+    return (partition_of(registration.kind, registration.subscription, own or "", partitions),)

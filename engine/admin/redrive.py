@@ -1,0 +1,96 @@
+"""Sending dead letters again: some of them in each transaction, with a mark for each that was sent."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from ..bus import Record
+from ..config import BusConfig
+from ..errors import EngineError
+from ..kafka.clients import ClientErrors, connect
+from ..kafka.transactions import TIMEOUT_S, TRANSACTION_TIMEOUT_MS
+from ..protocol.tasks.outputs import ATTEMPTS
+from ..records.sizes import MAX_INTERNAL_BYTES
+from .dead_letters import MARK, DeadLetter, own_headers
+
+if TYPE_CHECKING:
+    from confluent_kafka import Producer
+
+MOST_LETTERS: Final = 100  # of one transaction
+MOST_BYTES: Final = 4 * 1024 * 1024
+
+
+def redrive(config: BusConfig, letters: Iterable[tuple[DeadLetter, Record]]) -> Iterator[list[DeadLetter]]:
+    """Send records again, each to `DeadLetter.target`; gives what was sent, transaction by transaction.
+
+    Key, value and headers go as they came, with the attempts, so that the count goes on. EngineError: what
+    was given so far is sent, and nothing beyond but perhaps the one transaction that failed; the marks tell.
+    """
+    from confluent_kafka import KafkaException
+
+    errors = ClientErrors()
+    producer = _producer(config, errors)
+    try:
+        producer.init_transactions(TIMEOUT_S)
+        for together in _slices(letters):
+            producer.begin_transaction()
+            for letter, record in together:
+                topic, partition = letter.target(config)
+                headers: Any = [*own_headers(record.headers), (ATTEMPTS, str(letter.attempts).encode())]
+                _produce(producer, topic, record.value, record.key, partition, headers)
+                mark: Any = [(MARK, letter.place.encode())]
+                _produce(producer, letter.partition.topic, None, None, letter.partition.partition, mark)
+            producer.commit_transaction(TIMEOUT_S)
+            yield [letter for letter, _ in together]
+    except KafkaException as e:
+        raise EngineError(f"Sending to {config.describe()} failed: {e.args[0].str()}.") from e
+    finally:
+        # Of what is open nothing is sent, also where somebody interrupts it.
+        with suppress(KafkaException):
+            producer.purge()
+            producer.abort_transaction(TIMEOUT_S)
+
+
+def _producer(config: BusConfig, errors: ClientErrors) -> Producer:
+    from confluent_kafka import Producer
+
+    return connect(
+        Producer,
+        config,
+        errors,
+        # The group's prefix: the same right covers it.
+        transactional_id=f"{config.group}-redrive-{uuid.uuid4().hex[:12]}",
+        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        acks="all",
+        delivery_timeout_ms=int(TIMEOUT_S * 1000),
+        message_max_bytes=MAX_INTERNAL_BYTES,
+        compression_type="lz4",
+        partitioner="murmur2_random",
+    )
+
+
+def _produce(
+    producer: Producer, topic: str, value: bytes | None, key: bytes | None, partition: int, headers: Any
+) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, partition=partition, headers=headers)
+            return
+        except BufferError:
+            producer.poll(0.1)
+
+
+def _slices(letters: Iterable[tuple[DeadLetter, Record]]) -> Iterator[list[tuple[DeadLetter, Record]]]:
+    together: list[tuple[DeadLetter, Record]] = []
+    size = 0
+    for letter, record in letters:
+        together.append((letter, record))
+        size += len(record.value or b"")
+        if len(together) >= MOST_LETTERS or size >= MOST_BYTES:
+            yield together
+            together, size = [], 0
+    if together:
+        yield together

@@ -1,0 +1,187 @@
+"""Where partitions that stopped go on, as an administrator says, and what that means for their records.
+
+It is written to the registry; the owner of a partition goes on at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+
+from ..bus import TopicPartition
+from ..config import BusConfig
+from ..errors import TopicsError
+from ..kafka.admin import Admin
+from ..kafka.clients import ClientErrors
+from ..kafka.positions import Position, positions
+from ..kafka.topics import read_registry, write_registry_records
+from ..protocol.partitions.listed import not_read, why_not
+from ..protocol.partitions.lost import look_at
+from ..records import ResumeRecord, encode_json, place_key
+from ..registry.registry import Registry
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """How a partition that stopped is to go on. `write` makes it so.
+
+    reason: why it stopped. committed: up to where it was read, None where that is not known. low, offset,
+    high: the first record there is, the one to go on with, the next one to come. known: whether it is known
+    what registrations had seen of it. behind: how many look back to what is skipped all the same. matches:
+    whether it is one of the trigger topic, whose records are matches.
+    """
+
+    partition: TopicPartition
+    topic_id: str
+    reason: str
+    committed: int | None
+    low: int
+    offset: int
+    high: int
+    format: int
+    known: bool = True
+    behind: int = 0
+    matches: bool = False
+
+    @property
+    def consequence(self) -> str:
+        """What is skipped, and what is read again."""
+        if self.committed is not None and self.offset < self.committed:
+            return (
+                f"Records from {self.offset} on are read again; each condition leaves out those that it has "
+                "judged."
+            )
+        first = self.low if self.committed is None else max(self.low, self.committed)
+        told = []
+        if self.committed is not None and self.committed < self.low:
+            told.append(f"Records {self.committed} to {self.low - 1} are lost.")
+        if first < self.offset:
+            read = ", read before or not" if self.committed is None else ""
+            told.append(f"Records {first} to {self.offset - 1} ({self.offset - first}) are skipped{read}.")
+            told += self._looking_back()
+        elif self.committed is None:
+            told.append(
+                "All records there are will be read; each condition leaves out those that it has judged."
+            )
+        else:
+            told.append("Nothing that is there is skipped.")
+        return " ".join(told)
+
+    def _looking_back(self) -> list[str]:
+        if self.matches:
+            return []
+        if not self.known:
+            return ["Waits that are registered by now do not look back to them either; later ones do."]
+        if self.behind:
+            return [f"Registrations that are new to it, and may look back to them: {self.behind}."]
+        return []
+
+
+def write(config: BusConfig, resumptions: Iterable[Resumption]) -> None:
+    """Tell the engines; the owners of the partitions go on at once."""
+    write_registry_records(
+        config,
+        {
+            place_key("resume", *each.partition): encode_json(
+                ResumeRecord(v=each.format, topic_id=each.topic_id, offset=each.offset)
+            )
+            for each in resumptions
+        },
+    )
+
+
+def resumption(config: BusConfig, topic: str, partition: int, start: str) -> Resumption:
+    """What `start` ("start", "end" or an offset) would mean for a partition that stopped.
+
+    TopicsError for a partition that the engines do not share, for one that did not stop (what is said of it
+    would take effect when it stops some day), and for an offset that is not there.
+    """
+    registry, found = _look(config, topic)
+    tp = TopicPartition(topic, partition)
+    position = next((each for each in found if each.tp == tp), None)
+    if position is None:
+        count = sum(each.tp.topic == topic for each in found)
+        raise TopicsError((f"Topic {topic!r} has partitions 0 to {count - 1}, no {partition}.",))
+    stopped = _resumption(config, registry, position, start)
+    if stopped is None:
+        committed = position.committed
+        where = "has not been read yet" if committed is None else f"goes on at offset {committed.offset}"
+        raise TopicsError((f"{tp} did not stop: it {where}. There is nothing to resume.",))
+    return stopped
+
+
+def resumptions(config: BusConfig, start: str, topic: str | None = None) -> list[Resumption]:
+    """What `start` ("start" or "end") would mean for each partition that stopped, or each such of one topic.
+
+    TopicsError for a topic that the engines do not share, and for an offset: each partition has its own.
+    """
+    if start not in ("start", "end"):
+        raise TopicsError((f"--from {start!r}: of several partitions, give start or end.",))
+    registry, found = _look(config, topic)
+    stopped = [_resumption(config, registry, each, start) for each in found if topic in (None, each.tp.topic)]
+    return [each for each in stopped if each is not None]
+
+
+def _look(config: BusConfig, topic: str | None) -> tuple[Registry, list[Position]]:
+    """The registry and the group's partitions; TopicsError for a `topic` not among them."""
+    registry = read_registry(config)
+    if registry.bus is None:
+        raise TopicsError((f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}",))
+    shared = (config.topic("event"), config.topic("trigger"), *registry.bus.topics)
+    if topic is not None and topic not in shared:
+        raise TopicsError(
+            (f"Bus {config.name!r} does not read {topic!r}; its engines share {', '.join(shared)}.",)
+        )
+    with closing(Admin(config, ClientErrors())) as admin:
+        found = positions(admin, config, registry.bus.topics)
+        if topic is not None and not any(each.tp.topic == topic for each in found):
+            if topic in registry.bus.topics:
+                reason = why_not(config, topic, admin.topics([topic], others=[topic])[topic])
+                raise TopicsError((not_read(topic, reason or "it was not, a moment ago. Try again."),))
+            raise TopicsError((f"Topic {topic!r} is not there.",))
+    return registry, found
+
+
+def _resumption(config: BusConfig, registry: Registry, at: Position, start: str) -> Resumption | None:
+    """None for a partition that did not stop."""
+    tp, committed, topic_id = at.tp, at.committed, at.topic.id
+    known = look_at(
+        committed,
+        topic_id,
+        at.low,
+        at.end,
+        in_use=tp in registry.sources,
+        listed=tp.topic not in (config.topic("event"), config.topic("trigger")),
+    )
+    if known.lost is None:
+        return None
+    # Offsets of a topic that was made again have nothing to do with those of before.
+    same = known.metadata.t in ("", topic_id)
+    applied = known.metadata.R if same else 0
+    behind = registry.between(applied, registry.position)
+    for begin, end, _ in known.metadata.g if same else ():
+        behind += registry.between(begin, end)
+    return Resumption(
+        partition=tp,
+        topic_id=topic_id,
+        reason=known.lost,
+        committed=committed.offset if committed and same else None,
+        low=at.low,
+        offset=_offset(tp, start, at.low, at.end),
+        high=at.end,
+        format=registry.format,
+        known=applied > 0,
+        behind=len(behind),
+        matches=tp.topic == config.topic("trigger"),
+    )
+
+
+def _offset(tp: TopicPartition, start: str, low: int, high: int) -> int:
+    if start in ("start", "end"):
+        return low if start == "start" else high
+    if not start.isascii() or not start.isdecimal():
+        raise TopicsError((f"--from {start!r}: give start, end or an offset.",))
+    if not low <= int(start) <= high:
+        raise TopicsError((f"{tp} has no offset {start}: give one from {low} to {high}.",))
+    return int(start)

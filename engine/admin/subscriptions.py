@@ -1,0 +1,147 @@
+"""The subscriptions of a bus for whoever administers it: what is registered, by whom, and taking one away."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..bus import Record
+from ..config import BusConfig
+from ..errors import EngineError, NoSubscription, RecordError, TopicsError
+from ..kafka.topics import read_registry
+from ..records import LeaseRecord, decode_json
+from ..registry.registry import Registered, Registry
+from ..waiting.acknowledge import remove_registration
+from ..waiting.registering import LEASE_S
+
+MOST_NAMED: Final = 10  # in an error
+# Leases are written every LEASE_S; one that is this much older was left by a process that is gone.
+_LEASE_IS_OLD_MS: Final = int(3 * LEASE_S * 1000)
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process that said that it waits for a subscription, and when it did."""
+
+    process: str
+    deployment: str
+    host: str
+    said_ms: int
+
+
+@dataclass
+class Subscriptions:
+    """What the registry holds. `now_ms`: when it was read."""
+
+    config: BusConfig
+    registry: Registry
+    holders: dict[str, list[Holder]] = field(default_factory=dict)  # by incarnation
+    now_ms: int = 0
+
+    @classmethod
+    def read(cls, config: BusConfig) -> Subscriptions:
+        """As they are now; TopicsError for a bus that is none, UnreachableError when it does not answer."""
+        leases: dict[bytes, tuple[int, LeaseRecord]] = {}
+        newest = 0
+
+        def heard(record: Record) -> None:
+            nonlocal newest
+            newest = max(newest, record.timestamp_ms)
+            key = record.key or b""
+            if not key.startswith(b"lease/"):
+                return
+            leases.pop(key, None)
+            if record.value is not None:
+                try:
+                    leases[key] = (record.timestamp_ms, decode_json(LeaseRecord, record.value, str(record)))
+                except RecordError:
+                    return  # the registry has logged it
+
+        registry = read_registry(config, heard)
+        if registry.bus is None:
+            raise TopicsError(
+                (
+                    f"Bus {config.name!r} has no bus record.",
+                    f"Is that the name of the bus? Then run: {config.command('topics create')}",
+                )
+            )
+        found = cls(config, registry, now_ms=max(newest, int(time.time() * 1000)))
+        for key, (said_ms, lease) in leases.items():
+            process = key.decode("utf-8", "replace").split("/")[1]
+            for incarnation in lease.incarnations:
+                if registry.get(incarnation) is not None:
+                    holder = Holder(process, lease.deployment, lease.host, said_ms)
+                    found.holders.setdefault(incarnation, []).append(holder)
+        return found
+
+    @property
+    def partitions(self) -> int:
+        """Of the trigger topic: subscriptions are spread by that number."""
+        return 0 if self.registry.bus is None else self.registry.bus.partitions
+
+    def all(self) -> list[Registered]:
+        """Those in force, in the order in which they were registered."""
+        return self.registry.between(0, self.registry.position)
+
+    def find(self, name: str) -> Registered:
+        """The one of this name, or the only one with it in its name.
+
+        NoSubscription for none, EngineError for several.
+        """
+        there = self.all()
+        same = [each for each in there if each.registration.subscription == name]
+        if same:
+            return same[0]
+        like = [each for each in there if name in each.registration.subscription]
+        if len(like) == 1:
+            return like[0]
+        if not like:
+            raise NoSubscription(
+                f"No subscription of bus {self.config.name!r} is called {name!r}, or has that in its name: "
+                "it has fired and was acknowledged, was removed, or was never registered, as by a task that"
+                " has not deferred yet. All there are: "
+                f"{self.config.command('subscriptions list')}"
+            )
+        names = ", ".join(repr(each.registration.subscription) for each in like[:MOST_NAMED])
+        more = f" and {len(like) - MOST_NAMED} more" if len(like) > MOST_NAMED else ""
+        raise EngineError(f"{len(like)} subscriptions have {name!r} in their name: {names}{more}. Name one.")
+
+    def held_by(self, registered: Registered) -> list[Holder]:
+        """The processes that wait for it as far as is known, leases that were left behind not among them."""
+        return [
+            holder
+            for holder in self.holders.get(registered.incarnation, ())
+            if holder.said_ms > self.now_ms - _LEASE_IS_OLD_MS
+        ]
+
+    def refusal(self, registered: Registered) -> str:
+        """Why it cannot be taken away from here; "" if it can."""
+        if not registered.one_shot:
+            return ""
+        name = registered.registration.subscription
+        holders = self.held_by(registered)
+        # A process tells what it waits for every LEASE_S: of what is younger nothing is known.
+        if not holders and registered.timestamp_ms <= self.now_ms - LEASE_S * 1000:
+            return ""
+        who = (
+            f"{_who(holders[0])} waits for it"
+            if holders
+            else f"it was registered less than {LEASE_S / 60:.0f} minutes ago, and a task may wait for it"
+        )
+        return (
+            f"{name!r} is not cancelled: {who}, and would register it again. Mark the task failed, or clear "
+            "it, in Airflow. --force cancels it all the same, for a task that is gone."
+        )
+
+    def cancel(self, registered: Registered) -> None:
+        """Remove the registration: its pending parts are dropped, and it fires no more.
+
+        EngineError when the cluster has not taken it.
+        """
+        keys = self.registry.keys(registered.registration.subscription)
+        remove_registration(self.config, sorted(key.decode("utf-8", "replace") for key in keys))
+
+
+def _who(holder: Holder) -> str:
+    return f"process {holder.process!r}" + (f" on host {holder.host!r}" if holder.host else "")

@@ -1,0 +1,1 @@
+"""Reading source partitions behind their live position, for registrations that look back."""

@@ -1,0 +1,120 @@
+"""Gaps: what scans cannot read any more, since retention removed it. It is told, never passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from ...bus import End, Record, TopicPartition
+from ...log import at, log
+from ...registry.registry import Registered, Registry
+from ..stats import Stats
+from ..tasks.source_task import SourceTask
+
+MOST_NAMED: Final = 5
+LEAST_S: Final = 60.0  # a scan may be over before anybody has looked
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+NOTHING: Final = "none of those looked for is left."
+# Where nothing is left, nothing tells how old what was removed is: what the event topic keeps, unless told
+# otherwise. A wait that looks back a day at a partition that was idle for months misses nothing.
+KEPT_MS: Final = 30 * 24 * 3_600_000
+
+
+def beyond_retention(registered: Registered) -> bool:
+    """Whether a registration looks back further than is usually kept."""
+    return registered.registration.since_ms < registered.timestamp_ms - KEPT_MS
+
+
+@dataclass
+class _Gap:
+    text: str = ""
+    concerned: dict[int, Registered] = field(default_factory=dict)  # by place
+    until: float = 0.0
+
+
+class Gaps:
+    """The gaps of the scans of an engine.
+
+    One is logged once for each scan, counted for each registration (`look_back_lost`), and among `problems`
+    as long as the scan runs, at least a minute.
+    """
+
+    def __init__(self, registry: Registry, stats: Stats, monotonic: Callable[[], float]) -> None:
+        self._registry, self._stats, self._monotonic = registry, stats, monotonic
+        self._gaps: dict[TopicPartition, _Gap] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._gaps)
+
+    def problems(self) -> dict[TopicPartition, str]:
+        """A sentence for each source partition on which look-backs miss records, in their order."""
+        return {tp: self._gaps[tp].text for tp in sorted(self._gaps)}
+
+    def missing(self, source: SourceTask, start: int, end: int, left: Record | End) -> None:
+        """The scan expected record `start`, and finds `left`: records [start, end) were removed."""
+        self._scan(source, f"records {start} to {end - 1}", end - 1, left)
+
+    def below(self, source: SourceTask, end: int, left: Record) -> None:
+        """The scan begins at `end`, where its partition begins, with `left`."""
+        self._scan(source, f"records below {end}", end, left)
+
+    def nothing(self, source: SourceTask, new: Iterable[Registered]) -> None:
+        """Nothing is left below the live position, of a partition that does not begin at 0."""
+        self._tell(source, f"records below {source.position}", NOTHING, filter(beyond_retention, new))
+
+    def look(self, sources: Mapping[TopicPartition, SourceTask]) -> None:
+        """Forget the gaps of scans that are over."""
+        for tp, gap in list(self._gaps.items()):
+            source = sources.get(tp)
+            running = source is not None and any(map(source.scans.covers, gap.concerned))
+            if not running and self._monotonic() >= gap.until:
+                del self._gaps[tp]
+
+    def _scan(self, source: SourceTask, what: str, last: int, left: Record | End) -> None:
+        """last: the groups that stand up to there miss something."""
+        members = [
+            registered
+            for group in source.scans.front(left.offset)
+            if group.position <= last
+            for registered in self._registry.between(group.start, group.end)
+            # What was removed was older than what is left.
+            if isinstance(left, End) or registered.registration.since_ms < left.timestamp_ms
+        ]
+        self._tell(source, what, _remainder(left), members)
+
+    def _tell(self, source: SourceTask, what: str, remainder: str, members: Iterable[Registered]) -> None:
+        concerned = {registered.offset: registered for registered in members}
+        if not concerned:
+            return
+        gap = self._gaps.setdefault(source.tp, _Gap())
+        new = concerned.keys() - gap.concerned.keys()
+        running = {place: each for place, each in gap.concerned.items() if source.scans.covers(place)}
+        gap.concerned = running | concerned
+        gap.text = f"{source.tp}: {what} are gone (retention); {remainder} {_names(gap.concerned)}"
+        gap.until = self._monotonic() + LEAST_S
+        self._stats.look_back_lost += len(new)
+        if new:
+            with at(*source.tp):
+                log.warning("%s", gap.text)
+
+
+def _remainder(left: Record | End) -> str:
+    if isinstance(left, End):
+        return NOTHING
+    try:
+        time = (EPOCH + timedelta(milliseconds=left.timestamp_ms)).isoformat(timespec="seconds")
+    except OverflowError:  # topics of others hold any number
+        time = f"{left.timestamp_ms} ms"
+    return f"the oldest record there is is offset {left.offset}, of {time}."
+
+
+def _names(concerned: Mapping[int, Registered]) -> str:
+    names = sorted({registered.registration.subscription for registered in concerned.values()})
+    shown, more = ", ".join(names[:MOST_NAMED]), len(names) - MOST_NAMED
+    several = f"{len(names)} subscriptions look" if len(names) > 1 else "1 subscription looks"
+    return (
+        f"{several} back further, and may miss events that were there: {shown}"
+        f"{f' and {more} more' if more > 0 else ''}."
+    )

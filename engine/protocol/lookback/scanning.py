@@ -1,0 +1,153 @@
+"""Scanning: reading source partitions behind their live position, for registrations that look back."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from ...bus import Bus, End, Record, TopicPartition
+from ...registry.registry import Registered, Registry
+from ..stats import Stats
+from ..tasks.outputs import SCAN_SHARE, Outputs
+from ..tasks.scans import ScanIndex
+from ..tasks.source_task import SourceTask
+from .gaps import Gaps, beyond_retention
+
+MOST_BESIDE_LIVE: Final = 2500  # records of a slice: live events wait for a quarter of a batch at most
+MOST_ALONE: Final = 5000
+MOST_S: Final = 1.0  # of a slice, whatever its filters cost
+WAIT_S: Final = 0.01
+
+
+class Scanning:
+    """One reader for the scans of all partitions of an engine, a slice in each pass."""
+
+    def __init__(
+        self, bus: Bus, registry: Registry, stats: Stats, gaps: Gaps, monotonic: Callable[[], float]
+    ) -> None:
+        self._bus, self._gaps, self._monotonic = bus, gaps, monotonic
+        self._reader = bus.reader()
+        self._index = ScanIndex(registry)
+        self._stats = stats
+        self._next: dict[TopicPartition, int] = {}  # where the reader goes on, of what is read
+        self._rest: dict[TopicPartition, deque[Record | End]] = {}
+        # Where partitions begin on which reading begins or resumes, until it gives something.
+        self._starts: dict[TopicPartition, int] = {}
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._next)
+
+    def drop(self) -> None:
+        """The partitions are gone, or went back."""
+        self._next.clear()
+        self._rest.clear()
+        self._starts.clear()
+
+    def apply(
+        self, sources: Iterable[SourceTask], new: list[Registered], first: Mapping[TopicPartition, int | None]
+    ) -> None:
+        """New registrations are about to be applied, whose first offsets are these."""
+        if not any(map(beyond_retention, new)):
+            return
+        live = {s.tp: s for s in sources if s.position and not _is_below(first.get(s.tp), s.position)}
+        for tp, start in (self._bus.start_offsets(live) if live else {}).items():
+            if start >= live[tp].position:
+                self._gaps.nothing(live[tp], new)
+
+    def forget(self, registered: Registered) -> None:
+        """The registry has removed it."""
+        self._index.forget(registered)
+
+    def take_filter_errors(self) -> Counter[str]:
+        """As `Engine.take_filter_errors`, of scans."""
+        return self._index.take_errors()
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def advance(
+        self, sources: Mapping[TopicPartition, SourceTask], outputs: Outputs, now_ms: int, *, alone: bool
+    ) -> set[TopicPartition]:
+        """Read and match a slice; the partitions on which a scan met the live position, or wrote matches."""
+        self._gaps.look(sources)
+        wanted = {tp: source.scans.position() for tp, source in sources.items() if source.scans}
+        if not wanted:
+            if self._next:
+                self._reader.read({})
+                self.drop()
+            self._index.idle()
+            return set()
+        if self._index.crowded:
+            self._index.keep(group for source in sources.values() for group in source.scans.groups)
+        if wanted != self._next:
+            moved = [tp for tp, at in wanted.items() if at and at != self._next.get(tp)]
+            self._starts.update(self._bus.start_offsets(moved) if moved else {})
+            self._next = wanted
+            self._rest.clear()
+            self._reader.read(wanted)
+        if not self._rest and not outputs.beyond(SCAN_SHARE):
+            most = MOST_ALONE if alone else MOST_BESIDE_LIVE
+            for item in self._reader.take(most, WAIT_S if alone else 0):
+                self._rest.setdefault(item.source, deque()).append(item)
+            self._look_for_gaps(sources)
+        touched = set()
+        over = False
+        until = self._monotonic() + MOST_S
+        for tp in list(self._rest):
+            source = sources[tp]
+            before = len(outputs.records)
+            self._match(source, self._rest.pop(tp), outputs, now_ms, until)
+            met = source.scans.finish(source.position)
+            if met or len(outputs.records) != before:
+                touched.add(tp)
+            if source.scans:
+                self._next[tp] = source.scans.standing
+            else:
+                del self._next[tp]
+                self._rest.pop(tp, None)
+                over = True
+        if over and self._next:  # the reader must not go on with what is done
+            self._rest.clear()
+            self._reader.read(self._next)
+        return touched
+
+    def _look_for_gaps(self, sources: Mapping[TopicPartition, SourceTask]) -> None:
+        """In what was just taken. A jump alone is no proof: control records and compaction leave them too."""
+        jumps: dict[TopicPartition, list[tuple[int, Record | End]]] = {}
+        for tp, items in self._rest.items():
+            source = sources[tp]
+            at, first = source.scans.standing, items[0]
+            if self._starts.pop(tp, None) == at and isinstance(first, Record):
+                self._gaps.below(source, at, first)
+            for item in items:
+                if item.offset > at:
+                    jumps.setdefault(tp, []).append((at, item))
+                at = item.offset if isinstance(item, End) else item.offset + 1
+        for tp, start in (self._bus.start_offsets(jumps) if jumps else {}).items():
+            source = sources[tp]
+            for at, item in jumps[tp]:
+                end = min(start, item.offset, source.position)
+                if at < end:
+                    self._gaps.missing(source, at, end, item)
+
+    def _match(
+        self, source: SourceTask, items: deque[Record | End], outputs: Outputs, now_ms: int, until: float
+    ) -> None:
+        while items and not outputs.beyond(SCAN_SHARE) and self._monotonic() < until:
+            item = items.popleft()
+            if isinstance(item, End):
+                source.scanned_to_end(item.offset)
+                continue
+            if source.scans.standing >= source.position:
+                return  # met: the rest was read live
+            index = self._index.of(source.scans.front(item.offset))
+            source.scan(item, index, outputs, now_ms)
+            self._stats.scanned += 1
+        if items:
+            self._rest[source.tp] = items
+
+
+def _is_below(first: int | None, position: int) -> bool:
+    return first is not None and first < position

@@ -1,0 +1,101 @@
+"""Following the registry: reading the subscription topic into the registry and the index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ....conditions import MatcherIndex
+from ...bus import Bus, End, Record, TopicPartition
+from ...config import BusConfig
+from ...errors import EngineError
+from ...registry.first_read import FirstRead
+from ...registry.pause import Pause
+from ...registry.registry import Change, Registered, Registry
+from .lost import REGISTRATIONS, require_whole
+
+TAKE: Final = 2000
+TAKE_TIMEOUT_S: Final = 0.1
+STALL_S: Final = 30.0  # a reader that gets nothing for so long will not get there
+
+
+class Following:
+    """Reads the registry as it grows. `changed` is called with each change that is more than an addition.
+
+    Reading raises EngineError where it was not read for hours (`Pause`): who goes on must read it from its
+    start.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        config: BusConfig,
+        registry: Registry,
+        index: MatcherIndex[Registered],
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._bus, self._registry, self._index = bus, registry, index
+        self._monotonic = monotonic
+        self.topic = TopicPartition(config.topic("subscription"), 0)
+        self._pause = Pause(self.topic, clock, monotonic)
+        self._reader = bus.reader()
+        self._reader.read({self.topic: 0})
+        self._first: FirstRead | None = None
+        self.changed: Callable[[Change], None] = lambda _: None
+
+    def read_whole(self) -> None:
+        """An engine judges nothing before it has read the registry to the end it had when it started.
+
+        TopicsError where it does not begin at its first record any more.
+        """
+        require_whole(self._bus, [self.topic], REGISTRATIONS)
+        self._first = FirstRead(self._registry)
+        self.read_to_end()
+        self._first.finish()
+        self._first = None
+        for registered in self._registry.between(0, self._registry.position):
+            self._index.add(registered, registered.condition, registered.registration.key)
+
+    def read_to_end(self) -> None:
+        """Read all that is there now."""
+        self.catch_up(self._bus.end_offsets([self.topic])[self.topic])
+
+    def read_new(self) -> None:
+        """What has arrived."""
+        self._apply(self._take(0))
+
+    def catch_up(self, position: int) -> None:
+        """Read at least up to `position`, which is known to exist."""
+        deadline = self._monotonic() + STALL_S
+        while self._registry.position < position:
+            items = self._take(TAKE_TIMEOUT_S)
+            self._apply(items)
+            if items:
+                deadline = self._monotonic() + STALL_S
+            elif self._monotonic() > deadline:
+                raise EngineError(
+                    f"{self.topic} could not be read up to offset {position}: nothing came for "
+                    f"{STALL_S:.0f} s, and it stands at {self._registry.position}."
+                )
+
+    def _take(self, timeout_s: float) -> list[Record | End]:
+        items = self._reader.take(TAKE, timeout_s)
+        self._pause.look()
+        return items
+
+    def _apply(self, items: Iterable[Record | End]) -> None:
+        for item in items:
+            if self._first is not None:
+                self._first.take(item)
+                continue
+            change = self._registry.apply(item)
+            for gone in change.removed:
+                self._index.remove(gone)
+            for added in change.added:
+                self._index.add(added, added.condition, added.registration.key)
+            if change.removed or change.bus or change.resumed:
+                self.changed(change)
+
+    def close(self) -> None:
+        self._reader.close()

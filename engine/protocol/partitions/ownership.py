@@ -1,0 +1,361 @@
+"""Ownership: which partitions are this engine's, taking them over, and which of them had to stop.
+
+docs/engine.md "Taking over a partition" has the numbered steps.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ....conditions import MatcherIndex
+from ...bus import Bus, Committed, Topic, TopicPartition
+from ...config import BusConfig
+from ...errors import EngineError
+from ...log import at, log
+from ...records import OffsetMetadata, ResumeRecord, encode_json
+from ...registry.registry import Registered, Registry
+from ..poison.attempts import is_usual, taken_with_care
+from ..stats import Stats
+from ..tasks.source_task import SourceTask
+from ..tasks.trigger_task import TriggerTask
+from .burial import Burial
+from .following import Following
+from .listed import Listed
+from .lost import HALF_MET, begins_anew, look_at, metadata_of, not_read, require_whole
+from .recovery import Recovery
+
+SAY_AFTER_S: Final = 30.0  # a dead engine's transaction is ended within its time of 15 s, and 10 s more
+RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"
+
+
+@dataclass
+class _Start:
+    """Where a partition begins for this engine."""
+
+    committed: Committed
+    topic_id: str
+
+
+class Ownership:
+    """The partitions assigned to this engine.
+
+    `sources`, `triggers`: those that are open. `stopped`: why others are not read, by partition. `fresh`:
+    those whose first commit must leave a source record.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        config: BusConfig,
+        following: Following,
+        registry: Registry,
+        index: MatcherIndex[Registered],
+        burial: Burial,
+        listed: Listed,
+        stats: Stats,
+        monotonic: Callable[[], float],
+        ttl_ms: int,
+    ) -> None:
+        self._bus, self._config, self._following = bus, config, following
+        self._registry, self._index, self._burial, self._listed = registry, index, burial, listed
+        self._stats, self._monotonic, self._ttl_ms = stats, monotonic, ttl_ms
+        self.sources: dict[TopicPartition, SourceTask] = {}
+        self.triggers: dict[TopicPartition, TriggerTask] = {}
+        self.stopped: dict[TopicPartition, str] = {}
+        self.fresh: set[TopicPartition] = set()
+        self._waiting: tuple[TopicPartition, ...] | None = None  # assigned, not opened yet
+        self._before: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the assignment before
+        self._recovery: Recovery | None = None
+        self._again = False  # open once more when this is done
+        self._began = 0.0
+        self._held_since: float | None = None  # no stable offsets
+        self._held_said = False
+        self._ever_open = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the group has given partitions, and they are recovered."""
+        return self._ever_open and self._waiting is None
+
+    @property
+    def opening(self) -> bool:
+        return self._waiting is not None
+
+    @property
+    def held_back(self) -> str | None:
+        """Why assigned partitions are not taken over, where that has lasted for long."""
+        since = self._held_since
+        if self._waiting is None or since is None or self._monotonic() - since <= SAY_AFTER_S:
+            return None
+        first, *others = sorted(self._waiting)
+        which = f"{first} and {len(others)} other partitions are" if others else f"{first} is"
+        return (
+            f"{which} not taken over: a transaction of an engine before is open. The brokers end it when its "
+            "time is up; one that stays is found, and ended, with Kafka's `kafka-transactions.sh`."
+        )
+
+    @property
+    def assigned(self) -> tuple[TopicPartition, ...]:
+        """What the group has given, once that is open."""
+        return (*self.sources, *self.triggers, *self.stopped)
+
+    def tasks(self) -> list[SourceTask | TriggerTask]:
+        return [*self.sources.values(), *self.triggers.values()]
+
+    def lose(self) -> None:
+        """The assignment is gone. The tasks are kept: what comes back unchanged is not read again."""
+        if self._recovery is None:  # else some are read by half, and those that are whole are kept already
+            for task in self.tasks():
+                task.rollback()
+                self._before[task.tp] = task
+        self._forget_open()
+        self._waiting = self._held_since = None
+
+    def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
+        """A new assignment, which `open` takes over."""
+        self.lose()
+        self._again = False
+        self._waiting = partitions
+        self._began = self._monotonic()
+
+    def reopen(self) -> None:
+        """Open all partitions again, after the opening under way: one of them is to stop, or to go on."""
+        if self._waiting is None:
+            self.assign(self.assigned)
+        else:
+            self._again = True
+
+    def rollback(self) -> None:
+        """A transaction was aborted: go back to what is committed, without reading state again."""
+        for task in self.tasks():
+            task.rollback()
+        self.start()
+
+    def start(self) -> None:
+        """Fetch the open partitions from their positions."""
+        self._bus.start({task.tp: task.position for task in self.tasks()})
+
+    def stop(self, tp: TopicPartition, reason: str) -> None:
+        """Read this partition no more; the others go on."""
+        command = self._config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
+        self.pause(tp, f"{reason} Go on with: {command}")
+
+    def pause(self, tp: TopicPartition, reason: str) -> None:
+        """As `stop`, for what passes without a word of an administrator: until `reopen`."""
+        text = not_read(tp, reason)
+        if self.stopped.get(tp) != text:
+            with at(*tp):
+                log.error("%s", text)
+        self.stopped[tp] = text
+        self.sources.pop(tp, None)
+        self.triggers.pop(tp, None)
+
+    def _forget_open(self) -> None:
+        self.sources, self.triggers, self.stopped = {}, {}, {}
+        self.close()
+
+    def close(self) -> None:
+        """Give up the recovery under way, if there is one."""
+        if self._recovery is not None:
+            self._recovery.close()
+            self._recovery = None
+
+    # -- taking over
+
+    def open(self) -> bool:
+        """Take over the assigned partitions, a bit in each pass; True when they are open."""
+        if self._waiting is None:
+            return True
+        if self._recovery is None:
+            # 1. The stable offsets, before 2. the ends of the state partitions.
+            readable = [tp for tp in self._waiting if tp.topic not in self._listed.shut]
+            committed = self._bus.committed(readable)
+            if committed is None:
+                self._burial.held_back(readable)
+                self._say_held_back()
+                return False  # a transaction of the old owner is open; it ends, times out or is buried
+            self._held_since = None
+            self._recovery = self._begin(committed)
+            self._burial.took_over(committed.values())
+        # 3. The state partitions up to those ends.
+        if not self._recovery.advance():
+            if self._recovery.held_back:
+                self._burial.held_back(self._waiting)
+            return False
+        # 4. The registry up to where the old owner had read it.
+        for task in self.tasks():
+            self._following.catch_up(task.applied)
+        for trigger in self.triggers.values():
+            trigger.recovered()  # those that were kept as well: the registry went on meanwhile
+        # 5. Start.
+        self._recovery.close()
+        self._recovery = None
+        self._burial.goes_on()
+        self.start()
+        self._stats.recovery_s = self._monotonic() - self._began
+        log.info(
+            "Engine %s owns %d source and %d trigger partitions of bus %r.",
+            self._bus.transactional_id,
+            len(self.sources),
+            len(self.triggers),
+            self._config.name,
+        )
+        self._waiting, self._before = None, {}
+        self._ever_open = True
+        if self._again:
+            self.reopen()
+        return not self.opening
+
+    def _say_held_back(self) -> None:
+        if self._held_since is None:
+            self._held_since, self._held_said = self._monotonic(), False
+        text = self.held_back
+        if text is not None and not self._held_said:
+            self._held_said = True
+            log.warning("%s", text)
+
+    def _begin(self, committed: Mapping[TopicPartition, Committed | None]) -> Recovery:
+        """Make the tasks, and a recovery for those whose state must be read."""
+        if any(found is not None and tp not in self._registry.sources for tp, found in committed.items()):
+            # A source record is written with the first commit of its partition, and may not be read yet.
+            self._following.read_to_end()
+        topics = self._bus.topics(sorted({tp.topic for tp in committed}))
+        self._listed.note(topics)
+        shut = self._listed.shut
+        for tp in self._waiting or ():
+            if tp.topic in shut:
+                self.pause(tp, shut[tp.topic])
+        there = [tp for tp in committed if topics.get(tp.topic) is not None and tp.topic not in shut]
+        lows, highs = self._bus.start_offsets(there), self._bus.end_offsets(there)
+        new: dict[TopicPartition, TriggerTask] = {}
+        for tp, found in committed.items():
+            if tp.topic in shut:
+                continue
+            start = self._starting(tp, found, topics.get(tp.topic), lows.get(tp, 0), highs.get(tp, 0))
+            kept = self._before.get(tp)
+            if start is not None and start.committed is found and kept is not None and _is_mine(kept, found):
+                self._take(kept)
+                if kept.attempts.noted:
+                    continue
+            elif start is None:
+                self._before.pop(tp, None)
+                continue
+            else:
+                self._before.pop(tp, None)
+                self._make(tp, start, new)
+            if found is not None and start.committed is found:
+                metadata = metadata_of(found)
+                attempts = (self.sources.get(tp) or self.triggers[tp]).attempts
+                own = self._bus.transactional_id
+                attempts.take_over(
+                    metadata, found.offset, own, self._burial.known, unread=highs[tp] > found.offset
+                )
+                if attempts.trial is not None:
+                    level = logging.DEBUG if is_usual(attempts.trial) else logging.INFO
+                    log.log(level, "%s", taken_with_care(tp, metadata.c, attempts.trial))
+        state = self._config.topic("state")
+        states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
+        require_whole(self._bus, states, HALF_MET)
+        ends = self._bus.end_offsets(states)  # before there is a reader to close
+        return Recovery(self._bus.reader(), states, ends, self._stats, self._monotonic)
+
+    def _make(self, tp: TopicPartition, start: _Start, new: dict[TopicPartition, TriggerTask]) -> None:
+        """A task for a partition; `new`: those whose state is to be read."""
+        if tp.topic == self._config.topic("trigger"):
+            trigger = TriggerTask(
+                tp,
+                start.committed,
+                self._registry,
+                self.partitions,
+                self._ttl_ms,
+                self._stats,
+            )
+            trigger.topic_id = start.topic_id
+            self.triggers[tp] = new[tp] = trigger
+        else:
+            source = SourceTask(
+                tp,
+                start.committed,
+                self._index,
+                self.partitions,
+                self._stats,
+                plain=tp.topic != self._config.topic("event"),
+            )
+            source.topic_id = start.topic_id
+            self.sources[tp] = source
+
+    @property
+    def partitions(self) -> int:
+        """Of the trigger topic."""
+        bus = self._registry.bus
+        if bus is None:
+            raise EngineError(
+                f"Bus {self._config.name!r} has no bus record. Run: {self._config.command('topics create')}"
+            )
+        return bus.partitions
+
+    def _take(self, task: SourceTask | TriggerTask) -> None:
+        if isinstance(task, SourceTask):
+            self.sources[task.tp] = task
+        else:
+            self.triggers[task.tp] = task
+
+    def _starting(
+        self, tp: TopicPartition, found: Committed | None, topic: Topic | None, low: int, high: int
+    ) -> _Start | None:
+        """Where to begin; None, and the partition stops, where records are missing or others than before."""
+        if topic is None:
+            self.stop(tp, "its topic is not there.")
+            return None
+        resumption = self._registry.resumption(tp)
+        if resumption is not None and resumption.topic_id != topic.id:
+            resumption = None
+        listed = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
+        in_use = tp in self._registry.sources
+        known = look_at(found, topic.id, low, high, in_use=in_use, listed=listed)
+        if known.lost is not None:
+            if resumption is None:
+                self.stop(tp, known.lost)
+                return None
+            return self._resumed(tp, resumption, known.metadata, found, low, high)
+        if found is not None and not begins_anew(found, in_use=in_use, listed=listed):
+            return _Start(found, topic.id)
+        self.fresh.add(tp)
+        return _Start(Committed(high if listed else low, ""), topic.id)
+
+    def _resumed(
+        self,
+        tp: TopicPartition,
+        resumption: ResumeRecord,
+        metadata: OffsetMetadata,
+        found: Committed | None,
+        low: int,
+        high: int,
+    ) -> _Start:
+        """Go on where an administrator said. What scans had not seen yet, they go on with as far as it is."""
+        offset = min(max(resumption.offset, low), high)
+        unread = low if found is None else max(low, found.offset)
+        if metadata.t not in ("", resumption.topic_id):
+            metadata, unread = OffsetMetadata(R=0), low
+        if not metadata.R and offset > unread and tp.topic != self._config.topic("trigger"):
+            # Nobody knows what registrations had seen: look-backs would read what is to be skipped.
+            place, _ = self._registry.resumes[tp]
+            metadata = OffsetMetadata(R=place)
+        groups = [(start, end, min(max(at, low), offset)) for start, end, at in metadata.g]
+        with at(*tp, offset):
+            log.warning("%s goes on at offset %d, as it was told.", tp, offset)
+        self.fresh.add(tp)
+        kept = OffsetMetadata(R=metadata.R, g=groups, t=resumption.topic_id)
+        text = encode_json(kept).decode() if metadata.R else ""
+        return _Start(Committed(offset, text), resumption.topic_id)
+
+
+def _is_mine(task: SourceTask | TriggerTask, found: Committed | None) -> bool:
+    """Whether the last commit on a partition is the one that this engine made."""
+    if found is None:
+        return False
+    metadata = metadata_of(found)
+    return bool(metadata.c) and (metadata.c, metadata.n) == task.last

@@ -1,0 +1,62 @@
+"""Recovery: the states of a partition, read back from the state topic by the engine that takes it over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ...bus import End, Reader, TopicPartition
+from ...errors import EngineError
+from ..stats import Stats
+from ..tasks.trigger_task import TriggerTask
+from .burial import HELD_BACK_S
+
+TAKE: Final = 10_000
+TAKE_TIMEOUT_S: Final = 0.1
+STALL_S: Final = 60.0  # a reader that gets nothing for so long will not get there
+
+
+class Recovery:
+    """Reads state partitions up to their ends into their tasks, a bit at a time."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        tasks: dict[TopicPartition, TriggerTask],
+        ends: dict[TopicPartition, int],
+        stats: Stats,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._reader, self._tasks, self._stats, self._monotonic = reader, tasks, stats, monotonic
+        self._last = monotonic()
+        self._left = {tp: end for tp, end in ends.items() if end > 0}
+        if self._left:
+            self._reader.read(dict.fromkeys(self._left, 0))
+
+    @property
+    def held_back(self) -> bool:
+        """Nothing has come for a while: a transaction that is open stands before the end."""
+        return bool(self._left) and self._monotonic() - self._last > HELD_BACK_S
+
+    def advance(self) -> bool:
+        """Read what has arrived; True when all are read to their ends."""
+        if self._left:
+            items = self._reader.take(TAKE, TAKE_TIMEOUT_S)
+            for item in items:
+                if isinstance(item, End):
+                    reached = item.offset
+                else:
+                    self._tasks[item.source].load(item)
+                    self._stats.recovered_records += 1
+                    reached = item.offset + 1
+                if reached >= self._left.get(item.source, reached + 1):
+                    self._left.pop(item.source)
+                if not isinstance(item, End):
+                    self._last = self._monotonic()
+            if self._left and self._monotonic() - self._last > STALL_S:
+                left = ", ".join(f"{tp} up to {end}" for tp, end in self._left.items())
+                raise EngineError(f"State could not be read: {left}; nothing came for {STALL_S:.0f} s.")
+        return not self._left
+
+    def close(self) -> None:
+        self._reader.close()

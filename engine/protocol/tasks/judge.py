@@ -1,0 +1,252 @@
+"""The judgement on one key: what an input does to its state, what fires, and when to look at it again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ....conditions import EMPTY, Condition, Match, State, Tick, closes_at, next_wakeup, step
+from ....conditions import Firing as Decision
+from ....conditions.evaluate.seen import SEEN_MS
+from ....events.kafka import encode
+from ...bus import Record, TopicPartition
+from ...log import at, log
+from ...records import MatchRecord, Target
+from ...records.sizes import MAX_VALUE_BYTES
+from ...registry.registry import Registered
+from ..stats import Stats
+from .decided import action_of
+from .outputs import Outputs
+from .store import Kept, Store
+
+# A wait without room for new keys is told so until it has closed a part of them: not in turns with each key.
+_ROOM_AGAIN: Final = 0.9
+# What a mark can take in a meta record: the name of a source partition, and an offset.
+_MARK_BYTES: Final = 300
+
+
+class Judge:
+    """Steps keys of one trigger partition. Nothing is written, and no state changed, by a step that raises.
+
+    partitions: of the trigger topic. ttl_ms: how long the bus keeps what nothing else ends.
+    """
+
+    def __init__(self, tp: TopicPartition, store: Store, partitions: int, ttl_ms: int, stats: Stats) -> None:
+        self._stats = stats
+        self._tp, self._store, self._partitions, self._ttl_ms = tp, store, partitions, ttl_ms
+        self._told: set[str] = set()  # incarnations whose limit was logged
+        self.full: dict[
+            str, str
+        ] = {}  # waits without room for new keys, by incarnation: what to tell of them
+
+    def match(
+        self,
+        registered: Registered,
+        kept: Kept,
+        target: Target,
+        match: MatchRecord,
+        outputs: Outputs,
+        now_ms: int,
+    ) -> None:
+        """Give a key an event. What has no room goes to the dead letters."""
+        if kept.closed:  # by the event's target before this one
+            return
+        key = target.key
+        entry = kept.get(key)
+        full = entry is None and self._is_at_limit(registered, kept)
+        idle = self._store.first_idle(kept) if full else None
+        if full and idle is None:
+            self._tell_limit(registered, kept)
+            if registered.registration.at_limit != "drop-oldest":
+                self._refuse(registered, kept, match, outputs, now_ms)
+                return
+        condition = registered.condition
+        before = EMPTY if entry is None else State.decode(entry[1])
+        state, decisions = step(
+            condition,
+            before,
+            Match(
+                match.event, target.matchers, match.topic, match.partition, match.offset, match.timestamp_ms
+            ),
+        )
+        if decisions and registered.one_shot:
+            self._fire(registered, kept, key, decisions, False, outputs, now_ms)
+            return
+        if state is before and not decisions:  # a repeat
+            return
+        data = state.encode()
+        if len(data) + _MARK_BYTES * len(kept.marks) > MAX_VALUE_BYTES:
+            reason = (
+                f"With this event the state of {registered.registration.subscription!r} would take more than "
+                f"{MAX_VALUE_BYTES} bytes; the event was left out of it. Send references instead of data."
+            )
+            with at(match.topic, match.partition, match.offset):
+                log.error("%s[%d]@%d: %s", match.topic, match.partition, match.offset, reason)
+            self._stats.dead_lettered += 1
+            outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self._tp)
+            return
+        at_ms = wakeup_ms(condition, state, None if entry is None else entry[0], self._ttl_ms)
+        if decisions:
+            self._fire(registered, kept, key, decisions, False, outputs, now_ms)
+        if at_ms is None:
+            self._store.close(registered.incarnation, kept, key)
+            return
+        if idle is not None:
+            self._store.close(registered.incarnation, kept, idle)
+        elif full:
+            self._stats.keys_dropped += 1
+            self._store.close(registered.incarnation, kept, next(iter(kept.keys)))
+        idle_now = kept.idle is not None and state.is_idle
+        self._store.put(registered.incarnation, kept, key, at_ms, data, idle=idle_now)
+
+    def has_room(self, registered: Registered | None, kept: Kept | None) -> bool:
+        """Whether what `full` says of a wait is over."""
+        if registered is None or kept is None or kept.closed:
+            return True
+        pending = len(kept.keys) - len(kept.idle or ())  # those that are idle make room
+        return pending <= self._most_keys(registered) * _ROOM_AGAIN
+
+    def _most_keys(self, registered: Registered) -> int:
+        """How many keys may be open here: of a durable subscription its share."""
+        most = registered.registration.max_keys
+        return most if registered.one_shot else -(-most // self._partitions)
+
+    def _is_at_limit(self, registered: Registered, kept: Kept) -> bool:
+        """Whether a registration has as many keys as it may have here."""
+        return len(kept.keys) >= self._most_keys(registered)
+
+    def _tell_limit(self, registered: Registered, kept: Kept) -> None:
+        """Say once that there is no room for a new key."""
+        registration = registered.registration
+        if registered.one_shot:
+            if registered.incarnation not in self.full:
+                text = (
+                    f"{registration.subscription!r} waits without a key, and {len(kept.keys)} are open, the "
+                    "most there may be: events with new keys go to the dead letters. Give the wait a key, or "
+                    "let keys close (`within`)."
+                )
+                self.full[registered.incarnation] = text
+                log.warning("%s", text)
+            return
+        if registered.incarnation not in self._told:
+            self._told.add(registered.incarnation)
+            beyond = (
+                "for each new one the one opened first is dropped"
+                if registration.at_limit == "drop-oldest"
+                else "events with new keys go to the dead letters"
+            )
+            with at(*self._tp):
+                log.warning(
+                    "Durable subscription %r has %d open keys on %s, its share of max_keys=%d: %s.",
+                    registration.subscription,
+                    len(kept.keys),
+                    self._tp,
+                    registration.max_keys,
+                    beyond,
+                )
+
+    def _refuse(
+        self, registered: Registered, kept: Kept, match: MatchRecord, outputs: Outputs, now_ms: int
+    ) -> None:
+        """A new key has no room: its event goes to the dead letters."""
+        registration = registered.registration
+        limit = "the most of a wait," if registered.one_shot else "its share of"
+        reason = (
+            f"{registration.subscription!r} has no room for another key: {len(kept.keys)} are open on "
+            f"{self._tp}, {limit} max_keys={registration.max_keys}."
+        )
+        self._stats.dead_lettered += 1
+        outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self._tp)
+
+    def tick(
+        self,
+        registered: Registered,
+        kept: Kept,
+        key: str,
+        data: bytes,
+        until_ms: int,
+        incomplete: bool,
+        outputs: Outputs,
+        now_ms: int,
+    ) -> None:
+        """Give a key its tick, or close it. `data`: its state. See `TriggerTask.tick`."""
+        condition, incarnation, state = registered.condition, registered.incarnation, State.decode(data)
+        decisions: tuple[Decision, ...] = ()
+        next_ms: int | None = None
+        if condition.needs_ticks:
+            state, decisions = step(condition, state, Tick(until_ms))
+            data = state.encode()
+            next_ms = next_wakeup(condition, state)
+        close_ms = closes_at(condition, state, self._ttl_ms)
+        if decisions:
+            self._fire(registered, kept, key, decisions, incomplete, outputs, now_ms)
+        if kept.closed or close_ms is None or close_ms <= until_ms:
+            self._store.close(incarnation, kept, key)
+        else:
+            at_ms = close_ms if next_ms is None else min(next_ms, close_ms)
+            self._store.put(incarnation, kept, key, max(at_ms, until_ms + 1), data, idle=state.is_idle)
+
+    def _fire(
+        self,
+        registered: Registered,
+        kept: Kept,
+        key: str,
+        decisions: tuple[Decision, ...],
+        incomplete: bool,
+        outputs: Outputs,
+        now_ms: int,
+    ) -> None:
+        """One-shot: the first firing closes the incarnation until its registration is removed."""
+        wanted = decisions[:1] if registered.one_shot else decisions
+        actions = [
+            action_of(registered, key, decision, now_ms, incomplete, outputs.version) for decision in wanted
+        ]
+        for decision in wanted:
+            self._count(decision, now_ms)
+        for name, value in actions:
+            outputs.write("action", self._tp.partition, name, value)
+        if registered.one_shot:
+            self._store.close_all(registered.incarnation, kept)
+            kept.closed = True
+
+    def _count(self, decision: Decision, now_ms: int) -> None:
+        if decision.outcome == "met":
+            self._stats.fired += 1
+        else:
+            self._stats.expired += 1
+        if decision.timer_ms is not None:
+            since = decision.timer_ms
+        else:
+            since = max([part.match.timestamp_ms for part in decision.taking_part], default=now_ms)
+        self._stats.sample(self._stats.latency_s, (now_ms - since) / 1000 if now_ms > since else 0.0)
+
+
+def wakeup_ms(condition: Condition, state: State, scheduled_ms: int | None, ttl_ms: int) -> int | None:
+    """When a key must be looked at; None for a state that holds nothing.
+
+    Where no timer can fire, that is when it may close, and the look that is scheduled finds the very
+    time: what the state tells without being taken apart will do until then.
+    """
+    last_ms = state.last_ms
+    if condition.needs_ticks:
+        next_ms = next_wakeup(condition, state)
+        if next_ms is not None and last_ms is not None and next_ms <= last_ms + ttl_ms:
+            return next_ms  # nothing closes before
+        close_ms = closes_at(condition, state, ttl_ms)
+        return min((ms for ms in (next_ms, close_ms) if ms is not None), default=None)
+    if last_ms is None:
+        return None
+    if not state.matches:
+        close_ms = last_ms + SEEN_MS + 1
+        return close_ms if scheduled_ms is None else min(close_ms, scheduled_ms)
+    if scheduled_ms is not None:
+        return scheduled_ms
+    if condition.plan.lets_go:  # windows end before the ttl does
+        return closes_at(condition, state, ttl_ms)
+    return last_ms + ttl_ms
+
+
+def as_it_came(match: MatchRecord) -> Record:
+    """The event of a match as a record of its source."""
+    key, value, headers = encode(match.event)
+    source = TopicPartition(match.topic, match.partition)
+    return Record(source, match.offset, match.timestamp_ms, key, value, headers)

@@ -1,0 +1,188 @@
+"""Scans: groups of registrations that have seen a source partition up to a position behind the live one.
+
+docs/engine.md "Registrations, live and back". Groups at one position are read together; a group is joined
+only at or before the first offset of each of its members, so each of them sees its events once, in order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ....conditions import MatcherIndex
+from ...registry.registry import Registered, Registry
+
+# The offset metadata hold 4,095 characters, and a group takes at most 60 of them.
+MAX_GROUPS = 48
+MAX_POSITIONS = 4  # read in turns, so that a look-back of minutes does not wait for one of weeks
+TURN = 20_000  # records; a change of turn throws away what was fetched ahead
+LEAST_KEPT = 64  # members of an index: what is stale among fewer costs nothing
+
+
+@dataclass
+class Group:
+    """Registrations with a place in [start, end) have seen the partition up to `position` only.
+
+    `begun`: records were read for it; until then others may join it at an earlier position.
+    """
+
+    start: int
+    end: int
+    position: int
+    begun: bool = True
+
+    def covers(self, registry_offset: int) -> bool:
+        return self.start <= registry_offset < self.end
+
+
+class Scans:
+    """The scans in progress on one source partition."""
+
+    def __init__(self, groups: list[tuple[int, int, int]]) -> None:
+        self.groups = [Group(*group) for group in groups]
+        self._at: int | None = None  # the position that is read now
+        self._left = TURN
+
+    def __bool__(self) -> bool:
+        return bool(self.groups)
+
+    @property
+    def full(self) -> bool:
+        """No room for another group: the registry is applied later."""
+        return len(self.groups) >= MAX_GROUPS
+
+    def covers(self, registry_offset: int) -> bool:
+        return any(group.covers(registry_offset) for group in self.groups)
+
+    def metadata(self) -> list[tuple[int, int, int]]:
+        return [(group.start, group.end, group.position) for group in self.groups]
+
+    def add(self, start: int, end: int, first: int) -> None:
+        """Registrations in [start, end) must see the partition from `first` on."""
+        last = self.groups[-1] if self.groups else None
+        if last is not None and last.end == start:
+            beyond = len({group.position for group in self.groups}) > MAX_POSITIONS
+            if not last.begun and (beyond or last.position == first):
+                last.end, last.position = end, min(last.position, first)
+                return
+            # Members whose own first offset lies ahead of a begun scan see nothing of what it reads before.
+            if last.begun and last.position == self._at and last.position <= first:
+                last.end = end
+                return
+        self.groups.append(Group(start, end, first, begun=False))
+
+    # -- reading
+
+    def position(self) -> int:
+        """Where to read next; the turn goes on to the next position when its slice is over."""
+        positions = sorted({group.position for group in self._admitted()})
+        if self._at not in positions or self._left <= 0:
+            later = [p for p in positions if self._at is not None and p > self._at]
+            self._at = later[0] if later else positions[0]
+            self._left = TURN
+        return self._at
+
+    @property
+    def standing(self) -> int:
+        """The position that is read now; `position` chose it."""
+        return -1 if self._at is None else self._at
+
+    def front(self, offset: int) -> list[Group]:
+        """The groups that the record at `offset` is read for: those it reached travel along."""
+        at = self._at
+        return [] if at is None else [group for group in self.groups if at <= group.position <= offset]
+
+    def advance(self, to: int, records: int = 1) -> None:
+        """What is read now stands at `to`; the groups up to there travel along from now on."""
+        at = self._at
+        if at is None:
+            return
+        for group in self.groups:
+            if at <= group.position <= to:
+                group.position, group.begun = to, True
+        self._at = to
+        self._left -= records
+
+    def finish(self, live: int) -> bool:
+        """Take out the groups that have met the live position; True if there were any."""
+        left = [group for group in self.groups if group.position < live]
+        met = len(left) != len(self.groups)
+        self.groups = left
+        return met
+
+    def _admitted(self) -> list[Group]:
+        """What may be read: the groups at the positions that came first; later ones wait for room."""
+        positions: set[int] = set()
+        admitted = []
+        for group in self.groups:
+            if group.position in positions or len(positions) < MAX_POSITIONS:
+                positions.add(group.position)
+                admitted.append(group)
+        return admitted
+
+
+class ScanIndex:
+    """An index of what is in a scan of any partition of an engine: a scan pays nothing for other waits.
+
+    It may hold more than one group covers: whoever looks up asks the group. What no group of any partition
+    covers goes by `keep`, what the registry removed by `forget`.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._errors: Counter[str] = Counter()  # of indexes that were let go
+        self._clear()
+
+    def _clear(self) -> None:
+        self._index: MatcherIndex[Registered] = MatcherIndex()
+        self._intervals: set[tuple[int, int]] = set()
+        self._members: dict[int, Registered] = {}  # by place: all that is in the index
+        self._most = LEAST_KEPT
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether much of it may be stale: ask `keep`."""
+        return len(self._members) > self._most or len(self._intervals) > self._most
+
+    def of(self, groups: list[Group]) -> MatcherIndex[Registered]:
+        """The index, with all members of these groups that are in force in it."""
+        for group in groups:
+            interval = (group.start, group.end)
+            if interval not in self._intervals:
+                self._intervals.add(interval)
+                for registered in self._registry.between(*interval):
+                    if registered.offset not in self._members:
+                        self._members[registered.offset] = registered
+                        self._index.add(registered, registered.condition, registered.registration.key)
+        return self._index
+
+    def keep(self, groups: Iterable[Group]) -> None:
+        """Let go of all but the members of these groups, which are all there are."""
+        intervals = {(group.start, group.end) for group in groups}
+        for place in list(self._members):
+            if not any(start <= place < end for start, end in intervals):
+                self._index.remove(self._members.pop(place))
+        self._intervals &= intervals
+        self._most = max(LEAST_KEPT, 2 * len(self._members), 2 * len(self._intervals))
+
+    def forget(self, registered: Registered) -> None:
+        """The registry has removed it."""
+        if self._members.pop(registered.offset, None) is not None:
+            self._index.remove(registered)
+
+    def idle(self) -> None:
+        """No partition scans: nothing is kept."""
+        if self._intervals:
+            self._errors += self._index.errors
+            self._clear()
+
+    def take_errors(self) -> Counter[str]:
+        """{text of a filter: events of scans on which it failed} since this was last asked."""
+        taken = self._errors + self._index.errors
+        self._errors.clear()
+        self._index.errors.clear()
+        return taken

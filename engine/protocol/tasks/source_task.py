@@ -1,0 +1,280 @@
+"""The event hop on one source partition: match its events against registrations, live and back. No I/O.
+
+Cases, in the order of docs/engine.md "Registrations, live and back":
+  live   a registration below R that is in no scan sees events at the live position
+  back   a registration in a scan sees events at the scan's position, never live ones
+  meet   the scan reaches the live position: its registrations are live from there on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....conditions import Hit, MatcherIndex
+from ....events.errors import EventError
+from ....events.event import Event
+from ....events.kafka import decode
+from ....events.plain import event_of_record, is_plain
+from ...bus import Committed, Record, TopicPartition
+from ...log import at, log
+from ...records import (
+    MatchRecord,
+    OffsetMetadata,
+    Target,
+    decode_json,
+    encode_json,
+    encode_msgpack,
+    partition_of,
+)
+from ...records.firing import by_reference
+from ...records.sizes import MAX_READ_BYTES
+from ...registry.registry import Registered, Registry
+from ..poison.attempts import Attempts
+from ..stats import Stats
+from .outputs import MAX_PASS_BYTES, Outputs
+from .scans import Group, Scans
+
+# A match holds the event, at most 64 KiB of data, and targets of at most 600 bytes each.
+MAX_TARGETS = 1000
+# Each of them may fire with the whole event, and what one match brings about is one transaction: a match of a
+# large event has fewer, but not so few that the event is repeated too often.
+LEAST_TARGETS = 100
+
+
+class SourceTask:
+    """Owner of one source partition.
+
+    `position`: the next live offset. `applied`: R, registrations below it are applied here. `last`: committer
+    and number of the last commit. What `match`, `scan`, `at_end` and `apply` change is durable when the
+    offsets of `commit_into` are committed; `rollback` goes back to what is.
+    """
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        committed: Committed,
+        index: MatcherIndex[Registered],
+        partitions: int,
+        stats: Stats,
+        *,
+        plain: bool = False,
+    ) -> None:
+        metadata = OffsetMetadata(R=0)
+        if committed.metadata:
+            metadata = decode_json(OffsetMetadata, committed.metadata, f"The committed offset of {tp}")
+        self.tp = tp
+        self.topic_id = metadata.t
+        self.last = self._next = (metadata.c, metadata.n)
+        self.attempts = Attempts(metadata)
+        self._index, self._partitions, self._stats = index, partitions, stats
+        self._plain = plain  # a topic of others: any record is an event
+        self.position, self.applied, self.scans = committed.offset, metadata.R, Scans(metadata.g)
+        self._kept = (committed.offset, metadata.R, metadata.g)
+        self._new = not committed.metadata
+
+    # -- registrations
+
+    def needs_apply(self, registry: Registry) -> bool:
+        return self.applied < registry.position and not self.scans.full
+
+    def apply(self, until: int, first_offset: int | None) -> None:
+        """Apply registrations in [applied, until), whose earliest `since` is at `first_offset`.
+
+        They are live at once where nothing at or after `since` lies below the live position; else one scan
+        takes all of them (an interval with some live and some not could not be told from its metadata).
+        """
+        if first_offset is not None and first_offset < self.position:
+            self.scans.add(self.applied, until, first_offset)
+        self.applied = until
+
+    # -- events
+
+    def match(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
+        """Live: the next record at the live position. False for an event that met no registration."""
+        self.position = record.offset + 1
+        try:
+            event = self._read(record)
+            targets = self._targets(record, self._index.lookup(event), None)
+        except Exception as e:  # noqa: BLE001  # I8: one bad event stops nothing else
+            self._set_aside(record, e, outputs, now_ms)
+            return True
+        if targets:
+            self._write(record, event, targets, outputs)
+        return bool(targets)
+
+    def set_aside(self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int) -> None:
+        """Move past a record without a look at it, by way of the dead-letter topic."""
+        self.position = record.offset + 1
+        self._stats.dead_lettered += 1
+        outputs.dead_letter(record, "event", reason, now_ms, attempts=attempts)
+
+    def at_end(self, offset: int) -> None:
+        """All there is below `offset` was read: control records at the end count as passed."""
+        self.position = max(self.position, offset)
+        self.attempts.at_end()
+
+    def scan(self, record: Record, index: MatcherIndex[Registered], outputs: Outputs, now_ms: int) -> None:
+        """Back: the next record at the position that is scanned, for the groups that stand there."""
+        if record.offset >= self.position:  # met: it was, or will be, read live
+            self.scans.advance(self.position, 0)
+            return
+        groups = self.scans.front(record.offset)
+        self.scans.advance(record.offset + 1)
+        try:
+            event = self._read(record)
+            targets = self._targets(record, index.lookup(event), groups)
+        except EventError as e:  # nobody's event: set aside when it was read live
+            with at(*record.source, record.offset):
+                log.debug("%s is passed over by a scan: %s", record, e)
+            return
+        except Exception as e:  # noqa: BLE001  # I8; those that were live then may have met it
+            self._set_aside(record, e, outputs, now_ms, "A look-back could not match it: ")
+            return
+        if targets:
+            self._write(record, event, targets, outputs)
+
+    def scanned_to_end(self, offset: int) -> None:
+        """The reader of scans has all there is below `offset`."""
+        self.scans.advance(min(offset, self.position), 0)
+
+    def _read(self, record: Record) -> Event:
+        """The event in a record; EventError for none, and for one that no internal record has room for."""
+        headers, value = record.headers, record.value
+        if self._plain and is_plain(headers):
+            topic, partition = record.source
+            event = event_of_record(
+                topic, partition, record.offset, record.timestamp_ms, record.key, value, headers
+            )
+        else:
+            event = decode(record.key, value, headers)
+        if len("".join(event.attributes.values())) > MAX_READ_BYTES:  # sooner told than by adding up
+            raise EventError(
+                f"its attributes have more than {MAX_READ_BYTES} bytes, which no record has room for"
+            )
+        return event
+
+    def _targets(
+        self, record: Record, hits: list[Hit[Registered]], groups: list[Group] | None
+    ) -> list[tuple[Registered, Target]]:
+        """What the event met: of the groups of a scan, or (None) of all that is live."""
+        targets = []
+        timestamp_ms, applied, scans = record.timestamp_ms, self.applied, self.scans
+        for hit in hits:
+            registered = hit.handle
+            place, matchers = registered.offset, hit.matchers
+            registration = registered.registration
+            if registration.since_ms > timestamp_ms:
+                continue
+            if registration.fresh and timestamp_ms < registered.timestamp_ms:
+                matchers = tuple(number for number in matchers if number not in registration.fresh)
+                if not matchers:
+                    continue
+            if groups is None:
+                if place >= applied or (scans.groups and scans.covers(place)):
+                    continue
+            elif not any(group.covers(place) for group in groups):
+                continue
+            targets.append((registered, Target(place, registered.incarnation, matchers, hit.key)))
+        return targets
+
+    def _set_aside(
+        self, record: Record, error: Exception, outputs: Outputs, now_ms: int, told: str = ""
+    ) -> None:
+        reason = told + (str(error) or repr(error))
+        with at(*record.source, record.offset):
+            if not isinstance(error, EventError):
+                log.error("%s: matching it failed", record, exc_info=error)
+            log.warning("%s goes to the dead-letter topic: %.500s", record, reason)
+        self._stats.dead_lettered += 1
+        outputs.dead_letter(record, "event", reason, now_ms)
+
+    def _write(
+        self, record: Record, event: Event, targets: list[tuple[Registered, Target]], outputs: Outputs
+    ) -> None:
+        """One match record per trigger partition, however many registrations the event met there.
+
+        Several, where there are more than a record holds; the targets of one registration stay together.
+        """
+        self._stats.matched += len(targets)
+        topic, partition = record.source
+        event = by_reference(event, topic, partition, record.offset)
+        head = (outputs.version, topic, partition, record.offset, record.timestamp_ms, event)
+        if len(targets) == 1:
+            registered, target = targets[0]
+            place = self._partition(registered, target.key)
+            outputs.write("trigger", place, None, encode_msgpack(MatchRecord(*head, [target], self.topic_id)))
+            return
+        size = len(event.data or b"") + sum(map(len, event.attributes.values()))
+        most = min(MAX_TARGETS, max(LEAST_TARGETS, MAX_PASS_BYTES // max(1, size)))
+        by_partition: dict[int, list[Target]] = {}
+        for registered, target in targets:
+            by_partition.setdefault(self._partition(registered, target.key), []).append(target)
+        for place, all_together in by_partition.items():
+            for together in _slices(all_together, most):
+                outputs.write(
+                    "trigger", place, None, encode_msgpack(MatchRecord(*head, together, self.topic_id))
+                )
+
+    def _partition(self, registered: Registered, key: str) -> int:
+        registration = registered.registration
+        return partition_of(registration.kind, registration.subscription, key, self._partitions)
+
+    # -- the commit
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is something to commit, beside a registry position (see `behind`)."""
+        return self._new or self.attempts.changed or self.worked
+
+    @property
+    def worked(self) -> bool:
+        """Whether records were taken since the last commit, live or in scans."""
+        position, _, groups = self._kept
+        return position != self.position or (
+            bool(groups or self.scans.groups) and groups != self.scans.metadata()
+        )
+
+    @property
+    def behind(self) -> bool:
+        """Whether the registry is applied further than is committed."""
+        return self._kept[1] != self.applied
+
+    def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
+        """Add this partition's offset and metadata to the transaction."""
+        metadata = OffsetMetadata(
+            v=outputs.version,
+            R=self.applied,
+            g=self.scans.metadata(),
+            c=committer,
+            n=number,
+            t=self.topic_id,
+            **self.attempts.metadata(),
+        )
+        outputs.offsets[self.tp] = Committed(self.position, encode_json(metadata).decode())
+        self._next = (committer, number)
+
+    def committed(self) -> None:
+        """The transaction of `commit_into` is committed."""
+        self._kept = (self.position, self.applied, self.scans.metadata())
+        self.last = self._next
+        self._new = False
+        self.attempts.committed()
+
+    def rollback(self) -> None:
+        """Go back to what is committed."""
+        self.position, self.applied, groups = self._kept
+        self.scans = Scans(groups)
+        self.attempts.rollback()
+
+
+def _slices(targets: list[Target], most: int) -> Iterator[list[Target]]:
+    if len(targets) <= most:
+        yield targets
+        return
+    targets = sorted(targets, key=lambda target: target.registry_offset)
+    start = 0
+    for n in range(1, len(targets)):
+        if n - start >= most and targets[n].registry_offset != targets[n - 1].registry_offset:
+            yield targets[start:n]
+            start = n
+    yield targets[start:]

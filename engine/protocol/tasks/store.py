@@ -1,0 +1,387 @@
+"""What is kept for one trigger partition: a meta record for each incarnation, and the states of its keys.
+
+States stay in their serial form: a million of them fit into memory, and recovery only puts them in their
+places. What a pass changes can be taken back until it is committed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NoReturn, TypeAlias, TypeVar
+
+import msgspec
+
+from ....conditions import State
+from ....conditions.evaluate.seen import SEEN_MS
+from ...bus import Record
+from ...errors import RecordError
+from ...records import CLOCK_KEY, READS, MetaRecord, StateRecord, decode_msgpack, parse_state_key, state_key
+from .outputs import Outputs
+from .wakeups import Wakeup, Wakeups
+
+# When the key must be looked at (ms since the epoch), and the serial form of its State.
+Entry: TypeAlias = tuple[int | None, bytes]
+T = TypeVar("T", MetaRecord, StateRecord)
+
+
+@dataclass(slots=True)
+class Kept:
+    """What is kept for one incarnation.
+
+    `marks`: highest origin judged, by source partition. `opened`: its timers were opened. `single`: the key
+    of a subscription that has only one, whose state is `only`; the states of others are in `keys`, in the
+    order in which they were opened. `timed`: ticks can make it fire. `apart`: a record of its own holds the
+    single state, as in format 1. `resolved`: `single` and `timed` are known. `idle`: the keys whose states
+    hold nothing pending, in the order in which they came to that; None until it is asked for.
+    """
+
+    registry_offset: int
+    marks: dict[str, int] = field(default_factory=dict)
+    closed: bool = False
+    opened: bool = False
+    only: Entry | None = None
+    keys: dict[str, Entry] = field(default_factory=dict)
+    single: str | None = None
+    timed: bool = True
+    apart: bool = False
+    resolved: bool = False
+    idle: dict[str, None] | None = None
+
+    def get(self, key: str) -> Entry | None:
+        """The state of a key."""
+        return self.only if self.single is not None or self.only is not None else self.keys.get(key)
+
+    def as_before(self) -> Kept:
+        """What a rollback returns to; the states in `keys` are remembered one by one."""
+        return Kept(
+            self.registry_offset,
+            dict(self.marks),
+            self.closed,
+            self.opened,
+            self.only,
+            self.keys,
+            self.single,
+            self.timed,
+            self.apart,
+            self.resolved,
+        )
+
+
+class Store:
+    """The states of one trigger partition.
+
+    `load` and `loaded` recover it. After that every change is part of a pass: `write` adds its records to a
+    transaction, then either `committed` keeps it or `rollback` takes it back, in the time of the changes.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Kept] = {}
+        # What this pass changed, as it was before; None where there was nothing.
+        self._metas: dict[str, Kept | None] = {}
+        self._states: dict[tuple[str, str], Entry | None] = {}
+        self._open_before = 0
+        self._timers, self._closings = Wakeups(self._wakeup_of), Wakeups(self._wakeup_of)
+        self.open_keys = 0
+        self.pending_bytes = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def pending(self) -> int:
+        """How many records this pass has to write, about."""
+        return len(self._metas) + len(self._states)
+
+    def get(self, incarnation: str) -> Kept | None:
+        return self._kept.get(incarnation)
+
+    # -- recovery
+
+    def load(self, record: Record) -> None:
+        """Take one record of the state partition, in offset order; RecordError for what is none."""
+        if record.key == CLOCK_KEY:
+            return
+        incarnation, key = parse_state_key(record.key or b"")
+        value = record.value
+        kept = self._kept.get(incarnation)
+        if value is None:
+            if key is None:
+                self._kept.pop(incarnation, None)
+            elif kept is not None:
+                kept.keys.pop(key, None)
+            return
+        if key is None:
+            meta = _read(_meta_decoder, MetaRecord, value, record)
+            if kept is None:
+                kept = self._kept[incarnation] = Kept(meta.registry_offset)
+            kept.registry_offset, kept.closed, kept.opened = meta.registry_offset, meta.closed, meta.opened
+            kept.marks = {sys.intern(source): offset for source, offset in meta.marks.items()}
+            kept.only = meta.only
+            return
+        if _is_bare(value):
+            # A look at it, in time, tells when it closes. Its meta record follows in the same transaction, or
+            # stands before it.
+            _check_bare(value, record)
+            wakeup_ms: int | None = record.timestamp_ms + SEEN_MS
+            place, data = -1, value
+        else:
+            state = _read(_state_decoder, StateRecord, value, record)
+            place, wakeup_ms, data = state.registry_offset, state.wakeup_ms, state.state
+        if kept is None:
+            kept = self._kept[incarnation] = Kept(place)
+        kept.keys[key] = (wakeup_ms, data)
+
+    def loaded(self) -> None:
+        """All is loaded, and resolved where it can be: find what is due when."""
+        due: tuple[list[tuple[int, str, str]], ...] = ([], [])
+        self.open_keys = 0
+        for incarnation, kept in self._kept.items():
+            single = None if kept.only is None else {kept.single or "": kept.only}
+            entries = (single or kept.keys).items()
+            self.open_keys += len(entries)
+            due[kept.timed].extend(
+                (entry[0], incarnation, key) for key, entry in entries if entry[0] is not None
+            )
+        self._closings.fill(due[False])
+        self._timers.fill(due[True])
+        self._open_before = self.open_keys
+
+    @staticmethod
+    def resolve(kept: Kept, single: str | None, timed: bool) -> None:
+        """Tell what only the registration knows. Before `loaded`, or for an incarnation without states."""
+        kept.resolved, kept.single, kept.timed = True, single, timed
+        if single is not None and kept.keys:  # as format 1 wrote it
+            kept.only = kept.only or kept.keys.get(single)
+            kept.keys = {}
+            kept.apart = True
+
+    # -- changes
+
+    def touch(self, incarnation: str) -> None:
+        """To be called before anything but the states of keys is changed."""
+        if incarnation not in self._metas:
+            kept = self._kept.get(incarnation)
+            self._metas[incarnation] = None if kept is None else kept.as_before()
+
+    def add(self, incarnation: str, kept: Kept) -> None:
+        """A new incarnation."""
+        self.touch(incarnation)
+        self._kept[incarnation] = kept
+
+    def put(
+        self,
+        incarnation: str,
+        kept: Kept,
+        key: str,
+        wakeup_ms: int | None,
+        state: bytes,
+        *,
+        idle: bool = False,
+    ) -> None:
+        """The state of a key from now on. idle: as `State.is_idle` tells."""
+        if kept.single is not None:
+            old = kept.only
+            self.touch(incarnation)
+            kept.only = (wakeup_ms, state)
+            before = self._metas[incarnation]
+            first = old is (None if before is None else before.only)
+        else:
+            old = kept.keys.get(key)
+            first = self._states.setdefault((incarnation, key), old) is old
+            kept.keys[key] = (wakeup_ms, state)
+            if kept.idle is not None:
+                kept.idle.pop(key, None)
+                if idle:
+                    kept.idle[key] = None
+        self.pending_bytes += len(state) - (0 if first or old is None else len(old[1]))
+        if old is None:
+            self.open_keys += 1
+        if wakeup_ms is not None and (old is None or old[0] is None or wakeup_ms < old[0]):
+            self._push(kept, wakeup_ms, incarnation, key)
+
+    def close(self, incarnation: str, kept: Kept, key: str) -> None:
+        """Forget a key, if it is open."""
+        if kept.single is not None:
+            if kept.only is None:
+                return
+            self.touch(incarnation)
+            kept.only = None
+        else:
+            old = kept.keys.pop(key, None)
+            if old is None:
+                return
+            self._states.setdefault((incarnation, key), old)
+            if kept.idle is not None:
+                kept.idle.pop(key, None)
+        self.open_keys -= 1
+
+    @staticmethod
+    def first_idle(kept: Kept) -> str | None:
+        """The key that has held nothing pending for longest; None where all do, and of a single key."""
+        if kept.idle is None:
+            kept.idle = {key: None for key, (_, data) in kept.keys.items() if State.decode(data).is_idle}
+        return next(iter(kept.idle), None)
+
+    def close_all(self, incarnation: str, kept: Kept) -> int:
+        """Forget all keys of an incarnation; how many there were."""
+        self.touch(incarnation)
+        count = len(kept.keys) + (kept.only is not None)
+        for key, old in kept.keys.items():
+            self._states.setdefault((incarnation, key), old)
+        kept.keys, kept.only, kept.idle = {}, None, None
+        self.open_keys -= count
+        return count
+
+    def drop(self, incarnation: str) -> int:
+        """Forget an incarnation; how many open keys it had."""
+        kept = self._kept.get(incarnation)
+        if kept is None:
+            return 0
+        count = self.close_all(incarnation, kept)
+        del self._kept[incarnation]
+        return count
+
+    # -- what is due
+
+    @property
+    def next_wakeup(self) -> int | None:
+        """When a key must be looked at, ms since the epoch."""
+        first = self._first()
+        return None if first is None else first.at_ms
+
+    def due(self, until_ms: int) -> Iterator[Wakeup]:
+        """The keys due up to then, earliest first. Each must be closed, put with a later wakeup, or set
+        back, before the next one is asked for."""
+        while (first := self._first()) is not None and first.at_ms <= until_ms:
+            yield first
+
+    def timer_due(self, until_ms: int) -> bool:
+        """Whether a key is due up to then that a tick can make fire."""
+        first = self._timers.first()
+        return first is not None and first.at_ms <= until_ms
+
+    def set_back(self, kept: Kept) -> None:
+        """Take the key that `due` gave out of the way for now; `put_back` makes it due again."""
+        (self._timers if kept.timed else self._closings).take_first()
+
+    def put_back(self, kept: Kept, due: Wakeup) -> None:
+        self._push(kept, due.at_ms, due.incarnation, due.key)
+
+    def _first(self) -> Wakeup | None:
+        timer, closing = self._timers.first(), self._closings.first()
+        if timer is None or closing is None:
+            return timer or closing
+        return min(timer, closing)
+
+    def _wakeup_of(self, incarnation: str, key: str) -> int | None:
+        kept = self._kept.get(incarnation)
+        entry = None if kept is None else kept.get(key)
+        return None if entry is None else entry[0]
+
+    def _push(self, kept: Kept, wakeup_ms: int, incarnation: str, key: str) -> None:
+        (self._timers if kept.timed else self._closings).push(wakeup_ms, incarnation, key)
+
+    # -- the commit
+
+    def write(self, outputs: Outputs, partition: int) -> None:
+        """Add what this pass changed to the transaction, in the format of the outputs."""
+        version = outputs.version
+        for incarnation, before in self._metas.items():
+            kept = self._kept.get(incarnation)
+            if before is None and kept is None:
+                continue
+            apart = kept.only if kept is not None and version < 2 else None
+            if before is not None and before.apart and before.single is not None and apart is None:
+                outputs.write("state", partition, state_key(incarnation, before.single), None)
+            meta: bytes | None = None
+            if kept is not None:
+                form = (version, kept.registry_offset, kept.marks, kept.closed)
+                meta = _encode(form if version < 2 else (*form, kept.opened, kept.only))
+                kept.apart = apart is not None and kept.single is not None
+                if apart is not None and kept.single is not None:
+                    outputs.write("state", partition, state_key(incarnation, kept.single), apart[1])
+            outputs.write("state", partition, state_key(incarnation, None), meta)
+        for (incarnation, key), old in self._states.items():
+            kept = self._kept.get(incarnation)
+            entry = None if kept is None else kept.keys.get(key)
+            if kept is None or entry is None:
+                if old is not None:
+                    outputs.write("state", partition, state_key(incarnation, key), None)
+                continue
+            value = entry[1] if version < 2 else _encode((version, kept.registry_offset, *entry))
+            outputs.write("state", partition, state_key(incarnation, key), value)
+
+    def committed(self) -> None:
+        """What the pass changed is what to return to from now on."""
+        self._metas.clear()
+        self._states.clear()
+        self._open_before, self.pending_bytes = self.open_keys, 0
+
+    def rollback(self) -> None:
+        """Take back what the pass changed."""
+        for incarnation, before in self._metas.items():
+            if before is None:
+                self._kept.pop(incarnation, None)
+                continue
+            self._kept[incarnation] = before
+            if before.only is not None and before.only[0] is not None:
+                self._push(before, before.only[0], incarnation, before.single or "")
+        for (incarnation, key), entry in self._states.items():
+            kept = self._kept.get(incarnation)
+            if kept is None:
+                continue
+            kept.idle = None
+            if entry is None:
+                kept.keys.pop(key, None)
+                continue
+            kept.keys[key] = entry
+            if entry[0] is not None:  # its entry in the heap may be gone
+                self._push(kept, entry[0], incarnation, key)
+        self._metas.clear()
+        self._states.clear()
+        self.open_keys, self.pending_bytes = self._open_before, 0
+
+
+class _Bare(msgspec.Struct, array_like=True):
+    """The beginning of a State that stands in the topic by itself, as format 1 wrote it."""
+
+    version: int
+    matches: list[msgspec.Raw]
+
+
+_meta_decoder: Final = msgspec.msgpack.Decoder(MetaRecord)
+_state_decoder: Final = msgspec.msgpack.Decoder(StateRecord)
+_bare_decoder: Final = msgspec.msgpack.Decoder(_Bare)
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def _read(decoder: msgspec.msgpack.Decoder[T], form: type[T], value: bytes, record: Record) -> T:
+    try:
+        found = decoder.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        _refuse(form, value, record)
+    if found.v not in READS:
+        _refuse(form, value, record)
+    return found
+
+
+def _refuse(form: type[T], value: bytes, record: Record) -> NoReturn:
+    decode_msgpack(form, value, str(record))
+    raise RecordError(f"{record} holds no valid {form.__name__}.")
+
+
+def _is_bare(value: bytes) -> bool:
+    """True for a State by itself: its second member is an array, that of a StateRecord a number."""
+    return len(value) > 2 and (0x90 <= value[2] <= 0x9F or value[2] in (0xDC, 0xDD))
+
+
+def _check_bare(value: bytes, record: Record) -> None:
+    try:
+        _bare_decoder.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
+        raise RecordError(f"{record} holds no valid State: {e}.") from e

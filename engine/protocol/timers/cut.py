@@ -1,0 +1,281 @@
+"""The cut: the point from which no match stamped before a time is still to come.
+
+docs/engine.md "Timers" has the numbered steps. One cut at a time serves all trigger partitions of an engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...bus import Bus, Topic, TopicPartition
+from ...config import BusConfig
+from ...errors import RecordError
+from ...log import log
+from ...records import CLOCK_KEY, CLOCK_VALUE, OffsetMetadata
+from ...registry.registry import Registry
+from ..partitions.listed import Listed
+from ..partitions.lost import metadata_of
+from ..stats import Stats
+from ..tasks.outputs import Outputs
+from ..tasks.trigger_task import TriggerTask
+from .clock import BrokerClock
+from .progress import Progress
+
+PATIENCE_S: Final = 600.0
+CLOSING_S: Final = 1.0  # between cuts that only close keys, and after one that left keys due
+AGAIN_S: Final = 0.1  # between cuts in any case
+LOOK_S: Final = 0.05  # between two looks at the committed offsets
+UNREAD_S: Final = 1.0  # between two looks at a topic that cannot be read
+SAY_AFTER_S: Final = 30.0
+
+
+@dataclass
+class _Cut:
+    """One cut in progress: the time, and what must be reached."""
+
+    time_ms: int
+    tasks: list[TriggerTask]
+    sources: dict[TopicPartition, int]
+    topic_ids: dict[str, str]
+    started: float
+    waiting: set[int] = field(default_factory=set)  # places of registrations whose keys stay due
+    triggers: dict[TopicPartition, int] | None = None  # step 4
+    incomplete: bool = False  # the cut was not reached
+    went_without: bool = False  # it was, but some keys are ticked that were not ready
+    missing: str = ""
+    hidden: str = ""  # a topic whose ends are not known
+    asked: float = 0.0  # when the sources were asked for
+    said: bool = False
+    ticked: set[TopicPartition] = field(default_factory=set)
+
+
+class Cuts:
+    """Takes cuts when timers are due, and ticks. `wants_commits`: idle positions are to be committed now."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        config: BusConfig,
+        registry: Registry,
+        listed: Listed,
+        clock: BrokerClock,
+        stats: Stats,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._bus, self._config, self._registry, self._listed = bus, config, registry, listed
+        self._clock, self._stats, self._monotonic = clock, stats, monotonic
+        self._cut: _Cut | None = None
+        self._progress = Progress()
+        self._waiting: dict[int, float] = {}  # since when, by place: what the last cut left due
+        self._late = ""  # what they wait for, once that takes long
+        self._ended = self._looked = monotonic() - CLOSING_S
+
+    @property
+    def wants_commits(self) -> bool:
+        return self._cut is not None
+
+    @property
+    def waits_for(self) -> str | None:
+        """What timers have been waiting for, once that takes long; for health."""
+        if self._cut is not None and self._cut.said:
+            return self._cut.missing
+        return self._late or None
+
+    def drop(self) -> None:
+        """The partitions are gone, or went back: the next cut starts anew."""
+        self._cut = None
+
+    def advance(self, tasks: Mapping[TopicPartition, TriggerTask], outputs: Outputs) -> set[TopicPartition]:
+        """Go on with the present cut as far as it goes without waiting, or begin one.
+
+        Gives the trigger partitions whose offsets belong into the transaction.
+        """
+        touched: set[TopicPartition] = set()
+        if self._cut is None:
+            self._begin(tasks, outputs, touched)
+        cut = self._cut
+        if cut is None:
+            return touched
+        if any(tasks.get(task.tp) is not task for task in cut.tasks):
+            self._cut = None
+            return touched
+        if cut.triggers is None:
+            if self._monotonic() - self._looked < LOOK_S:
+                return touched
+            self._looked = self._monotonic()
+            if not self._sources_reached(cut):
+                self._lose_patience(cut)
+                if not cut.incomplete:
+                    return touched
+            # 4. Only now: what was matched before the sources were reached is in there.
+            cut.triggers = self._bus.end_offsets([task.tp for task in cut.tasks])
+        for task in cut.tasks:
+            if task.tp in cut.ticked or outputs.full:
+                continue
+            if task.position < cut.triggers[task.tp] and not cut.incomplete:
+                cut.missing = f"{task.tp}, which is read up to {task.position} of {cut.triggers[task.tp]}"
+                self._lose_patience(cut)
+                if not cut.incomplete:
+                    continue
+            # 5. The tick.
+            before = len(outputs.records)
+            if self._tick(cut, task, outputs):
+                cut.ticked.add(task.tp)
+            if task.writes or len(outputs.records) != before:
+                touched.add(task.tp)
+        if len(cut.ticked) == len(cut.tasks):
+            self._cut = None
+            self._ended = self._monotonic()
+            self._stats.cuts += 1
+            self._keep_waiting(cut.waiting)
+        return touched
+
+    def _tick(self, cut: _Cut, task: TriggerTask, outputs: Outputs) -> bool:
+        """Tick what is ready, then what has waited long enough; False when the pass is full."""
+        now_ms = self._clock.now_ms()
+        if cut.incomplete:
+            return task.tick(cut.time_ms, outputs, now_ms, lambda _: True, incomplete=True)
+        waiting: set[int] = set()
+
+        def ready(place: int) -> bool:
+            if self._progress.ready(place):
+                return True
+            waiting.add(place)
+            return False
+
+        if not task.tick(cut.time_ms, outputs, now_ms, ready, incomplete=False):
+            return False
+        given_up = {place for place in waiting if self._goes_without(place)}
+        cut.waiting |= waiting - given_up
+        if not given_up:
+            return True
+        if not cut.went_without:
+            cut.went_without = True
+            self._stats.incomplete += 1
+        return task.tick(cut.time_ms, outputs, now_ms, given_up.__contains__, incomplete=True)
+
+    def _goes_without(self, place: int) -> bool:
+        """Whether all that a registration waits for has stood still for too long."""
+        stood = self._progress.stood(place, self._monotonic() - PATIENCE_S)
+        first = [tp for tp in stood if self._progress.first_time(tp)]
+        if first:
+            missing = self._progress.missing(place)
+            log.error("Timers go on without %s for %.0f s: firings say so.", missing, PATIENCE_S)
+        return bool(stood)
+
+    def _keep_waiting(self, places: Collection[int]) -> None:
+        """These are what a cut has left due; it is told when that takes long."""
+        now = self._monotonic()
+        self._waiting = {place: self._waiting.get(place, now) for place in places}
+        oldest = min(self._waiting, key=self._waiting.__getitem__, default=None)
+        if oldest is None or (waited := now - self._waiting[oldest]) <= SAY_AFTER_S:
+            self._late = ""
+            return
+        missing = self._progress.missing(oldest)
+        if missing and not self._late:
+            log.warning("Timers have been waiting for %s for %.0f s.", missing, waited)
+        self._late = missing or self._late
+
+    def _begin(
+        self, tasks: Mapping[TopicPartition, TriggerTask], outputs: Outputs, touched: set[TopicPartition]
+    ) -> None:
+        since = self._monotonic() - self._ended
+        if since < AGAIN_S:
+            return
+        if not self._clock.known:
+            # The machine's clock may be late; by it nothing would ever be due.
+            keeps = next((task for task in tasks.values() if task.due_at() is not None), None)
+            if keeps is not None:
+                self._ask_time(keeps, outputs, touched)
+            return
+        now_ms = self._clock.now_ms()
+        due = [task for task in tasks.values() if (at := task.due_at()) is not None and at <= now_ms]
+        if not due:
+            self._keep_waiting(())
+            return
+        if since < CLOSING_S and (self._waiting or not any(task.has_timer_due(now_ms) for task in due)):
+            return
+        # 1. The time, by the brokers' clock.
+        if not self._clock.fresh:
+            self._ask_time(due[0], outputs, touched)
+            return
+        # 2. A fresh list of source partitions, and their ends.
+        self._cut = _Cut(now_ms, due, {}, {}, self._monotonic())
+        self._look_for_sources(self._cut)
+        self._looked = self._monotonic() - LOOK_S
+
+    def _ask_time(self, task: TriggerTask, outputs: Outputs, touched: set[TopicPartition]) -> None:
+        outputs.write("state", task.tp.partition, CLOCK_KEY, CLOCK_VALUE)
+        touched.add(task.tp)
+
+    def _sources_reached(self, cut: _Cut) -> bool:
+        """3. The committed offsets are at the ends; and which registrations have seen all of that."""
+        if cut.hidden:
+            cut.missing = f"topic {cut.hidden!r}, which cannot be read"
+            if self._monotonic() - cut.asked >= UNREAD_S:
+                self._look_for_sources(cut)
+            return False
+        committed = self._bus.committed(cut.sources)
+        if committed is None:
+            cut.missing = "a transaction of another engine that is open"
+            return False
+        reached: dict[TopicPartition, tuple[int, OffsetMetadata]] = {}
+        for tp, end in cut.sources.items():
+            found = committed.get(tp)
+            if found is None:
+                cut.missing = f"{tp}, which no engine has opened"
+                return False
+            if found.offset < end:
+                cut.missing = f"{tp}, which is read up to {found.offset} of {end}"
+                return False
+            if not found.metadata:
+                cut.missing = f"{tp}, whose offset was committed by hand, and by no engine since"
+                return False
+            try:
+                metadata = metadata_of(found)
+            except RecordError as e:
+                cut.missing = f"{tp}, which is stopped: {e}"
+                return False
+            if metadata.t not in ("", cut.topic_ids[tp.topic]):
+                cut.missing = f"{tp}, whose offset is of the topic before it was made again"
+                return False
+            reached[tp] = (found.offset, metadata)
+        self._progress.look(reached, self._registry.position, self._monotonic())
+        return True
+
+    def _look_for_sources(self, cut: _Cut) -> None:
+        """What is to be reached. What a listed topic holds that cannot be read, nobody knows."""
+        cut.asked = self._monotonic()
+        topics = source_topics(self._bus, self._config, self._registry)
+        shut = [name for name in topics if name in self._listed.shut or not topics[name].has_offsets]
+        cut.hidden = shut[0] if shut else ""
+        readable = {name: topic for name, topic in topics.items() if name not in shut}
+        cut.sources.update(
+            self._bus.end_offsets([tp for tp in partitions_of(readable) if tp not in cut.sources])
+        )
+        cut.topic_ids.update({name: topic.id for name, topic in readable.items()})
+
+    def _lose_patience(self, cut: _Cut) -> None:
+        waited = self._monotonic() - cut.started
+        if waited > SAY_AFTER_S and not cut.said:
+            cut.said = True
+            log.warning("Timers have been waiting for %s for %.0f s.", cut.missing, waited)
+        if waited > PATIENCE_S and not cut.incomplete:
+            cut.incomplete = True
+            self._stats.incomplete += 1
+            log.error("Timers go on without %s after %.0f s: firings say so.", cut.missing, waited)
+
+
+def source_topics(bus: Bus, config: BusConfig, registry: Registry) -> dict[str, Topic]:
+    """All sources of the bus as they are now; a listed topic that is not there is none."""
+    listed = () if registry.bus is None else registry.bus.topics
+    found = bus.topics((config.topic("event"), *listed))
+    return {name: topic for name, topic in found.items() if topic is not None}
+
+
+def partitions_of(topics: Mapping[str, Topic]) -> list[TopicPartition]:
+    return [
+        TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)
+    ]

@@ -1,0 +1,1 @@
+"""Reading the events of a bus without a consumer group; nothing is committed."""

@@ -1,0 +1,120 @@
+"""Which events a bus's event topic holds already, for whoever may have to emit them again.
+
+What was removed of a partition was its oldest: records lie in the order of their stamps, and go from the
+front. Whether something of the time asked about was among it, is known as follows:
+
+E1  The partition begins at offset 0: nothing was removed.
+E2  A record from before that time is left: nothing of it was removed.
+E3  None is left, and the topic's settings remove by time alone: what was removed was older than
+    `retention.ms`. Nothing of the time is gone, if it begins within that. So it is after an idle month. With
+    `retention.bytes` it holds of empty partitions only: a size leaves the newest.
+E4  Else nobody can tell.
+
+What was deleted by hand, or by a shorter retention that was raised again, E3 does not see: brokers tell of
+neither.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import Final
+
+from ..bus import TopicPartition
+from ..config import BusConfig
+from ..errors import EngineError, TopicsError
+from ..kafka.admin import Admin
+from ..kafka.clients import ClientErrors
+from .sources import read_between
+
+Identity = tuple[str, str]
+
+# Retention goes by the broker's clock, which would have to be asked for by writing a record. So far may this
+# machine's be behind it, and so long may the reading take.
+CLOCK_MARGIN_MS: Final = 5 * 60 * 1000
+
+
+class Emitted:
+    """The events of the event topic, up to where it ends when this is made. TopicsError without the topic.
+
+    Reads headers only, as Interlock and most producers write them (binary mode), and holds nothing of them.
+    now_s: this machine's clock.
+    """
+
+    def __init__(self, config: BusConfig, now_s: Callable[[], float] = time.time) -> None:
+        self._config, self._now_s = config, now_s
+        self._topic = topic = config.topic("event")
+        with closing(Admin(config, ClientErrors())) as admin:
+            found = admin.topics((topic,))[topic]
+            if found is None:
+                raise TopicsError(
+                    (f"Topic {topic!r} is missing.", f"Run: {config.command('topics create')}"),
+                )
+            self._ends = admin.end_offsets(TopicPartition(topic, n) for n in range(found.partitions))
+
+    def among(
+        self, wanted: Collection[Identity], since_ms: int, until_ms: int | None = None
+    ) -> set[Identity]:
+        """Those of the identities (source, id) that lie there, stamped from `since_ms` to before `until_ms`.
+
+        until_ms: None for the end of the topic. EngineError where records of that time may have been removed
+        (E4), with the reason why nobody can tell.
+        """
+        partitions = list(self._ends)
+        with closing(Admin(self._config, ClientErrors())) as admin:
+            first = admin.offsets_since(partitions, since_ms)
+            last = {} if until_ms is None else admin.offsets_since(partitions, until_ms)
+            starts = {tp: _least(first[tp], end) for tp, end in self._ends.items()}
+            self._check_removed(admin, starts, since_ms)
+        stops = {tp: _least(last.get(tp), end) for tp, end in self._ends.items()}
+        wanted = frozenset(wanted)
+        there: set[Identity] = set()
+        for record in read_between(self._config, starts, stops):
+            if len(there) == len(wanted):
+                break
+            about = dict(record.headers or ())
+            source, id_ = about.get("ce_source"), about.get("ce_id")
+            if source is not None and id_ is not None:
+                identity = (source.decode("utf-8", "replace"), id_.decode("utf-8", "replace"))
+                if identity in wanted:
+                    there.add(identity)
+        return there
+
+    def _check_removed(self, admin: Admin, starts: Mapping[TopicPartition, int], since_ms: int) -> None:
+        lows = admin.start_offsets(starts)  # after `starts`: what is removed in between counts
+        unsure = [tp for tp, start in starts.items() if 0 < lows[tp] >= start]  # neither E1 nor E2
+        if not unsure:
+            return
+        empty = all(lows[tp] >= self._ends[tp] for tp in unsure)
+        reason = _why_unknown(admin.settings(self._topic), since_ms, int(self._now_s() * 1000), empty)
+        if reason is not None:
+            raise EngineError(
+                f"{', '.join(map(str, unsure))}: no record from before {_text(since_ms)} is left, so some "
+                "from after it may have been removed too, and what they told would be emitted again. "
+                f"{reason}"
+            )
+
+
+def _why_unknown(settings: Mapping[str, str] | None, since_ms: int, now_ms: int, empty: bool) -> str | None:
+    """Why nobody can tell (E4), and what to do; None where E3 holds."""
+    if settings is None:
+        return "Begin later, or allow DescribeConfigs on the topic: within its retention nothing is gone."
+    kept_ms, kept_bytes = int(settings["retention.ms"]), int(settings["retention.bytes"])
+    if kept_ms < 0:
+        return "Its retention.ms removes nothing (-1), so they went otherwise. Begin later."
+    if kept_bytes == 0 or (kept_bytes > 0 and not empty):
+        return f"Its retention.bytes={kept_bytes} removes records of any age. Begin later."
+    oldest_ms = now_ms + CLOCK_MARGIN_MS - kept_ms
+    if since_ms < oldest_ms:
+        return f"Its retention.ms={kept_ms} keeps what is from {_text(oldest_ms)} on. Begin later."
+    return None
+
+
+def _least(offset: int | None, end: int) -> int:
+    return end if offset is None else min(offset, end)
+
+
+def _text(moment_ms: int) -> str:
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,67 @@
+"""Reading the record that a `dataref` of a firing stands for."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import closing
+from typing import Final
+
+from ...events.errors import EventError
+from ...events.event import Event
+from ..bus import Record, TopicPartition
+from ..config import BusConfig
+from ..errors import FetchError
+from ..kafka.admin import Admin
+from ..kafka.clients import ClientErrors
+from ..kafka.reader import KafkaReader
+from ..kafka.topics import bus_record
+from .sources import event_of
+
+_DATAREF: Final = re.compile(r"kafka:([A-Za-z0-9._-]{1,249})/([0-9]{1,9})/([0-9]{1,18})")
+_STALL_S: Final = 10.0
+
+
+def referred_event(config: BusConfig, dataref: str) -> Event:
+    """The event in the record that `kafka:topic/partition/offset` names.
+
+    FetchError where the topic is none that the bus reads, or the record is not there; UnreachableError where
+    the cluster does not answer.
+    """
+    found = _DATAREF.fullmatch(dataref)
+    if found is None:
+        raise FetchError(f"{dataref[:200]!r} is no reference to a record: kafka:topic/partition/offset is.")
+    tp, offset = TopicPartition(found[1], int(found[2])), int(found[3])
+    record = _record(config, tp, offset)
+    try:
+        return event_of(config, record)
+    except EventError as e:
+        raise FetchError(f"The record at {dataref} is no CloudEvent: {e}") from e
+
+
+def _record(config: BusConfig, tp: TopicPartition, offset: int) -> Record:
+    errors = ClientErrors()
+    place = f"{tp.topic}/{tp.partition}/{offset}"
+    with closing(Admin(config, errors)) as admin:
+        if tp.topic != config.topic("event"):
+            bus = bus_record(config)
+            if bus is None or tp.topic not in bus.topics:  # a producer may write any text into a dataref
+                raise FetchError(f"{place}: {config.describe()} does not read topic {tp.topic!r}.")
+        topic = admin.topics([tp.topic])[tp.topic]
+        if topic is None or tp.partition >= topic.partitions:
+            raise FetchError(f"{place}: there is no such partition.")
+        low, end = admin.start_offsets([tp])[tp], admin.end_offsets([tp])[tp]
+    if offset < low:
+        raise FetchError(f"{place}: retention has removed it; the oldest record there is {low}.")
+    if offset < end:
+        with closing(KafkaReader(config, errors)) as reader:
+            reader.read({tp: offset})
+            deadline = time.monotonic() + _STALL_S
+            while time.monotonic() < deadline:
+                for item in reader.take(1, 0.5):
+                    if isinstance(item, Record) and item.offset == offset:
+                        return item
+                    if item.offset >= offset:
+                        raise FetchError(f"{place}: there is no record of that offset.")
+        raise errors.unreachable(config, f"{place} could not be read within {_STALL_S:.0f} s")
+    raise FetchError(f"{place}: there is no record yet; the next one is {end}.")

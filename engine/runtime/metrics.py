@@ -1,0 +1,145 @@
+"""Metrics: what the engines of a process count, and how far their group is, handed to a sink now and then.
+
+docs/operating.md "Watching" lists them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from typing import Final, Protocol
+
+from ..config import BusConfig
+from ..errors import EngineError
+from ..kafka.admin import Admin
+from ..kafka.clients import ClientErrors
+from ..kafka.positions import Position, positions
+from ..log import log
+from ..protocol.stats import Stats
+from .telling import Account
+
+EVERY_S: Final = 10.0
+MOST_SAMPLES: Final = 200  # of one kind and interval: a sink may send a packet for each
+COUNTERS: Final = tuple(each.name for each in fields(Stats) if type(each.default) is int)
+SAMPLES: Final = {"transaction_s": "transaction_time", "latency_s": "firing_latency"}
+
+
+class Sink(Protocol):
+    """Takes metrics, as Airflow's `Stats` does. `dt`: milliseconds."""
+
+    def incr(self, stat: str, count: int, *, tags: dict[str, str]) -> None: ...
+
+    def gauge(self, stat: str, value: float, *, tags: dict[str, str]) -> None: ...
+
+    def timing(self, stat: str, dt: float, *, tags: dict[str, str]) -> None: ...
+
+
+class Publisher:
+    """Publishes every EVERY_S, in a thread of its own, with an admin client of its own.
+
+    account: what the engines tell. counts: numbers of the runtime that only grow. config: the present one.
+    A sink or cluster that fails is logged once for each reason, and tried again.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        account: Account,
+        counts: Callable[[], Mapping[str, int]],
+        config: Callable[[], BusConfig],
+    ) -> None:
+        self._sink, self._account, self._counts, self._config = sink, account, counts, config
+        self._told: dict[str, int] = {}
+        self._admin: Admin | None = None
+        self._admin_of: BusConfig | None = None
+        self._said = ""
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.wait(EVERY_S):
+            self.publish()
+        self.publish_counts()
+        self._close()
+
+    def publish(self) -> None:
+        """All there is to tell now."""
+        self.publish_counts()
+        try:
+            self._publish_positions()
+        except EngineError as e:  # the engine and the waits tell the waiting tasks
+            log.debug("The group's lag is not known: %s", e)
+            self._close()
+        except Exception as e:  # noqa: BLE001  # metrics are nobody's reason to stop
+            self._failed(e)
+            self._close()
+
+    def publish_counts(self) -> None:
+        """What this process counted since the last time."""
+        try:
+            self._publish_counts()
+        except Exception as e:  # noqa: BLE001  # metrics are nobody's reason to stop
+            self._failed(e)
+
+    def _failed(self, error: Exception) -> None:
+        if (text := repr(error)) != self._said:
+            self._said = text
+            log.warning("Metrics cannot be published, which is tried again: %s", text)
+
+    def _publish_counts(self) -> None:
+        stats = self._account.stats
+        self._increments({name: getattr(stats, name) for name in COUNTERS})
+        for name, metric in SAMPLES.items():
+            samples: list[float] = getattr(stats, name)
+            setattr(stats, name, [])
+            for seconds in _evenly(samples):
+                self._sink.timing(f"interlock.{metric}", seconds * 1000, tags=self._tags)
+        self._increments(self._counts())
+        size = self._account.size
+        for name in ("partitions", "stopped", "open_keys", "registrations"):
+            self._gauge(name, getattr(size, name))
+        self._gauge("recovery_time", stats.recovery_s * 1000)
+
+    def _increments(self, counts: Mapping[str, int]) -> None:
+        for name, count in counts.items():
+            if (more := count - self._told.get(name, 0)) > 0:
+                self._sink.incr(f"interlock.{name}", more, tags=self._tags)
+                self._told[name] = count
+
+    def _publish_positions(self) -> None:
+        config = self._config()
+        if self._admin is None or self._admin_of is not config:
+            self._close()
+            self._admin, self._admin_of = Admin(config, ClientErrors()), config
+        found = positions(self._admin, config, self._account.size.topics)
+        trigger = config.topic("trigger")
+        sources = [each for each in found if each.tp.topic != trigger]
+        self._gauge("source_lag", _lag(sources))
+        self._gauge("trigger_lag", _lag([each for each in found if each.tp.topic == trigger]))
+        self._gauge("retention_used", max((each.retention_used for each in sources), default=0.0))
+
+    def _close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            with suppress(Exception):  # what is closed is given up; its last words help nobody
+                admin.close()
+
+    def _gauge(self, name: str, value: float) -> None:
+        self._sink.gauge(f"interlock.{name}", value, tags=self._tags)
+
+    @property
+    def _tags(self) -> dict[str, str]:
+        config = self._config()
+        return {"bus": config.name, "deployment": config.deployment}
+
+
+def _lag(of: list[Position]) -> int:
+    return sum(each.lag or 0 for each in of)
+
+
+def _evenly(samples: list[float]) -> list[float]:
+    """At most MOST_SAMPLES of them, the least and the greatest among them, distributed as all are."""
+    if len(samples) <= MOST_SAMPLES:
+        return samples
+    ranked, step = sorted(samples), (len(samples) - 1) / (MOST_SAMPLES - 1)
+    return [ranked[round(i * step)] for i in range(MOST_SAMPLES)]

@@ -1,0 +1,219 @@
+"""What is told while an application runs: its start, its queries, its streaming queries.
+
+Callbacks make the event and put it into an outbox; a thread sends it, and nothing waits for it but the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from ...events.errors import EventError
+from ...events.event import Event
+from ...events.outbox import SHARE
+from ...events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY, urn
+from ...events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
+from ..settings import Settings
+from .application import Application, is_connect, session_of
+from .blocks import Block
+from .outlet import outlet_of
+from .queries import Query, QueryListener, Written, quietly, wait_until_told
+from .streaming import StreamingQuery, listen
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+MAX_OUTPUTS: Final = 100  # told in the event of the application
+_STARTED: Final[set[tuple[object, ...]]] = set()  # what this process has told of: name, use, application
+
+
+class Telling:
+    """Tells of one name's work, from when it is made until `close`.
+
+    use: which use of the name in this application. data: the author's, as it is when an event is made.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        application: Application,
+        settings: Settings,
+        data: Callable[[], Mapping[str, Any]],
+        airflow: Mapping[str, Any],
+        use: int = 1,
+    ) -> None:
+        self._name, self._application, self._settings = name, application, settings
+        self._data, self._airflow = data, airflow
+        self._outlet = outlet_of(settings)
+        if settings.reports is None or settings.kinds or settings.started:
+            self._outlet.connect()
+        self._written = _Sum()
+        self._close: list[Callable[[float], None]] = []
+        if settings.started:
+            self._started(use)
+
+    def listen(self, spark: SparkSession) -> None:
+        """To the session, as `settings.kinds` say."""
+        if not self._settings.kinds:
+            return
+        block = Block(session_of(spark))
+        if self._settings.kinds & {"write", "query"} and not is_connect(spark):
+            self._close.append(QueryListener(spark, self._query_ended, block.tells_query).close)
+        if "streaming" in self._settings.kinds:
+
+            def tell(query: StreamingQuery) -> None:
+                if block.tells_stream(query.run_id, ended=query.ended_at is not None):
+                    self._streaming_query(query)
+
+            stop = listen(spark, tell)
+            if not is_connect(spark):
+                self._close.append(lambda timeout_s: wait_until_told(spark.sparkContext, timeout_s))
+            self._close.append(lambda _timeout_s: quietly(stop))
+        self._close.append(lambda _timeout_s: block.close())
+
+    def written(self) -> dict[str, Any] | None:
+        """What queries have written so far; None where they wrote nothing that is known."""
+        return self._written.to_data()
+
+    def close(self) -> None:
+        """Listen no more; what ended by now is told and acknowledged within the delivery timeout."""
+        deadline = time.monotonic() + self._settings.timeout_s / SHARE
+        for close in self._close:
+            close(_left(deadline))
+        self._close.clear()
+        self._outlet.flush(_left(deadline))
+
+    def _started(self, use: int) -> None:
+        identity = ("started",) if use == 1 else ("started", str(use))
+        if (self._name, use, self._application.identity) in _STARTED:
+            return  # by the wrapper, whose place a block takes
+        _STARTED.add((self._name, use, self._application.identity))
+        began = self._application.started_at or datetime.now(UTC)
+        about = self._application.to_data(began)
+        del about["duration_ms"]
+        self._put(SPARK_APPLICATION_STARTED, SPARK, identity, began, {}, about)
+
+    def _query_ended(self, query: Query, first: bool) -> None:
+        """Count what it wrote, and tell it, where no block inside of this one does."""
+        if query.written is not None and query.failure is None:
+            self._written.add(query.written)
+        elif "query" not in self._settings.kinds and query.written is None:
+            return
+        if not first:
+            return
+        about: dict[str, Any] = {
+            "id": query.id,
+            "action": query.action,
+            "duration_ms": query.duration_ms,
+        }
+        if query.written is not None:
+            about["written"] = query.written.to_data()
+        more: dict[str, Any] = {"query": about}
+        if query.failure is not None:
+            more["error"] = query.failure.to_data()
+        outcome = "succeeded" if query.failure is None else "failed"
+        identity = ("query", str(query.id), outcome)
+        self._put(SPARK_QUERY_TYPES[outcome], SPARK_QUERY, identity, datetime.now(UTC), more)
+
+    def _streaming_query(self, query: StreamingQuery) -> None:
+        outcome = "succeeded" if query.failure is None else "failed"
+        about: dict[str, Any] = {
+            "id": query.id,
+            "run_id": query.run_id,
+            "name": query.name,
+            "started_at": query.started_at.isoformat(),
+        }
+        if query.ended_at is None:
+            if not self._settings.started:
+                return
+            outcome = "started"
+        else:
+            about |= {
+                "duration_ms": round((query.ended_at - query.started_at).total_seconds() * 1000),
+                "rows": query.rows,
+                "batches": query.batches,
+                "sink": query.sink,
+            }
+        more: dict[str, Any] = {"streaming_query": about}
+        if query.failure is not None:
+            more["error"] = query.failure.to_data()
+        identity = ("streaming", query.run_id, outcome)
+        self._put(
+            SPARK_STREAMING_QUERY_TYPES[outcome],
+            SPARK_STREAMING_QUERY,
+            identity,
+            query.ended_at or query.started_at,
+            more,
+        )
+
+    def _put(
+        self,
+        event_type: str,
+        schema: str,
+        identity: tuple[str, ...],
+        time: datetime,
+        more: Mapping[str, Any],
+        application: Mapping[str, Any] | None = None,
+    ) -> None:
+        about = self._application
+        data: dict[str, Any] = {
+            **self._data(),
+            "application": application or {"id": about.id, "name": about.name, "user": about.user},
+            **more,
+        }
+        if self._airflow:
+            data["airflow"] = self._airflow
+        parts = json.dumps([*about.identity, self._name, *identity])
+        try:
+            event = Event.of(
+                event_type,
+                f"/spark/{quote(about.name, safe='')}",
+                id=hashlib.sha256(parts.encode()).hexdigest()[:32],
+                subject=self._name,
+                time=time,
+                dataschema=urn(schema),
+                data=data,
+            )
+        except EventError as e:
+            log.warning("%s of %r cannot be told: %s", event_type, self._name, e)
+            return
+        self._outlet.put(event)
+
+
+def _left(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())
+
+
+class _Sum:
+    """What queries wrote, together: added to in a listener's thread, read in the job's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queries = 0
+        self._known: dict[str, int] = {}
+        self._outputs: dict[str, None] = {}
+
+    def add(self, written: Written) -> None:
+        with self._lock:
+            self._queries += 1
+            for name, value in (("rows", written.rows), ("bytes", written.bytes)):
+                if value is not None:
+                    self._known[name] = self._known.get(name, 0) + value
+            where = written.table or written.path
+            if where and len(self._outputs) < MAX_OUTPUTS:
+                self._outputs[where] = None
+
+    def to_data(self) -> dict[str, Any] | None:
+        with self._lock:
+            if not self._queries:
+                return None
+            return {"queries": self._queries, **self._known, "outputs": list(self._outputs)}

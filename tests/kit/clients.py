@@ -1,0 +1,137 @@
+"""`engine.bus.Clients` over the simulated brokers; each record that is written can be the last one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from interlock.engine.bus import End, Output, Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import EngineError, UnreachableError
+
+from tests.kit.bus import Fetching, Host
+from tests.kit.kafka import Cluster
+
+KINDS: Final = ("a registration", "a lease", "the end of a lease", "an acknowledgement", "a removal")
+
+
+def kind_of(output: Output) -> str:
+    """What somebody who waits says with this record."""
+    if output.topic.endswith("-action"):
+        return "an acknowledgement"
+    if (output.key or b"").startswith(b"lease/"):
+        return "a lease" if output.value is not None else "the end of a lease"
+    return "a registration" if output.value is not None else "a removal"
+
+
+class SimulatedClients:
+    """The clients of one process. `registry_read`: up to where its last take but one had come."""
+
+    def __init__(self, config: BusConfig, cluster: Cluster, host: Host) -> None:
+        self.config, self.cluster, self.host = config, cluster, host
+        self.complain = False
+        self.following: SimulatedReader | None = None
+
+    def check(self) -> Mapping[str, int]:
+        self.host.pause("looks at the topics")
+        names = [self.config.topic(kind) for kind in ("action", "subscription")]
+        return {name: len(self.cluster.topics[name].logs) for name in names}
+
+    def reader(self) -> SimulatedReader:
+        reader = SimulatedReader(self)
+        self.following = self.following or reader  # the first of a connection
+        return reader
+
+    def writer(self, delivery_s: float | None = None) -> SimulatedWriter:
+        return SimulatedWriter(self)
+
+    def unreachable(self, reason: str) -> EngineError:
+        return UnreachableError(reason)
+
+
+class SimulatedReader:
+    """A reader of committed records. `before`: where it stood when the last take began."""
+
+    def __init__(self, clients: SimulatedClients) -> None:
+        self._host = clients.host
+        self._fetching = Fetching(clients.cluster, clients.host)
+        self.before: dict[TopicPartition, int] = {}
+
+    def read(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._fetching.assign(positions)
+        self.before = dict(positions)
+
+    def take(self, most: int, timeout_s: float) -> list[Record | End]:
+        self._host.pause("takes from a reader")
+        self.before = dict(self._fetching.positions)
+        taken = self._fetching.take(most, strict=False)
+        if not taken and timeout_s:
+            self._host.wait("finds nothing to read")
+            taken = self._fetching.take(most, strict=False)
+        return taken
+
+    def close(self) -> None:
+        self._fetching.assign({})
+
+
+class SimulatedWriter:
+    """Records arrive in their order, now or in a later call; between any two the process may be killed."""
+
+    def __init__(self, clients: SimulatedClients) -> None:
+        self._clients, self._host, self._cluster = clients, clients.host, clients.cluster
+        self._sent: deque[tuple[Output, Callable[[str | None], None] | None]] = deque()
+
+    def write(self, output: Output, told: Callable[[str | None], None] | None = None) -> None:
+        self._sent.append((output, told))
+        if self._host.choose(2):
+            self.serve()
+
+    def serve(self, timeout_s: float = 0) -> None:
+        while self._sent:
+            output, told = self._sent[0]
+            failed = self._arrive(output)
+            self._sent.popleft()
+            self._clients.complain = self._clients.complain or failed is not None
+            if told is not None:
+                told(failed)
+
+    def _arrive(self, output: Output) -> str | None:
+        """Why the client says that it was not written, which it may have been all the same."""
+        kind = kind_of(output)
+        try:
+            self._host.pause(f"writes {kind}")
+        except UnreachableError as e:
+            if self._host.choose(2):
+                self._append(output)
+            return str(e)
+        self._append(output)
+        try:
+            self._host.pause(f"hears of {kind}")
+        except UnreachableError as e:
+            return str(e)
+        return None
+
+    def _append(self, output: Output) -> None:
+        assert output.partition is not None
+        assert output.headers is None
+        tp = TopicPartition(output.topic, output.partition)
+        offset, _ = self._cluster.append(tp, output.key, output.value)
+        self._host.say(f"{kind_of(output)} {(output.key or b'').decode()} stands at {tp}@{offset}")
+
+    def flush(self, timeout_s: float) -> int:
+        self.serve()
+        return 0
+
+    def partitions(self, topic: str, timeout_s: float) -> int:
+        self._host.pause("asks for the partitions")
+        found = self._cluster.topics.get(topic)
+        return 0 if found is None else len(found.logs)
+
+    def trouble(self) -> str | None:
+        try:
+            self._host.pause("asks for anything")
+        except UnreachableError as e:
+            return str(e)
+        self._clients.complain = False
+        return None

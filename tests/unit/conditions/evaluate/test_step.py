@@ -1,0 +1,379 @@
+"""The step function against an oracle of its own, its cases, and its stored state: docs/conditions.md."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interlock.conditions import (
+    EMPTY,
+    AllOf,
+    AnyOf,
+    Condition,
+    ConditionError,
+    Firing,
+    Match,
+    Part,
+    State,
+    event,
+    firing_id,
+    step,  # fmt: skip
+)
+from interlock.conditions import step as step_function
+from interlock.conditions.evaluate.seen import SEEN_EVENTS, is_seen
+from interlock.events import Event
+
+a, b, c = event("a", label="a"), event("b", label="b"), event("c", label="c")
+BOTH = event(source="/s", label="s")
+
+
+@pytest.mark.parametrize(
+    ("state", "idle"),
+    [
+        (EMPTY, True),
+        (State(seen=b"12345678", last_ms=7, clock_ms=9, since_ms=8, dropped=2), True),
+        (State(waiting=(Match(Event.of("a", "/s"), (0,), "events", 0, 0, 0),)), False),
+        (State(opened_ms=1), False),
+        (State(armed_ms=1), False),
+        (State(came={0: 1}), False),
+        (State(refuters={0: (1,)}), False),
+    ],
+)
+def test_a_state_is_idle_when_all_it_holds_is_what_it_has_seen(state: State, idle: bool) -> None:
+    assert state.is_idle is idle
+
+
+def test_a_pair_that_has_fired_is_idle_and_half_a_pair_is_not() -> None:
+    pair = a & b
+    half, _ = step(pair, EMPTY, match(pair, "a", "1"))
+    fired, decisions = step(pair, half, match(pair, "b", "2"))
+    assert (half.is_idle, len(decisions), fired.is_idle) == (False, 1, True)
+
+
+def match(condition: Condition, type_: str, id_: str, time_s: int | None = None, at_ms: int = 0) -> Match:
+    time = None if time_s is None else datetime.fromtimestamp(time_s, UTC)
+    sent = Event.of(type_, "/s", id=id_, time=time)
+    numbers = tuple(n for n, matcher in enumerate(condition.matchers) if matcher.accepts(sent))
+    return Match(sent, numbers, "events", 0, 0, at_ms)
+
+
+def names(firing: Firing) -> dict[str, str]:
+    return {part.label: part.match.event.id for part in firing.taking_part}
+
+
+def run(condition: Condition, *sent: str) -> tuple[list[dict[str, str]], set[str]]:
+    """Firings as {label: id} and pending ids, of events named type + digit, with "@t" for a time."""
+    state, fired = EMPTY, []
+    for text in sent:
+        id_, _, time = text.partition("@")
+        state, firings = step(condition, state, match(condition, id_[0], id_, int(time) if time else None))
+        fired += [names(firing) for firing in firings]
+    return fired, {held.event.id for held in state.matches}
+
+
+def test_all_of_fires_when_both_are_there_in_either_order() -> None:
+    """A1, A2, C1"""
+    assert run(a & b, "a1", "b1") == run(a & b, "b1", "a1") == ([{"a": "a1", "b": "b1"}], set())
+
+
+def test_all_of_does_not_fire_on_one_half() -> None:
+    """A1"""
+    assert run(a & b, "a1", "a2") == ([], {"a2"})
+
+
+def test_one_event_accepted_by_all_meets_all_of_alone() -> None:
+    """A3, M8"""
+    left, right = event("a", label="l"), event("a", label="r")
+    assert run(left & right, "a1") == ([{"l": "a1", "r": "a1"}], set())
+
+
+def test_the_branch_that_is_not_needed_stays_pending() -> None:
+    """A6, O2"""
+    assert run((a | b) & c, "b1", "a1", "c1") == ([{"a": "a1", "c": "c1"}], {"b1"})
+
+
+def test_any_of_takes_the_first_branch_that_is_met() -> None:
+    """O1, O2"""
+    assert run(a | BOTH, "a1") == ([{"a": "a1"}], set())
+    assert run(BOTH | a, "a1") == ([{"s": "a1"}], set())
+    assert run(a | b, "b1") == ([{"b": "b1"}], set())
+
+
+def test_a_firing_by_one_branch_leaves_the_other_pending() -> None:
+    """O3, C3"""
+    assert run(a | (b & c), "b1", "a1") == ([{"a": "a1"}], {"b1"})
+    assert run(a | (b & c), "b1", "a1", "c1") == ([{"a": "a1"}, {"b": "b1", "c": "c1"}], set())
+
+
+def test_a_consumed_event_leaves_the_slots_that_took_no_part() -> None:
+    """C2"""
+    assert run(a | (BOTH & c), "a1") == ([{"a": "a1"}], set())
+    # s of c1 itself: c1 is held by both matchers and meets s & c alone
+    assert run(a | (BOTH & c), "a1", "c1") == ([{"a": "a1"}, {"s": "c1", "c": "c1"}], set())
+
+
+def test_a_condition_fires_again_with_further_events() -> None:
+    """C4"""
+    assert run(a & b, "a1", "b1", "b2", "a2")[0] == [{"a": "a1", "b": "b1"}, {"a": "a2", "b": "b2"}]
+
+
+def test_parts_come_in_the_order_of_their_matchers() -> None:
+    """C5"""
+    state, _ = step(a & b & c, EMPTY, match(a & b & c, "c", "c1"))
+    state, _ = step(a & b & c, state, match(a & b & c, "b", "b1"))
+    _, (firing,) = step(a & b & c, state, match(a & b & c, "a", "a1"))
+    assert [part.label for part in firing.taking_part] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "taken"),
+    [
+        pytest.param(("a1@1", "a2@2", "b1"), "a2", id="L1"),
+        pytest.param(("a2@2", "a1@1", "b1"), "a2", id="L2"),
+        pytest.param(("a1@1", "a2@1", "b1"), "a2", id="L3-in-order"),
+        pytest.param(("a2@1", "a1@1", "b1"), "a2", id="L3-reversed"),
+    ],
+)
+def test_the_latest_event_by_its_time_takes_part(sent: tuple[str, ...], taken: str) -> None:
+    assert run(a & b, *sent)[0] == [{"a": taken, "b": "b1"}]
+
+
+def test_the_record_timestamp_counts_where_an_event_has_no_time() -> None:
+    """L1, L2"""
+    state, _ = step(a & b, EMPTY, match(a & b, "a", "a1", at_ms=5_000))
+    state, _ = step(a & b, state, match(a & b, "a", "a2", time_s=4))
+    assert [held.event.id for held in state.matches] == ["a1"]
+    state, _ = step(a & b, state, match(a & b, "a", "a3", at_ms=6_000))
+    assert [held.event.id for held in state.matches] == ["a3"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "fired", "pending"),
+    [
+        pytest.param(("a1", "a1"), 0, {"a1"}, id="held"),
+        pytest.param(("a1", "b1", "a1", "b2"), 1, {"b2"}, id="consumed"),
+        pytest.param(("a1@1", "a2@2", "a1@1", "b1"), 1, set(), id="replaced"),
+        pytest.param(("a2@2", "a1@1", "b1", "a1@1"), 1, set(), id="late"),
+    ],
+)
+def test_a_duplicate_does_not_count_twice(sent: tuple[str, ...], fired: int, pending: set[str]) -> None:
+    """D1"""
+    firings, rest = run(a & b, *sent)
+    assert (len(firings), rest) == (fired, pending)
+
+
+def test_a_duplicate_is_known_by_source_and_id_alone() -> None:
+    """D3"""
+    state, _ = step(a & b, EMPTY, match(a & b, "a", "1"))
+    assert step(a & b, state, match(a & b, "b", "1")) == (state, ())
+
+
+def test_the_horizon_of_duplicates_is_64_events_and_a_held_event_is_always_known() -> None:
+    """D1, D2"""
+    held = run(a & b, "a1@9", *(f"a{n}@1" for n in range(2, 2 + SEEN_EVENTS)), "a1@9")
+    assert held == ([], {"a1"})
+    pairs = [f"{kind}{n}" for n in range(2, 2 + SEEN_EVENTS // 2) for kind in "ab"]
+    assert run(a & b, "a1", "b1", *pairs[:-2], "a1")[1] == set()
+    assert run(a & b, "a1", "b1", *pairs, "a1")[1] == {"a1"}
+
+
+def test_a_matcher_number_that_the_condition_lacks_is_refused() -> None:
+    for numbers in ((), (2,), (-1,)):
+        with pytest.raises(ConditionError, match="the condition has 2"):
+            step(a & b, EMPTY, msgspec.structs.replace(match(a & b, "a", "a1"), matchers=numbers))
+
+
+# An oracle that shares nothing with `step` but the nodes: it keeps the whole history and, after each event,
+# derives slots from it anew.
+
+
+def slots(history: list[tuple[int, Match]], consumed: set[tuple[str, str]]) -> dict[int, Match]:
+    result: dict[int, Match] = {}
+    for _, sent in sorted(
+        history, key=lambda entry: (when(entry[1]), entry[1].event.source, entry[1].event.id)
+    ):
+        if sent.identity not in consumed:
+            result.update(dict.fromkeys(sent.matchers, sent))
+    return result
+
+
+def when(sent: Match) -> float:
+    time = sent.event.time
+    return sent.timestamp_ms / 1000 if time is None else time.timestamp()
+
+
+def choose(node: Condition, full: dict[Condition, Match]) -> list[Condition] | None:
+    if isinstance(node, AllOf):
+        chosen = [choose(operand, full) for operand in node.operands]
+        if any(part is None for part in chosen):
+            return None
+        return [leaf for part in chosen if part is not None for leaf in part]
+    if isinstance(node, AnyOf):
+        return next((part for operand in node.operands if (part := choose(operand, full)) is not None), None)
+    return [node] if node in full else None
+
+
+def oracle(condition: Condition, sent: list[Match]) -> list[dict[str, str]]:
+    history: list[tuple[int, Match]] = []
+    known: set[tuple[str, str]] = set()
+    gone: set[tuple[str, str]] = set()
+    fired: list[dict[str, str]] = []
+    for number, one in enumerate(sent):
+        if one.identity in known:
+            continue
+        known.add(one.identity)
+        history.append((number, one))
+        full = {condition.matchers[slot]: held for slot, held in slots(history, gone).items()}
+        chosen = choose(condition, full)
+        if chosen is not None:
+            fired.append(
+                {
+                    label: full[m].event.id
+                    for m, label in zip(condition.matchers, condition.labels, strict=True)
+                    if m in chosen
+                }
+            )
+        # a slot lost to a later event does not come back when that one is consumed
+        before = slots(history, gone)
+        history = [(n, narrowed(m, before)) for n, m in history]
+        if chosen is not None:
+            gone |= {full[leaf].identity for leaf in chosen}
+    return fired
+
+
+def narrowed(one: Match, held: dict[int, Match]) -> Match:
+    """`one` with the slots that it still holds."""
+    mine = tuple(slot for slot, other in held.items() if other.identity == one.identity)
+    return msgspec.structs.replace(one, matchers=mine)
+
+
+leaves = st.sampled_from(
+    [event("a"), event("b"), event("c"), event("d"), event(source="/s"), event("a", source="/s")]
+)
+conditions = st.recursive(
+    leaves,
+    lambda inner: st.tuples(inner, inner, st.booleans()).map(lambda p: p[0] & p[1] if p[2] else p[0] | p[1]),
+    max_leaves=6,
+)
+sent_events = st.lists(
+    st.tuples(st.sampled_from("abcde"), st.integers(0, 11), st.none() | st.integers(0, 3), st.integers(0, 3)),
+    max_size=25,
+)
+
+
+def matches(condition: Condition, raw: list[tuple[str, int, int | None, int]]) -> list[Match]:
+    first: dict[int, Match] = {}
+    result = []
+    for type_, id_, time, at in raw:
+        one = first.setdefault(id_, match(condition, type_, str(id_), time, at * 1000))
+        if one.matchers:
+            result.append(one)
+    return result
+
+
+def faulty_step(condition: Condition, state: State, one: Match) -> tuple[State, tuple[Firing, ...]]:
+    """Step with a planted fault: a firing drops what it did not consume (against I7)."""
+    after, firings = step_function(condition, state, one)
+    return (State(seen=after.seen) if firings else after), firings
+
+
+@settings(max_examples=1500)
+@given(conditions, sent_events)
+def test_step_fires_as_the_oracle_does(
+    condition: Condition, raw: list[tuple[str, int, int | None, int]]
+) -> None:
+    """A1-A6, O1-O5, C1-C5, L1-L3, D1, S1, S2; the state is written and read at every step."""
+    sent = matches(condition, raw)
+    state, plain, fired = EMPTY, EMPTY, []
+    for one in sent:
+        state = State.decode(state.encode())
+        state, firings = step(condition, state, one)
+        plain, same = step(condition, plain, one)
+        assert (state, firings) == (plain, same)
+        assert len(firings) <= 1
+        for firing in firings:
+            assert one.identity in {part.match.identity for part in firing.taking_part}
+        assert sum(len(held.matchers) for held in state.matches) == len(state.held)
+        fired += [names(firing) for firing in firings]
+    assert fired == oracle(condition, sent)
+
+
+def test_the_oracle_finds_a_step_that_drops_what_is_pending() -> None:
+    condition = a | (b & c)
+    sent = [match(condition, id_[0], id_) for id_ in ("b1", "a1", "c1")]
+    state, fired = EMPTY, []
+    for one in sent:
+        state, firings = faulty_step(condition, state, one)
+        fired += [names(firing) for firing in firings]
+    assert fired != oracle(condition, sent)
+
+
+@given(conditions, sent_events, st.randoms(use_true_random=False))
+def test_what_a_slot_holds_does_not_depend_on_the_order_of_arrival(
+    condition: Condition, raw: list[tuple[str, int, int | None, int]], random: object
+) -> None:
+    """L1-L3, as long as nothing fires."""
+    sent = matches(condition, raw)
+    shuffled = list(sent)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    ends = []
+    for order in (sent, shuffled):
+        state = EMPTY
+        for one in order:
+            state, firings = step(condition, state, one)
+            if firings:
+                return
+        ends.append(state.matches)
+    assert ends[0] == ends[1]
+
+
+@given(st.binary(max_size=80) | st.just(msgspec.msgpack.encode([1, [[]], b""])) | st.just(b"\x91" * 100_000))
+def test_any_stored_bytes_give_a_state_or_a_condition_error(data: bytes) -> None:
+    with contextlib.suppress(ConditionError):
+        assert isinstance(State.decode(data), State)
+
+
+def test_a_state_of_another_version_is_refused_with_both_versions() -> None:
+    with pytest.raises(ConditionError, match="version 9, this release reads 1 and 2"):
+        State.decode(msgspec.msgpack.encode([9, {"whatever": 1}]))
+
+
+def test_the_first_published_state_still_loads() -> None:
+    stored = bytes.fromhex(
+        "9301919692"
+        "84ab7370656376657273696f6ea3312e30a26964a26131a6736f75726365a22f73a474797065a161c0"
+        "9100a66576656e747300cd0007cd03e8"
+        "c4080102030405060708"
+    )
+    state = State.decode(stored)
+    (held,) = state.held[0]
+    assert held.event == Event.of("a", "/s", id="a1")
+    assert (held.offset, held.timestamp_ms, state.seen) == (7, 1000, bytes(range(1, 9)))
+
+
+def parts(*ids: str) -> list[Part]:
+    return [Part(id_, match(a & b, "a", id_)) for id_ in ids]
+
+
+def test_a_firing_id_depends_on_the_decision_alone() -> None:
+    """C6"""
+    first = firing_id("inc", "k", "met", parts("1", "2"))
+    assert len(first) == 32
+    assert first == firing_id("inc", "k", "met", parts("2", "1", "2"))
+    assert len({
+        first, firing_id("in", "ck", "met", parts("1", "2")), firing_id("inc", "k2", "met", parts("1", "2")),
+        firing_id("inc", "k", "expired", parts("1", "2")), firing_id("inc", "k", "met", parts("1")),
+        firing_id("inc", "k", "met", parts("12")),
+    }) == 6  # fmt: skip
+    assert first == "aca692d474042168e08a15223a0b4d8d"
+
+
+def test_a_digest_is_not_found_across_two_others() -> None:
+    """D1"""
+    seen = bytes(range(24))
+    assert is_seen(seen, seen[8:16])
+    assert not is_seen(seen, seen[4:12])

@@ -1,0 +1,447 @@
+"""`where` in CEL: what it means, what it may cost, and that no text and no event makes it raise."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import pickle
+import random
+import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import cel_expr_python.cel
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from interlock.conditions import ConditionError
+from interlock.conditions.filters import Where
+from interlock.conditions.filters.cel.ast import tree
+from interlock.conditions.filters.cel.cost import Allowance, worst
+from interlock.conditions.filters.cel.reads import MAX_NESTING
+from interlock.conditions.filters.cel.where import ALLOWANCES, MAX_DATA_BYTES, MAX_SOURCE_CHARS
+from interlock.events import Event
+
+LARGEST, SMALLEST, NOTHING = ALLOWANCES[0], ALLOWANCES[-1], Allowance(0, 0)
+
+
+def sent(data: object = None, **attributes: object) -> Event:
+    return Event.of("com.shop.order", "/shop", data=data, **attributes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "data"),
+    [
+        ("data.x == 1", {"x": 1}),
+        ("data.x == 1", {"x": 1.0}),
+        ("data.x == 1.0", {"x": 1}),
+        ("data.x > 1 && data.x < 2", {"x": 1.5}),
+        ("data.x == 9007199254740993", {"x": 9007199254740993}),
+        ("data.x > 18446744073709551614u", {"x": 18446744073709551615}),
+        ("data.x > 18446744073709551615u", {"x": 10**30}),
+        ("data.x < -9223372036854775807", {"x": -(10**30)}),
+        ("data.x == 'eur'", {"x": "eur"}),
+        ("data.x != true", {"x": 1}),
+        ("data.x == null", {"x": None}),
+        ("data == null", None),
+        ("data == 5", b"5"),
+        ("has(data.x) && !has(data.y)", {"x": None}),
+        ("!has(data.x.y)", {"x": {}}),
+        ("'x' in data && !('y' in data)", {"x": 1}),
+        ("data['a.b'] == 1", {"a.b": 1}),
+        ("data.a['b'].c == 1", {"a": {"b": {"c": 1}}}),
+        ("data[1] == 'b' && size(data) == 2", ["a", "b"]),
+        ("data.x[0].y == 1", {"x": [{"y": 1}]}),
+        ("data.x == data.y", {"x": {"a": [1, 2.0]}, "y": {"a": [1.0, 2]}}),
+        ("data.x in ['eur', 'usd']", {"x": "usd"}),
+        ("data.n == 1 || data.x == 1", {"x": 1}),
+        ("data.x ? data.y == 1 : data.y == 2", {"x": False, "y": 2}),
+        ("data.x", {"x": True}),
+        ("!data.x", {"x": False}),
+        ("data.x.all(i, i > 0) && data.x.exists(i, i > 1)", {"x": [1, 2]}),
+        ("data.x.exists_one(i, i.a == 1)", {"x": [{"a": 1}, {"a": 2}]}),
+        ("data.x.filter(i, i > 1).map(i, i * 2) == [4, 6]", {"x": [1, 2, 3]}),
+        ("data.x.filter(i, i > 1).map(i, i * 2).filter(i, i > 4).map(i, i + 1) == [7]", {"x": [1, 2, 3]}),
+        ("data.x.exists(a, data.y.exists(b, a == b))", {"x": [1, 2], "y": [2, 3]}),
+        ("data.exists(k, k == 'x')", {"x": 1}),
+        ("[1, 2].all(data, data > 0) && data == null", None),
+        ("data.x.startsWith('a') && data.x.endsWith('c') && data.x.contains('b')", {"x": "abc"}),
+        ("data.x.matches('^[a-z]{3}$')", {"x": "abc"}),
+        ("data.x.matches('b')", {"x": "abc"}),
+        ("size(data.x) == 3 && data.x.size() == 3", {"x": "é€😀"}),
+        ("timestamp(data.t) < timestamp('2026-11-20T00:00:00Z')", {"t": "2026-11-20T00:30:00+01:00"}),
+        ("timestamp(data.t).getDayOfWeek('Europe/London') == 5", {"t": "2026-11-20T00:30:00Z"}),
+        ("timestamp(data.t).getHours('+01:00') == 1", {"t": "2026-11-20T00:30:00Z"}),
+        ("duration(data.d) > duration('90m')", {"d": "2h"}),
+        ("int(data.x) + 1 == 16 && double(data.y) == 1.5", {"x": "15", "y": "1.5"}),
+        ("data.x + data.y == 'ab'", {"x": "a", "y": "b"}),
+        ("event.type == 'com.shop.order' && event['source'] == '/shop'", None),
+        ("event.subject.startsWith('a/')", None),
+        ("has(event.subject) && !has(event.tenant) && !('tenant' in event)", None),
+        ("event.exists(name, event[name] == '7')", None),
+        ("int(event.level) == 7", None),
+        ("data.x == 1 // a remark", {"x": 1}),
+        ("data.x // a remark", {"x": True}),
+    ],
+)  # fmt: skip
+def test_an_expression_that_is_true_accepts(source: str, data: object) -> None:
+    verdict = Where(source).verdict(sent(data, subject="a/1", level=7))
+    assert verdict == (True, None, None, None)
+    opposite = Where(f"!({source}\n)").verdict(sent(data, subject="a/1", level=7))
+    assert (opposite.accepted, opposite.error) == (False, None)
+    assert opposite.term == str(Where(f"!({source}\n)"))
+
+
+@pytest.mark.parametrize(
+    ("source", "data", "told"),
+    [
+        ("data.y == 1", {"x": 1}, '"y"'),
+        ("data.x.y == 1", {"x": 1}, "non-message"),
+        ("has(data.x)", None, "non-message"),
+        ("data.x == 1", [1], "non-message"),
+        ("data.x.y == 1", {"x": ["y"]}, "non-message"),
+        ("data['x'] == 1", [1], "Index error"),
+        ("data[5] == 1", [1], "Index error"),
+        ("data.x > 'a'", {"x": 1}, "No matching overload"),
+        ("data.x / 0 == 1", {"x": 1}, "divide by zero"),
+        ("data.x + 1 > 0", {"x": 2**63 - 1}, "overflow"),
+        ("int(data.x) == 1", {"x": "a"}, "cannot convert"),
+        ("timestamp(data.x) > timestamp(0)", {"x": "yesterday"}, "Timestamp"),
+        ("event.tenant == 'x'", None, '"tenant"'),
+        ("data.x", {"x": "yes"}, "neither true nor false"),
+        ("data.x", {"x": None}, "neither true nor false"),
+        ("data.x", {"x": [True]}, "neither true nor false"),
+        ("data.x == 1", b"{", "not valid JSON"),
+        ("data.x == 'a'", {"x": "a\0b"}, "NUL"),
+        ("data['x'] == 'a'", {"x": {"a\0": 1}}, "NUL"),
+        ("data.x > 1.0", b'{"x":' + b"9" * 400 + b"}", "beyond"),
+        ("data.x == 1", b'{"x":1,"y":"' + b"y" * MAX_DATA_BYTES + b'"}', "at most"),
+    ],
+)  # fmt: skip
+def test_an_expression_that_fails_refuses_and_tells_why(source: str, data: object, told: str) -> None:
+    verdict = Where(source).verdict(sent(data))
+    assert (verdict.accepted, verdict.term) == (False, str(Where(source)))
+    assert verdict.error is not None
+    assert verdict.error.startswith("where: ")
+    assert told in verdict.error
+    assert len(verdict.error) < 300
+
+
+def test_data_that_is_no_json_counts_as_none() -> None:
+    text = Event.of("t", "/s", data="x", datacontenttype="text/plain")
+    assert Where("data == null").accepts(text)
+    assert Where("data == null").accepts(sent())
+
+
+def test_data_is_not_looked_at_by_an_expression_without_it() -> None:
+    broken = sent(b"{" + b"x" * MAX_DATA_BYTES)
+    assert Where("event.type == 'com.shop.order'").accepts(broken)
+    assert Where("[1, 2].all(data, data > 0) && has(event.id)").accepts(broken)
+
+
+def test_only_the_members_named_count_as_read() -> None:
+    wide = {"x": {"y": 1, "z": ["w"] * LARGEST.values}, "v": "v" * LARGEST.text}
+    assert Where("data.x.y == 1").accepts(sent(wide))
+    told = Where("data.x != data.u").verdict(sent({**wide, "u": 1})).error or ""
+    assert f"more than {LARGEST.values} values" in told
+    told = (
+        Where("data.v == data.x.y").verdict(sent({"v": "v" * (LARGEST.text + 1), "x": {"y": 1}})).error or ""
+    )
+    assert f"more than {LARGEST.text} bytes" in told
+
+
+def test_a_value_nested_too_deep_is_not_read() -> None:
+    deep: object = 1
+    for _ in range(MAX_NESTING - 1):
+        deep = [deep]
+    assert Where("data == data").accepts(sent(deep))
+    told = Where("data == data").verdict(sent([[deep]])).error or ""
+    assert f"more than {MAX_NESTING} levels deep" in told
+    raw = b'{"x":' + b"[" * 900 + b"]" * 900 + b"}"
+    assert not Where("data.x == data.x").accepts(sent(raw))
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("", "event(where='') is empty"),
+        ("data.x ==", "Syntax error"),
+        ("data.x = 1", "Syntax error"),
+        ("data.x == 1) || (true", "Syntax error"),
+        ("'a", "Syntax error"),
+        ("datum.x == 1", "undeclared reference to 'datum.x'"),
+        ("event.type == 1", "no matching overload"),
+        ("data.x.lower() == 'a'", "undeclared reference to 'lower'"),
+        ("1 + 1", "it gives a value of type int"),
+        ("event.type", "it gives a value of type string"),
+        ("[true]", "it gives a value of type list"),
+        ("data.x.matches(data.y)", "pattern as a literal"),
+        ("data.x.matches('(')", "pattern '(' does not close a group"),
+        ("data.x.matches('a)')", "closes a group"),
+        ("data.x.matches('[a')", "does not close a class"),
+        ("data.x.matches('(?<=a)b')", "invalid regular expression"),
+        ("data.x.matches(r'(a)\\1')", "invalid regular expression"),
+        ("data.x.matches('" + "a" * 257 + "')", "at most 256"),
+        ("data.x.matches('((a?){50}){20}x')", "it could take"),
+        ("data.x.matches(r'\\pL{100}')", "it could take"),
+        ("data.x.exists(i, i.matches(r'\\pL'))", "it could take"),
+        ("data.a.exists(a, data.b.exists(b, data.c.exists(c, a == b)))", "more than 2 levels deep"),
+        ("timestamp(data.t).getHours(data.zone) == 1", "time zone as a literal"),
+        ("timestamp(data.t).getHours('/dev/zero') == 1", "time zone as a literal"),
+        ("timestamp(data.t).getHours('../../etc/localtime') == 1", "time zone as a literal"),
+        ("timestamp(data.t).getHours('localtime') == 1", "time zone as a literal"),
+        ("timestamp(data.t).getHours('Europe/../../etc/localtime') == 1", "time zone as a literal"),
+        ("google.protobuf.Struct{} == data", "it makes a message google.protobuf.Struct"),
+        ("x" * (MAX_SOURCE_CHARS + 1), "at most 1024"),
+        ("\ud800", "no Unicode"),
+    ],
+)  # fmt: skip
+def test_an_expression_that_is_none_or_costs_too_much_is_refused(source: str, told: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        Where(source)
+    assert told in str(caught.value)
+
+
+def test_an_expression_is_a_string() -> None:
+    with pytest.raises(ConditionError, match="is an int: give a predicate in CEL"):
+        Where(1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("subject == 'a'", "write event.subject, or data.subject for a value in the data (1:1: undeclared"),
+        ("data.x == 1 && size(subject) > 1", "write event.subject, or"),
+        ("amount > 3", "write data.amount, or event.amount for an attribute (1:1: undeclared"),
+        ("order.myId == 3", "write data.order.myId (1:6: undeclared"),
+        ("Data.x == 3", "write data for Data ("),
+        ("data.x == True", "write true for True ("),
+        ("data.x == None", "write null for None ("),
+        ("type == 'a'", "write event.type, or data.type for a value in the data ("),
+        ("data.n = 1", "write == for = (1:8: Syntax error: token recognition error at: '= ')"),
+        ("data.n === 1", "write == for === ("),
+        ("data.n <> 1", "write != for <> ("),
+        ("data.n =< 1", "write <= for =< ("),
+        ("data.a == 1 and data.b == 1", "write && for and ("),
+        ("data.a = 1 OR data.b == 1", "write == for =, || for OR ("),
+        ("data.a & data.b | data.c", "write && for &, || for | ("),
+        ("not data.a", "write ! for not ("),
+        ("not (data.a == ' and ')", "write ! for not (1:5: undeclared"),
+        ("event.level > 3", "attributes are strings: write int(event.level) > 3 (1:13: found no matching"),
+        ("3 == event['level']", "attributes are strings: write 3 == int(event['level']) ("),
+        ("event.level <= 2.5", "attributes are strings: write double(event.level) <= 2.5 ("),
+        ("event.level in [1, 2]", "attributes are strings: write int(event.level) in [1, 2] ("),
+        ("event.urgent == true", "attributes are strings: write event.urgent == 'true' ("),
+        ("event.level > int(data.x)", "attributes are strings: write int(event.level) ("),
+        ("data.x == 1 &&\n event.level > 3", "write int(event.level) > 3 (2:14: "),
+    ],
+)  # fmt: skip
+def test_a_usual_slip_is_told_with_what_to_write(source: str, told: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        Where(source)
+    assert str(caught.value).split(": ", 1)[1].startswith(told) or told in str(caught.value)
+    assert len(str(caught.value)) < len(source) + 300
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["data.x == 'and = &'  )", "data.or == 1 )", "data.x == 1 ) // not = or", "data.x.lower() == 'a'"],
+)
+def test_other_errors_are_told_as_the_library_tells_them(source: str) -> None:
+    with pytest.raises(ConditionError) as caught:
+        Where(source)
+    assert "write" not in str(caught.value)
+    assert re.search(r": 1:\d+: (Syntax error|undeclared)", str(caught.value))
+
+
+@pytest.mark.parametrize(
+    "source", ["true", "1 / 0 == 1", "size('abc') == 3", "[1, 2].exists(data, data > 1)", "dyn(true)"]
+)
+def test_an_expression_that_reads_nothing_is_refused(source: str) -> None:
+    with pytest.raises(
+        ConditionError, match="it reads neither data nor event, and is the same for every event"
+    ):
+        Where(source)
+
+
+NESTED = [
+    "({})",
+    "!({})",
+    "[{}][0]",
+    "{{'a': {}}}.a",
+    "true ? {} : false",
+    "[1].all(i, {})",
+    "bool(string({}))",
+]
+
+
+@pytest.mark.parametrize("around", NESTED)
+def test_nesting_ends_in_an_error_before_the_stack_does(around: str) -> None:
+    """The library counts levels itself; whatever length allows is tried."""
+    for opening in (around, around.split("{}")[0] + "{}"):
+        source = "data.x"
+        while len(opening.format(source)) <= MAX_SOURCE_CHARS:
+            source = opening.format(source)
+        with pytest.raises(ConditionError):
+            Where(source)
+
+
+def test_the_more_an_expression_does_the_less_it_may_look_at() -> None:
+    assert Where("data.x == 1 && event.type == 'a'").allowance == LARGEST
+    assert Where("data.l.exists(i, i.sku == 'a' && i.name.contains('x'))").allowance == LARGEST
+    squared = Where("data.l.exists(i, i in data.k)").allowance
+    assert SMALLEST.values <= squared.values < LARGEST.values
+    data = {"l": [1] * squared.values, "k": [2]}
+    told = Where("data.l.exists(i, i in data.k)").verdict(sent(data)).error or ""
+    assert f"more than {squared.values} values" in told
+
+
+@pytest.mark.parametrize(
+    ("source", "values"),
+    [
+        ("data.s.contains(data.t)", 2048),  # two texts of 32 KiB: 4 ms
+        ("size(data.l.map(i, i)) > 0", 512),  # 1,024 elements: 24 ms and 17 MB
+        ("data.l.exists(i, i in data.k)", 1024),  # 1,024 in 1,024: 6 ms
+        ("data.l.all(i, data.s.matches('b+'))", 1024),  # 1,000 patterns compiled: 11 ms
+        ("data.s.matches('(a{0,50}){5}b')", 512),
+    ],
+)
+def test_what_grows_faster_than_the_data_is_held_to_less_of_it(source: str, values: int) -> None:
+    assert Where(source).allowance.values <= values
+
+
+def test_what_is_joined_counts_as_memory() -> None:
+    def taken(source: str) -> float:
+        expression = cel_expr_python.cel.NewEnv(variables={"data": cel_expr_python.cel.Type.DYN}).compile(
+            source
+        )
+        return worst(tree(expression.serialize()), LARGEST).bytes
+
+    assert taken("data.s + data.s == ''") - taken("data.s == data.s") > 2 * LARGEST.text
+
+
+DOUBLING = "[data.x].map(a, a + a + a).map(b, b + b + b).map(c, c + c + c).map(d, d + d + d)[0] == ''"
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        DOUBLING,
+        "data.l.map(i, data.s + data.s) == []",
+        "data.l.map(i, data.l.map(j, j)) == []",
+        "data.l.all(i, data.k == data.m)",
+        "data.s.contains(data.t)",
+        "data.l.exists(i, data.s.contains(i))",
+        "data.s.matches('(a{0,20}){5}b')",
+        "data.s.matches('(?i)(x+x+)+y')",
+        "data.l.exists(i, i.matches('[a-z]{3}-[0-9]+'))",
+        "data.l.all(i, size(data.k + data.k) > 0)",
+        "duration(data.s) == duration('1s')",
+        "data.m[data.s] == 1",
+    ],
+)
+def test_the_bound_of_what_an_expression_costs_grows_with_its_length(term: str) -> None:
+    """So much of one kind that the whole is refused, or may look at less than one of it may."""
+    allowances = []
+    for times in (1, (MAX_SOURCE_CHARS + 4) // (len(term) + 4)):
+        try:
+            allowances.append(Where(" || ".join([term] * times)).allowance)
+        except ConditionError:
+            allowances.append(NOTHING)
+    assert allowances[1] < allowances[0] or allowances == [NOTHING, NOTHING]
+
+
+def test_a_null_leaves_the_interpreter_as_it_was() -> None:
+    """The library gives null as a None that it does not own, which in the end aborts Python 3.11."""
+    before = sys.getrefcount(None)
+    where, event = Where("data.x"), sent({"x": None})
+    for _ in range(1000):
+        where.verdict(event)
+    assert abs(sys.getrefcount(None) - before) < 500 or sys.version_info >= (3, 12)
+
+
+def test_forms_and_copies_are_equal() -> None:
+    where = Where("data.x == 'a\"b' // \u00e9")
+    assert eval(str(where), {"Where": Where}) == where
+    assert pickle.loads(pickle.dumps(where)) == copy.deepcopy(where) == where
+    assert hash(pickle.loads(pickle.dumps(where))) == hash(where)
+    assert where != Where("data.x == 'a\"b'")
+    assert where.to_json() == {"where": where.source}
+    with pytest.raises(AttributeError):
+        where.source = "true"  # type: ignore[misc]
+
+
+def test_threads_may_share_an_expression() -> None:
+    where = Where("data.n % 2 == 0 && data.s.matches('^a+$')")
+
+    def run(seed: int) -> bool:
+        numbers = [random.Random(seed * 1000 + n).randrange(1000) for n in range(200)]
+        return all(where.accepts(sent({"n": n, "s": "aaa"})) == (n % 2 == 0) for n in numbers)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(8)))
+
+
+PIECES = (
+    "data event . x y l [ ] ( ) { } 0 1 1.5 'a' ' \" == != < > + - * / % && || ! ? : , in has( .all(i,"
+    " .map(i, .exists(i, i size( .matches(' a+ {2} \\\\p ') true null // b' r' 1u 1e999 99999999999999999999"
+    " timestamp( duration( string( é ` \\"
+)
+pieces = st.sampled_from([*PIECES.split(" "), " ", "\n", "\0"])
+
+
+@settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
+@given(st.text(max_size=60) | st.lists(pieces, max_size=24).map("".join))
+def test_any_text_is_an_expression_or_a_condition_error(source: str) -> None:
+    with contextlib.suppress(ConditionError):
+        Where(source)
+
+
+values = st.deferred(
+    lambda: (
+        st.sampled_from(
+            ["data", "data.x", "data.y", "data.l", "data.m", "data.l[0]", "event", "event.type", "i"]
+        )
+        | st.sampled_from(
+            ["1", "-1", "1.5", "2u", "'a'", "''", "b'a'", "null", "true", "[1, 'a']", "{'a': 1}", "int"]
+        )
+        | st.builds("{} {} {}".format, values, operators, values).map("({})".format)
+        | st.builds("{}({})".format, functions, values)
+        | st.builds("({}).{}(i, {})".format, values, loops, values)
+        | st.builds("({}).{}({})".format, values, st.sampled_from(["contains", "startsWith"]), values)
+        | st.builds("({})[{}]".format, values, values)
+        | st.builds("({} ? {} : {})".format, values, values, values)
+        | st.builds("({}).{}".format, values, st.sampled_from(["x", "y", "matches('a+b?')", "size()"]))
+    )
+)
+operators = st.sampled_from(["==", "!=", "<", ">=", "+", "-", "*", "/", "%", "&&", "||", "in"])
+functions = st.sampled_from(
+    ["!", "-", "size", "string", "int", "double", "bytes", "timestamp", "duration", "type", "dyn", "bool"]
+)
+loops = st.sampled_from(["all", "exists", "exists_one", "filter", "map"])
+json_data = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=("Cs",)), max_size=4),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["x", "y", "l", "m", "a"]), inner, max_size=4),
+    max_leaves=10,
+)  # fmt: skip
+
+
+@settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
+@given(st.builds("{} {} {}".format, values, operators, values) | values, json_data)
+def test_any_expression_on_any_event_gives_a_verdict(source: str, data: object) -> None:
+    try:
+        where = Where(source)
+    except ConditionError:
+        return
+    verdict = where.verdict(sent(json.dumps(data).encode()))
+    assert verdict.accepted in (True, False)
+    assert (verdict.term is None) == verdict.accepted
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_in_the_data_give_a_verdict(data: bytes) -> None:
+    for source in ("data.x == 1", "data == data", "event.type == 'x' || data[0] == 1"):
+        assert Where(source).verdict(sent(data)).accepted in (True, False)

@@ -1,0 +1,172 @@
+"""Canonical text of keys. Cases K1-K13: docs/conditions.md."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from interlock.conditions import ConditionError, canonical_key
+from interlock.conditions.nodes.key import MAX_KEY_BYTES
+
+CET = timezone(timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param(date(2026, 11, 20), "2026-11-20", id="K1"),
+        pytest.param("20261120", "2026-11-20", id="K2-text"),
+        pytest.param(20261120, "2026-11-20", id="K2-int"),
+        pytest.param(20261120.0, "2026-11-20", id="K2-float"),
+        pytest.param("20261399", "20261399", id="K2-no-day"),
+        pytest.param("٢٠٢٦١١٢٠", "٢٠٢٦١١٢٠", id="K2-other-digits"),
+        pytest.param("2026-11-20", "2026-11-20", id="K3"),
+        pytest.param("  x ", "  x ", id="K4-blanks"),
+        pytest.param("007", "007", id="K4-zeros"),
+        pytest.param("True", "True", id="K4-case"),
+        pytest.param("2026-11-20T01:30:00+01:00", "2026-11-20T00:30:00Z", id="K5-offset"),
+        pytest.param("2026-11-20 01:30:00.500+01:00", "2026-11-20T00:30:00.5Z", id="K5-space"),
+        pytest.param("2026-11-20T00:00:00.1234567890z", "2026-11-20T00:00:00.123456789Z", id="K5-digits"),
+        pytest.param(datetime(2026, 11, 20, 1, 30, tzinfo=CET), "2026-11-20T00:30:00Z", id="K5-datetime"),
+        pytest.param("2026-11-20T00:00:00+00:00", "2026-11-20T00:00:00Z", id="K6-ts"),
+        pytest.param(datetime(2026, 11, 20, tzinfo=UTC), "2026-11-20T00:00:00Z", id="K6-datetime"),
+        pytest.param("2026-11-20T00:00:00", "2026-11-20T00:00:00", id="K7-no-zone"),
+        pytest.param("2016-12-31T23:59:60Z", "2016-12-31T23:59:60Z", id="K7-leap"),
+        pytest.param("2026-02-30T00:00:00Z", "2026-02-30T00:00:00Z", id="K7-no-day"),
+        pytest.param("0001-01-01T00:00:00+01:00", "0001-01-01T00:00:00+01:00", id="K7-year-0"),
+        pytest.param(True, "true", id="K8"),
+        pytest.param(1, "1", id="K9-int"),
+        pytest.param(1.0, "1", id="K9-float"),
+        pytest.param(Decimal("1.00"), "1", id="K9-decimal"),
+        pytest.param(Decimal("1E+3"), "1000", id="K9-exponent"),
+        pytest.param(Decimal("1" * 40 + ".10"), "1" * 40 + ".1", id="K9-no-rounding"),
+        pytest.param(1e22, "10000000000000000000000", id="K9-large"),
+        pytest.param(1e-7, "0.0000001", id="K9-small"),
+        pytest.param(-0.0, "0", id="K9-zero"),
+        pytest.param("1.0", "1.0", id="K10"),
+    ],
+)  # fmt: skip
+def test_the_canonical_text_of_a_key(value: Any, text: str) -> None:
+    assert canonical_key(value) == text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"), float("inf"), Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity"), "",
+        datetime(2026, 1, 1), "\ud800", "a\0", "1\0", None, [], {}, b"x", 10**600, Decimal("1E+100000000"),  # noqa: DTZ001
+        Decimal("1E-100000000"), "x" * (MAX_KEY_BYTES + 1), "é" * (MAX_KEY_BYTES // 2 + 1),
+        pytest.param(10**5000, id="digits"),
+    ],
+    ids=lambda value: repr(value)[:20],
+)  # fmt: skip
+def test_a_value_without_canonical_text_is_refused(value: Any) -> None:
+    """K12"""
+    with pytest.raises(ConditionError, match="key") as caught:
+        canonical_key(value)
+    assert len(str(caught.value)) < 300
+
+
+def test_a_key_may_have_512_bytes() -> None:
+    assert canonical_key("é" * (MAX_KEY_BYTES // 2))
+
+
+def test_several_values_are_one_key_with_each_in_its_canonical_text() -> None:
+    """K14"""
+    key = canonical_key((date(2026, 11, 20), "eur", 7.0, True))
+    assert key == canonical_key(["20261120", "eur", 7, "true"]) == '["2026-11-20","eur","7","true"]'
+    assert canonical_key(("é", 'say "x"')) == r'["é","say \"x\""]'
+
+
+def test_a_text_that_looks_like_a_composite_key_is_taken_as_it_is() -> None:
+    """K15"""
+    assert canonical_key('["2026-11-20","eur"]') == canonical_key(("20261120", "eur"))
+    assert canonical_key('["20261120", "eur"]') == '["20261120", "eur"]'
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ((), "2 to 8 values, not 0"),
+        (("a",), "2 to 8 values, not 1"),
+        (["a"] * 9, "2 to 8 values, not 9"),
+        (("a", ("b", "c")), "value 2 of a composite key is a tuple"),
+        (("a", ""), "cannot be empty"),
+        (("a", None), "not a NoneType"),
+        (("a", float("nan")), "no number"),
+        (("é" * 200, "é" * 200), "at most 512"),
+    ],
+)
+def test_a_composite_key_that_cannot_be_compared_is_refused(value: Any, told: str) -> None:
+    """K12, K16"""
+    with pytest.raises(ConditionError, match="key") as caught:
+        canonical_key(value)
+    assert told in str(caught.value)
+
+
+LOOKS_LIKE_TIME = (
+    r"[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-2][0-9]:[0-5][0-9]:[0-6][0-9](\.[0-9]{1,9})?"
+    r"(Z|[+-][0-2][0-9]:[0-5][0-9])"
+)
+keys = (
+    st.text(max_size=40)
+    | st.from_regex(LOOKS_LIKE_TIME, fullmatch=True)
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.decimals(allow_nan=False, allow_infinity=False)
+    | st.booleans()
+    | st.dates()
+    | st.datetimes(timezones=st.timezones())
+)  # fmt: skip
+
+
+class Text(str):
+    """A text that takes the long way."""
+
+
+@given(st.text(alphabet="0123456789-:.+TZ x\0\u0660\u00e9", max_size=26) | st.from_regex(LOOKS_LIKE_TIME))
+@example("1" * MAX_KEY_BYTES)
+@example("1" * (MAX_KEY_BYTES + 1))
+@example("\u00e9" * (MAX_KEY_BYTES // 2 + 1))
+def test_the_short_way_of_a_text_gives_what_the_long_way_gives(text: str) -> None:
+    def taken(key: str) -> str:
+        try:
+            return canonical_key(key)
+        except ConditionError as error:
+            return f"refused: {error}"
+
+    assert taken(text) == taken(Text(text))
+
+
+@given(keys | st.lists(keys, min_size=2, max_size=8))
+def test_canonical_text_is_unchanged_when_made_again(value: Any) -> None:
+    """K13; and whatever is refused is refused with a ConditionError."""
+    try:
+        text = canonical_key(value)
+    except ConditionError:
+        assume(False)
+    assert canonical_key(text) == text
+
+
+@given(st.datetimes(min_value=datetime(2, 1, 1), max_value=datetime(9998, 1, 1), timezones=st.timezones()))  # noqa: DTZ001
+def test_a_datetime_and_its_texts_are_one_key(value: datetime) -> None:
+    """K11"""
+    offset = value.utcoffset()
+    assume(offset is not None and offset % timedelta(minutes=1) == timedelta(0))
+    key = canonical_key(value)
+    assert key == canonical_key(value.isoformat()) == canonical_key(str(value))
+    assert key == canonical_key(value.astimezone(CET))
+
+
+@given(st.integers(-(10**15), 10**15))
+def test_a_whole_number_is_one_key_however_it_is_typed(value: int) -> None:
+    assert (
+        canonical_key(value)
+        == canonical_key(float(value))
+        == canonical_key(Decimal(value))
+        == canonical_key(str(value))
+    )

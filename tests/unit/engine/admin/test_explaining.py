@@ -1,0 +1,97 @@
+"""Which key is explained, and what else is said to hold a subscription up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from interlock import event
+from interlock.conditions import EMPTY, Match, step
+from interlock.engine.admin.explaining import _place_in, _wanted_key, open_keys
+from interlock.engine.admin.pending import Pending, missing
+from interlock.engine.errors import EngineError
+from interlock.engine.records import OffsetMetadata, Registration
+from interlock.engine.registry.registry import Registered
+from interlock.events import Event
+
+ORDERS, RATES = event("orders", by="data.day", label="orders"), event("rates", by="data.day", label="rates")
+BOTH = ORDERS & RATES
+ALL = BOTH & event("stock", by="data.day", label="stock")
+
+
+def registered(condition: Any, key: str | None = None, kind: Any = "one-shot", ms: int = 5000) -> Registered:
+    return Registered(Registration.of("s", condition, key, 0, kind=kind), condition, 7, ms)
+
+
+def state(*types: str, subject: str = "s") -> bytes:
+    """What is kept of ALL after an event of each of these types."""
+    kept = EMPTY
+    for number, event_type in enumerate(types):
+        happened = Event.of(event_type, "/t", id=str(number), subject=subject)
+        matchers = (("orders", "rates", "stock").index(event_type),)
+        kept, _ = step(ALL, kept, Match(happened, matchers, "t", 0, number, 1000 + number))
+    return kept.encode()
+
+
+@pytest.mark.parametrize(
+    ("condition", "own", "asked", "wanted"),
+    [
+        (event("t"), None, None, ""),
+        (BOTH, "2026-11-20", None, "2026-11-20"),
+        (BOTH, "2026-11-20", "20261120", "2026-11-20"),
+        (BOTH, None, None, None),
+        (BOTH, None, "20261120", "2026-11-20"),
+        (event("t", by=("subject", "data.n")), None, '["20261120", 7]', '["2026-11-20","7"]'),
+    ],
+)
+def test_the_key_to_explain_is_the_one_there_is_or_the_one_asked_for_in_canonical_form(
+    condition: Any, own: str | None, asked: str | None, wanted: str | None
+) -> None:
+    assert _wanted_key(registered(condition, own), asked) == wanted
+
+
+@pytest.mark.parametrize(
+    ("condition", "own", "asked", "told"),
+    [
+        (event("t"), None, "k", "has no keys"),
+        (BOTH, "2026-11-20", "2026-11-21", "waits for key '2026-11-20' alone"),
+        (BOTH, None, "", "a key cannot be empty"),
+        (event("t", by=("subject", "data.n")), None, "a", "has 2 values: give a JSON list"),
+    ],
+)
+def test_a_key_that_makes_no_sense_is_told(condition: Any, own: str | None, asked: str, told: str) -> None:
+    with pytest.raises(EngineError, match=told):
+        _wanted_key(registered(condition, own), asked)
+
+
+def test_the_open_keys_nearest_to_firing_come_first_and_no_more_than_asked_for() -> None:
+    large = state("orders", subject="s" * 5000)
+    pending = Pending(keys={"a": large, "b": b"\xc1", "c": state("orders", "stock"), "d": EMPTY.encode()})
+    keys = open_keys(registered(ALL, kind="durable"), pending)
+    assert [(each.key, each.missing) for each in keys] == [
+        ("c", ("rates",)),
+        ("a", ("rates", "stock")),
+        ("d", ("orders", "rates", "stock")),
+    ]
+    assert len(open_keys(registered(ALL, kind="durable"), pending, 1)) == 1
+
+
+def test_a_key_of_which_nothing_is_kept_is_in_the_state_with_which_it_begins() -> None:
+    plain = registered(BOTH, "k")
+    assert Pending().state(plain, "k") == EMPTY
+    assert missing(plain, EMPTY) == ("orders", "rates")
+    expiring = registered(BOTH.expires(after="1h"), "k")
+    assert Pending().state(expiring, "k").opened_ms == expiring.timestamp_ms
+
+
+@pytest.mark.parametrize(
+    ("metadata", "place"),
+    [
+        (OffsetMetadata(R=7), "unknown"),
+        (OffsetMetadata(R=8), "live"),
+        (OffsetMetadata(R=9, g=[(5, 8, 100)]), "scan"),
+        (OffsetMetadata(R=9, g=[(5, 7, 100), (8, 9, 100)]), "live"),
+    ],
+)
+def test_where_a_source_partition_is_with_a_registration(metadata: OffsetMetadata, place: str) -> None:
+    assert _place_in(metadata, 7) == place

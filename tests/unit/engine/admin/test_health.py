@@ -1,0 +1,241 @@
+"""Health: what it makes of what the cluster and the registry tell, and what it leaves behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from interlock.engine.admin import health as module
+from interlock.engine.admin.health import Health, examine
+from interlock.engine.bus import Committed, Record, Topic, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import UnreachableError
+from interlock.engine.kafka.admin import Member
+from interlock.engine.kafka.positions import Position
+from interlock.engine.records import (
+    BUS_KEY,
+    BusRecord,
+    OffsetMetadata,
+    ProblemRecord,
+    ResumeRecord,
+    SourceRecord,
+    encode_json,
+    place_key,
+)
+from interlock.engine.registry.registry import Registry
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+EVENT, OTHER = TopicPartition("b-event", 0), TopicPartition("b-event", 1)
+PAUSED = "b-event[0] is not read: it has a record that cannot be processed and cannot be set aside."
+GAP = "b-event[0]: records below 3 are gone (retention); 1 subscription looks back further."
+
+
+class Cluster:
+    """A bus that is well: one engine has read ten records of each of two partitions."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.owner: tuple[TopicPartition, ...] = (EVENT, OTHER)
+        self.committed = dict.fromkeys((EVENT, OTHER), 10)
+        self.stable = dict.fromkeys((EVENT, OTHER), 10)
+        self.stamps = [0] * 10  # of the records of each
+        self.low = 0
+        self.listed: dict[str, Topic | None] = {}  # topics of others
+        self.write(BUS_KEY, BusRecord(partitions=1, format=2))
+        for tp in (EVENT, OTHER):
+            self.write(place_key("source", *tp), SourceRecord(topic_id="t"))
+
+    def write(self, key: bytes, record: Any) -> None:
+        value = None if record is None else encode_json(record)
+        place = TopicPartition("b-subscription", 0)
+        self.registry.apply(Record(place, self.registry.position, 0, key, value, None))
+
+    def tell(self, text: str) -> None:
+        self.write(place_key("problem", *EVENT), ProblemRecord(text=text))
+
+    def positions(self) -> list[Position]:
+        text = encode_json(OffsetMetadata(R=1, t="t")).decode()
+        return [
+            Position(tp, Committed(self.committed[tp], text), self.low, 10, Topic("t", 1))
+            for tp in (EVENT, OTHER)
+        ]
+
+    # -- as the admin client
+
+    def topics(self, names: Iterable[str], *, others: Iterable[str] = ()) -> dict[str, Topic | None]:
+        return {name: self.listed.get(name, Topic("t", 1)) for name in names}
+
+    def group_members(self) -> list[Member]:
+        return [Member("one", "here", self.owner)] if self.owner else []
+
+    def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.stable.get(tp, 10) for tp in partitions}
+
+    def offsets_since(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, int | None]:
+        first = next((n for n, stamp in enumerate(self.stamps) if stamp >= timestamp_ms), None)
+        return dict.fromkeys(partitions, first)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster()
+    monkeypatch.setattr(module, "Admin", lambda *_: cluster)
+    monkeypatch.setattr(module, "check", lambda _config: None)
+    monkeypatch.setattr(module, "read_registry", lambda _config: cluster.registry)
+    monkeypatch.setattr(module, "positions", lambda *_: cluster.positions())
+    return cluster
+
+
+def state(health: Health, tp: TopicPartition = EVENT) -> str:
+    [found] = [p for p in health.partitions if (p["topic"], p["partition"]) == tp]
+    return str(found["state"])
+
+
+def test_a_bus_that_is_well_has_no_problems(cluster: Cluster) -> None:
+    health = examine(CONFIG)
+    assert health.problems == []
+    assert (state(health), state(health, OTHER)) == ("ok", "ok")
+
+
+@pytest.mark.parametrize(("kind", "matters"), [("dead-letter", False), ("event", False), ("state", True)])
+def test_a_topic_that_was_made_again_is_a_problem_where_the_protocols_need_what_it_held(
+    cluster: Cluster, kind: str, matters: bool
+) -> None:
+    cluster.write(BUS_KEY, BusRecord(partitions=1, format=2, topic_ids={kind: "another"}))
+    told = [problem for problem in examine(CONFIG).problems if "was deleted and made again" in problem]
+    assert bool(told) == matters
+
+
+def test_a_partition_that_waits_for_the_dead_letters_is_named_as_its_owner_told_it(cluster: Cluster) -> None:
+    cluster.tell(PAUSED)
+    health = examine(CONFIG)
+    assert health.problems == [PAUSED]
+    assert (state(health), state(health, OTHER)) == ("stopped", "ok")
+
+
+def test_a_look_back_that_retention_cut_short_is_told_of_a_partition_that_goes_on(cluster: Cluster) -> None:
+    cluster.tell(GAP)
+    health = examine(CONFIG)
+    assert health.problems == [GAP]
+    assert state(health) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("topic", "told"),
+    [
+        (None, "the topic is not there. Make it again, or take it out of the bus: "),
+        (Topic("", 0, "Describe"), "the brokers refuse Describe on the topic to this user. "),
+    ],
+    ids=["not there", "refused"],
+)
+def test_a_listed_topic_that_no_engine_can_read_is_named_with_what_to_do(
+    cluster: Cluster, topic: Topic | None, told: str
+) -> None:
+    cluster.write(BUS_KEY, BusRecord(partitions=1, format=2, topics=("orders", "rates")))
+    cluster.listed["orders"] = topic
+    [problem] = examine(CONFIG).problems
+    assert problem.startswith(f"Topic 'orders' is not read: {told}")
+    assert "airflow interlock topics remove orders --bus b" in problem
+
+
+def test_offsets_that_the_group_lost_leave_all_there_is_unread(cluster: Cluster) -> None:
+    """Of a listed topic as well: that it was read before is in the registry."""
+    orders, rates = TopicPartition("orders", 0), TopicPartition("rates", 0)
+    cluster.write(place_key("source", *orders), SourceRecord(topic_id="t"))
+    gone = [Position(tp, None, 4, 10, Topic("t", 1), listed=tp != EVENT) for tp in (EVENT, orders, rates)]
+    cluster.positions = lambda: gone  # type: ignore[method-assign]
+    lags = {row["topic"]: row["lag"] for row in examine(CONFIG).partitions}
+    assert lags == {"b-event": 6, "orders": 6, "rates": None}
+
+
+def test_what_an_engine_told_that_is_gone_is_told_as_such(cluster: Cluster) -> None:
+    cluster.tell(PAUSED)
+    cluster.owner = (OTHER,)
+    problems = examine(CONFIG).problems
+    assert f"{PAUSED} So said the engine that had it last." in problems
+
+
+def test_what_an_engine_told_of_a_topic_that_is_read_no_more_is_not_told(cluster: Cluster) -> None:
+    cluster.write(place_key("problem", "orders", 0), ProblemRecord(text="orders[0] is not read."))
+    assert examine(CONFIG).ok
+
+
+def test_what_is_seen_and_told_is_said_once(cluster: Cluster) -> None:
+    cluster.low, cluster.committed[EVENT] = 8, 5
+    [seen] = examine(CONFIG).problems
+    assert seen.startswith("b-event[0] is not read: records 5 to 7 were removed")
+    for told, problems in (
+        (seen, [seen]),
+        (f"{seen} {GAP}", [seen, GAP]),
+        ("b-event[0] is not read: records 5 to 6 were removed.", [seen]),  # fewer, when it was told
+    ):
+        cluster.tell(told)
+        assert examine(CONFIG).problems == problems
+    cluster.write(place_key("resume", *EVENT), ResumeRecord(topic_id="t", offset=8))
+    cluster.tell(seen)
+    health = examine(CONFIG)
+    assert health.ok
+    assert state(health) == "stopped"
+
+
+def test_several_partitions_that_lost_records_have_one_command(cluster: Cluster) -> None:
+    cluster.low, cluster.committed = 8, {EVENT: 5, OTHER: 5}
+    problems = examine(CONFIG).problems
+    assert len(problems) == 3
+    assert problems[-1].startswith("All 2 partitions that lost records go on with: airflow interlock topics ")
+    assert "resume --all --from start|end --bus b" in problems[-1]
+
+
+def test_records_that_a_transaction_of_others_holds_back_for_long_are_named_with_how_to_end_it(
+    cluster: Cluster,
+) -> None:
+    cluster.stable[EVENT] = 4
+    [problem] = examine(CONFIG).problems
+    assert problem.startswith("b-event[0]: a transaction of another producer is open for more than 60 s")
+    assert "from offset 4 on" in problem
+    assert "kafka-transactions.sh --bootstrap-server one:1 abort" in problem
+    assert "--topic b-event --partition 0 --start-offset 4" in problem
+    now_ms = time.time() * 1000
+    cluster.stamps[5:] = [int(now_ms)] * 5
+    assert len(examine(CONFIG).problems) == 1
+    cluster.stamps[4] = int(now_ms)
+    assert examine(CONFIG).ok  # it may just be under way
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_no_client_stays_open_whether_the_cluster_answers_or_not(
+    monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    closed = []
+
+    class Admin:
+        def __init__(self, *_: Any) -> None: ...
+
+        def topics(self, names: list[str]) -> dict[str, None]:
+            if not answers:
+                raise UnreachableError("No answer.")
+            return dict.fromkeys(names)
+
+        def close(self) -> None:
+            closed.append(self)
+
+    monkeypatch.setattr(module, "Admin", Admin)
+    monkeypatch.setattr(module, "check", lambda _config: None)
+    if answers:
+        module.examine(CONFIG)
+    else:
+        with pytest.raises(UnreachableError):
+            module.examine(CONFIG)
+    assert len(closed) == 1

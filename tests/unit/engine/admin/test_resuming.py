@@ -1,0 +1,212 @@
+"""What an administrator is told of a partition that is to go on, and what is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from interlock import event
+from interlock.engine.admin import administration, resuming
+from interlock.engine.bus import Committed, Record, Topic, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import TopicsError
+from interlock.engine.kafka.positions import Position
+from interlock.engine.records import (
+    BUS_KEY,
+    BusRecord,
+    OffsetMetadata,
+    ProblemRecord,
+    Registration,
+    RegistrationKey,
+    ResumeRecord,
+    SourceRecord,
+    decode_json,
+    encode_json,
+    place_key,
+)
+from interlock.engine.registry.registry import Registry
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+EVENT, OTHER, TRIGGER, ORDERS = (
+    TopicPartition("b-event", 0),
+    TopicPartition("b-event", 1),
+    TopicPartition("b-trigger", 0),
+    TopicPartition("orders", 0),
+)
+PARTITIONS = (EVENT, OTHER, TRIGGER, ORDERS)
+
+
+class Cluster:
+    """The group's positions, of partitions with records 10 to 19; and what is written to the registry.
+
+    unread: listed topics that are there, and have no positions.
+    """
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.write(BUS_KEY, encode_json(BusRecord(partitions=1, format=2, topics=("orders", "gone"))))
+        for tp in PARTITIONS:
+            self.write(place_key("source", *tp), encode_json(SourceRecord(topic_id="t")))
+        self.committed: dict[TopicPartition, Committed | None] = {
+            tp: Committed(15, metadata()) for tp in PARTITIONS
+        }
+        self.written: dict[bytes, bytes | None] = {}
+        self.unread: dict[str, Topic] = {}
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        place = TopicPartition("b-subscription", 0)
+        self.registry.apply(Record(place, self.registry.position, 0, key, value, None))
+
+    def register(self, name: str) -> None:
+        registration = Registration.of(name, event("x"), None, 0)
+        self.write(RegistrationKey(registration.incarnation, "n").encode(), encode_json(registration))
+
+    def positions(self) -> list[Position]:
+        return [Position(tp, self.committed[tp], 10, 20, Topic("t", 1)) for tp in PARTITIONS]
+
+
+def metadata(**fields: Any) -> str:
+    return encode_json(OffsetMetadata(**{"R": 5, "t": "t", **fields})).decode()
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster()
+
+    class Admin:
+        def __init__(self, *_: object) -> None: ...
+        def close(self) -> None: ...
+
+        def topics(self, names: list[str], **_: object) -> dict[str, Topic | None]:
+            return {name: cluster.unread.get(name) for name in names}
+
+    monkeypatch.setattr(resuming, "Admin", Admin)
+    monkeypatch.setattr(resuming, "positions", lambda *_: cluster.positions())
+    for module in (resuming, administration):
+        monkeypatch.setattr(module, "read_registry", lambda _: cluster.registry)
+        monkeypatch.setattr(
+            module, "write_registry_records", lambda _, records: cluster.written.update(records)
+        )
+    return cluster
+
+
+def told(start: str, tp: TopicPartition = EVENT) -> str:
+    return resuming.resumption(CONFIG, *tp, start).consequence
+
+
+def test_of_an_offset_that_is_gone_what_is_skipped_is_skipped_for_all_waits_there_are(
+    cluster: Cluster,
+) -> None:
+    cluster.register("w")
+    cluster.committed[EVENT] = None
+    assert told("start") == (
+        "All records there are will be read; each condition leaves out those that it has judged."
+    )
+    assert told("end") == (
+        "Records 10 to 19 (10) are skipped, read before or not. Waits that are registered by now do not look "
+        "back to them either; later ones do."
+    )
+    assert told("12").startswith("Records 10 to 11 (2) are skipped")
+
+
+def test_of_records_that_retention_took_those_are_told_that_look_back_to_what_is_skipped(
+    cluster: Cluster,
+) -> None:
+    cluster.committed[EVENT] = Committed(7, metadata())
+    assert told("start") == "Records 7 to 9 are lost. Nothing that is there is skipped."
+    assert told("end") == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."
+    cluster.register("v")
+    cluster.register("w")
+    behind = "Registrations that are new to it, and may look back to them: 2."
+    assert told("end").endswith(behind)
+    cluster.committed[EVENT] = Committed(7, metadata(R=7, g=[[5, 7, 3]]))
+    assert told("end").endswith(behind)
+    cluster.committed[EVENT] = Committed(7, metadata(R=7))
+    assert told("end").endswith("are skipped.")
+
+
+def test_of_metadata_that_cannot_be_read_it_is_told_what_is_read_again_and_what_no_wait_looks_back_to(
+    cluster: Cluster,
+) -> None:
+    cluster.committed[EVENT] = Committed(15, "nonsense")
+    assert told("12") == (
+        "Records from 12 on are read again; each condition leaves out those that it has judged."
+    )
+    assert told("15") == "Nothing that is there is skipped."
+    assert told("17") == (
+        "Records 15 to 16 (2) are skipped. Waits that are registered by now do not look back to them either; "
+        "later ones do."
+    )
+
+
+def test_of_a_topic_that_was_made_again_the_offsets_of_before_say_nothing(cluster: Cluster) -> None:
+    cluster.committed[EVENT] = Committed(15, metadata(t="another"))
+    assert told("end").startswith("Records 10 to 19 (10) are skipped, read before or not. Waits")
+
+
+def test_nobody_looks_back_to_matches(cluster: Cluster) -> None:
+    cluster.register("w")
+    cluster.committed[TRIGGER] = None
+    assert told("end", TRIGGER) == "Records 10 to 19 (10) are skipped, read before or not."
+    cluster.committed[TRIGGER] = Committed(7, metadata())
+    assert told("end", TRIGGER) == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."
+
+
+def test_all_that_stopped_or_those_of_a_topic_go_on_with_one_command(cluster: Cluster) -> None:
+    cluster.committed |= {OTHER: None, TRIGGER: None, ORDERS: Committed(3, metadata())}
+    found = resuming.resumptions(CONFIG, "start")
+    assert [(each.partition, each.offset) for each in found] == [(OTHER, 10), (TRIGGER, 10), (ORDERS, 10)]
+    assert [each.partition for each in resuming.resumptions(CONFIG, "end", "b-event")] == [OTHER]
+    assert resuming.resumptions(CONFIG, "start", "b-trigger")[0].matches
+    resuming.write(CONFIG, found)
+    assert cluster.written.keys() == {place_key("resume", *tp) for tp in (OTHER, TRIGGER, ORDERS)}
+    record = decode_json(ResumeRecord, cluster.written[place_key("resume", *OTHER)] or b"", "it")
+    assert (record.offset, record.topic_id) == (10, "t")
+
+
+def test_where_nothing_stopped_there_is_nothing_to_resume(cluster: Cluster) -> None:
+    assert resuming.resumptions(CONFIG, "start") == []
+    with pytest.raises(TopicsError, match=r"b-event\[0\] did not stop: it goes on at offset 15"):
+        told("end")
+
+
+def test_of_a_listed_topic_that_cannot_be_read_the_reason_is_told(cluster: Cluster) -> None:
+    cluster.unread["gone"] = Topic("t", 2, leaderless=(1,))
+    with pytest.raises(TopicsError, match="Topic 'gone' is not read: no broker leads its partitions 1"):
+        resuming.resumptions(CONFIG, "start", "gone")
+
+
+@pytest.mark.parametrize(
+    ("start", "topic", "problem"),
+    [
+        ("12", None, "of several partitions, give start or end"),
+        ("start", "elsewhere", "does not read 'elsewhere'"),
+        ("start", "gone", "Topic 'gone' is not read: the topic is not there"),
+    ],
+)
+def test_what_cannot_be_said_of_several_partitions_is_refused(
+    cluster: Cluster, start: str, topic: str | None, problem: str
+) -> None:
+    with pytest.raises(TopicsError, match=problem):
+        resuming.resumptions(CONFIG, start, topic)
+
+
+def test_a_topic_that_is_removed_leaves_nothing_in_the_registry_that_stops_it_when_it_is_listed_again(
+    cluster: Cluster,
+) -> None:
+    cluster.write(place_key("resume", *ORDERS), encode_json(ResumeRecord(topic_id="t", offset=3)))
+    cluster.write(place_key("problem", *ORDERS), encode_json(ProblemRecord(text="orders[0] is not read.")))
+    cluster.write(place_key("problem", *EVENT), encode_json(ProblemRecord(text="b-event[0] is not read.")))
+    administration.remove_topics(CONFIG, ["orders"])
+    [(key, bus), *nulled] = cluster.written.items()
+    assert key == BUS_KEY
+    assert decode_json(BusRecord, bus or b"", "it").topics == ("gone",)
+    assert dict(nulled) == dict.fromkeys(
+        [place_key(kind, *ORDERS) for kind in ("source", "resume", "problem")]
+    )
+    for key, value in cluster.written.items():
+        cluster.write(key, value)
+    assert ORDERS not in cluster.registry.sources
+    assert cluster.registry.problems.keys() == {EVENT}
+    with pytest.raises(TopicsError, match="'orders' is not listed"):
+        administration.remove_topics(CONFIG, ["orders"])

@@ -1,0 +1,298 @@
+"""Look-backs of a running engine: what a scan keeps, and what is told where retention was faster."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from interlock import event
+from interlock.engine.protocol.lookback import scanning
+from interlock.engine.protocol.tasks import scans
+from interlock.engine.protocol.tasks.scans import LEAST_KEPT
+from interlock.engine.records import Registration
+
+from tests.kit.pool import EVENT, Pool
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scans read one record in each pass."""
+    monkeypatch.setattr(scanning, "MOST_ALONE", 1)
+    monkeypatch.setattr(scanning, "MOST_BESIDE_LIVE", 1)
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("removed", [True, False])
+def test_look_backs_that_overlap_without_end_keep_no_more_than_is_in_a_scan(removed: bool) -> None:
+    pool = Pool()
+    for _ in range(12):
+        pool.emit("a")
+    engine = pool.boot()
+    pool.run()
+    most = 0
+    for n in range(4 * LEAST_KEPT):
+        made = pool.register(Registration.of(f"w{n}", event("x"), None, 0))
+        pool.run(3)
+        assert not engine.up_to_date, "a scan is running all the time"
+        if removed:
+            pool.remove(made)
+        most = max(most, len(engine._scanning._index))
+    assert most <= (6 if removed else LEAST_KEPT + 4)
+
+
+# -- retention
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+def began(pool: Pool) -> None:
+    """An engine that has read all there is."""
+    pool.boot()
+    pool.run()
+
+
+def look_back(pool: Pool, name: str = "w", since_ms: int = 0, event_type: str = "a") -> Registration:
+    return pool.register(Registration.of(name, event(event_type), None, since_ms))
+
+
+def lost(pool: Pool) -> int:
+    return pool.engines["one"].stats.look_back_lost
+
+
+def test_a_look_back_beyond_the_first_record_there_is_is_told_with_its_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pool = Pool()
+    for _ in range(5):
+        pool.emit("b")
+        pool.cluster.now_ms += HOUR_MS
+    began(pool)
+    pool.log(EVENT).start = 3
+    look_back(pool)
+    pool.run()
+    (told,) = pool.engines["one"].problems.all()
+    assert told.startswith("b-event[0]: records below 3 are gone (retention); the oldest record there is is ")
+    assert "offset 3, of 2001-09-09T04:46:40+00:00. 1 subscription looks back further" in told
+    assert told.endswith(", and may miss events that were there: w.")
+    assert lost(pool) == 1
+    warned = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert [r.getMessage() for r in warned] == [told]
+
+
+def test_a_wait_beyond_what_is_left_is_in_force_for_what_is_left() -> None:
+    pool = Pool()
+    for _ in range(5):
+        pool.emit("a")
+        pool.cluster.now_ms += HOUR_MS
+    began(pool)
+    pool.log(EVENT).start = 3
+    look_back(pool)
+    pool.run()
+    assert pool.fired() == [("w", "met")]
+
+
+def test_a_look_back_within_what_is_left_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    pool = Pool()
+    stamps = []
+    for _ in range(5):
+        stamps.append(pool.cluster.now_ms)
+        pool.emit("b")
+        pool.cluster.now_ms += HOUR_MS
+    began(pool)
+    pool.log(EVENT).start = 3
+    look_back(pool, since_ms=stamps[3])  # with the first that is left
+    look_back(pool, "later", since_ms=stamps[4])
+    pool.run()
+    assert lost(pool) == 0
+    assert not pool.engines["one"].problems.all()
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+def test_a_look_back_to_the_start_of_a_whole_partition_tells_nothing() -> None:
+    pool = Pool()
+    pool.emit("b")
+    began(pool)
+    look_back(pool)
+    pool.run()
+    assert lost(pool) == 0
+
+
+@pytest.mark.usefixtures("slow")
+def test_retention_that_overtakes_a_scan_is_told_once_with_offsets_and_subscriptions(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pool = Pool()
+    for _ in range(40):
+        pool.emit("b")
+        pool.cluster.now_ms += 1
+    began(pool)
+    for n in range(7):
+        look_back(pool, f"w{n}")
+    while not pool.metadata(EVENT).g or pool.metadata(EVENT).g[0][2] < 2:
+        pool.run(1)
+    at = pool.engines["one"].ownership.sources[EVENT].scans.standing
+    pool.log(EVENT).start = 30
+    pool.run(5)
+    told = pool.engines["one"].problems.all()
+    assert len(told) == 1
+    assert told[0].startswith(f"b-event[0]: records {at} to 29 are gone (retention); the oldest record")
+    assert told[0].endswith(
+        "7 subscriptions look back further, and may miss events that were there: "
+        "w0, w1, w2, w3, w4 and 2 more."
+    )
+    assert lost(pool) == 7
+    pool.run(30)
+    assert not pool.engines["one"].ownership.sources[EVENT].scans
+    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == told
+
+
+@pytest.mark.usefixtures("slow")
+def test_retention_that_overtakes_a_scan_while_no_engine_runs_is_told_by_the_next_one() -> None:
+    pool = Pool()
+    for _ in range(40):
+        pool.emit("b")
+    began(pool)
+    look_back(pool, since_ms=-1)
+    while not pool.metadata(EVENT).g or pool.metadata(EVENT).g[0][2] < 2:
+        pool.run(1)
+    at = pool.metadata(EVENT).g[0][2]
+    pool.kill()
+    pool.log(EVENT).start = 30
+    pool.boot("two")
+    pool.run()
+    assert f"records {at} to 29 are gone" in pool.engines["two"].problems.all()[0]
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_scan_whose_rest_is_removed_altogether_is_told() -> None:
+    pool = Pool()
+    for _ in range(40):
+        pool.emit("b")
+    began(pool)
+    look_back(pool)
+    while not pool.metadata(EVENT).g or pool.metadata(EVENT).g[0][2] < 2:
+        pool.run(1)
+    pool.log(EVENT).start = 40
+    pool.run(5)
+    assert (
+        "to 39 are gone (retention); none of those looked for is left."
+        in pool.engines["one"].problems.all()[0]
+    )
+
+
+def test_a_jump_over_records_that_never_were_events_tells_nothing() -> None:
+    """Control records of transactions and compaction leave jumps; the partition begins where it began."""
+    pool = Pool()
+    pool.emit("b")
+    transaction = pool.open_transaction("other", EVENT, EVENT)
+    pool.cluster.end(transaction, commit=False)
+    pool.boot()
+    pool.emit("b")
+    pool.run()
+    assert pool.log(EVENT).end > 3
+    look_back(pool)
+    pool.run()
+    assert pool.engines["one"].stats.scanned == 2
+    assert lost(pool) == 0
+
+
+def test_a_gap_is_a_problem_for_a_minute_at_least_and_then_no_more() -> None:
+    pool = Pool()
+    for _ in range(3):
+        pool.emit("b")
+        pool.cluster.now_ms += HOUR_MS
+    began(pool)
+    pool.log(EVENT).start = 1
+    look_back(pool)
+    pool.run(10)
+    engine = pool.engines["one"]
+    assert not engine.ownership.sources[EVENT].scans
+    assert engine.problems.all()
+    pool.cluster.now_ms += 60_000
+    pool.run(1)
+    assert not engine.problems.all()
+    assert engine.stats.look_back_lost == 1
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_gap_is_told_and_counted_once_where_the_pass_that_found_it_is_aborted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pool = Pool()
+    for _ in range(10):
+        pool.emit("b")
+        pool.cluster.now_ms += HOUR_MS
+    began(pool)
+    pool.log(EVENT).start = 3
+    pool.buses["one"].aborts = 2
+    look_back(pool)
+    pool.run(40)
+    assert pool.buses["one"].aborts == 0
+    assert lost(pool) == 1
+    assert sum(r.levelno == logging.WARNING for r in caplog.records) == 1
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_gap_names_all_that_are_still_in_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scans, "TURN", 1)
+    pool = Pool()
+    for _ in range(20):
+        pool.emit("b")
+        pool.cluster.now_ms += HOUR_MS
+    began(pool)
+    pool.log(EVENT).start = 3
+    look_back(pool, "one")
+    pool.run(5)
+    look_back(pool, "two")
+    pool.run(5)
+    assert pool.engines["one"].problems.all()[0].endswith("that were there: one, two.")
+    assert lost(pool) == 2
+
+
+def test_a_wait_beyond_what_is_kept_is_told_where_nothing_is_left() -> None:
+    pool = Pool()
+    for _ in range(3):
+        pool.emit("a")
+    began(pool)
+    pool.kill()
+    pool.cluster.now_ms += 60 * DAY_MS
+    began(pool)
+    pool.log(EVENT).start = pool.log(EVENT).end
+    look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
+    pool.run()
+    (told,) = pool.engines["one"].problems.all()
+    assert told.startswith(
+        "b-event[0]: records below 3 are gone (retention); none of those looked for is left."
+    )
+    assert told.endswith(" 1 subscription looks back further, and may miss events that were there: w.")
+    assert lost(pool) == 1
+
+
+def test_a_wait_within_what_is_kept_tells_nothing_where_nothing_is_left() -> None:
+    """Else each wait were told of each partition that was idle for a month."""
+    pool = Pool()
+    for _ in range(3):
+        pool.emit("a")
+    began(pool)
+    pool.kill()
+    pool.cluster.now_ms += 60 * DAY_MS
+    began(pool)
+    pool.log(EVENT).start = pool.log(EVENT).end
+    look_back(pool, since_ms=pool.cluster.now_ms - 29 * DAY_MS)
+    pool.run()
+    assert lost(pool) == 0
+
+
+def test_a_wait_beyond_what_is_kept_tells_nothing_where_all_that_is_left_is_older() -> None:
+    pool = Pool()
+    for _ in range(3):
+        pool.emit("a")
+    began(pool)
+    pool.kill()
+    pool.cluster.now_ms += 60 * DAY_MS
+    began(pool)
+    pool.log(EVENT).start = 2  # a segment is removed as a whole
+    look_back(pool, since_ms=pool.cluster.now_ms - 31 * DAY_MS)
+    pool.run()
+    assert lost(pool) == 0

@@ -1,0 +1,263 @@
+"""Burial: what a dead engine has open is ended, and a living one is left alone."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+
+import pytest
+from interlock import event
+from interlock.engine.bus import TopicPartition
+from interlock.engine.errors import NotReadable, UnreachableError
+from interlock.engine.protocol.partitions.burial import Burial
+from interlock.engine.protocol.stats import Stats
+from interlock.engine.records import Registration
+
+from tests.kit.pool import ACTION, EVENT, REGISTRY, STATE, TRIGGER, Bus, Pool
+
+ONE = Registration.of("one", event("x"), None, 0, kind="durable")
+
+
+def buried(pool: Pool, name: str = "one") -> list[str]:
+    return [call for call in pool.buses[name].calls if call.startswith("bury")]
+
+
+def die_while_writing(pool: Pool, tp: TopicPartition) -> None:
+    """The engine "dead" leaves a record of an open transaction there, and no offset that says whose it is."""
+    transaction = pool.cluster.begin("dead", pool.cluster.producers["dead"].epoch)
+    assert transaction is not None
+    pool.cluster.write(transaction, tp, b"k", b"v", None)
+    pool.kill("dead")
+
+
+def test_the_open_offsets_of_a_dead_engine_hold_a_takeover_back_for_half_a_second_only() -> None:
+    pool = Pool()
+    pool.register(ONE)
+    pool.boot("dead")
+    pool.run()
+    pool.open_transaction("dead", EVENT, TRIGGER)
+    pool.kill("dead")
+    pool.emit("x")
+    engine = pool.boot()
+    pool.run(5)
+    assert buried(pool) == []
+    pool.run(15)
+    assert buried(pool) == ["bury dead"]
+    assert engine.stats.buried == 1
+    pool.run()
+    assert pool.fired() == [("one", "met")]
+
+
+# Firings hold back waits and dispatchers, which can end nobody; the registry holds back all.
+@pytest.mark.parametrize("tp", [TRIGGER, ACTION, REGISTRY], ids=["matches", "firings", "registry"])
+def test_an_engine_that_died_before_it_committed_anything_is_known_as_a_member_of_before(
+    tp: TopicPartition,
+) -> None:
+    """What stands in the way is a record of its, and no offset says whose."""
+    pool = Pool()
+    pool.boot()
+    pool.boot("dead")
+    pool.run(10)
+    die_while_writing(pool, tp)
+    pool.run(40, pass_ms=100)
+    assert buried(pool) == ["bury dead"]
+
+
+def test_an_engine_that_died_in_its_first_transaction_is_known_to_one_that_began_while_it_was_a_member() -> (
+    None
+):
+    pool = Pool()
+    pool.register(ONE)
+    pool.emit("x")
+    pool.boot("dead")
+    pool.make()
+    die_while_writing(pool, TRIGGER)
+    assert pool.committed(EVENT) is None
+    pool.run(40, pass_ms=100)
+    assert buried(pool) == ["bury dead"]
+    assert pool.fired() == [("one", "met")]
+
+
+def test_a_dead_engine_is_ended_while_another_partition_is_busy() -> None:
+    pool = Pool(events=2)
+    pool.register(ONE)
+    pool.boot()
+    pool.boot("dead")
+    pool.run(10)
+    die_while_writing(pool, TRIGGER)
+    for _ in range(80):
+        pool.emit("y", partition=0)
+        pool.emit("y", partition=1)
+        pool.run(1, pass_ms=100)
+    assert buried(pool) == ["bury dead"]
+
+
+def test_a_dead_engine_that_holds_back_the_state_is_ended_as_well() -> None:
+    pool = Pool()
+    pool.register(ONE)
+    pool.boot("dead")
+    pool.run()
+    die_while_writing(pool, STATE)
+    engine = pool.boot()
+    pool.run(30, pass_ms=100)
+    assert buried(pool) == ["bury dead"]
+    assert engine.is_open
+
+
+def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_took_over() -> None:
+    """The first commit of that one writes its own name over that of the dead."""
+    pool = Pool()
+    pool.register(ONE)
+    dead = pool.boot("dead")
+    pool.run()
+    pool.emit("x")
+    dead.run_pass()
+    die_while_writing(pool, TRIGGER)
+    pool.emit("x")
+    pool.boot()
+    pool.run(4)
+    assert pool.metadata(EVENT).c == pool.metadata(TRIGGER).c == "one"
+    assert pool.fired() == [("one", "met")]
+    pool.run(40)
+    assert buried(pool) == ["bury dead"]
+    assert pool.fired() == [("one", "met")] * 2
+
+
+def test_an_engine_goes_on_where_it_cannot_ask_about_the_action_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Pool()
+    pool.register(ONE)
+    pool.boot()
+    pool.run(10)
+    asked = [0]
+
+    def refuse(_: object) -> dict[TopicPartition, int]:
+        asked[0] += 1
+        raise NotReadable("b-action", "It has no leader.")
+
+    monkeypatch.setattr(pool.buses["one"], "stable_offsets", refuse)
+    pool.emit("x")
+    pool.run(100, pass_ms=100)
+    assert pool.fired() == [("one", "met")]
+    assert asked == [1]  # each question may take ten seconds
+
+
+def test_a_burial_that_fails_is_tried_again_and_keeps_no_other_from_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Pool()
+    pool.boot()
+    for name in ("dead", "lost"):
+        pool.boot(name)
+    pool.run(10)
+    die_while_writing(pool, TRIGGER)
+    pool.kill("lost")
+    bus = pool.buses["one"]
+    bury, failures = bus.bury, [2]
+
+    def failing(name: str) -> None:
+        if name == "dead" and failures[0]:
+            failures[0] -= 1
+            raise UnreachableError("The coordinator does not answer.")
+        bury(name)
+
+    monkeypatch.setattr(bus, "bury", failing)
+    pool.run(60, pass_ms=100)
+    assert buried(pool) == ["bury lost", "bury dead"]
+    assert pool.engines["one"].stats.buried == 2
+
+
+@pytest.mark.parametrize("written", [(TRIGGER, EVENT), (ACTION,)], ids=["matches and events", "firings"])
+def test_a_member_with_an_open_transaction_is_left_alone(written: tuple[TopicPartition, ...]) -> None:
+    pool = Pool()
+    pool.boot()
+    pool.boot("slow")
+    pool.run(10)
+    transaction = pool.cluster.begin("slow", pool.cluster.producers["slow"].epoch)
+    assert transaction is not None
+    for tp in written:
+        pool.cluster.write(transaction, tp, b"k", b"v", None)
+    pool.run(100, "one", pass_ms=100)
+    assert buried(pool) == []
+    assert transaction.decision == "open"
+
+
+def test_an_engine_never_buries_itself() -> None:
+    pool = Pool()
+    now = [100.0]
+    burial = Burial(Bus(pool.cluster, "me"), Stats(), lambda: now[0])
+    pool.commit_by_hand(EVENT, 0, '{"v":2,"R":0,"c":"other"}')
+    pool.commit_by_hand(TRIGGER, 0, '{"v":2,"R":0,"c":"me"}')
+    for _ in range(10):
+        burial.held_back([EVENT, TRIGGER])
+        now[0] += 1
+    bus = burial._bus
+    assert isinstance(bus, Bus)
+    assert bus.calls.count("bury me") == 0
+    assert "bury other" in bus.calls
+
+
+def test_rounds_are_a_second_apart_and_begin_half_a_second_after_the_first_sign() -> None:
+    pool = Pool()
+    now = [100.0]
+    bus = Bus(pool.cluster, "me")
+    burial = Burial(bus, Stats(), lambda: now[0])
+    rounds = []
+    for tick in range(40):
+        before = bus.calls.count("unstable")
+        burial.held_back([EVENT])
+        if bus.calls.count("unstable") > before:
+            rounds.append(tick)
+        now[0] += 0.125
+    assert rounds[0] == 4
+    assert all(later - earlier == 8 for earlier, later in pairwise(rounds))
+    burial.goes_on()
+    burial.held_back([EVENT])
+    now[0] += 0.4
+    before = bus.calls.count("unstable")
+    burial.held_back([EVENT])
+    assert bus.calls.count("unstable") == before
+
+
+def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    pool = Pool()
+    now = [100.0]
+    bus = Bus(pool.cluster, "me")
+    burial = Burial(bus, Stats(), lambda: now[0])
+    pool.commit_by_hand(EVENT, 0, "rubbish")
+    pool.commit_by_hand(TRIGGER, 0, "")
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        burial.held_back([EVENT, TRIGGER])
+        now[0] += 1
+        burial.held_back([EVENT, TRIGGER])
+    assert [call for call in bus.calls if call.startswith("bury")] == []
+    assert "metadata" in caplog.text
+
+
+def test_a_group_that_cannot_be_asked_for_is_asked_again_and_ends_no_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = Pool()
+    pool.boot("one")
+    pool.run(10)
+    bus = pool.buses["one"]
+    members, refused = bus.members, [0]
+
+    def refuse() -> frozenset[str]:
+        refused[0] += 1
+        raise UnreachableError("The coordinator is loading.")
+
+    monkeypatch.setattr(bus, "members", refuse)
+    pool.boot("dead")
+    pool.run(40)
+    assert refused[0] > 1
+    monkeypatch.setattr(bus, "members", members)
+    pool.run(40)
+    die_while_writing(pool, TRIGGER)
+    monkeypatch.setattr(bus, "members", refuse)
+    pool.run(40, pass_ms=100)
+    assert buried(pool) == []
+    monkeypatch.setattr(bus, "members", members)
+    pool.run(40, pass_ms=100)
+    assert buried(pool) == ["bury dead"]

@@ -1,0 +1,85 @@
+"""Following the registry: read whole at the start, and again by a new engine after too long a pause."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from interlock import event
+from interlock.conditions import MatcherIndex
+from interlock.engine.errors import EngineError
+from interlock.engine.protocol.partitions.following import Following
+from interlock.engine.records import Registration
+from interlock.engine.registry.pause import MOST_PAUSE_S
+from interlock.engine.registry.registry import Registry
+
+from tests.kit.pool import CONFIG, REGISTRY, TRIGGER, Bus, Pool
+
+WAIT = Registration.of("wait", event("x") & event("y"), None, 0)
+
+
+class Clocks:
+    """Both clocks of a process, which stand where they are put."""
+
+    def __init__(self) -> None:
+        self.wall_s, self.monotonic_s = 1_000_000.0, 1_000.0
+
+    def follow(self, pool: Pool) -> tuple[Following, Registry]:
+        registry, index = Registry(), MatcherIndex[Any]()
+        bus = Bus(pool.cluster, "follower")
+        return (
+            Following(bus, CONFIG, registry, index, lambda: self.wall_s, lambda: self.monotonic_s),
+            registry,
+        )
+
+
+@pytest.mark.parametrize("clock", ["wall_s", "monotonic_s"])
+def test_a_registry_that_was_not_read_for_hours_is_given_up_before_anything_new_is_taken(clock: str) -> None:
+    clocks, pool = Clocks(), Pool()
+    following, registry = clocks.follow(pool)
+    following.read_whole()
+    position = registry.position
+    setattr(clocks, clock, getattr(clocks, clock) + MOST_PAUSE_S)
+    following.read_new()  # just so
+    pool.register(WAIT)
+    setattr(clocks, clock, getattr(clocks, clock) + MOST_PAUSE_S + 1)
+    with pytest.raises(EngineError, match=r"b-subscription\[0\] was not read for 6\.0 hours"):
+        following.read_new()
+    assert registry.position == position
+
+
+def test_waiting_for_the_end_of_the_registry_is_given_up_as_well() -> None:
+    clocks, pool = Clocks(), Pool()
+    following, _ = clocks.follow(pool)
+    clocks.wall_s += MOST_PAUSE_S + 1
+    with pytest.raises(EngineError, match="It is read from its start again"):
+        following.catch_up(pool.log(REGISTRY).end)
+
+
+def test_a_clock_that_is_set_back_is_no_pause() -> None:
+    clocks, pool = Clocks(), Pool()
+    following, registry = clocks.follow(pool)
+    clocks.wall_s -= 30 * MOST_PAUSE_S
+    following.read_whole()
+    assert registry.position == pool.log(REGISTRY).end
+
+
+def test_an_engine_that_slept_through_a_removal_and_its_compaction_does_not_fire_what_was_removed() -> None:
+    pool = Pool()
+    pool.register(WAIT)
+    pool.boot()
+    pool.emit("x")
+    pool.run()
+    pool.remove(WAIT)
+    end = pool.log(REGISTRY).end
+    pool.lease(WAIT)
+    pool.cluster.compact(REGISTRY.topic, 0, end, expired=end)
+    pool.cluster.now_ms += 60 * 3_600_000
+    pool.emit("y")
+    with pytest.raises(EngineError):
+        pool.run()
+    pool.kill()
+    pool.boot("two")
+    pool.run()
+    assert pool.fired() == []
+    assert pool.committed(TRIGGER).offset == pool.log(TRIGGER).end

@@ -1,0 +1,297 @@
+"""Ownership: each row of docs/engine.md "Lost ranges", and what is kept over a change of the assignment."""
+
+from __future__ import annotations
+
+import pytest
+from interlock import event
+from interlock.engine.bus import Committed, TopicPartition
+from interlock.engine.errors import EngineError, TopicsError
+from interlock.engine.protocol.partitions import recovery
+from interlock.engine.records import (
+    Registration,
+)
+
+from tests.kit.pool import EVENT, REGISTRY, STATE, TRIGGER, Pool
+from tests.unit.engine.protocol.taken_over import EACH, OTHER, PAIR, metadata, stopped, used
+
+# -- the table
+
+
+def test_a_partition_without_a_committed_offset_and_without_a_source_record_begins() -> None:
+    pool = Pool()
+    pool.emit("x")
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert pool.committed(EVENT).offset == 1
+
+
+def test_a_partition_whose_committed_offset_is_gone_stops() -> None:
+    pool = used()
+    del pool.cluster.group.offsets[EVENT]
+    pool.boot()
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+    assert "the group's committed offset is gone" in stopped(pool)[EVENT]
+    assert "airflow interlock topics resume b-event 0 --from start|end|OFFSET --bus b" in stopped(pool)[EVENT]
+
+
+def test_a_partition_whose_next_records_were_removed_stops_and_the_others_go_on() -> None:
+    pool = used(2, EACH)
+    for number in (0, 1):
+        for _ in range(4):
+            pool.emit("x", partition=number)
+    pool.cluster.delete_below(EVENT, 5)
+    engine = pool.boot()
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+    assert "records 3 to 4 were removed before they were read" in stopped(pool)[EVENT]
+    assert engine.problems.all() == [stopped(pool)[EVENT]]
+    assert pool.committed(EVENT).offset == 3
+    assert pool.committed(OTHER).offset == 7
+
+
+def test_a_partition_at_the_first_record_there_is_goes_on() -> None:
+    pool = used()
+    pool.emit("x")
+    pool.cluster.delete_below(EVENT, 3)
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert pool.committed(EVENT).offset == 4
+
+
+def test_a_partition_of_a_topic_that_was_made_again_stops() -> None:
+    pool = used()
+    kept = pool.committed(EVENT)
+    pool.cluster.delete(EVENT.topic)
+    pool.cluster.create(EVENT.topic, 1)
+    for _ in range(5):
+        pool.emit("x")
+    pool.cluster.group.offsets[EVENT] = kept
+    pool.boot()
+    pool.run()
+    assert "was deleted and made again" in stopped(pool)[EVENT]
+
+
+def test_a_partition_that_ends_before_its_committed_offset_stops() -> None:
+    pool = used()
+    pool.cluster.group.offsets[EVENT] = Committed(9, metadata(pool, EVENT))
+    pool.boot()
+    pool.run()
+    assert "the committed offset 9 lies beyond its end 3" in stopped(pool)[EVENT]
+
+
+def test_an_offset_that_an_administrator_committed_is_taken_as_it_is() -> None:
+    """Nothing is known of what was seen: registrations are applied again, marks drop what was judged."""
+    pool = used(1, EACH)
+    assert len(pool.fired()) == 3
+    pool.commit_by_hand(EVENT, 1)
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert pool.committed(EVENT).offset == 3
+    assert len(pool.fired()) == 3
+
+
+def test_a_partition_that_loses_records_while_it_is_read_stops_and_the_others_go_on() -> None:
+    """The client says "offset out of range"; this engine made the last commit itself."""
+    pool = Pool(events=2)
+    pool.register(EACH)
+    engine = pool.boot()
+    pool.run()
+    for _ in range(5):
+        pool.emit("x")
+    pool.cluster.delete_below(EVENT, 4)
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+    assert "records 0 to 3 were removed" in stopped(pool)[EVENT]
+    pool.emit("x", partition=1)
+    pool.run()
+    assert len(pool.fired()) == 1
+    assert OTHER in engine.partitions
+
+
+def test_a_topic_that_is_made_again_under_a_running_engine_stops_within_half_a_minute() -> None:
+    pool = Pool(topics=("orders",))
+    orders = TopicPartition("orders", 0)
+    pool.boot()
+    pool.run()
+    kept = pool.committed(orders)
+    pool.cluster.delete("orders")
+    pool.cluster.create("orders", 1)
+    pool.cluster.group.offsets[orders] = kept
+    pool.cluster.group.counts["orders"] = 1  # it goes on before the group looks
+    pool.run(40, pass_ms=1000)
+    assert "was deleted and made again" in stopped(pool)[orders]
+
+
+# -- metadata that cannot be read
+
+UNREADABLE = ['{"v":2', "nonsense", '{"v":99,"R":1}', '{"v":2,"R":"x"}']
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+@pytest.mark.parametrize("tp", [EVENT, TRIGGER])
+def test_a_partition_whose_metadata_cannot_be_read_stops_and_the_others_go_on(
+    tp: TopicPartition, text: str
+) -> None:
+    pool = used(2, EACH)
+    before = pool.committed(tp)
+    assert before is not None
+    pool.commit_by_hand(tp, before.offset, text)
+    pool.boot()
+    pool.emit("x", partition=1)
+    pool.run()
+    assert list(stopped(pool)) == [tp]
+    assert f"{tp} is not read: its committed offset holds " in stopped(pool)[tp]
+    assert f"airflow interlock topics resume {tp.topic} {tp.partition} --from" in stopped(pool)[tp]
+    assert pool.committed(OTHER).offset == 4
+    pool.resume(tp, before.offset)
+    pool.emit("x")
+    pool.run()
+    assert stopped(pool) == {}
+    assert len(pool.fired()) == 8
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_timers_wait_for_a_partition_whose_metadata_cannot_be_read_and_stop_nobody(text: str) -> None:
+    pool = used(2)
+    pool.commit_by_hand(EVENT, 3, text)
+    engine = pool.boot()
+    pool.register(Registration.of("w", event("x").expires(after="10s"), None, pool.cluster.now_ms))
+    pool.run(80, pass_ms=1000)
+    assert engine.cuts.waits_for is not None
+    assert "b-event[0], which is stopped: its committed offset holds" in engine.cuts.waits_for
+    assert pool.fired() == []
+    pool.resume(EVENT, 3)
+    pool.run(10)
+    assert pool.fired() == [("w", "expired")]
+    assert not pool.actions()[0]["firing"]["incomplete"]
+
+
+# -- internal topics that are kept whole
+
+
+def test_a_state_partition_whose_records_were_removed_is_not_taken_over() -> None:
+    pool = used(1, PAIR)
+    assert pool.log(STATE).end > 1
+    pool.cluster.delete_below(STATE, 1)
+    pool.boot()
+    with pytest.raises(TopicsError) as caught:
+        pool.run()
+    assert caught.value.problems == (
+        "Records 0 to 0 of b-state[0] were removed, and half-met conditions may be gone with them.",
+        "Make a bus of another name, and let the waits register there.",
+    )
+
+
+def test_a_registry_whose_records_were_removed_is_not_read() -> None:
+    pool = used(1, PAIR)
+    pool.cluster.delete_below(REGISTRY, 2)
+    with pytest.raises(TopicsError) as caught:
+        pool.boot()
+    assert caught.value.problems == (
+        "Records 0 to 1 of b-subscription[0] were removed, and registrations may be gone with them.",
+        "Make a bus of another name, and let the waits register there.",
+    )
+
+
+def test_what_compaction_removed_was_not_lost() -> None:
+    pool = used(1, PAIR)
+    pool.run(2)
+    for tp in (STATE, REGISTRY):
+        pool.cluster.compact(tp.topic, 0, pool.log(tp).end)
+    pool.boot()
+    pool.emit("y")
+    pool.run()
+    assert pool.fired() == [("pair", "met")]
+
+
+# -- what is kept over a change of the assignment
+
+
+def test_a_partition_that_comes_back_is_not_read_again() -> None:
+    pool = Pool()
+    pool.register(PAIR)
+    pool.emit("x")
+    pool.boot()
+    pool.run()
+    read = pool.engines["one"].stats.recovered_records
+    pool.cluster.rebalance()
+    pool.run()
+    assert pool.engines["one"].stats.recovered_records == read
+    pool.emit("y")
+    pool.run()
+    assert pool.fired() == [("pair", "met")]
+
+
+def test_a_partition_that_another_engine_had_in_between_is_read_again() -> None:
+    pool = Pool()
+    pool.register(PAIR)
+    pool.boot("one")
+    pool.run()
+    bus = pool.buses["one"]
+    pool.cluster.leave(bus._member)
+    pool.boot("two")
+    pool.emit("x")
+    pool.run(30, "two")
+    pool.kill("two")
+    pool.emit("y")
+    pool.run()
+    assert pool.fired() == [("pair", "met")]
+
+
+def test_a_recovery_that_a_rebalance_cut_short_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was loaded by half is no state to go on with, though nobody has committed since."""
+    pool = Pool()
+    for n in range(5):
+        pool.register(Registration.of(f"pair{n}", event("x") & event("y"), None, 0))
+    pool.emit("x")
+    pool.boot()
+    pool.run()
+    pool.kill()
+    pool.boot("two")
+    slow = recovery.Recovery.advance
+    turns = iter([False] * 3)
+    monkeypatch.setattr(recovery.Recovery, "advance", lambda self: next(turns, True) and slow(self))
+    pool.run(2)
+    assert pool.engines["two"].ownership.triggers
+    assert not pool.engines["two"].is_open
+    pool.cluster.rebalance()
+    pool.run()
+    pool.emit("y")
+    pool.run()
+    assert len(pool.fired()) == 5
+
+
+def test_a_state_partition_that_cannot_be_read_to_its_end_is_an_error_that_says_which(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool = used(1, PAIR)
+    pool.cluster.init_producer("nobody")
+    transaction = pool.cluster.begin("nobody", pool.cluster.producers["nobody"].epoch)
+    assert transaction is not None
+    pool.cluster.write(transaction, STATE, b"k", b"v", None)
+    pool.boot()
+    with pytest.raises(EngineError, match=r"State could not be read: b-state\[0\] up to "):
+        pool.run(80, pass_ms=1000)
+
+
+def test_an_engine_that_a_transaction_holds_back_for_long_says_so_until_it_is_over(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pool = Pool()
+    engine = pool.boot("one")
+    monkeypatch.setattr(pool.buses["one"], "committed", lambda _, stable=True: None if stable else {})
+    pool.run(10, pass_ms=2_500)
+    assert engine.problems.stopped() == []
+    with caplog.at_level("WARNING", "interlock.engine"):
+        pool.run(20, pass_ms=2_500)
+    [said] = engine.problems.stopped()
+    assert said.startswith(f"{EVENT} and 1 other partitions are not taken over")
+    assert [record.getMessage() for record in caplog.records].count(said) == 1
+    monkeypatch.undo()
+    pool.run(10)
+    assert engine.is_open
+    assert engine.problems.stopped() == []

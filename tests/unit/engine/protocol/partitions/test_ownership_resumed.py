@@ -1,0 +1,149 @@
+"""Ownership: how a partition that stopped goes on where an administrator says."""
+
+from __future__ import annotations
+
+import pytest
+from interlock import event
+from interlock.engine.records import (
+    Registration,
+    place_key,
+)
+
+from tests.kit.pool import EVENT, REGISTRY, TRIGGER
+from tests.unit.engine.protocol.taken_over import EACH, stopped, used
+
+
+def test_a_stopped_partition_goes_on_where_an_administrator_says_without_a_restart() -> None:
+    pool = used(1, EACH)
+    for _ in range(4):
+        pool.emit("x")
+    pool.cluster.delete_below(EVENT, 5)
+    pool.boot()
+    pool.run()
+    assert len(pool.fired()) == 3
+    pool.resume(EVENT, 5)
+    pool.run()
+    assert stopped(pool) == {}
+    assert len(pool.fired()) == 5
+    assert pool.committed(EVENT).offset == 7
+
+
+@pytest.mark.parametrize(("said", "first"), [(-5, 5), (0, 5), (6, 6), (10**9, 7)])
+def test_where_a_partition_goes_on_lies_within_what_there_is(said: int, first: int) -> None:
+    pool = used(1, EACH)
+    for _ in range(4):
+        pool.emit("x")
+    pool.cluster.delete_below(EVENT, 5)
+    pool.resume(EVENT, said)
+    pool.boot()
+    pool.run()
+    assert len(pool.fired()) == 3 + (7 - first)
+
+
+def test_a_resumption_counts_once() -> None:
+    """The source record that the first commit writes stands behind it."""
+    pool = used()
+    del pool.cluster.group.offsets[EVENT]
+    pool.resume(EVENT, 0)
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert pool.records(REGISTRY)[-1][0] == place_key("source", *EVENT)
+    pool.kill()
+    del pool.cluster.group.offsets[EVENT]
+    pool.boot()
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+
+
+def test_a_resumption_for_the_topic_before_it_was_made_again_does_not_count() -> None:
+    pool = used()
+    pool.resume(EVENT, 0)
+    kept = pool.committed(EVENT)
+    pool.cluster.delete(EVENT.topic)
+    pool.cluster.create(EVENT.topic, 1)
+    pool.cluster.group.offsets[EVENT] = kept
+    pool.boot()
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+
+
+def test_a_topic_made_again_goes_on_from_its_start_and_its_events_are_others() -> None:
+    pool = used(1, EACH)
+    pool.cluster.delete(EVENT.topic)
+    pool.cluster.create(EVENT.topic, 1)
+    pool.emit("x")
+    pool.boot()
+    pool.run()
+    assert list(stopped(pool)) == [EVENT]
+    pool.resume(EVENT, 0)
+    pool.run()
+    assert len(pool.fired()) == 4
+
+
+def test_going_on_from_the_start_repeats_nothing() -> None:
+    pool = used(1, EACH)
+    del pool.cluster.group.offsets[EVENT]
+    pool.emit("x")
+    pool.resume(EVENT, 0)
+    pool.boot()
+    pool.run()
+    assert len(pool.fired()) == 4
+
+
+@pytest.mark.parametrize(("said", "fired"), [(0, 3), (1, 2), (3, 0)])
+def test_what_is_skipped_where_nothing_is_known_of_a_partition_no_look_back_brings(
+    said: int, fired: int
+) -> None:
+    """Of before the resumption, that is: a later registration looks back."""
+    pool = used()
+    pool.register(EACH)
+    del pool.cluster.group.offsets[EVENT]
+    pool.resume(EVENT, said)
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert len(pool.fired()) == fired
+    pool.emit("x")
+    pool.run()
+    assert len(pool.fired()) == fired + 1
+    pool.register(Registration.of("later", event("x"), None, 0))
+    pool.run()
+    assert len(pool.fired()) == fired + 2
+
+
+@pytest.mark.parametrize(("said", "fired"), [(0, 3), (1, 3), (2, 1)])
+def test_what_is_skipped_beyond_metadata_that_cannot_be_read_no_look_back_brings(
+    said: int, fired: int
+) -> None:
+    """Without a skip all registrations are applied anew, and look back."""
+    pool = used()
+    pool.register(EACH)
+    pool.commit_by_hand(EVENT, 1, "nonsense")
+    pool.resume(EVENT, said)
+    pool.boot()
+    pool.run()
+    assert len(pool.fired()) == fired
+
+
+def test_registrations_that_a_partition_had_not_caught_up_with_look_back_to_what_it_skips() -> None:
+    pool = used()
+    for _ in range(4):
+        pool.emit("x")
+    pool.register(EACH)
+    pool.cluster.delete_below(EVENT, 5)
+    pool.resume(EVENT, 7)
+    pool.boot()
+    pool.run()
+    assert stopped(pool) == {}
+    assert len(pool.fired()) == 2
+
+
+def test_timers_of_a_trigger_partition_of_which_nothing_is_known_are_opened_wherever_it_goes_on() -> None:
+    pool = used(1, EACH)
+    pool.register(Registration.of("w", event("y").expires(after="10s"), None, pool.cluster.now_ms))
+    del pool.cluster.group.offsets[TRIGGER]
+    pool.resume(TRIGGER, 3)
+    pool.boot()
+    pool.run(40, pass_ms=1000)
+    assert ("w", "expired") in pool.fired()

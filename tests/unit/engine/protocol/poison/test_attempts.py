@@ -1,0 +1,274 @@
+"""Attempts: which ends of processes count for a record, and what becomes of it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from interlock.engine.bus import TopicPartition
+from interlock.engine.protocol.poison.attempts import (
+    ALONE,
+    MOST_ASIDE,
+    MOST_TRIES,
+    NEAR,
+    SUSPECTS,
+    WIDTHS,
+    Attempts,
+    process_of,
+    under_trial,
+    why_stopped,
+)
+from interlock.engine.records import Aside, OffsetMetadata, Trial, decode_json, encode_json
+
+TP = TopicPartition("b-event", 0)
+
+
+def taken_over(
+    former: OffsetMetadata, own: str = "b-engine-d-new.1", *members: str, offset: int = 0, unread: bool = True
+) -> Attempts:
+    attempts = Attempts(former)
+    attempts.take_over(former, offset, own, members, unread=unread)
+    return attempts
+
+
+def left_by(
+    committer: str, trial: Trial | None = None, *, aside: Aside | None = None, in_order: bool = False
+) -> OffsetMetadata:
+    given = {"a": trial, "s": aside, "e": in_order or None}
+    return OffsetMetadata(R=0, c=committer, **{name: each for name, each in given.items() if each})
+
+
+def test_a_process_is_told_by_its_id_less_its_life_and_an_id_of_before_is_one() -> None:
+    assert process_of("b-engine-d-7f3a.12") == "b-engine-d-7f3a"
+    assert process_of("b-engine-a.b-7f3a") == "b-engine-a.b-7f3a"
+    assert process_of("b-engine-a.b-7f3a.1") == "b-engine-a.b-7f3a"
+
+
+def test_what_a_process_that_is_gone_left_unread_is_suspect() -> None:
+    assert taken_over(left_by("b-engine-d-old.1"), offset=7).trial == Trial(WIDTHS[0], SUSPECTS, 7)
+
+
+@pytest.mark.parametrize(
+    "former", [left_by(""), left_by("b-engine-d-old.1", in_order=True)], ids=["nobody", "in good order"]
+)
+def test_nothing_is_suspect_where_nobody_ended_on_it(former: OffsetMetadata) -> None:
+    assert taken_over(former).trial is None
+
+
+def test_nothing_is_suspect_of_a_member_of_the_same_process_or_where_nothing_is_unread() -> None:
+    old = left_by("b-engine-d-old.1")
+    assert taken_over(old, "b-engine-d-new.1", "b-engine-d-old.1").trial is None
+    assert taken_over(old, "b-engine-d-new.1", "b-engine-d-old.2").trial is None
+    assert taken_over(old, "b-engine-d-old.2").trial is None
+    assert taken_over(old, unread=False).trial is None
+
+
+def owners_of(trial: Trial, offsets: list[int]) -> list[tuple[int, int, int]]:
+    """What each owner makes of a trial whose former owners all ended, at these committed offsets."""
+    seen = []
+    for n, offset in enumerate(offsets):
+        found = taken_over(left_by(f"b-engine-d-{n}.1", trial), offset=offset).trial
+        assert found is not None
+        seen.append((found.width, found.left, found.at))
+        trial = found
+    return seen
+
+
+def test_each_end_on_the_first_records_narrows_what_a_pass_takes_down_to_one_record_alone() -> None:
+    owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 5), [5] * 5)
+    assert owners == [(300, SUSPECTS, 5), (10, 300, 5), (1, 10, 5), (ALONE, 1, -1), (ALONE, 1, -1)]
+
+
+def test_an_end_behind_records_that_went_well_narrows_nothing_the_first_time() -> None:
+    """It may have had other reasons; what a pass had taken then is what is suspect."""
+    owners = owners_of(Trial(300, SUSPECTS, 0), [3000, 3050, 3080, 3085, 3086, 3086, 3087])
+    assert owners == [
+        (300, 300, -1),
+        (10, 300, 3050),
+        (10, 10, -1),
+        (1, 10, 3085),
+        (1, 1, -1),
+        (ALONE, 1, -1),
+        (ALONE, 1, -1),
+    ]
+
+
+def test_ends_that_each_came_behind_records_that_went_well_narrow_nothing_at_first() -> None:
+    owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [3000, 6000, 9000, 9000])
+    assert owners == [(WIDTHS[0], SUSPECTS, offset) for offset in (3000, 6000, 9000)] + [
+        (300, SUSPECTS, 9000)
+    ]
+
+
+def test_a_few_records_that_went_well_are_no_sign_that_something_else_ended_it() -> None:
+    assert owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [99]) == [(300, SUSPECTS, 99)]
+    assert owners_of(Trial(WIDTHS[0], SUSPECTS, 0), [100]) == [(WIDTHS[0], SUSPECTS, 100)]
+
+
+def test_an_owner_begins_where_the_one_before_it_stopped_in_good_order() -> None:
+    left = left_by("b-engine-d-old.1", Trial(100, SUSPECTS, 0), in_order=True)
+    assert taken_over(left, offset=3000).trial == Trial(100, SUSPECTS, 3000)
+    assert taken_over(left_by("", Trial(100, 7)), offset=3000).trial == Trial(100, 7), "the second time"
+
+
+def test_a_wide_try_keeps_the_offset_where_it_began() -> None:
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(30, 40, 5)))
+    attempts.passed()
+    assert attempts.trial == Trial(30, 39, 5)
+
+
+def test_only_an_end_during_the_try_of_one_record_alone_is_counted() -> None:
+    counted = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True)))
+    assert counted.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-old.1",))
+    again = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=False)))
+    assert again.trial == Trial(ALONE, 9, 5)
+    in_order = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True), in_order=True))
+    assert in_order.trial == Trial(ALONE, 9, 5)
+
+
+def test_a_process_that_is_a_member_again_had_not_ended() -> None:
+    trial = Trial(ALONE, 9, 5, trying=True, ended=("b-engine-d-a.1", "b-engine-d-b.1"))
+    found = taken_over(left_by("b-engine-d-c.1", trial), "b-engine-d-new.1", "b-engine-d-a.2")
+    assert found.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-b.1", "b-engine-d-c.1"))
+
+
+def test_a_try_is_said_before_it_and_cleared_by_its_success() -> None:
+    attempts = Attempts(left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
+    attempts.noted = True
+    assert attempts.begin(5)
+    assert attempts.trial == Trial(ALONE, 2, 5, trying=True, ended=("b-engine-d-a.1",))
+    attempts.committed()
+    assert attempts.passed()
+    assert attempts.trial == Trial(ALONE, 1)
+    attempts.committed()
+    assert attempts.begin(7), "the next one is another record"
+    assert attempts.trial == Trial(ALONE, 1, 7, trying=True)
+    attempts.committed()
+    assert attempts.passed()
+    assert attempts.trial is None
+
+
+def test_a_try_that_was_taken_back_is_said_no_more() -> None:
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
+    attempts.begin(5)
+    attempts.committed()
+    attempts.rollback()
+    assert attempts.trial == Trial(ALONE, 2, 5)
+    assert attempts.changed
+
+
+def test_a_try_that_was_taken_back_is_to_be_unsaid_before_anything_else_is_tried() -> None:
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
+    attempts.begin(5)
+    assert not attempts.outlived
+    attempts.committed()
+    attempts.rollback()
+    assert attempts.outlived
+    attempts.begin(5)
+    assert not attempts.outlived, "it is tried again"
+    attempts.rollback()
+    attempts.committed()
+    assert not attempts.outlived
+
+
+def test_a_narrowed_pass_takes_so_many_and_no_more() -> None:
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(30, 40)))
+    attempts.noted = True
+    assert not attempts.begin(0)
+    assert [attempts.passed() for _ in range(30)] == [False] * 29 + [True]
+    assert attempts.trial == Trial(30, 10)
+
+
+def test_the_first_record_of_a_new_owner_waits_until_its_name_is_committed() -> None:
+    attempts = Attempts(OffsetMetadata(R=0))
+    assert attempts.watched
+    assert attempts.begin(0)
+    attempts.committed()
+    assert not attempts.watched
+
+
+def test_a_record_is_given_up_after_so_many_processes_and_no_try_is_said() -> None:
+    ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended[:-1])))
+    attempts.begin(5)
+    assert not attempts.condemned
+    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended)))
+    attempts.begin(5)
+    assert attempts.condemned
+    assert attempts.trial is not None
+    assert not attempts.trial.trying
+    attempts.begin(6)
+    assert not attempts.condemned, "they ended on another record"
+
+
+def test_only_so_many_records_near_each_other_are_set_aside_then_the_partition_stops() -> None:
+    attempts = Attempts(OffsetMetadata(R=0))
+    for n in range(MOST_ASIDE):
+        attempts.set_aside(n)
+    assert attempts.aside == Aside(MOST_ASIDE, MOST_ASIDE - 1)
+    ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
+    near = left_by("x", Trial(ALONE, 2, MOST_ASIDE, ended=ended), aside=attempts.aside)
+    assert Attempts(near).full
+    told = why_stopped(near)
+    assert told is not None
+    assert f"record {MOST_ASIDE}" in told
+    far = left_by("x", Trial(ALONE, 2, MOST_ASIDE + NEAR, ended=ended), aside=attempts.aside)
+    assert not Attempts(far).full
+    assert why_stopped(far) is None
+    attempts = Attempts(far)
+    attempts.set_aside(MOST_ASIDE + NEAR)
+    assert attempts.aside == Aside(1, MOST_ASIDE + NEAR)
+
+
+def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
+    assert under_trial(TP, OffsetMetadata(R=0)) is None
+    assert under_trial(TP, left_by("x", Trial(ALONE, 2, 5, trying=True))) is None
+    told = under_trial(TP, left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
+    assert told == (
+        "b-event[0]@5: while it was tried alone 1 engine process ended: b-engine-d-a.1. After 5 it goes to "
+        "the dead letters."
+    )
+
+
+def test_a_very_long_id_is_counted_without_its_beginning() -> None:
+    long = f"{'b' * 100}-engine-{'d' * 100}-{'0' * 12}"
+    counted = taken_over(left_by(f"{long}.9", Trial(ALONE, 9, 5, trying=True))).trial
+    assert counted is not None
+    assert counted.ended == (f"{'d' * 87}-{'0' * 12}.9",)
+    again = taken_over(left_by("b-engine-d-c.1", counted), "b-engine-d-new.1", f"{long}.10").trial
+    assert again is not None
+    assert again.ended == (), "it is a member again"
+
+
+def test_where_nothing_is_known_nothing_is_written() -> None:
+    assert encode_json(OffsetMetadata(R=1)) == b'{"v":2,"R":1,"g":[],"c":"","n":0,"t":""}'
+
+
+def test_an_earlier_version_passes_the_count_over() -> None:
+    class Before(msgspec.Struct, frozen=True, kw_only=True):
+        v: int
+        R: int
+        g: list[tuple[int, int, int]] = []
+        c: str = ""
+        n: int = 0
+        t: str = ""
+
+    said = OffsetMetadata(R=7, c="x.1", n=3, e=True, a=Trial(ALONE, 9, 5, trying=True), s=Aside(1, 5))
+    assert decode_json(Before, encode_json(said), "x") == Before(v=said.v, R=7, c="x.1", n=3)
+
+
+def test_where_the_members_are_not_told_nobody_more_has_ended_and_nobody_less() -> None:
+    old = left_by("b-engine-d-old.1")
+    attempts = Attempts(old)
+    attempts.take_over(old, 0, "b-engine-d-new.1", None, unread=True)
+    assert attempts.trial is None
+    tried = left_by("b-engine-d-q.1", Trial(ALONE, 9, 5, trying=True, ended=("b-engine-d-p.1",)))
+    attempts = Attempts(tried)
+    attempts.take_over(tried, 0, "b-engine-d-new.1", None, unread=True)
+    assert attempts.trial == Trial(ALONE, 9, 5, trying=False, ended=("b-engine-d-p.1",))
+
+
+def test_what_was_judged_stays_where_a_partition_is_lost_before_it_was_noted() -> None:
+    attempts = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True)))
+    attempts.rollback()
+    assert attempts.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-old.1",))
+    assert attempts.changed

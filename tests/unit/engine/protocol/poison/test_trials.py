@@ -1,0 +1,232 @@
+"""Trials: engines that end on a record, one after the other, until it is set aside and the rest goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from interlock.engine.bus import TopicPartition
+from interlock.engine.protocol.lookback.scanning import Scanning
+from interlock.engine.protocol.poison.attempts import MOST_ASIDE, MOST_TRIES, SUSPECTS, WIDTHS
+from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.records import MatchRecord, decode_msgpack
+
+from tests.kit.pool import EVENT, TRIGGER, Pool
+from tests.unit.engine.protocol.dying import dead_letters, run, waiting
+
+SUSPECTED = dict(zip(WIDTHS, (SUSPECTS, *WIDTHS), strict=False))
+
+
+def test_a_record_that_ends_processes_is_set_aside_after_five_and_the_rest_is_matched(
+    lethal: set[tuple[TopicPartition, int]],
+) -> None:
+    pool = Pool()
+    waiting(pool)
+    for _ in range(20):
+        pool.emit("x")
+    lethal.add((EVENT, 7))
+    assert run(pool) == 2 + len(WIDTHS) + MOST_TRIES  # one by one, seven went well: once more
+    (letter,) = dead_letters(pool)
+    assert letter["interlock_origin"] == "b-event[0]@7"
+    assert letter["interlock_attempts"] == str(MOST_TRIES)
+    assert letter["interlock_stage"] == "event"
+    assert all(f"b-engine-d-{n}.1" in letter["interlock_reason"] for n in range(6, 11))
+    assert len(pool.fired()) == 19
+    committed = pool.committed(EVENT)
+    assert committed is not None
+    assert committed.offset == 20
+    assert not pool.metadata(EVENT).a
+
+
+def test_a_match_that_ends_processes_is_set_aside_from_the_trigger_topic(
+    lethal: set[tuple[TopicPartition, int]],
+) -> None:
+    pool = Pool()
+    waiting(pool)
+    for _ in range(4):
+        pool.emit("x")
+    lethal.add((TRIGGER, 1))
+    run(pool)
+    (letter,) = dead_letters(pool)
+    assert letter["interlock_origin"] == "b-trigger[0]@1"
+    assert letter["interlock_attempts"] == str(MOST_TRIES)
+    assert letter["interlock_stage"] == "trigger"
+    assert len(pool.fired()) == 3
+
+
+def test_processes_that_lose_their_partitions_while_they_try_count_for_nothing(
+    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = Pool()
+    waiting(pool)
+    pool.emit("x")
+    lethal.add((EVENT, 0))
+    run(pool, ends=1 + len(WIDTHS))
+    lethal.clear()
+    match, made = SourceTask.match, 2 * MOST_TRIES
+
+    def lost(task: SourceTask, *rest: Any) -> Any:
+        nonlocal made
+        assert task.attempts.trial is not None
+        assert not task.attempts.trial.ended
+        if made:  # whoever has the least name is given the partition
+            made -= 1
+            for bus in pool.buses.values():
+                bus.aborts = 1
+            pool.boot(f"b-engine-d-joins{made:02}.1")
+        return match(task, *rest)
+
+    monkeypatch.setattr(SourceTask, "match", lost)
+    pool.boot("b-engine-d-last.1")
+    for _ in range(200):
+        for name in list(pool.engines):
+            pool.run(1, name)
+    assert made == 0
+    assert len(pool.fired()) == 1
+    assert not dead_letters(pool)
+
+
+def test_nothing_else_runs_in_the_pass_that_tries_a_record_alone(
+    lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends the process then is that record."""
+    pool = Pool()
+    pool.emit("x")
+    pool.emit("x")
+    lethal.add((EVENT, 0))
+    run(pool, ends=1 + len(WIDTHS))
+    lethal.clear()
+    done: list[str] = []
+    match, advance = SourceTask.match, Scanning.advance
+
+    def matched(task: SourceTask, *rest: Any) -> Any:
+        done.append("alone" if task.attempts.alone else "together")
+        return match(task, *rest)
+
+    def scanned(*given: Any, **named: Any) -> Any:
+        done.append("scans")
+        return advance(*given, **named)
+
+    monkeypatch.setattr(SourceTask, "match", matched)
+    monkeypatch.setattr(Scanning, "advance", scanned)
+    pool.boot("b-engine-d-last.1")
+    passes = []
+    for _ in range(60):
+        done.clear()
+        pool.run(1)
+        passes.append(tuple(done))
+    assert passes.index(("alone",)) < passes.index(("together", "scans"))
+    assert not any("alone" in each and "scans" in each for each in passes)
+
+
+def test_an_orderly_end_leaves_nothing_suspect_and_a_kill_does() -> None:
+    pool = Pool()
+    pool.boot("b-engine-d-a.1")
+    pool.emit("x")
+    pool.run()
+    pool.engines["b-engine-d-a.1"].end()
+    assert pool.metadata(EVENT).e is True
+    pool.kill("b-engine-d-a.1")
+    pool.emit("x")
+    engine = pool.boot("b-engine-d-b.1")
+    pool.run(1)
+    while not engine.is_open:
+        pool.run(1)
+    assert engine.ownership.sources[EVENT].attempts.trial is None
+    pool.run()
+    pool.kill("b-engine-d-b.1")
+    pool.emit("x")
+    engine = pool.boot("b-engine-d-c.1")
+    while not engine.is_open:
+        engine.run_pass()
+    trial = engine.ownership.sources[EVENT].attempts.trial
+    assert trial is not None
+    assert trial.width == WIDTHS[0]
+
+
+def test_where_every_record_ends_processes_the_partition_stops_and_goes_on_when_told(
+    lethal: set[tuple[TopicPartition, int]],
+) -> None:
+    pool = Pool()
+    waiting(pool)
+    for n in range(2 * MOST_ASIDE):
+        pool.emit("x")
+        lethal.add((EVENT, n))
+    run(pool)
+    assert len(dead_letters(pool)) == MOST_ASIDE
+    (engine,) = pool.engines.values()
+    assert list(engine.ownership.stopped) == [EVENT]
+    assert engine.problems.all() == [
+        "b-event[0] is not read: processes end on one record of it after the other. 8 were set aside, and on "
+        "record 8 as well 5 engine processes ended: "
+        + ", ".join(f"b-engine-d-{n}.1" for n in range(45, 50))
+        + "; that is hardly their doing. Look for what ends the engines. Go on with: airflow interlock "
+        "topics resume b-event 0 --from start|end|OFFSET --bus b"
+    ]
+    lethal.clear()
+    pool.resume(EVENT, 8)
+    pool.run(60)
+    committed = pool.committed(EVENT)
+    assert committed is not None
+    assert committed.offset == 2 * MOST_ASIDE
+    assert len(pool.fired()) == MOST_ASIDE
+    assert not pool.metadata(EVENT).s
+
+
+def test_a_record_far_behind_the_committed_offset_is_found_where_nothing_is_matched(
+    lethal: set[tuple[TopicPartition, int]],
+) -> None:
+    pool = Pool()
+    waiting(pool)
+    for _ in range(3500):
+        pool.emit("of no interest")
+    lethal.add((EVENT, 3250))
+    # two widths are taken once more, behind records that went well
+    assert run(pool) == 1 + len(WIDTHS) + 2 + MOST_TRIES
+    (letter,) = dead_letters(pool)
+    assert letter["interlock_origin"] == "b-event[0]@3250"
+
+
+def test_kills_that_no_record_is_to_blame_for_make_nothing_narrower() -> None:
+    pool = Pool()
+    waiting(pool)
+    widths = []
+    for n in range(6):
+        for _ in range(2000):
+            pool.emit("of no interest")
+        name = f"b-engine-d-{n}.1"
+        engine = pool.boot(name)
+        while not engine.is_open:
+            pool.run(1, name)
+        trial = engine.ownership.sources[EVENT].attempts.trial
+        widths.append(None if trial is None else trial.width)
+        began = pool.committed(EVENT)
+        while (now := pool.committed(EVENT)) is None or (began is not None and now.offset == began.offset):
+            pool.run(1, name)
+        pool.kill(name)
+    assert widths == [None, *[WIDTHS[0]] * 5]
+
+
+@pytest.mark.parametrize("ends", range(1, 1 + len(WIDTHS)))
+def test_suspected_partitions_are_worked_on_together_and_each_in_its_order(
+    lethal: set[tuple[TopicPartition, int]], ends: int
+) -> None:
+    pool = Pool(events=4)
+    waiting(pool)
+    for n in range(800):
+        pool.emit("x", partition=n % 4)
+    lethal.add((EVENT, 0))
+    run(pool, ends=ends)
+    lethal.clear()
+    engine = pool.boot("b-engine-d-last.1")
+    while not engine.is_open:
+        pool.run(1)
+    width = WIDTHS[ends - 1]
+    trials = [source.attempts.trial for source in engine.ownership.sources.values()]
+    assert [trial and trial.width for trial in trials] == [width] * 4
+    together = [took for took in (engine.run_pass() for _ in range(400)) if took >= 4 * width]
+    assert len(together) >= min(200, SUSPECTED[width]) // width
+    assert len(pool.fired()) == 800
+    matches = [decode_msgpack(MatchRecord, value or b"", "a match") for _, value in pool.records(TRIGGER)]
+    for partition in range(4):
+        assert [each.offset for each in matches if each.partition == partition] == list(range(200))

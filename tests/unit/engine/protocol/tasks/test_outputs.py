@@ -1,0 +1,133 @@
+"""What one transaction gathers: when it is full, and how a record becomes a dead letter."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interlock.engine.bus import Committed, Headers, Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.protocol.tasks.outputs import ATTEMPTS, MAX_PASS_BYTES, MAX_PASS_RECORDS, Outputs
+from interlock.engine.records.sizes import MAX_INTERNAL_BYTES, MAX_VALUE_BYTES
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+TP = TopicPartition("b-event", 3)
+
+
+def outputs() -> Outputs:
+    return Outputs(CONFIG, 2)
+
+
+def dead(
+    value: bytes | None, headers: Headers | None = None, key: bytes | None = b"k", reason: str = "bad"
+) -> dict[str, bytes | None]:
+    gathered = outputs()
+    gathered.dead_letter(Record(TP, 7, 0, key, value, headers), "event", reason, 1_700_000_000_123)
+    [output] = gathered.records
+    assert (output.topic, output.partition) == ("b-dead-letter", None)
+    return dict(output.headers or ())
+
+
+def size_of(gathered: Outputs) -> int:
+    [o] = gathered.records
+    return (
+        len(o.key or b"")
+        + len(o.value or b"")
+        + sum(len(name) + len(raw or b"") for name, raw in o.headers or ())
+    )
+
+
+def test_without_offsets_there_is_nothing_to_commit() -> None:
+    gathered = outputs()
+    gathered.write("trigger", 0, None, b"v")
+    assert not gathered
+    gathered.offsets[TP] = Committed(1, "")
+    assert gathered
+
+
+def test_a_record_goes_to_the_topic_of_its_kind() -> None:
+    gathered = outputs()
+    gathered.write("action", 4, b"k", None)
+    [output] = gathered.records
+    assert (output.topic, output.partition, output.key, output.value) == ("b-action", 4, b"k", None)
+
+
+def test_it_is_full_by_records() -> None:
+    gathered = outputs()
+    for _ in range(MAX_PASS_RECORDS - 1):
+        gathered.write("trigger", 0, None, b"")
+    assert not gathered.full
+    gathered.write("trigger", 0, None, None)
+    assert gathered.full
+
+
+@pytest.mark.parametrize("kind", ["write", "dead_letter"])
+def test_it_is_full_by_bytes(kind: str) -> None:
+    gathered = outputs()
+
+    def add(size: int) -> None:
+        if kind == "write":
+            gathered.write("trigger", 0, None, b"x" * size)
+        else:
+            gathered.dead_letter(Record(TP, 0, 0, None, b"x" * size, None), "event", "bad", 0)
+
+    add(MAX_PASS_BYTES - 1)
+    assert not gathered.full
+    add(1)
+    assert gathered.full
+
+
+def test_a_dead_letter_is_the_record_as_it_came_and_says_why() -> None:
+    about = dead(b"payload", [("ce_type", b"x"), ("empty", None)])
+    assert about["ce_type"] == b"x"
+    assert about["empty"] is None
+    assert about["interlock_reason"] == b"bad"
+    assert about["interlock_stage"] == b"event"
+    assert about["interlock_origin"] == b"b-event[3]@7"
+    assert about["interlock_time"] == b"2023-11-14T22:13:20.123+00:00"
+    assert about[ATTEMPTS] == b"1"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(b"1", b"2"), (b"41", b"42"), (b"", b"1"), (None, b"1"), (b"-3", b"1")]
+)
+def test_attempts_of_a_record_that_was_sent_again_are_counted_on(before: bytes | None, after: bytes) -> None:
+    about = dead(b"payload", [(ATTEMPTS, before), ("interlock_reason", b"old"), ("own", b"1")])
+    assert about[ATTEMPTS] == after
+    assert about["interlock_reason"] == b"bad"
+    assert about["own"] == b"1"
+
+
+def test_a_record_without_a_value_is_set_aside_as_well() -> None:
+    assert dead(None, None, None)["interlock_origin"] == b"b-event[3]@7"
+
+
+def test_a_record_too_large_to_be_set_aside_whole_is_named_by_size_hash_and_beginning() -> None:
+    value = b"v" * MAX_INTERNAL_BYTES
+    about = dead(value)
+    assert about["interlock_size"] == str(len(value)).encode()
+    assert about["interlock_sha256"] == hashlib.sha256(value).hexdigest().encode()
+
+
+def test_a_long_reason_is_cut() -> None:
+    assert len(dead(b"", reason="r" * 10**6)["interlock_reason"] or b"") < 5000
+
+
+HEADERS = st.lists(
+    st.tuples(st.sampled_from(["a", "ce_x", "n" * 4000]), st.sampled_from([None, b"", b"h" * 300_000])),
+    max_size=150,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    HEADERS, st.sampled_from([None, 0, MAX_VALUE_BYTES, MAX_INTERNAL_BYTES]), st.sampled_from([0, 10**6 * 9])
+)
+def test_whatever_a_record_is_it_can_be_set_aside(headers: Headers, value: int | None, key: int) -> None:
+    """Else the engine could never move past it."""
+    gathered = outputs()
+    record = Record(TP, 7, 0, b"k" * key, None if value is None else b"v" * value, headers)
+    gathered.dead_letter(record, "event", "bad", 0)
+    assert size_of(gathered) < MAX_INTERNAL_BYTES

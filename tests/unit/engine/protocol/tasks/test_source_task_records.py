@@ -1,0 +1,216 @@
+"""The event hop: what it sets aside, and what it writes of what an event met."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+from interlock import Event, event
+from interlock.conditions import MatcherIndex
+from interlock.engine.protocol.tasks import source_task
+from interlock.engine.protocol.tasks.outputs import MAX_PASS_BYTES, Outputs
+from interlock.engine.protocol.tasks.source_task import MAX_TARGETS
+from interlock.engine.records import Registration
+from interlock.engine.records.sizes import MAX_INLINE_BYTES, MAX_INTERNAL_BYTES, MAX_READ_BYTES
+from interlock.engine.registry.registry import Registered
+from interlock.events.kafka import encode
+
+from tests.unit.engine.protocol.source_world import CONFIG, FAR, PARTITIONS, TP, World
+
+
+def test_a_record_that_is_no_event_is_set_aside_once_and_not_again_by_a_scan(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.put(b"k", b"payload", [("ce_type", b"a")])
+    with caplog.at_level(logging.WARNING, "interlock.engine"):
+        world.run()
+    world.register("w", "a", 0)
+    world.run()
+    assert world.dead == [b"payload"]
+    assert "b-event[0]@0" in caplog.text
+    assert world.committed.offset == 1
+
+
+def test_an_event_that_only_a_scan_cannot_match_is_set_aside_once_and_the_scan_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    before = world.register("before", "a", 0)
+    world.append("a", 5)
+    world.append("a", 6)
+    world.run()
+    w = world.register("w", "a", 0)
+    lookup = MatcherIndex.lookup
+
+    def raises(self: MatcherIndex[Registered], made: Event) -> Any:
+        if self is not world.index and made.id == "0":
+            raise ZeroDivisionError("of a scan's index")
+        return lookup(self, made)
+
+    monkeypatch.setattr(MatcherIndex, "lookup", raises)
+    with caplog.at_level(logging.WARNING, "interlock.engine"):
+        world.run()
+    assert (world.reached(before), world.reached(w)) == ([0, 1], [1])
+    assert len(world.dead) == 1
+    assert "A look-back could not match it" in caplog.text
+
+
+def test_a_matcher_that_raises_sets_the_event_aside_and_the_next_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    w = world.register("w", "a", 0)
+    world.append("a", 5)
+    world.append("a", 6)
+    task = world.task()
+    lookup, calls = world.index.lookup, []
+
+    def raises(made: Event) -> Any:
+        calls.append(made)
+        if len(calls) == 1:
+            raise ZeroDivisionError("of a filter")
+        return lookup(made)
+
+    task.apply(1, None)
+    monkeypatch.setattr(world.index, "lookup", raises)
+    world.commit(task, world.run_pass(task, FAR, 0))
+    assert len(world.dead) == 1
+    assert world.reached(w) == [1]
+
+
+@pytest.mark.parametrize("size", [MAX_INLINE_BYTES, MAX_INLINE_BYTES + 1, MAX_INTERNAL_BYTES])
+def test_data_beyond_what_travels_stay_where_they_are(size: int) -> None:
+    world = World()
+    w = world.register("w", "a", 0)
+    world.append("a", 5, value=b"0" * size)
+    world.run()
+    assert world.reached(w) == [0]
+    made = world.matches[0][1].event
+    if size > MAX_INLINE_BYTES:
+        assert (made.data, made.attributes["dataref"]) == (None, "kafka:b-event/0/0")
+    else:
+        assert len(made.data or b"") == size
+        assert "dataref" not in made.attributes
+
+
+def test_a_filter_sees_data_that_do_not_travel() -> None:
+    world = World()
+    w = world.register("w", event("a", where="data.k == 1"), 0)
+    world.append("a", 5, value=json.dumps({"k": 1, "more": "x" * MAX_INLINE_BYTES}).encode())
+    world.append("a", 5, value=json.dumps({"k": 2, "more": "x" * MAX_INLINE_BYTES}).encode())
+    world.run()
+    assert world.reached(w) == [0]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_attributes_that_no_record_has_room_for_set_the_event_aside(plain: bool) -> None:
+    """Of a plain record the key becomes the subject."""
+    world = World()
+    world.plain = plain
+    world.register("w", "org.apache.kafka.record" if plain else "a", 0)
+    if plain:
+        world.put(b"k" * (MAX_READ_BYTES + 1), b"v", None)
+    else:
+        key, value, headers = encode(Event.of("a", "/s", id="1"))
+        world.put(key, value, [*headers, ("ce_subject", b"s" * (MAX_READ_BYTES + 1))])
+    world.run()
+    assert len(world.dead) == 1
+    assert world.matches == []
+
+
+def test_a_match_with_all_it_may_hold_fits_in_a_record() -> None:
+    """The most attributes, the most data, and the longest targets."""
+    world = World()
+    for n in range(MAX_TARGETS):
+        world.register(f"w{n}", event("a", by="data.k"), 0, "ü" * 250, kind="durable")
+    key, value, headers = encode(Event.of("a", "/s", id="1", data={"k": "ü" * 250}))
+    padding = [("ce_more", b"m" * (MAX_READ_BYTES - 2000))]
+    world.put(key, (value or b"") + b" " * (MAX_INLINE_BYTES - len(value or b"")), [*headers, *padding])
+    world.run()  # asserts the size of each record
+    assert sum(len(match.targets) for _, match in world.matches) == MAX_TARGETS
+
+
+def test_more_targets_than_a_record_holds_travel_in_several_records() -> None:
+    world = World()
+    made = [world.register(f"w{n}", "a", 0) for n in range(9000)]
+    world.append("a", 5)
+    world.run()
+    assert len(world.matches) > PARTITIONS
+    assert all(len(match.targets) <= MAX_TARGETS for _, match in world.matches)
+    assert all(world.reached(w) == [0] for w in made[::1000])
+    assert sum(len(match.targets) for _, match in world.matches) == len(made)
+
+
+def test_a_match_of_a_large_event_has_fewer_targets_for_all_may_fire_in_one_transaction() -> None:
+    world = World()
+    for n in range(1500):
+        world.register(f"w{n}", "a", 0)
+    key, value, headers = encode(Event.of("a", "/s", id="1", data="x" * 60_000))
+    world.put(key, value, headers)
+    world.run()
+    assert sum(len(match.targets) for _, match in world.matches) == 1500
+    assert all(len(match.targets) * 60_000 <= MAX_PASS_BYTES for _, match in world.matches)
+
+
+def test_all_matchers_of_a_registration_that_an_event_met_travel_as_one_target() -> None:
+    world = World()
+    world.register("w", event("a") & event("a", subject="s") & event("b"), 0)
+    key, value, headers = encode(Event.of("a", "/s", id="1", subject="s"))
+    world.put(key, value, headers)
+    world.run()
+    [(_, match)] = world.matches
+    [target] = match.targets
+    assert target.matchers == (0, 1)
+
+
+def test_one_registration_is_never_divided_over_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event may reach it under several keys, and they are judged as one origin."""
+    monkeypatch.setattr(source_task, "MAX_TARGETS", 2)
+    world = World()
+    two_paths = event("a", by="data.k") & event("a", by="data.l")
+    for n in range(9):
+        world.register(f"w{n}", two_paths, 0, kind="one-shot", key=None)
+    world.append("a", 5, value=b'{"k":"1","l":"2"}')
+    world.run()
+    seen: set[str] = set()
+    for _, match in world.matches:
+        here = {target.incarnation for target in match.targets}
+        assert not here & seen
+        seen |= here
+    assert len(seen) == 9
+
+
+def test_a_durable_subscription_is_spread_by_its_keys_and_a_one_shot_is_not() -> None:
+    world = World()
+    spread = world.register("d", event("a", by="data.k"), 0, kind="durable")
+    once = world.register("o", event("a", by="data.k"), 0)
+    for n in range(30):
+        world.append("a", 5, value=b'{"k":"%d"}' % n)
+    world.run()
+
+    def places(registration: Registration) -> set[int]:
+        return {
+            partition
+            for partition, match in world.matches
+            if any(target.incarnation == registration.incarnation for target in match.targets)
+        }
+
+    assert places(spread) == set(range(PARTITIONS))
+    assert len(places(once)) == 1
+
+
+def test_a_format_1_bus_gets_matches_of_format_1() -> None:
+    world = World()
+    world.register("w", "a", 0)
+    record = world.append("a", 5)
+    task, outputs = world.task(), Outputs(CONFIG, 1)
+    task.apply(1, None)
+    task.match(record, outputs, 0)
+    task.commit_into(outputs, "me", 1)
+    [output] = outputs.records
+    assert msgspec.msgpack.decode(output.value or b"")[0] == 1
+    assert json.loads(outputs.offsets[TP].metadata)["v"] == 1

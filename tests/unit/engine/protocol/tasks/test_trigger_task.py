@@ -1,0 +1,415 @@
+"""The trigger hop: the same firings however its log is split, and whatever crashes in between."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interlock import Event, event
+from interlock.conditions import EMPTY, Match, State, absent, firing_id, step
+from interlock.engine.bus import Committed, Record
+from interlock.engine.errors import RecordError
+from interlock.engine.protocol.stats import Stats
+from interlock.engine.protocol.tasks.trigger_task import TriggerTask
+from interlock.engine.records import (
+    MatchRecord,
+    MetaRecord,
+    OffsetMetadata,
+    Registration,
+    StateRecord,
+    Target,
+    decode_json,
+    decode_msgpack,
+    encode_msgpack,
+    state_key,
+)
+from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
+from interlock.engine.registry.registry import Registry
+
+from tests.unit.engine.protocol.trigger_log import (
+    EITHER,
+    PAIR,
+    STATE,
+    TP,
+    TTL,
+    TWO_PATHS,
+    Log,
+    an_event,
+    at,
+    durable,
+    met,
+    pair,
+    register,
+    unregister,
+)
+
+
+def test_a_pair_fires_once_and_closes_and_its_states_are_nulled() -> None:
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", PAIR, "d", 0))
+    x, y = Target(0, w.incarnation, (0,), "d"), Target(0, w.incarnation, (1,), "d")
+    log.run(met(0, an_event("x", "1"), x))
+    assert log.firings == []
+    log.run(met(1, an_event("y", "2"), y))
+    [fired] = log.firings
+    assert (fired["subscription"], fired["state"], fired["firing"]["key"]) == ("w", "fired", "d")
+    [origin] = fired["firing"]["origins"]["x"]
+    assert origin == {"topic": "b-event", "partition": 0, "offset": 0, "timestamp_ms": 1000}
+    log.run(met(2, an_event("x", "3"), x), met(3, an_event("y", "4"), y))
+    assert len(log.firings) == 1
+    assert set(log.live_states()) == {state_key(w.incarnation, None)}
+    assert (log.keys, log.task().open_keys) == ([b"w"], 0)
+    unregister(log.registry, 1, w)
+    log.run()
+    assert log.live_states() == {}
+
+
+def test_an_origin_at_or_below_its_sources_mark_is_dropped_after_a_rewind() -> None:
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
+    x, y = Target(0, w.incarnation, (0,), ""), Target(0, w.incarnation, (1,), "")
+    log.run(met(5, an_event("x", "1"), x))
+    before = log.live_states()
+    log.run(met(5, an_event("x", "other"), x), met(4, an_event("y", "2"), y))
+    assert (log.firings, log.live_states()) == ([], before)
+    log.run(met(4, an_event("y", "2"), y, partition=1))  # another source has its own mark
+    assert len(log.firings) == 1
+
+
+def test_an_event_that_reaches_a_registration_under_two_keys_enters_the_state_of_each() -> None:
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", TWO_PATHS, None, 0))
+    both = met(
+        0,
+        an_event("x", "1", k="p", l="q"),
+        Target(0, w.incarnation, (0,), "p"),
+        Target(0, w.incarnation, (1,), "q"),
+    )
+    log.run(both)
+    assert {state_key(w.incarnation, key) for key in ("p", "q")} <= log.live_states().keys()
+    log.run(met(1, an_event("x", "2", k="q"), Target(0, w.incarnation, (0,), "q")))
+    assert [f["firing"]["key"] for f in log.firings] == ["q"]
+
+
+def test_a_target_that_is_gone_or_replaced_is_dropped() -> None:
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", event("x"), None, 0))
+    register(log.registry, 1, Registration.of("w", event("x"), None, 7))
+    log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "")))
+    assert (log.firings, log.states) == ([], [])
+
+
+def test_what_an_event_met_of_a_removed_place_takes_nothing_from_the_place_registered_again() -> None:
+    """Scans of both stood at the event: one match names both places."""
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", event("x"), None, 0))
+    unregister(log.registry, 1, w)
+    register(log.registry, 2, w, "again")
+    places = [Target(place, w.incarnation, (0,), "") for place in (0, 2)]
+    log.run(met(3, an_event("x", "1"), *places))
+    assert len(log.firings) == 1
+
+
+@pytest.mark.parametrize("read_at_once", [True, False])
+def test_an_incarnation_registered_again_starts_anew_at_its_new_place(read_at_once: bool) -> None:
+    """A wait timed out and its task was cleared: matches of the old place lie in between."""
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
+    old_x, new_x = Target(0, w.incarnation, (0,), ""), Target(2, w.incarnation, (0,), "")
+    new_y = Target(2, w.incarnation, (1,), "")
+    log.run(met(3, an_event("x", "1"), old_x))
+    task, outputs = log.task(), log.outputs()
+    unregister(log.registry, 1, w)
+    task.forget([w.incarnation])
+    if not read_at_once:
+        log.commit(task, outputs)
+        task, outputs = log.task(), log.outputs()
+    register(log.registry, 2, w, "again")
+    offset = log.committed.offset
+    task.process(at(offset), met(9, an_event("x", "9"), old_x), outputs, 0)
+    task.process(at(offset + 1), met(3, an_event("x", "1"), new_x), outputs, 0)
+    log.commit(task, outputs)
+    log.run(met(4, an_event("y", "2"), new_y))
+    [fired] = log.firings
+    assert [o["offset"] for o in fired["firing"]["origins"]["x"]] == [3]
+
+
+def test_states_of_registrations_that_went_while_nobody_owned_the_partition_are_nulled() -> None:
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
+    again = register(log.registry, 1, Registration.of("again", EITHER, None, 0))
+    log.run(
+        met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), ""), Target(1, again.incarnation, (0,), ""))
+    )
+    unregister(log.registry, 2, w)
+    unregister(log.registry, 3, again)
+    register(log.registry, 4, again, "m")
+    log.run()
+    assert log.live_states() == {}
+
+
+HUGE = 2**70
+
+
+@pytest.mark.parametrize(
+    ("data", "travels"),
+    [
+        (b'{"n": [1, -2.5, true, null, "\xc3\xa4"]}', True),
+        (b'"' + b"\\u0000" + b'"', False),
+        (b'{"\\u0000": 1}', False),
+        (str(HUGE).encode(), False),
+        (b"[" * 64 + b"]" * 64, True),
+        (b"[" * 65 + b"]" * 65, False),
+        (b"[" * 900 + b"]" * 900, False),
+        (b'[{"a":' * 32 + b"1" + b"}]" * 32, True),
+        (b'[{"a":' * 33 + b"1" + b"}]" * 33, False),
+        (b"NaN", False),
+    ],
+)
+def test_data_that_not_every_hop_can_carry_are_fired_as_base64(data: bytes, travels: bool) -> None:
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", event("x"), None, 0))
+    made = Event.of("x", "/s", id="1", data=data, datacontenttype="application/json")
+    log.run(met(0, made, Target(0, w.incarnation, (0,), "")))
+    [form] = log.firings[0]["firing"]["events"]["x"]
+    if travels:
+        assert form["data"] == json.loads(data)
+    else:
+        assert base64.b64decode(form["data_base64"]) == data
+
+
+def test_a_firing_larger_than_a_record_may_be_refers_to_its_data() -> None:
+    log = Log()
+    condition = event("t0")
+    for n in range(1, 9):
+        condition = condition & event(f"t{n}")
+    w = register(log.registry, 0, Registration.of("w", condition, None, 0))
+    blob = b"\x01" * (900 * 1024)  # in base64 a third larger than in the state
+    for n in range(9):
+        made = Event.of(f"t{n}", "/s", id=str(n), data=blob, datacontenttype="application/octet-stream")
+        log.run(met(n, made, Target(0, w.incarnation, (n,), "")))
+    [fired] = log.firings
+    assert len(json.dumps(fired)) < MAX_INTERNAL_BYTES
+    forms = [form for together in fired["firing"]["events"].values() for form in together]
+    assert len(forms) == 9
+    assert any(form.get("dataref", "").startswith("kafka:b-event/0/") for form in forms)
+
+
+def test_an_event_that_would_make_a_state_too_large_is_set_aside_and_the_wait_goes_on() -> None:
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", event("x") & event("y"), None, 0))
+    big = Event.of("x", "/s", id="1", data=b"0" * MAX_INTERNAL_BYTES, datacontenttype="a/b")
+    log.run(met(0, big, Target(0, w.incarnation, (0,), "")))
+    [dead] = log.dead
+    assert dict(dead.headers)["interlock_stage"] == b"trigger"
+    log.run(
+        met(1, an_event("x", "2"), Target(0, w.incarnation, (0,), "")),
+        met(2, an_event("y", "3"), Target(0, w.incarnation, (1,), "")),
+    )
+    assert len(log.firings) == 1
+
+
+def test_a_state_that_cannot_be_read_is_an_error_that_names_its_record() -> None:
+    task = TriggerTask(TP, Committed(0, ""), Registry(), 1, TTL, Stats())
+    for key, value in ((b"inc/k", b"rubbish"), (b"inc", b"rubbish"), (b"\xff", b"x")):
+        with pytest.raises(RecordError, match=r"b-state\[0\]@4|state key"):
+            task.load(Record(STATE, 4, 0, key, value, None))
+
+
+def test_a_record_that_is_no_match_is_an_error_that_names_it() -> None:
+    for value in (
+        None,
+        b"",
+        b"rubbish",
+        encode_msgpack(MatchRecord(9, "t", 0, 0, 0, an_event("x", "1"), [])),
+    ):
+        with pytest.raises(RecordError, match=r"b-trigger\[0\]@0"):
+            TriggerTask.decode(at(0)._replace(value=value))
+
+
+def test_a_match_without_targets_needs_nothing_of_the_registry() -> None:
+    task = TriggerTask(TP, Committed(0, ""), Registry(), 1, TTL, Stats())
+    assert task.needs_registry(met(0, an_event("x", "1"))) == 0
+
+
+def test_the_committed_metadata_says_how_far_the_registry_was_applied_and_who_committed() -> None:
+    log = Log()
+    register(log.registry, 41, Registration.of("w", EITHER, None, 0))
+    task, outputs = log.task(), log.outputs()
+    assert task.needs_apply
+    task.apply()
+    task.topic_id = "t1"
+    log.commit(task, outputs)
+    expected = OffsetMetadata(R=42, c="me", n=1, t="t1")
+    assert decode_json(OffsetMetadata, log.committed.metadata, "x") == expected
+    task = log.task()
+    assert (task.applied, task.last, task.topic_id, task.needs_apply) == (42, ("me", 1), "t1", False)
+
+
+# -- formats
+
+
+def test_format_1_is_written_as_its_readers_know_it_and_read_on_after_an_upgrade() -> None:
+    log = Log(version=1)
+    w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
+    k = register(log.registry, 1, Registration.of("k", PAIR, None, 0))
+    log.run(
+        met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), ""), Target(1, k.incarnation, (0,), "p"))
+    )
+    live = log.live_states()
+    assert msgspec.msgpack.decode(live[state_key(w.incarnation, None)]) == [1, 0, {"b-event/0": 0}, False]
+    assert State.decode(live[state_key(w.incarnation, "")]).matches[0].event.id == "1"
+    assert State.decode(live[state_key(k.incarnation, "p")]).matches[0].event.id == "1"
+    assert json.loads(log.committed.metadata)["v"] == 1
+    log.version = 2
+    log.run(met(1, an_event("x", "2"), Target(0, w.incarnation, (0,), "")))
+    live = log.live_states()
+    assert state_key(w.incarnation, "") not in live  # its state is in the meta record now
+    meta = decode_msgpack(MetaRecord, live[state_key(w.incarnation, None)], "x")
+    assert meta.v == 2
+    assert meta.only is not None
+    assert State.decode(meta.only[1]).matches[0].event.id == "2"
+    y = an_event("y", "3")
+    log.run(met(2, y, Target(0, w.incarnation, (1,), ""), Target(1, k.incarnation, (1,), "p")))
+    assert sorted(f["subscription"] for f in log.firings) == ["k", "w"]
+    assert {f["v"] for f in log.firings} == {2}
+
+
+def test_a_subscription_with_one_key_writes_one_record_a_step() -> None:
+    log = Log()
+    w = register(log.registry, 0, Registration.of("w", PAIR, "p", 0))
+    log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "p")))
+    assert [r.key for r in log.states] == [state_key(w.incarnation, None)]
+    log.run(met(1, an_event("y", "2"), Target(0, w.incarnation, (1,), "p")))
+    assert [f["firing"]["key"] for f in log.firings] == ["p"]
+
+
+# -- what raises
+
+
+def test_a_target_that_raises_goes_to_the_dead_letters_and_the_others_go_on() -> None:
+    log = Log()
+    bad = register(log.registry, 0, Registration.of("bad", event("x"), None, 0))
+    good = register(log.registry, 1, Registration.of("good", event("x"), None, 0))
+    log.run(
+        met(
+            0, an_event("x", "1"), Target(0, bad.incarnation, (7,), ""), Target(1, good.incarnation, (0,), "")
+        )
+    )
+    assert [f["subscription"] for f in log.firings] == ["good"]
+    [dead] = log.dead
+    assert b"'bad': ConditionError: matchers (7,)" in dict(dead.headers)["interlock_reason"]
+
+
+def test_a_key_whose_tick_raises_is_kept_and_the_others_get_theirs() -> None:
+    log = Log()
+    d = durable(log, absent(event("x", by="data.k"), "1s"))
+    log.run(pair(d, 0, "x", "1", "p"), pair(d, 1, "x", "2", "q"))
+    broken = StateRecord(2, 0, 10, b"\x91\x02rubbish")
+    log.states.append(Record(STATE, 99, 0, state_key(d.incarnation, "p"), encode_msgpack(broken), None))
+    log.tick(5000)
+    assert [f["firing"]["key"] for f in log.firings] == ["q"]
+    task = log.task()
+    assert task.open_keys == 2
+    assert task.due_at() > 5000
+
+
+def test_control_records_at_the_end_move_the_position_which_is_to_be_committed() -> None:
+    log = Log()
+    task = log.task()
+    assert not task.changed
+    task.at_end(7)
+    assert task.changed
+    log.commit(task, log.outputs())
+    assert (log.committed.offset, task.changed) == (7, False)
+    task.at_end(5)
+    assert task.position == 7
+
+
+# -- any log, any split, any crash
+
+KEYS = ("p", "q")
+TYPES = ("x", "y", "z")
+CONDITIONS = {"either": EITHER, "pair": PAIR, "again": PAIR}
+MATCHES = st.lists(
+    st.tuples(
+        st.sampled_from(sorted(CONDITIONS)),
+        st.integers(0, 2),  # which matcher, of those there are
+        st.sampled_from(KEYS),
+        st.integers(0, 4),  # the event's id: repeats happen
+        st.integers(0, 1),  # its source partition
+        st.booleans(),  # a rewind of its source: the origin comes again
+    ),
+    max_size=40,
+)
+ENDS = st.sampled_from(["commit", "crash", "abort"])
+SLICES = st.lists(st.tuples(st.integers(1, 6), ENDS), min_size=1, max_size=20)
+
+
+@settings(max_examples=150, deadline=None)
+@given(MATCHES, SLICES, st.sampled_from([1, 2]))
+def test_any_split_of_the_log_with_crashes_and_aborts_gives_the_firings_of_a_plain_fold(
+    steps: Sequence[tuple[str, int, str, int, int, bool]], slices: Sequence[tuple[int, str]], version: int
+) -> None:
+    registry = Registry()
+    registrations = {
+        name: register(registry, n, Registration.of(name, condition, None, 0))
+        for n, (name, condition) in enumerate(sorted(CONDITIONS.items()))
+    }
+    matches, once, next_origin = [], [], [0, 0]
+    for name, number, key, event_id, partition, rewound in steps:
+        condition, registration = CONDITIONS[name], registrations[name]
+        number %= len(condition.matchers)
+        key = key if condition.keyed else ""
+        made = Event.of(TYPES[number], "/s", id=str(event_id), data={"k": key})
+        target = Target(
+            registry.get(registration.incarnation).offset, registration.incarnation, (number,), key
+        )
+        matches.append(met(next_origin[partition], made, target, partition=partition))
+        once.append((name, matches[-1]))
+        if rewound:
+            matches.append(matches[-1])
+        next_origin[partition] += 1
+
+    # the plain fold: no log, no tasks, each origin once
+    states: dict[tuple[str, str], Any] = {}
+    expected: dict[str, str] = {}
+    for name, match in once:
+        target, condition = match.targets[0], CONDITIONS[name]
+        entered = Match(
+            match.event, target.matchers, match.topic, match.partition, match.offset, match.timestamp_ms
+        )
+        state, firings = step(condition, states.get((name, target.key), EMPTY), entered)
+        states[name, target.key] = state
+        if firings and name not in expected:
+            expected[name] = firing_id(
+                target.incarnation, target.key, firings[0].outcome, firings[0].taking_part
+            )
+
+    log, turn = Log(registry, version), 0
+    task = log.task()
+    while log.committed.offset < len(matches):
+        # after the last slice of the example: all that is left, and no crash
+        size, end = slices[turn] if turn < len(slices) else (len(matches), "commit")
+        turn += 1
+        outputs = log.outputs()
+        start = log.committed.offset
+        for n in range(start, min(start + size, len(matches))):
+            task.process(at(n), matches[n], outputs, 0)
+        if end == "commit":
+            log.commit(task, outputs)
+        elif end == "crash":
+            task = log.task()
+        else:
+            task.commit_into(outputs, "me", 0)
+            task.rollback()
+            assert (task.position, task.changed) == (start, False)
+        assert task.open_keys == log.task().open_keys
+    assert {f["subscription"]: f["firing"]["id"] for f in log.firings} == expected
+    assert len(log.firings) == len(expected)

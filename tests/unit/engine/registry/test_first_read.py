@@ -1,0 +1,208 @@
+"""The first read of a registry: what is over is not read, and what is in force is as if all were applied."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interlock import event
+from interlock.conditions import MatcherIndex
+from interlock.engine.bus import End, Record, TopicPartition
+from interlock.engine.records import (
+    BUS_KEY,
+    LEFTOVER,
+    BusRecord,
+    LeaseRecord,
+    Registration,
+    RegistrationKey,
+    encode_json,
+)
+from interlock.engine.registry.first_read import FirstRead
+from interlock.engine.registry.registry import Registry
+
+from tests.kit.pool import Pool
+
+TOPIC = TopicPartition("bus-subscription", 0)
+SOLO = event("solo")
+PAIR = event("x") & event("y")
+A, A2, B = (Registration.of(s, SOLO, None, since) for s, since in (("a", 1), ("a", 2), ("b", 1)))
+UNREADABLE = msgspec.structs.replace(A, condition=msgspec.Raw(b'{"v":1,"rubbish":true}'))
+
+
+def at(offset: int, key: bytes | None, value: bytes | None) -> Record:
+    return Record(TOPIC, offset, 1000 + offset, key, value, None)
+
+
+def key_of(registration: Registration, nonce: str = "n") -> bytes:
+    return RegistrationKey(registration.incarnation, nonce).encode()
+
+
+def registered(offset: int, registration: Registration, nonce: str = "n") -> Record:
+    return at(offset, key_of(registration, nonce), encode_json(registration))
+
+
+def removed(offset: int, registration: Registration, nonce: str = "n") -> Record:
+    return at(offset, key_of(registration, nonce), None)
+
+
+def leased(offset: int, *registrations: Registration) -> Record:
+    named = [registration.incarnation for registration in registrations]
+    return at(offset, b"lease/p/0", encode_json(LeaseRecord(deployment="d", incarnations=named)))
+
+
+def first_read(*items: Record | End) -> Registry:
+    registry = Registry()
+    first = FirstRead(registry)
+    for item in items:
+        first.take(item)
+    first.finish()
+    return registry
+
+
+def applied(*items: Record | End) -> Registry:
+    registry = Registry()
+    for item in items:
+        registry.apply(item)
+    return registry
+
+
+def known(registry: Registry) -> dict[str, Any]:
+    """All that can be asked of it."""
+    return {
+        "position": registry.position,
+        "bus": registry.bus,
+        "in force": [(r.registration, r.offset, r.timestamp_ms) for r in registry.between(0, 2**62)],
+        "named": {name: getattr(registry.named(name), "offset", None) for name in ("a", "b", "c")},
+        "keys": {name: registry.keys(name) for name in ("a", "b", "c")},
+        "leftovers": [{tuple(x) for x in registry.leftovers(ms)} for ms in range(1000, 1050)],
+        "orphans": [{r.incarnation for r in registry.orphans(ms)} for ms in range(1000, 1050)],
+        "successors": [getattr(registry.successor(r.incarnation), "offset", None) for r in (A, A2, B)],
+        "leases": registry.old_leases(2**62),
+    }
+
+
+KINDS = ["register", "register", "remove", "remove", "clear away", "rubbish", "lease", "bus", "end"]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(KINDS),
+        st.sampled_from([A, A2, B, UNREADABLE, msgspec.structs.replace(B, subscription="c")]),
+        st.sampled_from(["n1", "n2"]),
+    ),
+    max_size=30,
+)
+
+
+def items(steps: Iterable[tuple[str, Registration, str]]) -> Iterable[Record | End]:
+    for offset, (what, which, nonce) in enumerate(steps):
+        match what:
+            case "register":
+                yield registered(offset, which, nonce)
+            case "remove":
+                yield removed(offset, which, nonce)
+            case "clear away":
+                yield removed(offset, which, nonce)._replace(headers=LEFTOVER)
+            case "rubbish":
+                yield at(offset, key_of(which, nonce), b"no JSON")
+            case "lease":
+                yield leased(offset, which)
+            case "bus":
+                yield at(offset, BUS_KEY, encode_json(BusRecord(partitions=offset + 1)))
+            case _:
+                yield End(TOPIC, offset + 1)
+
+
+@settings(max_examples=1000)
+@given(STEPS)
+def test_who_reads_it_for_the_first_time_knows_what_those_know_who_followed_it(
+    steps: Sequence[tuple[str, Registration, str]],
+) -> None:
+    history = list(items(steps))
+    assert known(first_read(*history)) == known(applied(*history))
+
+
+@settings(max_examples=300)
+@given(STEPS, STEPS)
+def test_they_agree_on_what_comes_later_as_well(
+    before: Sequence[tuple[str, Registration, str]], after: Sequence[tuple[str, Registration, str]]
+) -> None:
+    history = list(items([*before, *after]))
+    registry = first_read(*history[: len(before)])
+    for item in history[len(before) :]:
+        registry.apply(item)
+    assert known(registry) == known(applied(*history))
+
+
+def test_what_was_removed_is_never_built_nor_told_where_it_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Registration, "build_condition", lambda _: pytest.fail("it was built"))
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        registry = first_read(
+            registered(0, A, "n1"),
+            registered(1, A, "n2"),
+            at(2, b"x:n", b"no JSON"),
+            registered(3, UNREADABLE, "n3"),
+            removed(4, A, "n2"),
+            removed(5, A, "n1"),
+            at(6, b"x:n", None),
+            removed(7, A, "n3"),
+        )
+    assert (len(registry), registry.position, caplog.text) == (0, 8, "")
+
+
+def test_what_stands_and_cannot_be_read_is_left_out_and_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        registry = first_read(registered(0, UNREADABLE), at(1, b"x:n", b"no JSON"), registered(2, B))
+    assert [r.offset for r in registry.between(0, 9)] == [2]
+    assert "bus-subscription[0]@0" in caplog.text
+    assert "bus-subscription[0]@1" in caplog.text
+
+
+def test_what_replaced_another_one_and_is_removed_leaves_neither_in_force() -> None:
+    registry = first_read(registered(0, A), registered(1, A2), removed(2, A2))
+    assert len(registry) == 0
+    assert registry.leftovers(9999) == [("a", key_of(A))]
+
+
+def test_until_it_is_finished_the_registry_knows_its_bus_and_its_position_and_no_registration() -> None:
+    registry = Registry()
+    first = FirstRead(registry)
+    for record in (at(0, BUS_KEY, encode_json(BusRecord(partitions=4))), registered(1, A)):
+        first.take(record)
+    assert (registry.position, registry.bus, len(registry)) == (2, BusRecord(partitions=4), 0)
+
+
+def test_those_in_force_are_in_the_order_of_the_log_whatever_came_between() -> None:
+    others = [Registration.of(f"w{n}", SOLO, None, 1) for n in range(9)]
+    records = [registered(n, each) for n, each in enumerate(others)]
+    records += [removed(9 + n, each) for n, each in enumerate(others[::2])]
+    records += [registered(20, others[1], "n2")]
+    assert [r.offset for r in first_read(*records).between(0, 99)] == [1, 3, 5, 7]
+
+
+def test_an_engine_that_starts_indexes_only_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool()
+    waits = [Registration.of(f"w{n}", PAIR, None, 0) for n in range(5)]
+    for wait in waits:
+        pool.register(wait)
+    for wait in waits[:-1]:
+        pool.remove(wait)
+    indexed: list[str] = []
+    add = MatcherIndex.add
+
+    def told(index: Any, registered: Any, *args: Any) -> None:
+        indexed.append(registered.registration.subscription)
+        add(index, registered, *args)
+
+    monkeypatch.setattr(MatcherIndex, "add", told)
+    pool.boot()
+    assert indexed == ["w4"]
+    pool.emit("x")
+    pool.emit("y")
+    pool.run()
+    assert pool.fired() == [("w4", "met")]

@@ -1,0 +1,456 @@
+"""A part of the runtime: its lives, what waiting tasks are told of them, and a thread that is given up."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import EngineError
+from interlock.engine.runtime import part as module
+from interlock.engine.runtime.part import Life, Part, Turn, frames
+from interlock.engine.runtime.watchdog import AGAIN_S, LOOK_S, SILENT_S, START_S, Watchdog
+from interlock.engine.waiting.notices import Notice, NoticeBoard
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+OTHER = BusConfig(name="b", client={"bootstrap.servers": "two:2"})
+
+
+@pytest.fixture
+def heard() -> list[Notice]:
+    return []
+
+
+@pytest.fixture
+def board(heard: list[Notice]) -> NoticeBoard:
+    board = NoticeBoard()
+    board.listen("me", heard.append)
+    return board
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAIT_S", 0.01)
+    monkeypatch.setattr(module, "WELL_AFTER_S", -1.0)
+
+
+def run_through(board: NoticeBoard, *each: Life) -> Part:
+    """Run these lives one after the other, and stop after the last."""
+    left = list(each)
+
+    def life(turn: Turn) -> None:
+        if not left:
+            part.stop()
+            return
+        left.pop(0)(turn)
+
+    part = Part("The part", "part", life, CONFIG, board)
+    part.start()
+    part.join(30)
+    assert not left
+    return part
+
+
+def fails(text: str) -> Life:
+    def life(turn: Turn) -> None:
+        raise EngineError(text)
+
+    return life
+
+
+def is_well(turn: Turn) -> None:
+    turn.well()
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_ended_a_life_is_told_and_taken_back_when_the_next_is_well(
+    board: NoticeBoard, heard: list[Notice]
+) -> None:
+    part = run_through(board, fails("no topic"), is_well)
+    assert heard == [Notice("no topic"), Notice(None)]
+    assert part.failures == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_part_that_fails_again_and_again_is_told_once_and_never_well(
+    board: NoticeBoard, heard: list[Notice], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WELL_AFTER_S", 60.0)
+
+    def well_then_fails(turn: Turn) -> None:
+        turn.well()
+        raise EngineError("still broken")
+
+    run_through(board, *[well_then_fails] * 5)
+    assert heard == [Notice("still broken")]
+
+
+@pytest.mark.usefixtures("quick")
+def test_pauses_start_small_again_after_a_good_time(
+    board: NoticeBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts: list[int] = []
+
+    def wait(**_: Any) -> Callable[[Any], float]:
+        def pause(state: Any) -> float:
+            attempts.append(state.attempt_number)
+            return 0.0
+
+        return pause
+
+    monkeypatch.setattr(module, "wait_random_exponential", wait)
+
+    def well_then_fails(turn: Turn) -> None:
+        turn.well()
+        raise EngineError("new trouble")
+
+    run_through(board, fails("a"), fails("b"), well_then_fails, fails("c"), is_well)
+    assert attempts == [1, 2, 1]
+
+
+@pytest.mark.usefixtures("quick")
+def test_any_exception_is_told_and_ends_nothing_but_the_life(board: NoticeBoard, heard: list[Notice]) -> None:
+    def breaks(turn: Turn) -> None:
+        raise KeyError("a mistake")
+
+    run_through(board, breaks, is_well)
+    assert heard == [Notice("'a mistake'"), Notice(None)]
+
+
+@pytest.mark.usefixtures("quick")
+def test_another_config_ends_the_life_and_gives_the_next_one_that_config(board: NoticeBoard) -> None:
+    seen: list[BusConfig] = []
+
+    def life(turn: Turn) -> None:
+        seen.append(turn.config)
+        if len(seen) == 2:
+            part.stop()
+            return
+        part.use(OTHER)
+        assert turn.is_set()
+
+    part = Part("The part", "part", life, CONFIG, board)
+    part.start()
+    part.join(30)
+    assert seen == [CONFIG, OTHER]
+
+
+class Hanging:
+    """The first life makes some passes and hangs until `returns` is set; the second one goes on."""
+
+    def __init__(self, passes: int = 2) -> None:
+        self.passes = passes
+        self.hangs, self.returns, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.second, self.over = threading.Event(), threading.Event()
+        self.turns: list[Turn] = []
+
+    def __call__(self, turn: Turn) -> None:
+        self.turns.append(turn)
+        if len(self.turns) > 1:
+            self.second.set()
+            self.over.wait(30)
+            return
+        for _ in range(self.passes):
+            turn.is_set()
+        self.hangs.set()
+        self.returns.wait(30)
+        try:
+            turn.post("The part", "a word of the one that was given up")
+            raise EngineError("an error of the one that was given up")
+        finally:
+            self.ended.set()
+
+
+@pytest.fixture
+def life() -> Iterator[Hanging]:
+    made = Hanging()
+    yield made
+    made.returns.set()
+    made.over.set()
+
+
+def looks(watchdog: Watchdog, seconds: float) -> None:
+    for _ in range(int(seconds / LOOK_S)):
+        watchdog.look()
+
+
+def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_told(
+    board: NoticeBoard, heard: list[Notice], life: Hanging, caplog: pytest.LogCaptureFixture
+) -> None:
+    part = Part("The part", "part", life, CONFIG, board)
+    watchdog = Watchdog([part])
+    part.start()
+    assert life.hangs.wait(30)
+    watchdog.look()
+    looks(watchdog, SILENT_S - LOOK_S)
+    assert part.replaced == 0
+    watchdog.look()
+    assert part.replaced == 1
+    assert life.second.wait(30)
+    assert life.turns[0].abandoned
+    assert not life.turns[1].abandoned
+    [notice] = heard
+    assert "The part made no pass for 60 s and is replaced" in str(notice.text)
+    assert "self.returns.wait(30)" in caplog.text  # where it hangs
+    part.stop()
+
+
+def test_a_thread_that_returns_after_it_was_given_up_ends_and_says_nothing(
+    board: NoticeBoard, heard: list[Notice], life: Hanging, eventually: Any
+) -> None:
+    part = Part("The part", "part", life, CONFIG, board)
+    part.start()
+    assert life.hangs.wait(30)
+    part.replace("hangs.")
+    assert life.second.wait(30)
+    assert part.stuck == 1
+    life.returns.set()
+    assert life.ended.wait(30)
+    eventually("the old thread ends", lambda: part.stuck == 0)
+    assert heard == [Notice("The part hangs.")]
+    assert len(life.turns) == 2
+    assert part.failures == 0
+    part.stop()
+
+
+def test_the_first_pass_may_take_longer_and_each_thread_that_hangs_doubles_the_patience(
+    board: NoticeBoard,
+) -> None:
+    life = Hanging(passes=0)
+    part = Part("The part", "part", life, CONFIG, board)
+    watchdog = Watchdog([part])
+    part.start()
+    assert life.hangs.wait(30)
+    watchdog.look()
+    looks(watchdog, START_S - LOOK_S)
+    assert part.replaced == 0
+    watchdog.look()
+    assert part.replaced == 1
+    assert life.second.wait(30)
+    watchdog.look()
+    looks(watchdog, 2 * START_S - LOOK_S)
+    assert part.replaced == 1
+    watchdog.look()
+    assert part.replaced == 2
+    part.stop()
+    life.returns.set()
+    life.over.set()
+
+
+class AllHang:
+    """Each life hangs until `returns` is set."""
+
+    def __init__(self) -> None:
+        self.hangs, self.returns = threading.Semaphore(0), threading.Event()
+
+    def __call__(self, turn: Turn) -> None:
+        self.hangs.release()
+        self.returns.wait(30)
+
+    def hung_and_seen(self, watchdog: Watchdog) -> None:
+        """Wait for one more that hangs, and let its whole patience go by."""
+        assert self.hangs.acquire(timeout=30)
+        watchdog.look()
+        looks(watchdog, START_S * 2.0 ** watchdog._parts[0].stuck)
+
+
+@pytest.fixture
+def all_hang() -> Iterator[AllHang]:
+    life = AllHang()
+    yield life
+    life.returns.set()
+
+
+def test_a_third_thread_that_hangs_is_told_to_who_would_end_the_process_in_place_of_a_fourth(
+    board: NoticeBoard, all_hang: AllHang
+) -> None:
+    reasons: list[str] = []
+    part = Part("The part", "part", all_hang, CONFIG, board)
+    watchdog = Watchdog([part], reasons.append)
+    part.start()
+    for _ in range(2):
+        all_hang.hung_and_seen(watchdog)
+    assert (part.replaced, reasons) == (2, [])
+    all_hang.hung_and_seen(watchdog)
+    assert part.replaced == 2
+    [reason] = reasons
+    assert reason.startswith("The part made no pass for 1200 s, and 2 threads before this one still hang")
+    assert "self.returns.wait(30)" in reason  # where it hangs
+    part.stop()
+
+
+def test_threads_that_hung_and_returned_are_not_counted_among_the_three(
+    board: NoticeBoard, eventually: Any
+) -> None:
+    reasons: list[str] = []
+    lives: list[AllHang] = []
+
+    def life(turn: Turn) -> None:
+        lives[-1](turn)
+
+    part = Part("The part", "part", life, CONFIG, board)
+    watchdog = Watchdog([part], reasons.append)
+    for number in range(1, 5):
+        lives.append(AllHang())
+        if number == 1:
+            part.start()
+        lives[-1].hung_and_seen(watchdog)
+        assert part.replaced == number
+        lives[-1].returns.set()
+        eventually("it ends", lambda: part.stuck == 0)
+    assert reasons == []
+    part.stop()
+
+
+def test_in_a_process_with_other_work_each_thread_that_hangs_is_replaced(
+    board: NoticeBoard, all_hang: AllHang
+) -> None:
+    part = Part("The part", "part", all_hang, CONFIG, board)
+    watchdog = Watchdog([part])
+    part.start()
+    for _ in range(4):
+        all_hang.hung_and_seen(watchdog)
+    assert part.replaced == 4
+    part.stop()
+
+
+def test_a_loop_that_makes_passes_is_left_alone(board: NoticeBoard) -> None:
+    goes_on, over = threading.Event(), threading.Event()
+
+    def life(turn: Turn) -> None:
+        turn.is_set()
+        goes_on.set()
+        over.wait(30)
+
+    part = Part("The part", "part", life, CONFIG, board)
+    watchdog = Watchdog([part])
+    part.start()
+    assert goes_on.wait(30)
+    turn = part.sign[0]
+    for _ in range(3):
+        looks(watchdog, SILENT_S - LOOK_S)
+        turn.is_set()
+    assert part.replaced == 0
+    part.stop()
+    over.set()
+
+
+def test_a_loop_that_hangs_while_its_connection_changes_is_replaced_as_well(
+    board: NoticeBoard, life: Hanging
+) -> None:
+    part = Part("The part", "part", life, CONFIG, board)
+    watchdog = Watchdog([part])
+    part.start()
+    assert life.hangs.wait(30)
+    part.use(OTHER)
+    watchdog.look()
+    looks(watchdog, START_S)
+    assert life.second.wait(30)
+    assert life.turns[1].config is OTHER
+    assert life.turns[0].abandoned
+    part.stop()
+
+
+def test_a_part_that_no_thread_can_be_started_for_is_tried_again_and_the_others_are_watched(
+    board: NoticeBoard, life: Hanging, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    other_life = Hanging()
+    part, other = (Part(name, name, each, CONFIG, board) for name, each in (("a", life), ("b", other_life)))
+    watchdog = Watchdog([part, other])
+    part.start()
+    other.start()
+    assert life.hangs.wait(30)
+    assert other_life.hangs.wait(30)
+
+    def no_thread(_part: Part) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without:
+        without.setattr(part, "_start", no_thread.__get__(part))
+        looks(watchdog, SILENT_S + LOOK_S)
+    assert other.replaced == 1
+    assert "a could not be replaced" in caplog.text
+    assert not life.second.is_set()
+    looks(watchdog, AGAIN_S)
+    assert life.second.wait(30)
+    assert part.replaced == 1
+    part.stop()
+    other.stop()
+    part.join(0)
+    other_life.returns.set()
+    other_life.over.set()
+
+
+def test_where_no_thread_can_be_started_the_one_that_was_given_up_goes_on_if_it_returns(
+    board: NoticeBoard, life: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = Part("The part", "part", life, CONFIG, board)
+    part.start()
+    assert life.hangs.wait(30)
+
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as without:
+        without.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError):
+            part.replace("hangs.")
+    life.returns.set()
+    assert life.second.wait(30)
+    part.stop()
+    life.over.set()
+    part.join(30)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+@pytest.mark.parametrize("can_stop", [True, False])
+def test_nothing_is_collected_while_the_frames_of_all_threads_are_taken_where_that_can_stop_the_process(
+    can_stop: bool, collects: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken() -> dict[int, FrameType]:
+        assert gc.isenabled() is (collects and not can_stop)
+        return {}
+
+    monkeypatch.setattr(module, "_CAN_STOP", can_stop)
+    monkeypatch.setattr(sys, "_current_frames", taken)
+    try:
+        if not collects:
+            gc.disable()
+        assert frames() == {}
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
+
+
+def test_whoever_takes_the_frames_first_lets_nothing_be_collected_under_the_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first_inside, second_inside = threading.Event(), threading.Event()
+    collects: list[bool] = []
+
+    def taken() -> dict[int, FrameType]:
+        if threading.current_thread() is first:
+            first_inside.set()
+            second_inside.wait(0.3)  # which it is not as long as this one is
+        else:
+            second_inside.set()
+            first.join(30)
+            collects.append(gc.isenabled())
+        return {}
+
+    monkeypatch.setattr(module, "_CAN_STOP", True)
+    monkeypatch.setattr(sys, "_current_frames", taken)
+    first = threading.Thread(target=frames)
+    try:
+        first.start()
+        assert first_inside.wait(30)
+        frames()
+        assert collects == [False]
+        assert gc.isenabled()
+    finally:
+        gc.enable()

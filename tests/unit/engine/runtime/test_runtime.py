@@ -1,0 +1,257 @@
+"""The runtime: one for each bus and connection, kept through changes of the connection."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import TopicsError, UnreachableError
+from interlock.engine.identity import Identity
+from interlock.engine.kafka import waiting
+from interlock.engine.protocol.poison.attempts import process_of
+from interlock.engine.runtime import runtime as module
+from interlock.engine.runtime.runtime import ENGINE, Runtime, run_engine
+from interlock.engine.runtime.telling import Account
+from interlock.engine.waiting.notices import NoticeBoard
+from interlock.engine.waiting.waits import Waits
+from structlog.contextvars import clear_contextvars
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+OTHER = BusConfig(name="b", client={"bootstrap.servers": "two:2"})
+
+
+@pytest.fixture(autouse=True)
+def _no_field_of_an_engine_stays() -> Iterator[None]:
+    """Engines run in the thread of the tests here."""
+    yield
+    clear_contextvars()
+
+
+@pytest.fixture
+def runtime() -> Runtime:
+    return Runtime(CONFIG)
+
+
+@pytest.fixture
+def no_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(Runtime, "start", lambda self: None)
+    monkeypatch.setattr(module, "_runtimes", {})
+    monkeypatch.setattr(module.atexit, "register", lambda call: None)
+    return
+
+
+@pytest.mark.usefixtures("no_threads")
+def test_a_rotated_secret_keeps_the_runtime_and_its_open_waits() -> None:
+    first = Runtime.of(CONFIG)
+    assert Runtime.of(OTHER) is first
+    assert first.config is OTHER
+    elsewhere = BusConfig(name="b", client=dict(OTHER.client), connection="kafka_other")
+    assert Runtime.of(elsewhere) is not first
+
+
+@pytest.mark.usefixtures("no_threads")
+def test_a_process_that_was_forked_has_a_runtime_and_clients_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = Runtime.of(CONFIG)
+    monkeypatch.setattr(module.os, "getpid", lambda: -1)
+    assert Runtime.of(CONFIG) is not first
+
+
+def test_of_all_troubled_waits_one_reads_the_connection_now_and_then(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    assert [runtime.may_read_connection() for _ in range(3)] == [True, False, False]
+    now[0] += module.READ_AGAIN_S
+    assert runtime.may_read_connection()
+
+
+class Cluster:
+    """Buses that note what is asked of them, and an engine whose pass is what a test says."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.made = 0
+        self.ids: list[str] = []
+        self.ended: list[str] = []  # in good order
+        self.reachable = True
+        self.run_pass: Callable[[], None] = lambda: None
+
+    def bus(self, config: BusConfig, identity: Identity) -> Any:
+        self.made += 1
+        self.ids.append(identity.next(config))
+        return _Bus(self, f"id-{self.made}")
+
+
+class _Bus:
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        self.cluster, self.transactional_id = cluster, transactional_id
+
+    def bury(self, transactional_id: str) -> None:
+        if not self.cluster.reachable:
+            raise UnreachableError("no answer")
+        self.cluster.log.append(f"{self.transactional_id} buries {transactional_id}")
+
+    def close(self) -> None:
+        self.cluster.log.append(f"{self.transactional_id} closes")
+
+
+class _Engine:
+    is_open = True
+
+    def __init__(self, bus: _Bus, config: BusConfig, stats: Any) -> None:
+        self.bus = bus
+        bus.cluster.log.append(f"{bus.transactional_id} begins")
+
+    def run_pass(self) -> None:
+        self.bus.cluster.run_pass()
+
+    def end(self) -> None:
+        self.bus.cluster.ended.append(self.bus.transactional_id)
+
+    def close(self) -> None:
+        self.bus.close()
+
+
+class _Teller:
+    def __init__(self, engine: _Engine, post: Any, account: Account) -> None:
+        self.cluster = engine.bus.cluster
+
+    def look(self) -> None:
+        self.cluster.log.append("looks")
+
+    def end(self) -> None:
+        pass
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster()
+    monkeypatch.setattr(module, "check", lambda config, **_: None)
+    monkeypatch.setattr(module, "KafkaBus", cluster.bus)
+    monkeypatch.setattr(module, "Engine", _Engine)
+    monkeypatch.setattr(module, "Teller", _Teller)
+    return cluster
+
+
+def test_a_hanging_engine_is_fenced_before_its_successor_begins_and_does_nothing_when_it_returns(
+    cluster: Cluster, runtime: Runtime
+) -> None:
+    hangs, returns, second = threading.Event(), threading.Event(), threading.Event()
+    part = next(part for part in runtime._parts if part.name == ENGINE)
+
+    def run_pass() -> None:
+        if cluster.made == 1:
+            hangs.set()
+            returns.wait(30)
+        else:
+            second.set()
+            threading.Event().wait(0.01)
+
+    cluster.run_pass = run_pass
+    part.start()
+    assert hangs.wait(30)
+    old = part._thread
+    part.replace("hangs.")
+    assert second.wait(30)
+    part.stop()
+    part.join(30)
+    cluster.log.append("returns")
+    returns.set()
+    assert old is not None
+    old.join(30)
+    done = [entry for entry in cluster.log if entry != "looks"]
+    assert done == ["id-1 begins", "id-2 buries id-1", "id-2 begins", "id-2 closes", "returns", "id-1 closes"]
+    hanging, successor = map(process_of, cluster.ids)
+    assert hanging != successor, "to others the process has ended on what it hangs in"
+
+
+def test_an_engine_that_could_not_fence_the_one_before_does_not_begin_and_the_next_one_fences_it(
+    cluster: Cluster,
+) -> None:
+    not_closed = {"id-0"}
+    stop = threading.Event()
+    cluster.reachable = False
+    with pytest.raises(UnreachableError):
+        run_engine(CONFIG, stop, not_closed=not_closed)
+    assert cluster.log == ["id-1 closes"]
+    assert not_closed == {"id-0"}
+    cluster.reachable = True
+    cluster.run_pass = stop.set
+    run_engine(CONFIG, stop, not_closed=not_closed)
+    assert cluster.log[1:] == ["id-2 buries id-0", "id-2 begins", "id-2 closes"]
+    assert not_closed == set()
+
+
+def test_an_engine_that_failed_and_was_closed_is_not_fenced(cluster: Cluster, runtime: Runtime) -> None:
+    over = threading.Event()
+    part = next(part for part in runtime._parts if part.name == ENGINE)
+
+    def run_pass() -> None:
+        if cluster.made == 1:
+            raise UnreachableError("no answer")
+        part.stop()
+        over.set()
+
+    cluster.run_pass = run_pass
+    part.start()
+    assert over.wait(30)
+    part.join(30)
+    assert cluster.log == ["id-1 begins", "id-1 closes", "id-2 begins", "id-2 closes"]
+    assert cluster.ended == ["id-2"], "the one that failed did not end in good order"
+    first, second = cluster.ids
+    assert first.startswith("b-engine-airflow-")
+    assert first.endswith(".1")
+    assert second == f"{process_of(first)}.2"
+
+
+def test_engines_and_waits_begin_without_the_dead_letter_topic(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What needs it waits for it, and nothing else."""
+
+    def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
+        if dead_letters:
+            raise TopicsError(("Topic 'b-dead-letter' is missing.",))
+        raise UnreachableError("it goes on")
+
+    for using in (module, waiting):
+        monkeypatch.setattr(using, "check", check)
+    with pytest.raises(UnreachableError, match="it goes on"):
+        run_engine(CONFIG, threading.Event())
+    with pytest.raises(UnreachableError, match="it goes on"):
+        Waits(CONFIG, NoticeBoard()).run(threading.Event())
+
+
+def test_the_settings_of_the_topics_are_looked_at_again_now_and_then(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A cluster that does not answer this stops no engine; settings that were altered do."""
+    now, passes, looks = [0.0], [0], [0]
+
+    def run_pass() -> None:
+        now[0] += 10
+        passes[0] += 1
+        assert passes[0] < 1000
+
+    def check(config: BusConfig) -> None:
+        looks[0] += 1
+        if looks[0] == 2:
+            raise UnreachableError("no answer")
+        if looks[0] == 3:
+            raise TopicsError(("Topic 'b-state' has cleanup.policy=delete.",))
+
+    cluster.run_pass = run_pass
+    monkeypatch.setattr(module, "check_settings", check)
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    with caplog.at_level(logging.WARNING, "interlock.engine"), pytest.raises(TopicsError, match="b-state"):
+        run_engine(CONFIG, threading.Event())
+    assert passes == [3 * module.CHECK_S / 10]
+    assert "no answer" in caplog.text
+    assert cluster.log[-1] == "id-1 closes"

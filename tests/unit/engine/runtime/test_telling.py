@@ -1,0 +1,154 @@
+"""What a running engine tells, with an engine that plays a given part."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from interlock.engine.bus import TopicPartition
+from interlock.engine.protocol.stats import Stats
+from interlock.engine.runtime.telling import Account, Size, Teller
+from interlock.engine.waiting.notices import Notice, NoticeBoard
+
+
+class FakeEngine:
+    def __init__(self, account: Account) -> None:
+        self.stats: Stats = account.stats
+        self.errors: Counter[str] = Counter()
+        self.ownership = SimpleNamespace(stopped={}, triggers={})
+        self.missing: list[str] = []
+        self.told: list[str] = []
+        self.full: list[str] = []
+        self.problems = SimpleNamespace(
+            stopped=lambda: list(self.ownership.stopped.values()),
+            look_backs=lambda: self.missing,
+            elsewhere=lambda: self.told,
+            full_waits=lambda: self.full,
+            timers=None,
+        )
+        self.registry = _Registry()
+        self.partitions = (TopicPartition("b-event", 0),)
+
+    def take_filter_errors(self) -> Counter[str]:
+        taken, self.errors = self.errors, Counter()
+        return taken
+
+
+class _Registry:
+    bus = SimpleNamespace(topics=("other",))
+
+    def __len__(self) -> int:
+        return 3
+
+
+class Stage:
+    """A teller, its engine, and a clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.heard: list[Notice] = []
+        self.board = NoticeBoard()
+        self.board.listen("me", self.heard.append)
+        self.account = Account()
+        self.engine = FakeEngine(self.account)
+        engine: Any = self.engine
+        self.teller = Teller(engine, self.board.post, self.account, lambda: self.now)
+
+    def look(self, after_s: float = 1.0) -> None:
+        self.now += after_s
+        self.teller.look()
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_a_partition_that_stops_is_told_to_waiting_tasks_while_the_engine_goes_on(stage: Stage) -> None:
+    stage.look()
+    stage.engine.ownership.stopped = {TopicPartition("b-event", 1): "b-event[1] is not read."}
+    stage.look()
+    stage.look()
+    stage.board.post("The engine", None)  # the loop is well all the time
+    stage.engine.ownership.stopped = {}
+    stage.look()
+    assert stage.heard == [Notice("b-event[1] is not read."), Notice(None)]
+
+
+def test_what_other_engines_have_told_is_told_here_too(stage: Stage) -> None:
+    stage.engine.told = ["b-event[1] is not read.", "b-event[2] is not read."]
+    stage.look()
+    stage.engine.told = []
+    stage.look()
+    assert stage.heard == [Notice("b-event[1] is not read. b-event[2] is not read."), Notice(None)]
+
+
+def test_a_look_back_that_misses_records_is_told_to_waiting_tasks_while_it_is_a_problem(stage: Stage) -> None:
+    stage.engine.missing = ["b-event[0]: records 2 to 29 are gone."]
+    stage.look()
+    stage.engine.missing = []
+    stage.look()
+    stage.engine.missing = ["b-event[0]: records 2 to 29 are gone."]
+    stage.look()
+    stage.teller.end()
+    assert stage.heard == [Notice("b-event[0]: records 2 to 29 are gone."), Notice(None)] * 2
+
+
+def test_late_timers_are_told_at_once_then_each_minute_and_taken_back(stage: Stage) -> None:
+    for end in range(5, 70):
+        stage.engine.problems.timers = f"Timers are waiting for b-event[0], which is read up to 1 of {end}."
+        stage.look()
+    stage.engine.problems.timers = None
+    stage.look()
+    assert stage.heard == [
+        Notice("Timers are waiting for b-event[0], which is read up to 1 of 5."),
+        Notice("Timers are waiting for b-event[0], which is read up to 1 of 65."),
+        Notice(None),
+    ]
+
+
+def test_a_failing_filter_is_counted_and_logged_once_a_minute(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    for _ in range(61):
+        stage.engine.errors = Counter({"CEL data.rows > 1": 4})
+        stage.look()
+    assert stage.account.stats.filter_errors == 244
+    assert [record.getMessage().count("CEL data.rows > 1") for record in caplog.records] == [1, 1]
+
+
+def test_it_looks_once_a_second(stage: Stage) -> None:
+    stage.look()
+    stage.engine.errors = Counter({"f": 1})
+    stage.look(0.5)
+    assert stage.account.stats.filter_errors == 0
+    stage.look(0.5)
+    assert stage.account.stats.filter_errors == 1
+
+
+def test_an_engine_that_ends_takes_its_words_back_but_not_those_of_its_successor(stage: Stage) -> None:
+    stage.engine.ownership.stopped = {TopicPartition("b-event", 1): "b-event[1] is not read."}
+    stage.look()
+    assert stage.account.size == Size(1, 1, 0, 3, ("other",))
+    other: Any = FakeEngine(stage.account)
+    successor = Teller(other, stage.board.post, stage.account, lambda: stage.now + 1)
+    successor.look()
+    stage.teller.end()
+    assert stage.account.size == Size(1, 0, 0, 3, ("other",))
+    successor.end()
+    assert stage.account.size == Size(topics=("other",))
+    assert stage.heard[-1] == Notice(None)
+
+
+def test_a_wait_without_room_is_told_until_it_has_some() -> None:
+    stage = Stage()
+    stage.engine.full = ["'w' waits without a key."]
+    stage.look()
+    assert stage.heard == [Notice("'w' waits without a key.")]
+    stage.engine.full = []
+    stage.look()
+    assert stage.heard[1:] == [Notice(None)]

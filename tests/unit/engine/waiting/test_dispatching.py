@@ -1,0 +1,345 @@
+"""Registering durable subscriptions, and telling of their firings, on a registry that a test writes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from interlock import event
+from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import UnreachableError
+from interlock.engine.kafka.waiting import KafkaClients
+from interlock.engine.records import VERSION, BusRecord, Registration, RegistrationKey, encode_json
+from interlock.engine.registry.registry import Registry
+from interlock.engine.waiting import dispatching as module
+from interlock.engine.waiting import open_firings
+from interlock.engine.waiting.dispatching import NEWS, Dispatching, Durable, Stream
+from interlock.engine.waiting.notices import Notice
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+REGISTRY, ACTION = TopicPartition("b-subscription", 0), TopicPartition("b-action", 0)
+
+
+OTHER = event("y", by="subject")
+
+
+def durable(condition: Any = None, subscription: str = "s", **changes: Any) -> Durable:
+    given = {"since_ms": 100, "since_given": False, "max_keys": 10, "at_limit": "dead-letter"}
+    form = (event("x", by="subject") if condition is None else condition).to_json()
+    return Durable(subscription=subscription, condition=form, **{**given, **changes})
+
+
+def fired(firing: str, offset: int) -> Record:
+    return Record(ACTION, offset, 0, b"s\0" + firing.encode(), b'{"state": "fired"}', None)
+
+
+class Stage:
+    """Dispatching, and the registry as its registrations would make it."""
+
+    def __init__(self) -> None:
+        self.dispatching, self.registry = Dispatching(), Registry()
+        self.sent: list[Registration] = []
+        self.refusal = ""
+        self._offset = itertools.count()
+        self._apply(b"bus", BusRecord(partitions=1, format=VERSION))
+
+    def register(self, registration: Registration, record_format: int, failed: Any) -> str | None:
+        assert record_format == VERSION
+        if self.refusal:
+            failed(self.refusal)
+            return None
+        self.sent.append(registration)
+        return "key"
+
+    def _apply(self, key: bytes, record: Any) -> None:
+        value = None if record is None else encode_json(record)
+        self.registry.apply(Record(REGISTRY, next(self._offset), 0, key, value, None))
+
+    def registered(self, registration: Registration) -> None:
+        nonce = f"n{registration.max_keys}"
+        self._apply(RegistrationKey(registration.incarnation, nonce).encode(), registration)
+
+    def removed(self, registration: Registration) -> None:
+        nonce = f"n{registration.max_keys}"
+        self._apply(RegistrationKey(registration.incarnation, nonce).encode(), None)
+
+    def serve(self) -> None:
+        self.dispatching.serve(self.registry, self, KafkaClients(CONFIG))  # type: ignore[arg-type]
+
+    def open(self, what: Durable) -> tuple[Stream, list[Any]]:
+        heard: list[Any] = []
+        return self.dispatching.open(what, heard.append), heard
+
+    def taken(self, stream: Stream, most: int = 10, **left_out: Any) -> list[int]:
+        return [place.offset for place in self.dispatching.take(stream, most, **left_out)]
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_what_is_not_registered_is_registered_once_and_told_when_it_is_there(stage: Stage) -> None:
+    _, heard = stage.open(durable())
+    stage.serve()
+    stage.serve()
+    [sent] = stage.sent
+    assert (sent.kind, sent.since_ms, sent.max_keys) == ("durable", 100, 10)
+    assert heard == []
+    assert stage.dispatching.held() == []
+    stage.registered(sent)
+    stage.serve()
+    stage.serve()
+    assert heard == [NEWS]
+    assert stage.dispatching.held() == [sent.incarnation]
+
+
+def test_a_registration_that_does_not_appear_is_sent_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.open(durable())
+    stage.serve()
+    monkeypatch.setattr(module, "REGISTER_AGAIN_S", 0.0)
+    stage.serve()
+    assert len(stage.sent) == 2
+    assert stage.sent[0] == stage.sent[1]
+
+
+def test_a_later_run_keeps_the_since_of_the_first_registration(stage: Stage) -> None:
+    stage.registered(durable(since_ms=50).registration())
+    _, heard = stage.open(durable(since_ms=100))
+    stage.serve()
+    assert (stage.sent, heard) == ([], [NEWS])
+
+
+def test_a_since_that_is_given_is_another_meaning_and_registered(stage: Stage) -> None:
+    stage.registered(durable(since_ms=50).registration())
+    stage.open(durable(since_ms=100, since_given=True))
+    stage.serve()
+    assert [sent.since_ms for sent in stage.sent] == [100]
+
+
+def test_an_edited_condition_replaces_the_one_before_and_its_open_firings_stay(stage: Stage) -> None:
+    before = durable(OTHER).registration()
+    stage.registered(before)
+    stage.dispatching.follow(fired("of-the-old", 7))
+    stream, heard = stage.open(durable())
+    stage.serve()
+    [sent] = stage.sent
+    assert sent.incarnation != before.incarnation
+    stage.registered(sent)
+    stage.serve()
+    assert heard == [NEWS]
+    assert stage.taken(stream) == [7]
+
+
+def test_other_limits_are_registered_again_as_the_same_incarnation(stage: Stage) -> None:
+    before = durable(since_ms=50).registration()
+    stage.registered(before)
+    _, heard = stage.open(durable(max_keys=20))
+    stage.serve()
+    [sent] = stage.sent
+    assert (sent.incarnation, sent.max_keys) == (before.incarnation, 20)
+    assert heard == [NEWS]
+
+
+def test_a_stream_whose_condition_was_replaced_or_cancelled_says_so_and_does_not_fight(stage: Stage) -> None:
+    own = durable().registration()
+    stage.registered(own)
+    _, heard = stage.open(durable())
+    stage.serve()
+    other = durable(OTHER).registration()
+    stage.registered(other)
+    for _ in range(3):
+        stage.serve()
+    assert heard == [NEWS, Notice("Subscription 's' has another condition by now.")]
+    assert stage.sent == []
+    _, heard = stage.open(durable(OTHER))
+    stage.serve()
+    stage.removed(other)
+    for _ in range(3):
+        stage.serve()
+    assert heard == [NEWS, Notice("Subscription 's' was cancelled.")]
+    assert stage.sent == []
+
+
+def test_a_stream_is_registered_once_it_was_seen_so_whatever_comes_after(stage: Stage) -> None:
+    stream, _ = stage.open(durable())
+    stage.serve()
+    assert not stream.registered  # it is sent
+    stage.registered(durable().registration())
+    stage.serve()
+    assert stream.registered
+    stage.dispatching.begin()
+    stage.removed(durable().registration())
+    stage.serve()
+    assert stream.registered
+
+
+def test_a_registration_that_is_refused_is_told(stage: Stage) -> None:
+    stage.refusal = "no room"
+    _, heard = stage.open(durable())
+    stage.serve()
+    [told] = heard
+    assert "'s' cannot be registered, which is tried again: no room" in told.text
+
+
+def test_nothing_is_taken_before_the_topics_are_read_to_their_ends(stage: Stage) -> None:
+    stream, _ = stage.open(durable())
+    stage.dispatching.follow(fired("a", 0))
+    assert stage.taken(stream) == []
+    stage.serve()
+    assert stage.taken(stream) == [0]
+    stage.dispatching.begin()
+    assert stage.taken(stream) == []
+
+
+def test_each_new_firing_is_told_to_an_open_stream_and_to_no_closed_one(stage: Stage) -> None:
+    stage.registered(durable().registration())
+    stream, heard = stage.open(durable())
+    stage.serve()
+    stage.dispatching.follow(fired("a", 0))
+    assert heard == [NEWS, NEWS]
+    assert stage.taken(stream, without={(0, 0)}) == []
+    stage.dispatching.close(stream)
+    stage.dispatching.follow(fired("b", 1))
+    assert heard == [NEWS, NEWS]
+
+
+def test_a_stream_that_cannot_be_told_disturbs_no_other(stage: Stage) -> None:
+    stage.registered(durable().registration())
+
+    def broken(_: Any) -> None:
+        raise RuntimeError("the loop is closed")
+
+    stage.registered(durable(subscription="t").registration())
+    stage.dispatching.open(durable(), broken)
+    _, heard = stage.open(durable(subscription="t"))
+    stage.serve()
+    assert heard == [NEWS]
+
+
+# -- several streams of a subscription
+
+
+def test_of_several_streams_the_last_one_opened_takes_and_the_others_nothing(stage: Stage) -> None:
+    stage.registered(durable().registration())
+    first, told = stage.open(durable())
+    stage.dispatching.follow(fired("a", 0))
+    stage.serve()
+    assert (stage.taken(first), stage.dispatching.is_replaced(first), told) == ([0], False, [NEWS])
+    last, heard = stage.open(durable(max_keys=20))
+    stage.serve()
+    stage.dispatching.follow(fired("b", 1))
+    assert (stage.taken(first), stage.dispatching.is_replaced(first), told) == ([], True, [NEWS])
+    assert (stage.taken(last), stage.dispatching.is_replaced(last), heard) == ([0, 1], False, [NEWS, NEWS])
+    assert [sent.max_keys for sent in stage.sent] == [20]
+    stage.registered(stage.sent[0])
+    stage.dispatching.close(first)
+    for _ in range(3):
+        stage.serve()
+    assert (stage.taken(last), len(stage.sent)) == ([0, 1], 1)
+
+
+def test_a_stream_takes_again_and_registers_its_own_when_those_opened_later_are_closed(stage: Stage) -> None:
+    own = durable().registration()
+    stage.registered(own)
+    first, heard = stage.open(durable())
+    stage.serve()
+    last, _ = stage.open(durable(OTHER))
+    stage.serve()
+    stage.registered(stage.sent[0])
+    stage.serve()
+    stage.dispatching.follow(fired("a", 0))
+    assert (stage.taken(first), stage.taken(last)) == ([], [0])
+    stage.dispatching.close(last)
+    stage.serve()
+    assert [sent.incarnation for sent in stage.sent[1:]] == [own.incarnation]
+    stage.registered(own)
+    stage.serve()
+    assert (stage.taken(first), heard) == ([0], [NEWS, NEWS])
+
+
+def test_a_stream_takes_nothing_when_another_process_registered_another_condition(stage: Stage) -> None:
+    stage.registered(durable().registration())
+    stream, _ = stage.open(durable())
+    stage.dispatching.follow(fired("a", 0))
+    stage.serve()
+    stage.registered(durable(OTHER).registration())
+    stage.serve()
+    assert (stage.taken(stream), stage.dispatching.is_replaced(stream)) == ([], True)
+    stage.dispatching.begin()
+    stage.serve()
+    assert (stage.taken(stream), stage.dispatching.is_replaced(stream), stage.sent) == ([], True, [])
+
+
+def test_what_had_fired_before_a_cancellation_is_still_taken(stage: Stage) -> None:
+    own = durable().registration()
+    stage.registered(own)
+    stream, heard = stage.open(durable())
+    stage.dispatching.follow(fired("a", 0))
+    stage.serve()
+    stage.removed(own)
+    stage.serve()
+    assert (stage.taken(stream), stage.dispatching.is_replaced(stream)) == ([0], False)
+    stage.registered(durable(OTHER).registration())
+    stage.serve()
+    assert (stage.taken(stream), stage.dispatching.is_replaced(stream)) == ([], True)
+    assert [item.text for item in heard[1:]] == [
+        "Subscription 's' was cancelled.",
+        "Subscription 's' has another condition by now.",
+    ]
+
+
+def test_what_did_not_fit_is_read_again_when_there_is_room(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_firings, "MOST_HELD", 2)
+    monkeypatch.setattr(open_firings, "FEW", 0)
+    topic = [fired("a", 0), fired("b", 1), fired("c", 2), fired("d", 3)]
+    asked: list[Any] = []
+
+    def read_from(_: Any, starts: Any) -> Any:
+        asked.append(dict(starts))
+        other = Record(ACTION, 4, 0, b"other\0z", b'{"state": "fired"}', None)
+        return iter([*topic[starts[ACTION] :], other])
+
+    monkeypatch.setattr(module, "read_from", read_from)
+    stage.registered(durable().registration())
+    stream, heard = stage.open(durable())
+    for record in topic:
+        stage.dispatching.follow(record)
+    stage.serve()
+    assert (stage.taken(stream), asked) == ([0, 1], [])
+    for firing in (b"a", b"b"):
+        stage.dispatching.follow(Record(ACTION, 9, 0, b"s\0" + firing, b'{"state": "acked"}', None))
+    heard.clear()
+    stage.serve()
+    assert (stage.taken(stream), asked) == ([2, 3], [{ACTION: 2}])
+    assert heard == [NEWS]
+
+
+def test_a_topic_that_cannot_be_read_again_ends_this_life_of_the_waits_and_the_next_has_it_all(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_firings, "MOST_HELD", 1)
+    monkeypatch.setattr(open_firings, "FEW", 1)
+
+    def read_from(*_: Any) -> Any:
+        raise UnreachableError("nothing comes")
+
+    monkeypatch.setattr(module, "read_from", read_from)
+    stage.registered(durable().registration())
+    stream, _ = stage.open(durable())
+    for record in (fired("a", 0), fired("b", 1)):
+        stage.dispatching.follow(record)
+    with pytest.raises(UnreachableError):
+        stage.serve()
+    monkeypatch.setattr(open_firings, "MOST_HELD", 10)
+    stage.dispatching.begin()
+    for record in (fired("a", 0), fired("b", 1)):
+        stage.dispatching.follow(record)
+    stage.serve()
+    assert stage.taken(stream) == [0, 1]

@@ -1,0 +1,80 @@
+"""Notices: each change once, to everybody, whatever one listener does."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from interlock.engine.waiting.notices import Notice, NoticeBoard
+
+
+def test_a_change_is_told_and_logged_once_and_the_end_of_it_too(caplog: pytest.LogCaptureFixture) -> None:
+    board, heard = NoticeBoard(), []
+    board.listen("me", heard.append)
+    with caplog.at_level(logging.INFO, "interlock.engine"):
+        for text in ("down", "down", None, None, "other"):
+            board.post("The engine", text)
+    assert len(caplog.records) == 3
+    assert heard == [Notice("down"), Notice(None), Notice("other")]
+
+
+def test_who_listens_later_hears_at_once_what_is_wrong_and_nothing_if_all_is_well() -> None:
+    board, heard = NoticeBoard(), []
+    board.listen("early", heard.append)
+    assert heard == []
+    board.post("The engine", "down")
+    late: list[Notice] = []
+    board.listen("late", late.append)
+    assert late == [Notice("down")]
+
+
+def test_parts_that_fail_for_one_reason_say_it_once_and_are_well_when_all_are() -> None:
+    board, heard = NoticeBoard(), []
+    board.listen("me", heard.append)
+    board.post("The engine", "down")
+    board.post("The waits", "down")
+    board.post("The engine", None)
+    assert heard == [Notice("down")]
+    board.post("The waits", "also slow")
+    board.post("The waits", None)
+    assert heard == [Notice("down"), Notice("also slow"), Notice(None)]
+
+
+def test_who_stops_listening_hears_no_more_and_may_stop_twice() -> None:
+    board, heard = NoticeBoard(), []
+    board.listen("me", heard.append)
+    board.ignore("me")
+    board.ignore("me")
+    board.post("The engine", "down")
+    assert heard == []
+
+
+def test_a_listener_that_fails_keeps_the_news_from_nobody_and_fails_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its event loop is closed, say."""
+    board, heard = NoticeBoard(), []
+
+    def broken(notice: Notice) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    board.listen("broken", broken)
+    board.listen("me", heard.append)
+    with caplog.at_level(logging.WARNING, "interlock.engine"):
+        board.post("The engine", "down")
+    assert heard == [Notice("down")]
+    assert "Event loop is closed" in caplog.text
+
+
+def test_what_is_posted_while_listeners_are_told_reaches_them_in_order() -> None:
+    """Two parts post from two threads: the last word heard must be the last one said."""
+    board, heard = NoticeBoard(), []
+
+    def says_more(notice: Notice) -> None:
+        if notice.text == "down":
+            board.post("The engine", None)
+
+    board.listen("first", says_more)
+    board.listen("second", heard.append)
+    board.post("The engine", "down")
+    assert heard[-1] == Notice(None)

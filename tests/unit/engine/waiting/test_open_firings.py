@@ -1,0 +1,130 @@
+"""Where the open firings of durable subscriptions stand: pure folding of the action topic."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import pytest
+from interlock.engine.bus import Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.records import ActionRecord, Firing, encode_json
+from interlock.engine.records.sizes import MAX_HANDED_BYTES
+from interlock.engine.waiting import open_firings as module
+from interlock.engine.waiting.open_firings import OpenFirings
+
+T0, T1 = TopicPartition("b-action", 0), TopicPartition("b-action", 1)
+
+
+def fired(firing: str, offset: int, tp: TopicPartition = T0, at: int = 0, state: str = "fired") -> Record:
+    value = b'{"state": "%s"}' % state.encode()
+    return Record(tp, offset, at, b"s\0" + firing.encode(), value, None)
+
+
+def places(firings: OpenFirings, most: int = 100, without: Any = ()) -> list[tuple[int, int]]:
+    return [(p.source.partition, p.offset) for p in firings.oldest("s", most, without)]
+
+
+def test_a_firing_is_open_until_it_is_acknowledged_or_removed() -> None:
+    firings = OpenFirings()
+    assert firings.follow(fired("a", 0)) == "s"
+    assert firings.follow(fired("b", 1)) == "s"
+    assert places(firings) == [(0, 0), (0, 1)]
+    assert firings.follow(fired("a", 2, state="acked")) is None
+    assert places(firings) == [(0, 1)]
+    assert firings.follow(Record(T0, 3, 0, b"s\0b", None, None)) is None
+    assert places(firings) == []
+
+
+def test_firings_of_one_shot_waits_and_what_cannot_be_read_are_passed_over() -> None:
+    firings = OpenFirings()
+    assert firings.follow(Record(T0, 0, 0, b"s", b'{"state": "fired"}', None)) is None
+    assert firings.follow(Record(T0, 1, 0, b"s\0a", b"\xff", None)) is None
+    assert firings.follow(Record(T0, 2, 0, None, None, None)) is None
+    assert places(firings) == []
+
+
+def test_a_firing_that_is_written_again_stands_once_and_at_its_last_place() -> None:
+    firings = OpenFirings()
+    firings.follow(fired("a", 0))
+    firings.follow(fired("a", 5))
+    assert places(firings) == [(0, 5)]
+
+
+def test_the_oldest_come_first_and_those_of_a_partition_in_its_order() -> None:
+    firings = OpenFirings()
+    for record in (
+        fired("a", 0, at=10),
+        fired("b", 1, at=10),
+        fired("c", 0, T1, at=5),
+        fired("d", 1, T1, 20),
+    ):
+        firings.follow(record)
+    assert places(firings) == [(1, 0), (0, 0), (0, 1), (1, 1)]
+    assert places(firings, 2, without={(1, 0)}) == [(0, 0), (0, 1)]
+
+
+def test_what_is_gone_from_the_topic_is_forgotten() -> None:
+    firings = OpenFirings()
+    firings.follow(fired("a", 0))
+    firings.follow(fired("b", 1))
+    firings.forget("s", {(0, 0)})
+    assert places(firings) == [(0, 1)]
+
+
+def test_beyond_the_limit_a_partition_waits_to_be_read_again_and_keeps_its_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MOST_HELD", 2)
+    monkeypatch.setattr(module, "FEW", 1)
+    firings = OpenFirings()
+    for n in range(4):
+        firings.follow(fired(f"f{n}", n))
+    assert places(firings) == [(0, 0), (0, 1)]
+    assert firings.again("s") == {}  # too many are left
+    firings.follow(fired("f0", 4, state="acked"))
+    # There is room by now; but f2, which is older, is not held.
+    firings.follow(fired("f4", 5))
+    assert places(firings) == [(0, 1)]
+    starts = firings.again("s")
+    assert starts == {T0: 2}
+    assert firings.again("s") == {}
+    for record in (fired("f2", 2), fired("f3", 3)):
+        firings.follow(record)
+    assert places(firings) == [(0, 1), (0, 2)]
+    firings.follow(fired("f1", 6, state="acked"))
+    assert firings.again("s") == {T0: 3}
+
+
+def test_large_firings_are_fitted_one_by_one_as_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def record(n: int) -> bytes:
+        data = [{"id": str(i), "source": "/s", "type": "t", "data": "x" * 50_000} for i in range(20)]
+        origins = [{"topic": "b-event", "partition": 0, "offset": i, "timestamp_ms": 0} for i in range(20)]
+        firing = Firing(
+            id=str(n), outcome="met", key=None, fired_at="t", events={"a": data}, origins={"a": origins}
+        )
+        return encode_json(ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing))
+
+    monkeypatch.setattr(
+        module, "fetch", lambda _, wanted: ((place, record(place.offset)) for place in wanted)
+    )
+    config = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+    tracemalloc.start()
+    try:
+        found = list(module.read(config, [(0, n) for n in range(30)]))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [action and action.firing.id for action in found] == [str(n) for n in range(30)]
+    assert max(len(encode_json(action)) for action in found if action) < MAX_HANDED_BYTES + 200
+    assert most < 15_000_000  # of 30 MB
+
+
+def test_what_is_gone_or_cannot_be_read_is_none_in_its_place(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = {0: None, 1: b"{"}
+    monkeypatch.setattr(module, "fetch", lambda _, wanted: ((p, values[p.offset]) for p in reversed(wanted)))
+    config = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
+    assert list(module.read(config, [(0, 0), (0, 1)])) == [None, None]
+    assert "b-action[0]@1" in caplog.text

@@ -1,0 +1,558 @@
+"""The waits of a process, on a reader and a producer that play a given part."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from interlock import event
+from interlock.engine.bus import End, Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import EngineError
+from interlock.engine.records import (
+    BUS_KEY,
+    ActionRecord,
+    BusRecord,
+    Firing,
+    LeaseRecord,
+    Registration,
+    RegistrationKey,
+    decode_json,
+    encode_json,
+)
+from interlock.engine.registry.pause import MOST_PAUSE_S
+from interlock.engine.waiting.actions import KEPT_MS, Actions
+from interlock.engine.waiting.dispatching import Durable
+from interlock.engine.waiting.notices import Notice, NoticeBoard
+from interlock.engine.waiting.registering import LEASE_S
+from interlock.engine.waiting.waits import MOST_MISSES, Delivery, Wait, Waits
+
+CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
+REGISTRY, ACTION = TopicPartition("b-subscription", 0), TopicPartition("b-action", 0)
+ENDS = [End(REGISTRY, 0), End(ACTION, 0)]
+W = Registration.of("w", event("x"), None, 0)
+V = Registration.of("v", event("x"), None, 0)
+
+
+def action(registration: Registration, offset: int = 0, state: Any = "fired") -> Record:
+    firing = Firing(id="f", outcome="met", key=None, fired_at="", events={}, origins={})
+    record = ActionRecord(
+        subscription=registration.subscription,
+        incarnation=registration.incarnation,
+        state=state,
+        firing=firing,
+    )
+    return Record(ACTION, offset, 0, registration.subscription.encode(), encode_json(record), None)
+
+
+def bus_record(record_format: int, offset: int = 0) -> Record:
+    value = encode_json(BusRecord(partitions=1, format=record_format))
+    return Record(REGISTRY, offset, 0, BUS_KEY, value, None)
+
+
+class Stage:
+    """What the broker would be: takes what is produced, and gives the next records that a test says."""
+
+    def __init__(self) -> None:
+        self.board = NoticeBoard()
+        self.waits = self.new_waits()
+        self.stop = threading.Event()
+        self.script: list[Callable[[], list[Any]]] = []
+        self.produced: list[tuple[bytes, bytes]] = []
+        self.leases: list[tuple[bytes, bytes | None]] = []
+        self.refusals: list[Exception] = []
+        self.undelivered: list[Any] = []
+        self.broker_says: KafkaError | None = None
+        self.read_so_far: dict[tuple[TopicPartition, int], bytes] = {}
+        self.now = 0.0
+
+    def new_waits(self) -> Waits:
+        return Waits(CONFIG, self.board, monotonic=lambda: self.now)
+
+    # -- the reader
+
+    def read(self, positions: Mapping[TopicPartition, int]) -> None:
+        assert set(positions) == {REGISTRY, ACTION}
+
+    def take(self, most: int, timeout_s: float) -> list[Any]:
+        if self.script:
+            items = self.script.pop(0)()
+            for item in items:
+                if isinstance(item, Record) and item.value is not None:
+                    self.read_so_far[item.source, item.offset] = item.value
+            return items
+        self.stop.set()
+        return []
+
+    def close(self) -> None:
+        pass
+
+    def fetch(self, _: object, places: Any, __: object) -> Any:
+        return [(place, self.read_so_far.get((place.source, place.offset))) for place in places]
+
+    # -- the producer
+
+    def produce(
+        self, topic: str, value: bytes | None, key: bytes, partition: int, on_delivery: Any = None
+    ) -> None:
+        assert (topic, partition) == ("b-subscription", 0)
+        if self.refusals:
+            raise self.refusals.pop(0)
+        if on_delivery is None:
+            self.leases.append((key, value))
+            return
+        assert value is not None
+        self.produced.append((key, value))
+        self.undelivered.append(on_delivery)
+
+    def poll(self, timeout_s: float) -> int:
+        for told in self.undelivered:
+            told(self.broker_says, None)
+        self.undelivered.clear()
+        return 0
+
+    def flush(self, timeout_s: float) -> int:
+        return 0
+
+    # -- the test
+
+    def run(self, *script: Any) -> None:
+        """One life of the waits' thread: each entry is what one take gives, or a function that says it."""
+        self.script = [entry if callable(entry) else (lambda entry=entry: entry) for entry in script]
+        self.stop.clear()
+        self.waits.run(self.stop)
+
+    def open(self, registration: Registration) -> tuple[Wait, list[Any]]:
+        heard: list[Any] = []
+        return self.waits.open(registration, heard.append), heard
+
+    def registered(self, offset: int = 0, which: int = -1) -> Record:
+        """What was produced last, as the registry shows it."""
+        key, value = self.produced[which]
+        return Record(REGISTRY, offset, 0, key, value, None)
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    made = Stage()
+    monkeypatch.setattr("interlock.engine.kafka.waiting.check", lambda *_, **__: {"b-action": 1})
+    monkeypatch.setattr("interlock.engine.kafka.waiting.KafkaReader", lambda *_, **__: made)
+    monkeypatch.setattr("confluent_kafka.Producer", lambda _: made)
+    # The real one reads the topic again; tests/integration/engine shows it.
+    monkeypatch.setattr("interlock.engine.waiting.waits.fetch", made.fetch)
+    return made
+
+
+def test_a_process_that_stood_still_for_hours_reads_all_again(stage: Stage) -> None:
+    """A removal of that time may be gone: its registration would be taken for one that stands."""
+    stage.open(W)
+    stage.run(ENDS)
+    registered = stage.registered()
+
+    def stand_still() -> list[Any]:
+        stage.now += MOST_PAUSE_S + 1
+        return []
+
+    with pytest.raises(EngineError, match=r"b-subscription\[0\] was not read for 6\.0 hours"):
+        stage.run([registered, *ENDS], stand_still)
+    stage.run(ENDS)
+    assert len(stage.produced) == 2
+
+
+def test_a_wait_is_registered_once_all_is_read_and_not_before(stage: Stage) -> None:
+    stage.open(W)
+    stage.run([End(REGISTRY, 0)])
+    assert stage.produced == []
+    stage.run(ENDS)
+    [(key, value)] = stage.produced
+    assert key.startswith(W.incarnation.encode() + b":")
+    assert decode_json(Registration, value, "x") == W.in_format(1)
+
+
+@pytest.mark.parametrize("record_format", [1, 2])
+def test_a_wait_is_registered_in_the_format_of_the_bus(stage: Stage, record_format: int) -> None:
+    stage.open(W)
+    stage.run([bus_record(record_format), *ENDS])
+    assert decode_json(Registration, stage.produced[0][1], "x") == W.in_format(record_format)
+
+
+def test_a_wait_that_the_format_of_the_bus_has_no_words_for_is_told_how_to_upgrade(stage: Stage) -> None:
+    """Once the bus is upgraded it is registered without further ado."""
+    timed = Registration.of("t", event("x").expires(after="1h"), None, 0)
+    _, heard = stage.open(timed)
+
+    def later() -> list[Any]:
+        stage.now += 100
+        return [bus_record(2, offset=1)]
+
+    stage.run([bus_record(1), *ENDS], later, list)
+    assert "airflow interlock topics upgrade" in str(heard[0].text)
+    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [timed]
+
+
+def test_what_is_waited_for_is_leased_now_and_then_and_the_lease_ends_with_the_process(stage: Stage) -> None:
+    wait, _ = stage.open(W)
+    stage.open(V)
+
+    def later() -> list[Any]:
+        stage.now += LEASE_S + 1
+        return []
+
+    def closes() -> list[Any]:
+        stage.waits.close(wait)
+        return later()
+
+    stage.run(ENDS, later, closes, list)
+    assert {key for key, _ in stage.leases} == {stage.leases[0][0]}
+    assert stage.leases[0][0].startswith(b"lease/airflow-")
+    named = [
+        None if value is None else set(decode_json(LeaseRecord, value, "x").incarnations)
+        for _, value in stage.leases
+    ]
+    assert named == [{W.incarnation, V.incarnation}, {V.incarnation}, None]
+
+
+def test_durable_subscriptions_whose_firings_are_handed_on_here_are_leased_too(stage: Stage) -> None:
+    durable = Durable(
+        subscription="s", condition=event("x", by="subject").to_json(), since_ms=0, since_given=False,
+        max_keys=10, at_limit="dead-letter",
+    )  # fmt: skip
+    registration = durable.registration()
+    key = RegistrationKey(registration.incarnation, "n").encode()
+    stage.waits.dispatching.open(durable, [].append)
+
+    def later() -> list[Any]:
+        stage.now += LEASE_S + 1
+        return []
+
+    stage.run([bus_record(2), Record(REGISTRY, 1, 0, key, encode_json(registration), None), *ENDS], later)
+    [(_, value), _] = stage.leases
+    assert value is not None
+    assert decode_json(LeaseRecord, value, "x").incarnations == [registration.incarnation]
+
+
+def test_a_process_without_waits_leases_nothing(stage: Stage) -> None:
+    def later() -> list[Any]:
+        stage.now += LEASE_S + 1
+        return []
+
+    stage.run(ENDS, later, later)
+    assert stage.leases == []
+
+
+def test_firings_of_durable_subscriptions_are_nobodys(stage: Stage) -> None:
+    _, heard = stage.open(W)
+    durable = action(W)._replace(key=b"w\0firing")
+    stage.run(ENDS, [durable])
+    stage.run([durable, *ENDS])
+    assert heard == []
+
+
+def test_a_wait_that_is_registered_already_is_not_registered_again(stage: Stage) -> None:
+    stage.open(W)
+    stage.run(ENDS)
+    shown = stage.registered()
+    stage.run([shown, *ENDS])
+    assert len(stage.produced) == 1
+
+
+def test_a_firing_is_delivered_with_the_keys_of_its_registration(stage: Stage) -> None:
+    _, heard = stage.open(W)
+    stage.run(ENDS, lambda: [stage.registered()], [action(W)])
+    [delivery] = heard
+    assert isinstance(delivery, Delivery)
+    assert delivery.action.incarnation == W.incarnation
+    assert [key.encode() for key in delivery.registration_keys] == [stage.produced[0][0]]
+
+
+def test_a_firing_of_another_incarnation_is_nobodys(stage: Stage) -> None:
+    other = action(Registration.of("w", event("x"), None, 9))
+    _, heard = stage.open(W)
+    stage.run(ENDS, [other])
+    stage.run([other, *ENDS])
+    assert heard == []
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_firing_of_another_incarnation_is_delivered_where_it_serves_and_else_the_wait_is_registered(
+    stage: Stage, serves: bool
+) -> None:
+    other = Registration.of("w", event("x"), None, 0, generation=1)
+    asked: list[Any] = []
+    heard: list[Any] = []
+
+    def will_do(action: ActionRecord) -> bool:
+        asked.append(action.incarnation)
+        return serves
+
+    stage.waits.open(other, heard.append, will_do)
+    stage.run([action(W), *ENDS], [], [])
+    assert asked == [W.incarnation]
+    assert [d.action.incarnation for d in heard] == ([W.incarnation] if serves else [])
+    registered = [decode_json(Registration, value, "x").incarnation for _, value in stage.produced]
+    assert registered == ([] if serves else [other.incarnation])
+
+
+def test_a_firing_that_cannot_be_read_serves_nobody(stage: Stage) -> None:
+    other = Registration.of("w", event("x"), None, 0, generation=1)
+    stage.waits.open(other, pytest.fail, lambda _: True)
+    unreadable = action(W)._replace(value=b'{"incarnation": "i"}')
+    stage.run([unreadable, *ENDS], [], [])
+    assert len(stage.produced) == 1
+
+
+def test_a_withdrawn_wait_takes_its_own_registration_back_and_no_later_one(stage: Stage) -> None:
+    later = Registration.of("w", event("x"), None, 0, generation=1)
+    wait, _ = stage.open(W)
+
+    def opens() -> list[Any]:
+        stage.waits.open(later, lambda _: None)
+        return [stage.registered()]
+
+    def withdraws() -> list[Any]:
+        stage.waits.withdraw(wait)
+        return [stage.registered(1)]
+
+    stage.run(ENDS, opens, withdraws, [])
+    own = stage.produced[0][0]
+    assert [(key, value) for key, value in stage.leases if not key.startswith(b"lease/")] == [(own, None)]
+
+
+def test_a_wait_that_is_opened_again_is_not_withdrawn(stage: Stage) -> None:
+    wait, _ = stage.open(W)
+
+    def again() -> list[Any]:
+        stage.open(W)
+        stage.waits.withdraw(wait)
+        return [stage.registered()]
+
+    stage.run(ENDS, again, [])
+    assert [key for key, _ in stage.leases if not key.startswith(b"lease/")] == []
+
+
+def test_a_registration_that_is_removed_under_an_open_wait_is_made_again(stage: Stage) -> None:
+    """As when a triggerer that had lost its waits to another one hears of it late, and withdraws them."""
+    stage.open(W)
+    stage.run(
+        ENDS, lambda: [stage.registered()], lambda: [stage.registered()._replace(offset=1, value=None)], []
+    )
+    assert len(stage.produced) == 2
+
+
+def test_a_registration_that_another_incarnation_replaced_is_not_made_again(stage: Stage) -> None:
+    later = Registration.of("w", event("x"), None, 0, generation=1)
+    stage.open(W)
+    replacing = Record(REGISTRY, 1, 0, f"{later.incarnation}:n".encode(), encode_json(later), None)
+    stage.run(ENDS, lambda: [stage.registered()], [replacing], [])
+    assert len(stage.produced) == 1
+
+
+def test_hundreds_of_waits_are_registered_in_one_pass(stage: Stage) -> None:
+    def opens() -> list[Any]:
+        for number in range(500):
+            stage.open(Registration.of(f"w/{number}", event("x"), None, 0))
+        return []
+
+    counts: list[int] = []
+    stage.run(ENDS, opens, lambda: counts.append(len(stage.produced)) or [])
+    assert counts == [500]
+
+
+def test_a_wait_that_is_opened_later_is_served_as_well(stage: Stage) -> None:
+    heard: list[Any] = []
+
+    def opens() -> list[Any]:
+        stage.waits.open(W, heard.append)
+        stage.waits.open(V, heard.append)
+        return []
+
+    stage.run([action(V), *ENDS], opens)
+    assert [d.action.subscription for d in heard] == ["v"]
+    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [W.in_format(1)]
+
+
+def test_a_firing_that_is_there_is_delivered_without_registering(stage: Stage) -> None:
+    _, heard = stage.open(W)
+    stage.run([action(W, state="acked"), *ENDS])
+    assert [d.action.state for d in heard] == ["acked"]
+    assert stage.produced == []
+
+
+def test_a_firing_that_was_replaced_while_it_was_fetched_is_looked_for_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task wrote it again, acknowledged, and compaction removed the first."""
+    _, heard = stage.open(W)
+    monkeypatch.setattr(
+        "interlock.engine.waiting.waits.fetch", lambda _, places, __: [(p, None) for p in places]
+    )
+    stage.run([action(W), *ENDS])
+    assert heard == []
+    monkeypatch.setattr("interlock.engine.waiting.waits.fetch", stage.fetch)
+    stage.run([action(W), *ENDS], [action(W, offset=1, state="acked")])
+    assert "acked" in [d.action.state for d in heard]
+
+
+def test_a_wait_whose_firing_retention_removed_is_registered_anew(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, heard = stage.open(W)
+    monkeypatch.setattr(
+        "interlock.engine.waiting.waits.fetch", lambda _, places, __: [(p, None) for p in places]
+    )
+    stage.run([action(W), *ENDS], *([[]] * MOST_MISSES))
+    assert heard == []
+    assert len(stage.produced) == 1
+
+
+def test_firings_older_than_their_topic_keeps_them_take_no_memory() -> None:
+    actions = Actions()
+    actions.follow(action(W)._replace(timestamp_ms=0))
+    actions.follow(action(V, 1)._replace(timestamp_ms=KEPT_MS + 1))
+    assert actions.newest("w") is None
+    assert actions.newest("v") is not None
+
+
+def test_a_firing_read_before_the_registry_waits_for_the_keys_it_must_null(stage: Stage) -> None:
+    """After a reconnection the partitions come in any order."""
+    stage.open(W)
+    stage.run(ENDS)
+    shown = stage.registered()
+    other = Stage.__new__(Stage)  # another triggerer, which did not register this wait itself
+    other.__dict__ |= {**stage.__dict__, "waits": stage.new_waits()}
+    _, heard = other.open(W)
+    stage.script = []
+    other.waits.run(_script(stage, [action(W)], [shown, *ENDS]))
+    [delivery] = heard
+    assert [key.encode() for key in delivery.registration_keys] == [shown.key]
+
+
+def _script(stage: Stage, *script: list[Any]) -> threading.Event:
+    stage.script = [(lambda entry=entry: entry) for entry in script]
+    stage.stop.clear()
+    return stage.stop
+
+
+def test_a_wait_knows_the_key_it_registered_before_the_registry_shows_it(stage: Stage) -> None:
+    wait, heard = stage.open(W)
+    stage.run(ENDS, [action(W)])
+    keys = {stage.produced[0][0].decode()}
+    assert set(heard[0].registration_keys) == keys
+    assert set(stage.waits.registration_keys(wait)) == keys
+
+
+def test_open_waits_are_served_by_the_next_connection(stage: Stage) -> None:
+    _, heard = stage.open(W)
+
+    def breaks() -> list[Any]:
+        raise EngineError("the connection broke between read and deliver")
+
+    with pytest.raises(EngineError, match="broke"):
+        stage.run(ENDS, breaks)
+    assert heard == []
+    stage.run([action(W), stage.registered(), *ENDS])
+    assert len(heard) == 1
+
+
+def test_a_closed_wait_hears_nothing_and_is_not_registered(stage: Stage) -> None:
+    wait, heard = stage.open(W)
+    stage.waits.close(wait)
+    stage.waits.close(wait)
+    stage.run(ENDS, [action(W)])
+    assert (heard, stage.produced) == ([], [])
+
+
+def test_two_waits_on_one_incarnation_both_get_the_firing(stage: Stage) -> None:
+    (one, first), (_, second) = stage.open(W), stage.open(W)
+    stage.run(ENDS, [action(W)])
+    assert (len(first), len(second)) == (1, 1)
+    stage.waits.close(one)
+    stage.run([action(W), *ENDS])
+    assert (len(first), len(second)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    "value", [b"rubbish", b"\xff", b'{"incarnation": "%s", "v": 9}' % W.incarnation.encode()]
+)
+def test_an_action_record_that_cannot_be_read_stops_no_other_wait(
+    stage: Stage, value: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    (_, mine), (_, others) = stage.open(W), stage.open(V)
+    bad = action(W)._replace(value=value)
+    with caplog.at_level(logging.ERROR, "interlock.engine"):
+        stage.run(ENDS, [bad, action(V, 1)])
+        stage.run([bad, action(V, 1), *ENDS])
+    assert len(others) == 2
+    assert not [item for item in mine if isinstance(item, Delivery)]
+    assert "'w'" in caplog.text or "b-action[0]@0" in caplog.text
+
+
+def test_a_wait_whose_firing_cannot_be_read_is_told(stage: Stage) -> None:
+    _, heard = stage.open(W)
+    newer = msgspec.json.encode({**msgspec.json.decode(action(W).value or b""), "v": 9})
+    stage.run(ENDS, [action(W)._replace(value=newer)])
+    [notice] = heard
+    assert isinstance(notice, Notice)
+    assert "version 9" in (notice.text or "")
+
+
+def test_a_waiter_whose_event_loop_is_closed_stops_no_other_wait(stage: Stage) -> None:
+    def closed(_: object) -> None:
+        raise RuntimeError("Event loop is closed")
+
+    stage.waits.open(W, closed)
+    _, heard = stage.open(V)
+    stage.run(ENDS, [action(W), action(V, 1)])
+    assert len(heard) == 1
+
+
+def test_a_registration_that_the_client_refuses_is_told_to_its_task_and_stops_no_other(stage: Stage) -> None:
+    (_, mine), _ = stage.open(W), stage.open(V)
+    stage.refusals = [KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))]
+    stage.run(ENDS)
+    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [V.in_format(1)]
+    [notice] = mine
+    assert "too large" in notice.text
+
+
+def test_a_full_queue_delays_a_registration_only(stage: Stage) -> None:
+    stage.open(W)
+    stage.refusals = [BufferError("Local: Queue full"), BufferError("Local: Queue full")]
+    stage.run(ENDS)
+    assert len(stage.produced) == 1
+
+
+@pytest.mark.parametrize("by_me", [True, False])
+def test_a_wait_whose_registration_is_not_there_is_registered_again(stage: Stage, by_me: bool) -> None:
+    """It was lost on its way, or somebody removed what another triggerer had registered."""
+    stage.open(W)
+    if by_me:
+        start: list[Any] = []
+    else:
+        stage.open(V)
+        key = f"{W.incarnation}:theirs".encode()
+        start = [Record(REGISTRY, 0, 0, key, encode_json(W), None)]
+        gone = Record(REGISTRY, 1, 0, key, None, None)
+
+    def later() -> list[Any]:
+        stage.now += 100
+        return [] if by_me else [gone]
+
+    stage.run([*start, *ENDS], later, list)
+    mine = [key for key, _ in stage.produced if key.startswith(W.incarnation.encode())]
+    assert len(mine) == (2 if by_me else 1)
+
+
+def test_a_registration_that_the_broker_refuses_is_told_to_its_task(stage: Stage) -> None:
+    """The client takes the record; only its delivery fails."""
+    _, heard = stage.open(W)
+    stage.broker_says = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    stage.run(ENDS)
+    [notice] = heard
+    assert isinstance(notice, Notice)
+    assert "'w' cannot be registered" in str(notice.text)

@@ -1,0 +1,347 @@
+"""Reconcile: what Airflow's database knows and the bus does not is emitted, with the listener's ids."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from interlock import Event
+from interlock.engine.config import BusConfig
+from interlock.events.attributes import parse_timestamp
+from interlock.plugin.ends import reconcile as module
+from interlock.plugin.ends.reconcile import CLOCK_SKEW, SOON
+from interlock.triggers.settings import KINDS, ListenerSettings, patterns_of
+from sqlalchemy import create_engine, insert
+from sqlalchemy.orm import Session
+
+SINCE = datetime(2026, 11, 20, tzinfo=UTC)
+UNTIL = SINCE + timedelta(hours=1)
+ALL = ListenerSettings(kinds=frozenset(KINDS))
+CONFIG = BusConfig(client={"bootstrap.servers": "x:1"})
+
+
+@dataclass
+class Bus:
+    """What the bus holds, and what is emitted to it."""
+
+    held: dict[tuple[str, str], int] = field(default_factory=dict)  # and when it got there
+    emitted: list[Event] = field(default_factory=list)
+    asked: list[tuple[int, int | None, int]] = field(default_factory=list)  # since, until, for how many
+    look: Callable[[], None] = lambda: None  # called whenever the bus is asked
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
+    made = Bus()
+
+    class FakeEmitter:
+        def __init__(self, client: Any, topic: str) -> None:
+            assert topic == "interlock-event"
+
+        def __enter__(self) -> FakeEmitter:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def emit_all(self, events: Any, timeout_s: float) -> None:
+            made.emitted += events
+            made.held |= dict.fromkeys((event.identity for event in events), ms(UNTIL))
+
+    class FakeEmitted:
+        def __init__(self, config: BusConfig) -> None:
+            assert config is CONFIG
+
+        def among(self, wanted: Any, since_ms: int, until_ms: int | None = None) -> set[tuple[str, str]]:
+            made.look()
+            made.asked.append((since_ms, until_ms, len(wanted)))
+            last = sys.maxsize if until_ms is None else until_ms
+            return {each for each in wanted if since_ms <= made.held.get(each, -1) < last}
+
+    monkeypatch.setattr(module, "Emitter", FakeEmitter)
+    monkeypatch.setattr(module, "Emitted", FakeEmitted)
+    return made
+
+
+@pytest.fixture
+def session() -> Iterator[Session]:
+    """Airflow's tables of runs and task instances, in memory."""
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
+
+    import_all_models()  # tables refer to each other
+    engine = create_engine("sqlite://")
+    names = (
+        "log_template", "dag_run", "task_instance", "dag_tag", "task_instance_history", "task_reschedule",
+        "task_instance_note", "hitl_detail", "dag_version",
+    )  # fmt: skip
+    Base.metadata.create_all(engine, [Base.metadata.tables[name] for name in names])
+    with Session(engine) as made:
+        yield made
+    engine.dispose()
+
+
+def add_run(session: Session, run_id: str, state: str | None, minutes: float | None, **given: Any) -> None:
+    """A run of the DAG `daily` that ended so many minutes after SINCE."""
+    from airflow.models.dagrun import DagRun
+
+    ended = None if minutes is None else SINCE + timedelta(minutes=minutes)
+    about = {
+        "dag_id": "daily", "run_id": run_id, "_state": state, "run_type": "scheduled", "run_after": SINCE,
+        "end_date": ended, "clear_number": 0, "span_status": "ended",
+    }  # fmt: skip
+    session.execute(insert(DagRun.__table__).values(**_columns(DagRun, about | given)))
+
+
+def add_task(
+    session: Session, run_id: str, task_id: str, state: str | None, minutes: float, **given: Any
+) -> None:
+    from airflow.models.taskinstance import TaskInstance
+
+    about = {
+        "id": uuid.uuid4(), "dag_id": "daily", "run_id": run_id, "task_id": task_id, "map_index": -1,
+        "state": state, "end_date": SINCE + timedelta(minutes=minutes), "try_number": 1, "max_tries": 0,
+        "pool": "default_pool", "pool_slots": 1, "span_status": "ended",
+    }  # fmt: skip
+    session.execute(insert(TaskInstance.__table__).values(**_columns(TaskInstance, about | given)))
+
+
+def _columns(model: Any, values: dict[str, Any]) -> dict[str, Any]:
+    renamed = {"_state": "state"}
+    return {renamed.get(k, k): v for k, v in values.items() if renamed.get(k, k) in model.__table__.columns}
+
+
+def ms(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
+
+
+@dataclass
+class Done:
+    ends: int
+    missing: list[Event]
+
+
+def reconcile(*arguments: Any, **options: Any) -> Done:
+    steps = list(module.reconcile(*arguments, **options))
+    return Done(sum(step.ends for step in steps), [event for step in steps for event in step.missing])
+
+
+def told(events: Any) -> list[tuple[str, str]]:
+    return [(event.type.removeprefix("interlock.airflow."), event.payload["run_id"]) for event in events]
+
+
+def test_the_ends_of_the_range_are_emitted_in_their_order(session: Session, bus: Bus) -> None:
+    add_run(session, "before", "success", -1)
+    add_run(session, "at its end", "success", 60)
+    add_run(session, "second", "failed", 2)
+    add_run(session, "first", "success", 0)
+    add_run(session, "running", "running", None)
+    add_task(session, "first", "a", "skipped", 1)
+    add_task(session, "second", "b", "failed", 1.5)
+    add_task(session, "second", "c", "upstream_failed", 1.5)
+    add_task(session, "second", "d", "up_for_retry", 1.5)
+    found = reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+    assert told(bus.emitted) == [
+        ("dag_run.succeeded", "first"),
+        ("task_instance.skipped", "first"),
+        ("task_instance.failed", "second"),
+        ("dag_run.failed", "second"),
+    ]
+    assert (found.ends, found.missing) == (4, bus.emitted)
+
+
+def test_what_no_event_tells_may_be_unreadable(session: Session, bus: Bus) -> None:
+    from sqlalchemy import text
+
+    add_run(session, "one", "success", 1)
+    add_task(session, "one", "a", "success", 1)
+    session.execute(text("UPDATE task_instance SET executor_config = X'00ff', context_carrier = '{'"))
+    session.execute(text("UPDATE dag_run SET conf = '{', context_carrier = '{'"))
+    reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+    assert told(bus.emitted) == [("dag_run.succeeded", "one"), ("task_instance.succeeded", "one")]
+
+
+def test_what_the_bus_holds_is_not_emitted_again(session: Session, bus: Bus) -> None:
+    add_run(session, "one", "success", 1)
+    add_run(session, "two", "success", 2)
+    reconcile(CONFIG, session, SINCE, SINCE + timedelta(minutes=1.5), ALL)
+    reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL) == Done(2, [])
+    assert [run_id for _, run_id in told(bus.emitted)] == ["one", "two"]
+    assert bus.asked[-2][0] == ms(SINCE - CLOCK_SKEW)
+
+
+@pytest.mark.parametrize(
+    ("arrived", "asked"),
+    [
+        (SINCE + timedelta(minutes=3), 1),
+        (SINCE + timedelta(minutes=2) - CLOCK_SKEW, 1),  # by the clock of a machine that is ahead
+        (SINCE + timedelta(minutes=2) + SOON, 2),
+        (UNTIL + timedelta(days=7), 2),
+    ],
+)
+def test_what_was_told_late_is_looked_for_in_the_rest_of_the_topic(
+    arrived: datetime, asked: int, session: Session, bus: Bus
+) -> None:
+    add_run(session, "one", "success", 2)
+    [missing] = reconcile(CONFIG, session, SINCE, UNTIL, ALL, dry_run=True).missing
+    bus.asked.clear()
+    bus.held[missing.identity] = ms(arrived)
+    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL).missing == []
+    assert len(bus.asked) == asked
+
+
+@pytest.mark.parametrize("told_soon", [True, False])
+def test_no_more_than_a_few_pages_are_held_however_many_ends_there_are(
+    told_soon: bool, session: Session, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAGE", 10)
+    for n in range(200):
+        add_run(session, f"r{n:03}", "success", n / 10)
+        if n % 2:
+            add_task(session, f"r{n:03}", "t", "success", n // 14)  # some at one time
+
+    made: list[weakref.ref[Any]] = []
+    held: list[int] = []
+
+    def counted(make: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*arguments: Any) -> Any:
+            end = make(*arguments)
+            made.append(weakref.ref(end))
+            return end
+
+        return count
+
+    for name in ("dag_run_end", "task_instance_end"):
+        monkeypatch.setattr(module, name, counted(getattr(module, name)))
+    if told_soon:
+        missing = reconcile(CONFIG, session, SINCE, UNTIL, ALL, dry_run=True).missing
+        bus.held = {each.identity: ms(parse_timestamp(str(each.attributes["time"]))) for each in missing}
+        bus.asked.clear()
+    bus.emitted = _Counted()
+    bus.look = lambda: held.append(sum(end() is not None for end in made))
+    ends = count = 0
+    for step in module.reconcile(CONFIG, session, SINCE, UNTIL, ALL):
+        ends, count = ends + step.ends, count + len(step.missing)
+    assert (ends, count) == (300, 0 if told_soon else 300)
+    assert max(held) <= 4 * module.PAGE  # one of runs, one of tasks, and theirs that are compared
+    assert max(count for _, _, count in bus.asked) < 2 * module.PAGE
+    # The rest of the topic is read for full pages of what is missing, and not at all for what is not.
+    assert sum(until is None for _, until, _ in bus.asked) == (0 if told_soon else 30)
+
+
+class _Counted(list[Event]):
+    """Holds nothing of what is emitted."""
+
+    def __iadd__(self, events: Any) -> _Counted:  # type: ignore[override,misc]
+        return self
+
+
+def test_a_run_that_was_cleared_and_ended_again_is_another_end(session: Session, bus: Bus) -> None:
+    add_run(session, "one", "success", 1)
+    reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+    from airflow.models.dagrun import DagRun
+    from sqlalchemy import update
+
+    session.execute(update(DagRun.__table__).values(clear_number=1))
+    reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+    assert len({event.id for event in bus.emitted}) == 2
+
+
+@pytest.mark.parametrize(
+    ("retries", "tries", "edited", "is_new"),
+    [
+        (1, 1, 1, True),
+        (0, 1, 0, True),
+        (1, 2, 0, True),
+        (2, 1, 0, True),
+        (1, 1, 2, True),
+        (1, 1, 0, False),
+        (3, 2, 1, False),
+    ],
+)
+def test_a_cleared_task_that_ends_as_before_is_a_new_end_unless_its_retries_were_lowered_by_its_tries(
+    retries: int,
+    tries: int,
+    edited: int,
+    is_new: bool,
+    session: Session,
+    bus: Bus,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Airflow makes max_tries anew of the tries and of the retries as they are now, ADR 20."""
+    from airflow.models.dagbag import DBDagBag
+    from airflow.models.taskinstance import TaskInstance, clear_task_instances
+    from airflow.providers.standard.operators.empty import EmptyOperator
+    from airflow.sdk import DAG
+    from airflow.serialization.serialized_objects import DagSerialization
+    from sqlalchemy import update
+
+    add_run(session, "one", "success", None)
+    add_task(session, "one", "a", "success", 1, try_number=tries, max_tries=retries)
+    reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+
+    with DAG("daily", schedule=None) as dag:
+        EmptyOperator(task_id="a", retries=edited)
+    latest = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    for asked in ("get_latest_version_of_dag", "get_dag_for_run"):  # the latter by Airflow 3.3.0
+        monkeypatch.setattr(DBDagBag, asked, lambda *_, **__: latest)
+    clear_task_instances([session.query(TaskInstance).one()], session, dag_run_state=False)
+    ended_again = {"state": "success", "end_date": SINCE + timedelta(minutes=2), "try_number": tries + 1}
+    session.execute(update(TaskInstance.__table__).values(ended_again))
+    reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+    assert len({event.id for event in bus.emitted}) == (2 if is_new else 1)
+
+
+def test_the_listener_and_reconcile_give_one_end_one_event(session: Session, bus: Bus) -> None:
+    import os
+
+    from airflow.models.dagrun import DagRun
+    from interlock.plugin.ends.listener import EndListener
+
+    add_run(session, "one", "success", 1, logical_date=SINCE, partition_key="eu", clear_number=2)
+    reconcile(CONFIG, session, SINCE, UNTIL, ALL)
+    listener = EndListener(ALL)
+    heard: list[Event] = []
+    listener._outboxes[os.getpid()] = type("Outbox", (), {"put": staticmethod(heard.append)})()
+    listener.on_dag_run_success(session.query(DagRun).one())
+    assert heard == bus.emitted
+
+
+def test_a_dry_run_emits_nothing(session: Session, bus: Bus) -> None:
+    add_run(session, "one", "success", 1)
+    found = reconcile(CONFIG, session, SINCE, UNTIL, ALL, dry_run=True)
+    assert (len(found.missing), bus.emitted) == (1, [])
+
+
+def test_nothing_to_tell_asks_no_broker(session: Session, bus: Bus) -> None:
+    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL) == Done(0, [])
+    assert bus.asked == []
+
+
+def test_kinds_dags_and_tags_choose(session: Session, bus: Bus) -> None:
+    from airflow.models.dag import DagTag
+
+    add_run(session, "one", "success", 1)
+    add_run(session, "two", "success", 2, dag_id="hourly")
+    add_run(session, "tried", "success", 3, triggered_by="TEST")
+    add_task(session, "one", "a", "success", 1)
+    session.execute(insert(DagTag.__table__).values(dag_id="hourly", name="gold"))
+    gold, only_runs = frozenset({"gold"}), frozenset({"dag_run"})
+
+    def found(**wanted: Any) -> list[str]:
+        settings = ListenerSettings(**({"kinds": only_runs} | wanted))
+        missing = reconcile(CONFIG, session, SINCE, UNTIL, settings, dry_run=True).missing
+        return [run_id for _, run_id in told(missing)]
+
+    assert found() == ["one", "two"]
+    assert found(tags=gold) == ["two"]
+    assert found(dags=patterns_of("d*")) == ["one"]
+    assert found(dags=patterns_of("!daily")) == ["two"]
+    assert len(found(kinds=frozenset({"task_instance"}))) == 1

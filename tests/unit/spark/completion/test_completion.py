@@ -1,0 +1,497 @@
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from interlock.events import outbox
+from interlock.events.errors import EmitError
+from interlock.events.event import Event
+from interlock.spark import CompletionError, completion_event, with_completion_event
+from interlock.spark.completion import completion, ending, outlet, work
+from interlock.spark.completion.application import Application
+from interlock.spark.completion.ending import ProcessEnd
+from interlock.spark.completion.report import reports_in
+
+CONF = {
+    "spark.app.id": "local-1795201979099",
+    "spark.app.name": "daily orders",
+    "spark.interlock.bootstrap.servers": "broker:9092",
+}
+
+
+class ClassicSession:
+    """What a classic SparkSession answers; `stop` makes it answer nothing any more, as a real one.
+
+    Its queries are listened to in tests/integration/spark.
+    """
+
+    def __init__(self, conf: Mapping[str, str]) -> None:
+        self._values: dict[str, str] | None = {"spark.interlock.events": "none", **conf}
+        self.sparkContext = SimpleNamespace(
+            applicationId=conf.get("spark.app.id"),
+            appName=conf.get("spark.app.name"),
+            version="4.0.0",
+            startTime=1795201977353,
+            sparkUser=lambda: "ada",
+            getConf=lambda: self._values,
+        )
+
+    @property
+    def conf(self) -> Any:
+        """A Connect session's."""
+        return SimpleNamespace(getAll=self._living())
+
+    @property
+    def _jsparkSession(self) -> Any:  # noqa: N802  # PySpark names it so
+        """A classic one's in the JVM, with a Scala map."""
+        lines = [f"{name} -> {value}" for name, value in self._living().items()]
+        scala = SimpleNamespace(mkString=lambda between: between.join(lines))
+        return SimpleNamespace(conf=lambda: SimpleNamespace(getAll=lambda: scala))
+
+    def _living(self) -> dict[str, str]:
+        if self._values is None:
+            raise RuntimeError("the session is stopped")
+        return self._values
+
+    def stop(self) -> None:
+        self._values = None
+
+
+class Bus:
+    """Stands for the broker: keeps what is emitted, or refuses it."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, Event]] = []
+        self.clients: list[dict[str, str]] = []
+        self.timeouts_s: list[float] = []
+        self.refuses = False
+
+
+class End(ProcessEnd):
+    """The end of a process that does not end, and whose hooks stay as they are."""
+
+    def watch(self) -> None:
+        self._register()
+
+    def _register(self) -> None:
+        self._pid = os.getpid()
+
+    def come(self, error: BaseException | None = None) -> None:
+        self._error = error
+        self._end()
+
+
+@pytest.fixture
+def end(monkeypatch: pytest.MonkeyPatch) -> End:
+    made = End()
+    for module in (outlet, work):
+        monkeypatch.setattr(module, "PROCESS_END", made)
+    return made
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch, end: End) -> Iterator[Bus]:
+    made = Bus()
+
+    class FakeEmitter:
+        def __init__(self, client: Mapping[str, str], topic: str) -> None:
+            made.clients.append(dict(client))
+            self._topic = topic
+
+        def connect(self, timeout_s: float = 30.0) -> None:
+            pass
+
+        def emit_all(self, events: Sequence[Event], timeout_s: float = 30.0) -> None:
+            made.timeouts_s.append(timeout_s)
+            if made.refuses:
+                raise EmitError("the broker does not answer", [event.identity for event in events])
+            made.sent += [(self._topic, event) for event in events]
+
+    monkeypatch.setattr(outlet, "Emitter", FakeEmitter)
+    monkeypatch.setattr(outlet, "_OUTLETS", {})
+    for module in (completion, work, outlet):
+        monkeypatch.setattr(module, "is_program", lambda: False)  # it is told when the block ends
+    for name in ("DAG_ID", "DAG_RUN_ID", "TASK_ID", "TRY_NUMBER", "MAP_INDEX"):
+        monkeypatch.delenv(f"AIRFLOW_CTX_{name}", raising=False)
+    yield made
+    made.refuses = False  # so that the outlet's thread comes to rest
+
+
+def session(**conf: str) -> Any:
+    return ClassicSession({**CONF, **{f"spark.interlock.{name}": value for name, value in conf.items()}})
+
+
+def only_event(bus: Bus) -> Event:
+    ((_, event),) = bus.sent
+    return event
+
+
+def payload(bus: Bus) -> dict[str, Any]:
+    data = only_event(bus).payload
+    assert isinstance(data, dict)
+    return data
+
+
+def test_work_that_ends_well_sends_one_succeeded_event_with_the_authors_data_at_top_level(bus: Bus) -> None:
+    with completion_event(session(), "orders", data={"date": "2026-11-20"}) as completion:
+        completion.data["rows"] = 1023
+    ((topic, event),) = bus.sent
+    assert topic == "interlock-event"
+    assert event.type == "interlock.spark.application.succeeded"
+    assert event.source == "/spark/daily%20orders"
+    assert event.subject == "orders"
+    data = payload(bus)
+    assert (data["date"], data["rows"]) == ("2026-11-20", 1023)
+    assert completion.event == event
+
+
+def test_the_event_tells_the_application(bus: Bus) -> None:
+    with completion_event(session(), "orders"):
+        pass
+    application = payload(bus)["application"]
+    application.pop("duration_ms")
+    assert application == {
+        "id": "local-1795201979099",
+        "name": "daily orders",
+        "user": "ada",
+        "attempt": None,
+        "started_at": "2026-11-20T19:12:57.353000+00:00",
+        "spark_version": "4.0.0",
+    }
+
+
+def test_an_exception_sends_one_failed_event_and_goes_on_to_the_caller(bus: Bus) -> None:
+    with pytest.raises(KeyError), completion_event(session(), "orders"):
+        raise KeyError("no column cents")
+    assert only_event(bus).type == "interlock.spark.application.failed"
+    assert payload(bus)["error"] == {"class": "KeyError", "message": "'no column cents'"}
+
+
+def test_a_long_message_is_shortened(bus: Bus) -> None:
+    with pytest.raises(ValueError, match="x"), completion_event(session(), "orders"):
+        raise ValueError("x" * 10_000)
+    assert len(payload(bus)["error"]["message"]) == 500
+
+
+@pytest.mark.parametrize(("code", "outcome"), [(0, "succeeded"), (None, "succeeded"), (3, "failed")])
+def test_sys_exit_ends_the_work_by_its_code(bus: Bus, code: int | None, outcome: str) -> None:
+    with pytest.raises(SystemExit), completion_event(session(), "orders"):
+        raise SystemExit(code)
+    assert only_event(bus).type == f"interlock.spark.application.{outcome}"
+
+
+def test_a_name_that_is_used_again_as_in_a_loop_over_dates_is_another_event(bus: Bus) -> None:
+    spark = session()
+    told: list[Event] = []
+    for date in ("2026-11-19", "2026-11-20"):
+        with completion_event(spark, "orders of each date", data={"date": date}) as completion:
+            pass
+        told.append(completion.event)  # type: ignore[arg-type]
+    assert [event for _, event in bus.sent] == told
+    assert told[0].id != told[1].id
+
+
+def test_a_block_inside_of_another_and_one_after_it_are_each_their_own(tmp_path: Path, bus: Bus) -> None:
+    spark = session(**{"report.dir": str(tmp_path)})
+    with completion_event(spark, "outer"):
+        for number in range(2):
+            with completion_event(spark, "inner", data={"number": number}):
+                pass
+    found = [(report.name, report.data) for report in reports_in(tmp_path)]
+    assert found == [("inner", {"number": 0}), ("inner", {"number": 1}), ("outer", {})]
+
+
+def test_a_session_that_the_work_stopped_is_not_asked_again(bus: Bus) -> None:
+    spark = session()
+    with completion_event(spark, "orders"):
+        spark.stop()
+    assert len(bus.sent) == 1
+
+
+def test_the_airflow_task_is_told_when_there_is_one(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "orders_spark")
+    monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__1")
+    monkeypatch.setenv("AIRFLOW_CTX_TASK_ID", "orders")
+    monkeypatch.setenv("AIRFLOW_CTX_TRY_NUMBER", "2")
+    with completion_event(session(), "orders"):
+        pass
+    assert payload(bus)["airflow"] == {
+        "dag_id": "orders_spark",
+        "run_id": "manual__1",
+        "task_id": "orders",
+        "try_number": 2,
+    }
+
+
+def test_outside_of_airflow_nothing_is_said_about_it(bus: Bus) -> None:
+    with completion_event(session(), "orders"):
+        pass
+    assert "airflow" not in payload(bus)
+
+
+@pytest.mark.parametrize("key", ["airflow", "application", "error", "written"])
+def test_a_reserved_key_is_refused_before_the_work(key: str) -> None:
+    with pytest.raises(CompletionError, match=f"'{key}'.*choose another key"):
+        completion_event(session(), "orders", data={key: 1})
+
+
+def test_a_reserved_key_is_refused_where_it_is_set(bus: Bus) -> None:
+    with pytest.raises(CompletionError), completion_event(session(), "orders") as completion:
+        completion.data["application"] = "mine"
+    assert only_event(bus).type == "interlock.spark.application.failed"
+
+
+def test_data_that_is_no_json_is_refused_before_the_work(bus: Bus) -> None:
+    with (
+        pytest.raises(ValueError, match="JSON"),
+        completion_event(session(), "orders", data={"at": object()}),
+    ):
+        pytest.fail("the work began")
+    assert bus.sent == []
+
+
+def test_no_broker_in_the_configuration_is_told_before_the_work() -> None:
+    spark: Any = ClassicSession({"spark.app.name": "orders"})
+    with (
+        pytest.raises(CompletionError, match=r"set spark\.interlock\.bootstrap\.servers=host:port"),
+        completion_event(spark, "orders"),
+    ):
+        pytest.fail("the work began")
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(CompletionError, match="needs a name"):
+        completion_event(session(), "")
+
+
+def test_an_event_that_is_not_sent_is_a_warning_and_the_work_keeps_its_result(
+    bus: Bus, caplog: pytest.LogCaptureFixture
+) -> None:
+    bus.refuses = True
+    spark = session(**{"delivery.timeout": "50ms"})
+    with caplog.at_level(logging.WARNING), completion_event(spark, "orders"):
+        pass
+    assert (
+        "'orders' was not sent; the job's result stands: topic interlock-event at broker:9092:" in caplog.text
+    )
+    assert "the broker does not answer" in caplog.text
+
+
+def test_an_event_that_is_not_sent_raises_when_it_is_required(bus: Bus) -> None:
+    bus.refuses = True
+    spark = session(**{"delivery.timeout": "50ms"})
+    with pytest.raises(EmitError), completion_event(spark, "orders", required=True):
+        pass
+
+
+def test_an_event_that_is_not_sent_does_not_hide_the_failure_of_the_work(bus: Bus) -> None:
+    bus.refuses = True
+    spark = session(**{"delivery.timeout": "50ms"})
+    with pytest.raises(KeyError), completion_event(spark, "orders", required=True):
+        raise KeyError("cents")
+
+
+def test_bus_and_timeout_come_from_the_configuration(bus: Bus) -> None:
+    with completion_event(session(**{"bus": "finance", "delivery.timeout": "500ms"}), "orders"):
+        pass
+    assert bus.sent[0][0] == "finance-event"
+    assert bus.timeouts_s == [0.5]
+
+
+# -- whose outcome it is
+
+
+@pytest.fixture
+def program(bus: Bus, end: End, monkeypatch: pytest.MonkeyPatch) -> End:
+    """The end of a process that is a program of its own."""
+    monkeypatch.setattr(work, "is_program", lambda: True)
+    return end
+
+
+@pytest.mark.parametrize(("error", "outcome"), [(None, "succeeded"), (ValueError("after it"), "failed")])
+def test_blocks_that_went_well_are_told_when_the_process_has_ended_as_it_ended(
+    bus: Bus, program: End, error: Exception | None, outcome: str
+) -> None:
+    for name in ("orders", "rates"):
+        with completion_event(session(), name):
+            pass
+    assert bus.sent == []
+    program.come(error)
+    found = [(event.subject, event.type.rpartition(".")[2]) for _, event in bus.sent]
+    assert found == [("orders", outcome), ("rates", outcome)]
+
+
+def test_a_block_that_failed_is_told_at_once(bus: Bus, program: End) -> None:
+    with pytest.raises(KeyError), completion_event(session(), "orders"):
+        raise KeyError
+    assert len(bus.sent) == 1
+    program.come()
+    assert len(bus.sent) == 1
+
+
+def test_until_block_tells_at_once_whatever_the_process_does_later(bus: Bus, program: End) -> None:
+    with completion_event(session(), "orders", until="block"):
+        pass
+    program.come(ValueError("later"))
+    assert len(bus.sent) == 1
+    with pytest.raises(CompletionError, match="until is 'end'"):
+        completion_event(session(), "orders", until="end")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("required", "error", "exits"),
+    [(False, None, []), (True, None, [1]), (True, ValueError("it failed by itself"), [])],
+)
+def test_a_required_event_that_is_not_sent_at_the_end_ends_the_process_with_1(
+    bus: Bus,
+    program: End,
+    monkeypatch: pytest.MonkeyPatch,
+    required: bool,
+    error: Exception | None,
+    exits: list[int],
+) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(ending.os, "_exit", left.append)
+    bus.refuses = True
+    with completion_event(session(**{"delivery.timeout": "50ms"}), "orders", required=required):
+        pass
+    program.come(error)
+    assert left == exits
+
+
+def test_a_required_event_that_cannot_be_sent_keeps_no_other_from_being_told(
+    bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(ending.os, "_exit", left.append)
+    emit = outlet.Emitter.emit_all
+
+    def refuse_large(self: Any, events: Sequence[Event], timeout_s: float) -> None:
+        large = [event.identity for event in events if event.subject == "large"]
+        emit(self, [event for event in events if event.subject != "large"], timeout_s)
+        if large:
+            raise EmitError("it is too large", large, large)
+
+    monkeypatch.setattr(outlet.Emitter, "emit_all", refuse_large)
+    for name in ("first", "large", "last"):
+        with completion_event(session(), name, required=name == "large"):
+            pass
+    program.come()
+    assert [event.subject for _, event in bus.sent] == ["first", "last"]
+    assert left == [1]
+
+
+def test_the_end_of_a_fork_tells_nothing(bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch) -> None:
+    with completion_event(session(), "orders"):
+        pass
+    pid = os.getpid()
+    monkeypatch.setattr(ending.os, "getpid", lambda: pid + 1)
+    program.come()
+    assert bus.sent == []
+
+
+def test_blocks_wait_once_for_a_kafka_that_does_not_answer(
+    bus: Bus, program: End, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "_AGAIN_S", 0.01)
+    waits: list[Sequence[Event]] = []
+    deliver = outbox.Outbox.deliver
+
+    def counted(self: Any, events: Sequence[Event], timeout_s: float) -> Any:
+        waits.append(events)
+        return deliver(self, events, timeout_s)
+
+    monkeypatch.setattr(outbox.Outbox, "deliver", counted)
+    bus.refuses = True
+    spark = session(**{"delivery.timeout": "200ms"})
+    for number in range(30):
+        with completion_event(spark, f"orders {number}", until="block"):
+            pass
+    assert len(waits) == 1
+    assert "broker:9092 did not answer before" in caplog.text
+    bus.refuses = False
+    program.come()
+    assert {event.subject for _, event in bus.sent} == {f"orders {number}" for number in range(30)}
+
+
+def test_settings_that_the_client_refuses_are_an_error_on_entry_of_each_block(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise EmitError("the client refuses its settings")
+
+    monkeypatch.setattr(outlet.Emitter, "connect", refuse)
+    for _ in range(2):
+        with pytest.raises(EmitError, match="refuses"), completion_event(session(started="true"), "orders"):
+            pytest.fail("the work began")
+
+
+def test_many_blocks_have_one_client_and_one_thread(bus: Bus) -> None:
+    spark = session()
+    for _ in range(20):
+        with completion_event(spark, "orders"):
+            pass
+    assert len(bus.sent) == 20
+    assert len(bus.clients) == 1
+
+
+def test_where_the_submitting_task_looks_for_reports_nothing_is_sent(bus: Bus, tmp_path: Path) -> None:
+    spark = session(**{"report.dir": str(tmp_path)})
+    with completion_event(spark, "orders", data={"date": "2026-11-20"}):
+        [begun] = reports_in(tmp_path)
+        assert (begun.ended, begun.data) == (False, {"date": "2026-11-20"})
+    [ended] = reports_in(tmp_path)
+    assert (ended.ended, ended.failure, bus.sent) == (True, None, [])
+    with pytest.raises(KeyError), completion_event(spark, "orders"):
+        raise KeyError("cents")
+    [_, failed] = reports_in(tmp_path)
+    assert failed.failure is not None
+    assert failed.failure.name == "KeyError"
+
+
+# -- other things
+
+
+def test_data_of_the_configuration_is_told_and_the_authors_own_goes_before_it(bus: Bus) -> None:
+    spark = session(**{"data.date": "2026-11-20", "data.region": "eu"})
+    with completion_event(spark, "orders", data={"region": "us"}):
+        pass
+    assert payload(bus) | {"application": 0} == {"date": "2026-11-20", "region": "us", "application": 0}
+
+
+@pytest.mark.parametrize("module", ["pyspark.sql.session", "pyspark.sql.connect.session"])
+def test_a_function_is_told_with_the_session_among_its_arguments(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    monkeypatch.setattr(completion, "describe", lambda *_: Application("local-1", "app"))
+    kind = type("SparkSession", (ClassicSession,), {"__module__": module})
+
+    @with_completion_event("orders", data={"date": "2026-11-20"})
+    def main(date: str, spark: Any) -> str:
+        """Makes the orders."""
+        return date
+
+    assert main("d", spark=kind(CONF)) == "d"
+    assert main.__doc__ == "Makes the orders."
+    assert only_event(bus).subject == "orders"
+
+
+def test_a_function_without_any_session_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    # Another test of this process may have left one open.
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
+
+    @with_completion_event("orders")
+    def main() -> None:
+        pytest.fail("the work began")
+
+    with pytest.raises(CompletionError, match="make one before"):
+        main()

@@ -1,0 +1,58 @@
+"""How work ended, as an event may tell it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from interlock.spark.completion.outcome import MESSAGE_LIMIT, Failure, failure_of, redacted
+
+
+@pytest.mark.parametrize("error", [None, SystemExit(), SystemExit(None), SystemExit(0)])
+def test_no_error_and_an_exit_with_zero_are_success(error: BaseException | None) -> None:
+    assert failure_of(error) is None
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), SystemExit("no input"), KeyboardInterrupt(), ValueError()])
+def test_all_else_is_a_failure(error: BaseException) -> None:
+    assert failure_of(error) is not None
+
+
+def test_a_failure_has_its_class_and_the_beginning_of_its_message() -> None:
+    assert Failure.of(ValueError("x" * 10_000_000)).message == "x" * (MESSAGE_LIMIT - 1) + "…"
+    assert Failure.of(KeyError("cents")) == Failure("KeyError", "'cents'")
+    assert Failure.of(json.JSONDecodeError("bad", "{", 0)).name == "json.decoder.JSONDecodeError"
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("cannot open jdbc:postgresql://ada:hunter2@db/x", "cannot open jdbc:postgresql://***@db/x"),
+        ("amqp://ada:hunt/er@2@db/x and more", "amqp://***@db/x and more"),
+        ("Authorization: Bearer abc.def-1", "Authorization: Bearer ***"),
+        ("http://db:8080/orders", "http://db:8080/orders"),
+        (
+            "jdbc:sqlserver://db;user=ada;password=hunter2;x=1",
+            "jdbc:sqlserver://db;user=ada;password=***;x=1",
+        ),
+        ("spark.ssl.keyPassword = hunter2 is wrong", "spark.ssl.keyPassword = *** is wrong"),
+        ('{"fs.s3a.secret.key": "hunter 2", "a": 1}', '{"fs.s3a.secret.key": ***, "a": 1}'),
+        ("API_KEY:hunter2, token='hunter2'", "API_KEY:***, token=***"),
+        ("redis://:hunter2@db:6379/0", "redis://***@db:6379/0"),
+        ("jdbc:postgresql://me@example.com:hunter2@db/x", "jdbc:postgresql://***@db/x"),
+        ("https://ghp_hunter2@example.com/a.git", "https://***@example.com/a.git"),
+        ("https://example.com/a@b", "https://example.com/a@b"),
+        ("AccountName=a;AccountKey=hunter2==;x=1", "AccountName=a;AccountKey=***;x=1"),
+        ("fs.azure.account.key.a.dfs.example.com=hunter2", "fs.azure.account.key.a.dfs.example.com=***"),
+        ("https://example.com/b?sv=1&sig=hunter2&x=1", "https://example.com/b?sv=1&sig=***&x=1"),
+        ("?X-Amz-Signature=hunter2", "?X-Amz-Signature=***"),
+        ("job.py --api-token hunter2 --date 1", "job.py --api-token *** --date 1"),
+        ("['job.py', '--password', 'hunter2', 'x']", "['job.py', '--password', ***, 'x']"),
+        (r"{'password': 'hun\'ter2', 'a': 1}", "{'password': ***, 'a': 1}"),
+        ("no signature, and a design of keys", "no signature, and a design of keys"),
+        ("path /data/orders not found", "path /data/orders not found"),
+        ("a secretary of state", "a secretary of state"),
+    ],
+)
+def test_what_looks_like_a_secret_is_blotted_out(message: str, told: str) -> None:
+    assert redacted(message) == told

@@ -1,0 +1,81 @@
+"""Reports: the event of an end, and the file in which it waits for the submitting task."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from interlock.events.errors import EventError
+from interlock.spark.completion.application import Application
+from interlock.spark.completion.outcome import Failure
+from interlock.spark.completion.report import MAX_BYTES, Report, reports_in
+
+BEGAN = datetime(2026, 11, 20, 6, tzinfo=UTC)
+NOW = BEGAN + timedelta(minutes=2)
+ORDERS = Application("local-1", "daily orders", "ada", None, None, BEGAN, "4.0.0")
+
+
+def test_a_report_is_there_again_as_it_was_saved(tmp_path: Path) -> None:
+    report = Report(
+        "orders",
+        ORDERS,
+        data={"date": "2026-11-20", "rows": 3},
+        airflow={"dag_id": "d", "try_number": 1},
+        written={"queries": 1, "rows": 3, "bytes": 10, "outputs": ["/data"]},
+        ended=True,
+        failure=Failure("ValueError", "no"),
+    )
+    report.save(tmp_path)
+    assert reports_in(tmp_path) == [report]
+
+
+def test_the_latest_report_of_a_name_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    for name, ended in (("orders", False), ("a/../b", False), ("orders", True)):
+        Report(name, ORDERS, ended=ended).save(tmp_path)
+    assert [(each.name, each.ended) for each in reports_in(tmp_path)] == [("a/../b", False), ("orders", True)]
+
+
+def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.report.json").write_bytes(b'{"name": 3}')
+    (tmp_path / "b.report.json").write_bytes(b"\xff\x00")
+    (tmp_path / "c.report.json").write_bytes(b" " * (MAX_BYTES + 1))
+    (tmp_path / "d.report.new").write_bytes(b"half")
+    assert reports_in(tmp_path) == []
+
+
+def test_a_report_that_no_event_could_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EventError, match="'orders' has"):
+        Report("orders", ORDERS, data={"x": "y" * MAX_BYTES}).save(tmp_path)
+    assert reports_in(tmp_path) == []
+
+
+def test_whoever_tells_an_end_tells_the_same_event_and_each_outcome_is_another() -> None:
+    ended, open_ = Report("orders", ORDERS, ended=True), Report("orders", ORDERS)
+    assert ended.event(None, NOW).id == open_.event(None, NOW).id
+    others = [
+        ended.event(Failure("ValueError", "no"), NOW),
+        Report("rates", ORDERS).event(None, NOW),
+        Report("orders", ORDERS, use=2).event(None, NOW),
+        Report("orders", Application("local-2", "daily orders")).event(None, NOW),
+        Report("orders", Application(None, "daily orders", unheard="try 1")).event(None, NOW),
+        Report("orders", Application(None, "daily orders", unheard="try 2")).event(None, NOW),
+    ]
+    assert len({event.id for event in (*others, ended.event(None, NOW))}) == 7
+
+
+def test_an_application_that_was_not_heard_of_is_told_by_its_name_alone() -> None:
+    event = Report("orders", Application(None, "daily orders", unheard="x")).event(Failure("E", "m"), NOW)
+    assert event.source == "/spark/daily%20orders"
+    assert event.payload == {
+        "application": {
+            "id": None,
+            "name": "daily orders",
+            "user": None,
+            "attempt": None,
+            "started_at": None,
+            "duration_ms": None,
+            "spark_version": None,
+        },
+        "error": {"class": "E", "message": "m"},
+    }
