@@ -194,7 +194,7 @@ bench-engine bench-spark bench-conditions: java $(VENV)/.interlock
 bench-full: java $(VENV)/.interlock ## Events a second of all combinations of the factors: hours (EVENTS=120000)
 	@$(PY) -m bench combinations $(BENCH_OUTPUT)
 
-bench-docs: $(VENV)/.interlock ## docs/benchmarks.md and its pictures, from what `make bench` has kept
+bench-docs: $(VENV)/.interlock ## docs/understand/benchmarks.md and its pictures, from what `make bench` has kept
 	@$(PY) -m bench.render
 
 .PHONY: bench-profile

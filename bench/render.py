@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and its pictures, from results: `make bench-docs`.
+"""docs/understand/benchmarks.md and its pictures, from results: `make bench-docs`.
 
 Nothing in that page is written by hand. Above each table stands the command whose lines it shows.
 """
@@ -17,7 +17,7 @@ from .pictures import drawn
 from .questions import QUESTIONS
 from .results import RESULTS, ROOT, Line, merge, read
 
-DOCS: Final = ROOT / "docs"
+DOCS: Final = ROOT / "docs" / "understand"
 PICTURES: Final = "benchmarks"
 NOT_ASKED: Final = "–"
 
@@ -115,15 +115,16 @@ def _cell(line: Line) -> str:
 
 def main() -> None:
     argparse.ArgumentParser(
-        prog="python -m bench.render", description="docs/benchmarks.md from results."
+        prog="python -m bench.render", description="docs/understand/benchmarks.md from results."
     ).parse_args()
     kept = DOCS / PICTURES / "results.jsonl"
     replaced = merge(RESULTS, kept)
     render(read(kept))
+    page = "docs/understand/benchmarks.md"
     progress(
-        f"docs/benchmarks.md has new answers to {', '.join(replaced)}; others are as they were."
+        f"{page} has new answers to {', '.join(replaced)}; others are as they were."
         if replaced
-        else f"docs/benchmarks.md has no new answers: {RESULTS.relative_to(ROOT)} has none that is later."
+        else f"{page} has no new answers: {RESULTS.relative_to(ROOT)} has none that is later."
     )
 
 

@@ -1,7 +1,7 @@
 """Goes on when the Spark job `orders` of the date is done, wherever it was submitted; fails when it failed.
 
 The job tells it by `completion_event(spark, "orders", data={"date": date})`, and where its output is.
-A try that failed fails the wait, although the job may be tried again: docs/spark.md has what to do then.
+A try that failed fails the wait, although the job may be tried again: docs/use/spark.md has what to do then.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Kafka protocol binding of CloudEvents 1.0: records to events and back, on plain bytes and headers.
 
 This is the hot path: one pass over the headers, the value handed on untouched. The SDK is not used here; it
-costs several times as much and changes what it carries (docs/events.md lists how).
+costs several times as much and changes what it carries (docs/use/events.md lists how).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`dispatch_dag`: one run of a target DAG for every firing of a condition (protocol: docs/dispatch.md)."""
+"""`dispatch_dag`: one run of a DAG for every firing of a condition (protocol: docs/use/dispatch.md)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """One pass of a dispatcher over firings, and whose fault it is where a run cannot be created
-(rule: docs/dispatch.md)."""
+(rule: docs/use/dispatch.md)."""
 
 from __future__ import annotations
 

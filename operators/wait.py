@@ -51,8 +51,8 @@ class _Began(NamedTuple):
 class EventSensor(BaseSensorOperator):
     """Waits, deferred, until `condition` is met, and returns the firing.
 
-    condition: see docs/conditions.md. One that makes no sense is an error when the DAG file is parsed. Times
-        that run from the registration (`expires(after=)`) begin when the wait is registered.
+    condition: see docs/use/conditions.md. One that makes no sense is an error when the DAG file is parsed.
+        Times that run from the registration (`expires(after=)`) begin when the wait is registered.
     fail_on: a condition that ends the wait as failed, without a retry, when it is met first. After the task
         was cleared it counts later events only.
     key: where matchers have `by`: the value that their events must have, e.g. `"{{ ds }}"`. Templated.

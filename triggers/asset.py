@@ -1,4 +1,4 @@
-"""`ConditionTrigger`: asset events from a condition, for an AssetWatcher (limits: docs/dispatch.md)."""
+"""`ConditionTrigger`: asset events from a condition, for an AssetWatcher (limits: docs/use/dispatch.md)."""
 
 from __future__ import annotations
 

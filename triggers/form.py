@@ -16,7 +16,7 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def firing_form(firing: Firing) -> dict[str, Any]:
-    """A firing as authors get it, docs/waiting.md."""
+    """A firing as authors get it, docs/use/waiting.md."""
     form = {
         "version": FORM_VERSION,
         "firing_id": firing.id,

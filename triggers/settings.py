@@ -53,7 +53,7 @@ def settings() -> Settings:
 
 @dataclass(frozen=True)
 class ListenerSettings:
-    """What the listener tells, and where; see docs/events.md. kinds empty: no listener.
+    """What the listener tells, and where; see docs/use/events.md. kinds empty: no listener.
 
     dags: (pattern, whether it excludes). timeout_s: how long a process waits for the broker at its end.
     """

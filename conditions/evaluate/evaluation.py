@@ -2,7 +2,7 @@
 
 The classes mirror the nodes, with matchers replaced by their numbers; `plan.py` makes them. They look at a
 `View`, keep nothing, and are monotone where only events meet a node: an event more never unmeets it, unless
-`keep` takes it instead of another. Cases cited are those of docs/conditions.md.
+`keep` takes it instead of another. Cases cited are those of docs/use/conditions.md.
 """
 
 from __future__ import annotations

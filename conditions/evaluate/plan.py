@@ -1,4 +1,4 @@
-"""The plan: a condition prepared for `step`, made once for each condition. Cases: docs/conditions.md."""
+"""The plan: a condition prepared for `step`, made once for each condition. Cases: docs/use/conditions.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One input being worked in: the state taken apart, changed in place, and put together again.
 
-Not public: `step` makes a Run for one input and takes its result. Cases: docs/conditions.md.
+Not public: `step` makes a Run for one input and takes its result. Cases: docs/use/conditions.md.
 """
 
 from __future__ import annotations

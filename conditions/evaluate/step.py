@@ -1,6 +1,6 @@
 """The decision: what an input does to the state of a key, and what fires.
 
-Pure: no clock, no I/O, equal arguments give equal results. The cases cited are those of docs/conditions.md.
+Pure: no clock, no I/O, equal arguments give equal results. Cases cited: docs/use/conditions.md.
 """
 
 from __future__ import annotations

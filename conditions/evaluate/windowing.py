@@ -1,6 +1,6 @@
 """Windows evaluated: events that lie together in one, and windows with `~` that are met by their end.
 
-As in evaluation.py, cases cited are those of docs/conditions.md.
+As in evaluation.py, cases cited are those of docs/use/conditions.md.
 """
 
 from __future__ import annotations

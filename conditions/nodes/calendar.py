@@ -1,7 +1,7 @@
 """Periods of a calendar: from one time of a cron expression to the next, in a time zone.
 
 The cron library searches in the naive time of a wall clock; which instants such a time stands for is decided
-here, by the zone's offsets before and after a change of the clock (docs/conditions.md, case R2):
+here, by the zone's offsets before and after a change of the clock (docs/use/conditions.md, case R2):
 
 - R2.1: A time that the clock shows once is that instant.
 - R2.2: A time that the clock skips is the first instant after the gap. Of several in a gap one is left.
@@ -9,8 +9,8 @@ here, by the zone's offsets before and after a change of the clock (docs/conditi
 - R2.4: An expression that names every hour runs by real time: at no skipped time, and at both instants of a
   repeated one. One whose minute or hour begins with `*` runs at both instants too.
 
-Other readers of cron do otherwise (docs/adr/0010): they repeat fixed times in autumn, take the second of two
-instants, or begin other periods when searching backward than forward.
+Other readers of cron do otherwise (docs/decide/adr/0010): they repeat fixed times in autumn, take the
+second of two instants, or begin other periods when searching backward than forward.
 """
 
 from __future__ import annotations

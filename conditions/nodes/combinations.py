@@ -47,7 +47,7 @@ class Combination(Condition):
 
 
 class AllOf(Combination):
-    """Met when every operand is (docs/conditions.md, cases A1 to A7); `a & b` makes it."""
+    """Met when every operand is (docs/use/conditions.md, cases A1 to A7); `a & b` makes it."""
 
     symbol = "&"
     kind = "all"

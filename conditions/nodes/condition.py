@@ -1,7 +1,7 @@
 """Conditions as values: what every node of the tree has and can be asked.
 
 Which node may stand where is told by its `Role`; the constructors check it, so that a condition that has no
-meaning fails where its author wrote it (docs/conditions.md).
+meaning fails where its author wrote it (docs/use/conditions.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Canonical text of correlation keys: one text for the spellings of one value (table: docs/conditions.md)."""
+"""Canonical text of correlation keys: one text for each value (table: docs/use/conditions.md)."""
 
 from __future__ import annotations
 

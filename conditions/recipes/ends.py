@@ -1,6 +1,6 @@
 """Matchers for what Airflow people wait on: the end of a DAG run, a task instance, a Spark application.
 
-Each is made of event() and can be used wherever a matcher can; docs/events.md describes the events.
+Each is made of event() and can be used wherever a matcher can; docs/use/events.md describes the events.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The doctor: looks once at all that a bus needs, and says what is wrong and what to do.
 
-`airflow interlock doctor` shows its findings; docs/commands.md lists them.
+`airflow interlock doctor` shows its findings; docs/use/commands.md lists them.
 """
 
 from __future__ import annotations

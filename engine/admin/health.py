@@ -268,8 +268,8 @@ def _look_for_held(
         health.problems.append(
             f"{tp}: a transaction of another producer is open for more than {HELD_MS // 1000} s and keeps "
             f"all readers from the records from offset {at} on. Kafka's tools tell whose it is ({tool} "
-            f"describe-producers {place}) and end it ({tool} abort {place} --start-offset {at}). On Kafka "
-            "4.3 and 4.4 see first what docs/operating.md says of brokers: it may have been committed."
+            f"describe-producers {place}) and end it ({tool} abort {place} --start-offset {at}). On "
+            "Kafka 4.3 and 4.4 see docs/operate/operating.md on brokers first: it may have been committed."
         )
 
 

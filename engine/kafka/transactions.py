@@ -257,7 +257,7 @@ def _advice(error: KafkaError) -> str:
             f"{MAX_INTERNAL_BYTES}; airflow interlock topics check compares)."
         )
     if code in (error.TOPIC_AUTHORIZATION_FAILED, error.GROUP_AUTHORIZATION_FAILED):
-        return " Give the engine's user the rights that docs/operating.md lists."
+        return " Give the engine's user the rights that docs/operate/operating.md lists."
     return ""
 
 

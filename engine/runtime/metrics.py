@@ -1,6 +1,6 @@
 """Metrics: what the engines of a process count, and how far their group is, handed to a sink now and then.
 
-docs/operating.md "Watching" lists them.
+docs/operate/operating.md "Watching" lists them.
 """
 
 from __future__ import annotations

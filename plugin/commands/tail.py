@@ -108,7 +108,7 @@ def _matcher(text: str | None) -> Matcher | None:
         return None
     found = parse(text) if "(" in text else event(type=text)
     if not isinstance(found, Matcher):
-        raise SystemExit("MATCHER: give one event(...); conditions are rehearsed, see docs/presets.md.")
+        raise SystemExit("MATCHER: give one event(...); conditions are rehearsed, see docs/use/presets.md.")
     return found
 
 

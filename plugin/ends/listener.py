@@ -1,7 +1,7 @@
 """The listener: tells the bus when a DAG run or a task instance ends, from whichever process ends it.
 
-docs/events.md says which process tells what. A hook only makes the event and puts it into the outbox; what
-goes wrong is a warning and never an error of Airflow's.
+docs/use/events.md says which process tells what. A hook only makes the event and puts it into the outbox;
+what goes wrong is a warning and never an error of Airflow's.
 """
 
 from __future__ import annotations

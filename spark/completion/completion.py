@@ -43,7 +43,7 @@ def completion_event(
     The event's type is `interlock.spark.application.succeeded` or `.failed`, its subject `name`, its source
     `/spark/<application name>`. Its data is the author's, at top level, with `application`, `written` (what
     queries wrote), `airflow` (the task this runs for) and, after a failure, `error` (class, message without
-    what looks like a secret): docs/spark.md. Its id follows from application, name and outcome, and
+    what looks like a secret): docs/use/spark.md. Its id follows from application, name and outcome, and
     from which block of that name it was: a name may be used again, as in a loop over dates.
 
     It failed if an exception leaves the block, which goes on to the caller, or if the process fails after it:

@@ -1,4 +1,4 @@
-"""The data pipeline in PySpark: archive, backtest, report (docs/pipeline.md). Importing it loads no Spark."""
+"""The data pipeline in PySpark: archive, backtest, report (docs/use/pipeline.md). Imports no Spark."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 KINDS: Final = ("event", "unreadable", "action", "subscription")
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-# docs/pipeline.md has a line for each column.
+# docs/use/pipeline.md has a line for each column.
 SCHEMA: Final = StructType(
     [
         StructField("kind", StringType()),

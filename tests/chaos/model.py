@@ -3,7 +3,7 @@
 Of the engine's work it takes only the order in which matches of several source partitions stand in the
 trigger topic, and checks that this order is a legal one. Ticks are not in any topic. A legal one promises
 that no match stamped before it is still to come. Where matches come in another order than that of their
-stamps, firings may depend on when a tick came (docs/conditions.md V3): then any legal ticks will do, and
+stamps, firings may depend on when a tick came (docs/use/conditions.md V3): then any legal ticks will do, and
 `Fold.explain` looks for some that give what was found.
 """
 

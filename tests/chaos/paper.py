@@ -1,4 +1,4 @@
-"""An engine on paper: writes the topics of a bus as docs/engine.md has them, right or with a fault in it."""
+"""An engine on paper: writes the topics of docs/understand/engine.md, right or with a fault."""
 
 from __future__ import annotations
 

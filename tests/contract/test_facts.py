@@ -1,4 +1,4 @@
-"""What docs/engine.md "What the protocols lean on" says of Kafka, asked of both buses."""
+"""What docs/understand/engine.md "What the protocols lean on" says of Kafka, asked of both buses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I5, I7, I9, I10, I14: what is decided of events, at what cost, and what is kept (docs/design.md)."""
+"""I5, I7, I9, I10, I14: decisions on events, their cost, and what is kept (docs/understand/design.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I1 to I4 and I8: what engines commit, over Kafka in memory. docs/design.md has the invariants in full."""
+"""I1 to I4 and I8: what engines commit, over Kafka in memory. Invariants: docs/understand/design.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I6, I8, I11 to I13 as a waiting task sees them: a triggerer's runtime with its threads (docs/design.md)."""
+"""I6, I8, I11 to I13 as a waiting task sees them: a triggerer's runtime (docs/understand/design.md)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Of the engine only its record forms are used here; which events count, for whom, and what fires is computed
 anew: matcher by matcher, and with `step` folded over the trigger topic, whose merge alone is taken from it.
-The checks are named after the invariants of docs/engine.md and the design.
+The checks are named after the invariants of docs/understand/engine.md and the design.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Instance:
 
     @property
     def runs_from_registration(self) -> bool:
-        """Whether its timers run from its registration, where its key is known (docs/conditions.md B2)."""
+        """Whether its timers run from its registration: its key is known (docs/use/conditions.md B2)."""
         plan = self.condition.plan
         return bool(plan.armed) or (plan.expires and not plan.expires_by_event)
 

@@ -207,7 +207,7 @@ class World:
 
     def _wanted(self) -> list[Wanted]:
         rng, wanted = self.rng, []
-        # timers and windows promise nothing where stamps are not the log's own (docs/conditions.md T2, W6)
+        # timers and windows promise nothing without LogAppendTime (docs/use/conditions.md T2, W6)
         for n in range(rng.choice((1, 2, 2, 3, 4))):
             durable = rng.random() < 0.5
             timed = rng.random() < 0.5

@@ -4,7 +4,7 @@ The bound is computed from the syntax tree before the first event: every node ha
 evaluated, and what reads, compares or copies values has a price for their size. A loop (all, exists,
 exists_one, filter, map) multiplies; what is read from the loop's own variable is read once in a pass, however
 many elements share it. Prices are nanoseconds, measured with cel-expr-python 0.1.3 and about doubled
-(figures: docs/adr/0009-cel-by-cel-cpp.md).
+(figures: docs/decide/adr/0009-cel-by-cel-cpp.md).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_SOURCE_CHARS: Final = 1024
 MAX_LOOPS_NESTED: Final = 2
 MAX_DATA_BYTES: Final = 256 * 1024
-# For one evaluation, beside the parsing of the data; what was measured: docs/filters.md.
+# For one evaluation, beside the parsing of the data; what was measured: docs/use/filters.md.
 MAX_NANOSECONDS: Final = 30_000_000
 MAX_BYTES: Final = 32 * 1024 * 1024
 # How much of an event an expression may look at: the first that keeps its worst case within the maxima.

@@ -1,6 +1,6 @@
 """Trials: what a pass must say, and leave out, where records are suspected of ending processes.
 
-docs/engine.md "Attempts". `attempts.py` has what is known of one partition.
+docs/understand/engine.md "Attempts". `attempts.py` has what is known of one partition.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Scans: groups of registrations that have seen a source partition up to a position behind the live one.
 
-docs/engine.md "Registrations, live and back". Groups at one position are read together; a group is joined
-only at or before the first offset of each of its members, so each of them sees its events once, in order.
+docs/understand/engine.md "Registrations, live and back". Groups at one position are read together; a group is
+joined only at or before the first offset of each of its members, so each sees its events once, in order.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ class TriggerTask:
         """Give due keys their tick; True when none is left, False when the pass is full.
 
         ready: whether the registration at a place of the registry has seen what the tick promises; the keys
-        of others stay due. incomplete: the promise that a tick makes (docs/conditions.md W2) could not be
+        of others stay due. incomplete: the promise that a tick makes (docs/use/conditions.md W2) could not be
         kept; firings say so.
         """
         set_back: list[tuple[Kept, Wakeup]] = []
@@ -401,6 +401,6 @@ def single_key(registered: Registered) -> str | None:
 
 
 def runs_from_registration(condition: Condition) -> bool:
-    """Whether its timers run from the registration where the key is known (docs/conditions.md B2, X2)."""
+    """Whether its timers run from the registration where the key is known (docs/use/conditions.md B2, X2)."""
     plan = condition.plan
     return bool(plan.armed) or (plan.expires and not plan.expires_by_event)

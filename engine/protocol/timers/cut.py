@@ -1,6 +1,7 @@
 """The cut: the point from which no match stamped before a time is still to come.
 
-docs/engine.md "Timers" has the numbered steps. One cut at a time serves all trigger partitions of an engine.
+docs/understand/engine.md "Timers" has the numbered steps. One cut at a time serves all trigger partitions of
+an engine.
 """
 
 from __future__ import annotations

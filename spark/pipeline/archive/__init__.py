@@ -1,4 +1,4 @@
-"""The archive: the records of a bus as Parquet files, each of them once (docs/pipeline.md, "The archive")."""
+"""The archive: the records of a bus as Parquet files, each once (docs/use/pipeline.md, "The archive")."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The fold: `step` over the matches of each key in their order, one key in memory at a time.
 
-Input: rows sorted by key, then in the order of docs/pipeline.md. Each row also tells `least_ms`, the least
-stamp of the key's rows from it on: the promise that a tick makes (docs/conditions.md W2).
+Input: rows sorted by key, then in the order of docs/use/pipeline.md. Each row also tells `least_ms`, the
+least stamp of the key's rows from it on: the promise that a tick makes (docs/use/conditions.md W2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The order of a key's matches, and what is still to come: docs/pipeline.md "The order"."""
+"""The order of a key's matches, and what is still to come: docs/use/pipeline.md "The order"."""
 
 from __future__ import annotations
 

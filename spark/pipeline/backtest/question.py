@@ -73,7 +73,7 @@ class Question:
 
     @property
     def runs_from_the_start(self) -> bool:
-        """Whether timers run from the subscription on: its key is known then (docs/conditions.md B2, X2)."""
+        """Whether timers run from the subscription: its key is known (docs/use/conditions.md B2, X2)."""
         plan = self.condition.plan
         timers = plan.watches_from_the_start or (plan.expires and not plan.expires_by_event)
         return timers and self.known_key is not None

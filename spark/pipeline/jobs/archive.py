@@ -1,4 +1,4 @@
-"""The archive job: from the bus's topics into Parquet files (docs/pipeline.md, "The archive")."""
+"""The archive job: from the bus's topics into Parquet files (docs/use/pipeline.md, "The archive")."""
 
 from __future__ import annotations
 

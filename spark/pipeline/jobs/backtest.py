@@ -1,4 +1,4 @@
-"""The backtest job: what a condition would have done, and what a change of it would (docs/pipeline.md)."""
+"""The backtest job: what a condition, or a change of it, would have done (docs/use/pipeline.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report job: what happened on a bus and how late, from its archive (docs/pipeline.md, "The report")."""
+"""The report job: what happened on a bus and how late, from its archive (docs/use/pipeline.md)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ TYPES: Final = 5  # of the volume that have a column each: more colours cannot b
 
 @dataclass(frozen=True)
 class Sources:
-    """The rows of the archive that a report reads, with the columns of docs/pipeline.md.
+    """The rows of the archive that a report reads, with the columns of docs/use/pipeline.md.
 
     events: of the range. actions: of the range and later, which tells what became of a firing. subscriptions:
     all, since what was registered before the range is in force in it.
@@ -58,7 +58,7 @@ class Tables:
 def make(
     spark: SparkSession, sources: Sources, output: str, since_ms: int | None, until_ms: int | None
 ) -> Figures:
-    """Write all tables below `output`, and give what is told of them (docs/pipeline.md "The report")."""
+    """Write all tables below `output`, and give what is told of them (docs/use/pipeline.md "The report")."""
     from pyspark.sql import functions as f
 
     tables = Tables(spark, output)

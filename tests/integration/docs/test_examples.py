@@ -33,7 +33,7 @@ def bus(bootstrap_servers: str, unique_name: Callable[[str], str]) -> BusConfig:
 
 
 def test_the_emitter_example_of_the_events_page_emits(bus: BusConfig) -> None:
-    source = example("docs/events.md", "import Emitter")
+    source = example("docs/use/events.md", "import Emitter")
     source = source.replace("localhost:9092", bus.bootstrap_servers).replace(
         "interlock-event", bus.topic("event")
     )
@@ -43,7 +43,7 @@ def test_the_emitter_example_of_the_events_page_emits(bus: BusConfig) -> None:
 
 
 def test_the_plain_producer_of_the_events_page_writes_an_event(bus: BusConfig) -> None:
-    source = example("docs/events.md", "import Producer")
+    source = example("docs/use/events.md", "import Producer")
     source = source.replace("localhost:9092", bus.bootstrap_servers)
     exec(compile(source.replace("interlock-event", bus.topic("event")), "events.md", "exec"), {})
     [record] = read_all(bus.bootstrap_servers, bus.topic("event"))
@@ -65,7 +65,7 @@ def test_the_spark_examples_emit_what_the_job_said(
         "date": "2026-11-20",
         "write_orders": lambda given: f"orders/{given.range(7).count()}",
     }
-    for page in ("README.md", "docs/spark.md"):
+    for page in ("README.md", "docs/use/spark.md"):
         exec(compile(example(page, "completion_event("), page, "exec"), names)
     records = read_all(bus.bootstrap_servers, bus.topic("event"))
     assert [r.header("ce_type") for r in records] == ["interlock.spark.application.succeeded"] * 2

@@ -1,4 +1,6 @@
-"""The pitfalls of Kafka's clients that a real broker can be made to show (docs/engine.md "Client pitfalls").
+"""The pitfalls of Kafka's clients that a real broker can be made to show.
+
+docs/understand/engine.md "Client pitfalls" lists them.
 
 The clients reach the broker through a proxy, which loses, delays and holds back single requests.
 """

@@ -1,4 +1,4 @@
-"""The table of how an attempt ends (docs/spark.md): each row on a real Spark and a real broker, each way.
+"""The table of how an attempt ends (docs/use/spark.md): each row on a real Spark and a real broker, each way.
 
 One job has a block, `part`, and is run as it is, in the wrapper (which tells of `app`), and submitted by the
 operator. What comes after the block counts as well.

@@ -18,7 +18,7 @@ from .collector import Collector, Point
 
 DAY = "2024-06-03"
 PREFIX = "airflow."  # Airflow's, [metrics] otel_prefix
-OPERATING = Path(__file__).parents[3] / "docs" / "operating.md"
+OPERATING = Path(__file__).parents[3] / "docs" / "operate" / "operating.md"
 # What an engine tells that took over partitions and fired for one wait; the rest count what did not happen.
 TOLD = {
     "sum": {"consumed", "matched", "stepped", "fired", "transactions", "delivered"},
@@ -56,7 +56,7 @@ def collector(site: Any) -> Iterator[Collector]:
 
 
 def documented() -> dict[str, str]:
-    """The kind of each metric in the table of docs/operating.md."""
+    """The kind of each metric in the table of docs/operate/operating.md."""
     rows = re.findall(
         r"^\| (`interlock\..*?) \| (counter|timing|gauge)\b", OPERATING.read_text(), re.MULTILINE
     )

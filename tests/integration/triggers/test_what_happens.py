@@ -1,4 +1,4 @@
-"""What happens to a wait: the rows of docs/waiting.md that need a real Airflow, played side by side."""
+"""What happens to a wait: the rows of docs/use/waiting.md that need a real Airflow, played side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: tables and pictures of results, made by a command."""
+"""docs/understand/benchmarks.md: tables and pictures of results, made by a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all nodes share: where they may stand, text, equality, limits. Case ids: docs/conditions.md."""
+"""What all nodes share: where they may stand, text, equality, limits. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 

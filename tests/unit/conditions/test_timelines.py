@@ -1,4 +1,4 @@
-"""Every timeline of docs/conditions.md is what `step` does."""
+"""Every timeline of docs/use/conditions.md is what `step` does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from .timeline import NotUnderstood, at, numbered, parsed, timeline
 
-PAGE = (Path(__file__).parents[3] / "docs" / "conditions.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "use" / "conditions.md").read_text()
 CASES = re.findall(r"^\| ([A-Z]\d+) \|", PAGE, re.MULTILINE)
 LINES = [line.partition(" ") for _, line in numbered(PAGE)]
 

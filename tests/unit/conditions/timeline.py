@@ -1,8 +1,8 @@
-"""Timelines: what a condition does with a few events, on one line, as docs/conditions.md writes them.
+"""Timelines: what a condition does with a few events, on one line, as docs/use/conditions.md writes them.
 
     (a & b).within("1h"):   a1(0:00)  a2(1:40)  b1(0:30, comes last) ! a1 b1      {a2}
 
-Inputs stand two spaces apart, in the order in which they come; `docs/conditions.md` says what they mean.
+Inputs stand two spaces apart, in the order in which they come; `docs/use/conditions.md` says what they mean.
 A timeline that is not understood raises NotUnderstood, so that none is passed over.
 """
 

@@ -1,4 +1,4 @@
-"""What docs/migrating.md writes in place of Airflow's own operators does what they did, and what it says."""
+"""What docs/use/migrating.md writes in place of Airflow's operators does what they did, and what it says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from interlock import Event
 from interlock.testing import dag_run_end, record, runs_of, wait_of
 
-PAGE = (Path(__file__).parents[3] / "docs" / "migrating.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "use" / "migrating.md").read_text()
 AFTER = dict(re.findall(r"```python\n# after: (\w+)\n(.*?)```", PAGE, re.DOTALL))
 MIDNIGHT = "2026-11-20T00:00:00Z"
 

@@ -12,7 +12,7 @@ SECTION = re.compile(r"## What happens to a wait\n(.*?)And to its surroundings",
 
 
 def rows() -> list[str]:
-    found = SECTION.search((ROOT / "docs" / "waiting.md").read_text())
+    found = SECTION.search((ROOT / "docs" / "use" / "waiting.md").read_text())
     assert found is not None
     return [line.split("|")[1].strip() for line in found[1].splitlines() if line.startswith("| ")][1:]
 

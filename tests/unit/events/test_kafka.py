@@ -1,4 +1,4 @@
-"""Reading and writing records. Cases R1-R11: docs/events.md."""
+"""Reading and writing records. Cases R1-R11: docs/use/events.md."""
 
 from __future__ import annotations
 

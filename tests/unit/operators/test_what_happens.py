@@ -1,4 +1,4 @@
-"""What happens to a wait: the rows of docs/waiting.md that need no Airflow to be seen. The others are in
+"""What happens to a wait: the rows of docs/use/waiting.md that need no Airflow to be seen. The others are in
 tests/integration/triggers."""
 
 from __future__ import annotations

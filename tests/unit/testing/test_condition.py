@@ -83,7 +83,7 @@ def test_a_plain_record_is_the_event_that_an_engine_reads_it_as() -> None:
 
 
 def test_the_report_of_the_page_is_what_its_example_tells() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "testing.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "use" / "testing.md").read_text()
     names: dict[str, Any] = {}
     exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], names)
     [told] = re.findall(r"```\n(not met.*?)```", page, re.DOTALL)

@@ -11,7 +11,7 @@ from pathlib import Path
 DOCUMENTED = dict(
     re.findall(
         r"```python\n# (\S+\.py)\n(.*?)```",
-        (Path(__file__).parents[3] / "docs" / "testing.md").read_text(),
+        (Path(__file__).parents[3] / "docs" / "use" / "testing.md").read_text(),
         re.DOTALL,
     )
 )

@@ -1,4 +1,4 @@
-"""What a plan tells of its condition, and how many events each matcher holds. Cases: docs/conditions.md."""
+"""What a plan tells of its condition, and how many events each matcher holds. docs/use/conditions.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step function against an oracle of its own, its cases, and its stored state: docs/conditions.md."""
+"""The step function against an oracle of its own, its cases, and its stored state: docs/use/conditions.md."""
 
 from __future__ import annotations
 

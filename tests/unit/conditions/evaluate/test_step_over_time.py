@@ -1,4 +1,4 @@
-"""`step` as time passes: look-back, cancel, bounds, wake-ups. Case ids: docs/conditions.md."""
+"""`step` as time passes: look-back, cancel, bounds, wake-ups. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 

@@ -534,7 +534,7 @@ def test_text_is_cut_and_its_line_breaks_are_escaped() -> None:
 
 
 def test_the_page_shows_what_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[4] / "docs" / "explain.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "use" / "explain.md").read_text()
     source, output = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)
-    exec(compile(source, "docs/explain.md", "exec"), {"__name__": "example"})
+    exec(compile(source, "docs/use/explain.md", "exec"), {"__name__": "example"})
     assert capsys.readouterr().out == output

@@ -1,4 +1,4 @@
-"""What a look-up touches, what it evaluates and how often, what it counts. Case ids: docs/conditions.md."""
+"""What a look-up touches, what it evaluates and how often, its counts. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 

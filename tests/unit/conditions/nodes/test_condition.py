@@ -1,4 +1,4 @@
-"""Building conditions, their equality and forms. Case ids: docs/conditions.md."""
+"""Building conditions, their equality and forms. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical text of keys. Cases K1-K13: docs/conditions.md."""
+"""Canonical text of keys. Cases K1-K13: docs/use/conditions.md."""
 
 from __future__ import annotations
 

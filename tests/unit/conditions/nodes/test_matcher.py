@@ -1,4 +1,4 @@
-"""The matcher: filters, where, composite keys, keep. Case ids: docs/conditions.md."""
+"""The matcher: filters, where, composite keys, keep. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Absence, quiet periods, expiry and the total order. Case ids: docs/conditions.md."""
+"""Absence, quiet periods, expiry and the total order. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 

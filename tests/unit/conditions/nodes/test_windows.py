@@ -1,4 +1,4 @@
-"""Windows, periods and `~` inside them. Case ids: docs/conditions.md."""
+"""Windows, periods and `~` inside them. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Property tests of `step`: an oracle written from docs/conditions.md alone, generators, planted faults."""
+"""Property tests of `step`: an oracle made from docs/use/conditions.md alone, generators, planted faults."""

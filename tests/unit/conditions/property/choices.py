@@ -1,7 +1,7 @@
 """What meets a node, by trying: every choice of events that does, the one the documents prefer first.
 
 Nothing here is incremental or bounded: a choice is found by enumeration over all events that a place sees.
-The cases cited are those of docs/conditions.md.
+The cases cited are those of docs/use/conditions.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The oracle: what `step` must do, written from docs/conditions.md and sharing nothing with it but the nodes.
+"""The oracle: what `step` must do, written from docs/use/conditions.md and sharing only the nodes.
 
 It keeps everything, looks at everything again after each input, and is slow. What a node is met by is in
 choices.py; here is what is held, what waits, what is due and what a firing leaves.

@@ -1,4 +1,4 @@
-"""`step` against the oracle, over random conditions and inputs: docs/conditions.md, all cases."""
+"""`step` against the oracle, over random conditions and inputs: docs/use/conditions.md, all cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets are the nodes that they say they are. What they do: docs/presets.md, whose examples are run."""
+"""Presets are the nodes that they say they are. What they do: docs/use/presets.md, whose examples are run."""
 
 from __future__ import annotations
 

@@ -276,7 +276,9 @@ def test_a_record_refused_because_one_before_it_failed_is_told_with_that_ones_re
             KafkaError.TOPIC_AUTHORIZATION_FAILED, abort=True, reason="b-state: Topic authorization failed"
         )
     ]
-    with pytest.raises(TransactionAborted, match=r"b-state: Topic authorization failed.*docs/operating\.md"):
+    with pytest.raises(
+        TransactionAborted, match=r"b-state: Topic authorization failed.*docs/operate/operating\.md"
+    ):
         bus.commit(OUTPUTS, OFFSETS, MEMBER)
     assert made[0].calls == ["begin", "produce", "offsets", "abort", "poll"]
 

@@ -158,7 +158,7 @@ def test_the_defaults_that_are_declared_are_those_that_hold() -> None:
 
 def test_each_command_and_each_setting_has_its_place_in_the_docs() -> None:
     docs = Path(__file__).parents[4] / "docs"
-    commands, operating = (docs / "commands.md").read_text(), (docs / "operating.md").read_text()
+    commands, operating = ((docs / page).read_text() for page in ("use/commands.md", "operate/operating.md"))
     [group] = get_cli_commands()
     for command in group.subcommands:
         assert f"`{command.name}" in commands, command.name

@@ -1,4 +1,4 @@
-"""Ownership: each row of docs/engine.md "Lost ranges", and what is kept over a change of the assignment."""
+"""Ownership: each row of docs/understand/engine.md "Lost ranges"; what a new assignment keeps."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def _looped(case: Case, entries: Iterable[Entry], only: str | None) -> list[Fire
 
 
 def _legal_order(entries: Iterable[Entry]) -> list[Entry]:
-    """A log as docs/pipeline.md orders it."""
+    """A log as docs/use/pipeline.md orders it."""
     highest: dict[tuple[str, int], int] = {}
     placed = []
     for entry in sorted(entries, key=lambda each: (each.topic, each.partition, each.offset)):
