@@ -16,8 +16,8 @@ from ..engine.waiting.acknowledge import acknowledge_all
 from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
-from .mapping import run_of
-from .passing import Open, Pass
+from .run_arguments import run_of
+from .run_creation import Open, Pass
 from .target import Target, passes_partition_keys
 
 if TYPE_CHECKING:

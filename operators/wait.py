@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import msgspec
+from jinja2 import UndefinedError
+
 from airflow.sdk import BaseHook, BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
-from jinja2 import UndefinedError
 
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.reading import parse_path
@@ -19,12 +20,12 @@ from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, Firing
 from ..engine.waiting.acknowledge import acknowledge, remove_registration
 from ..triggers.event import EventTrigger
-from ..triggers.form import firing_form
+from ..triggers.firing_json import firing_form
 from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
 from ..triggers.stats import count_acknowledged, task_stats
-from .arguments import NO_KEY, CheckedPartial, OnExpired, check, check_rendered_key
 from .identity import clears, generation, generation_after, task_identity
+from .wait_arguments import NO_KEY, CheckedPartial, OnExpired, check, check_rendered_key
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -24,7 +24,7 @@ def _listeners() -> list[object]:
         # Raised here it would be a traceback in every task's log.
         log.error("Interlock's listener is not registered: %s", e)
         return []
-    from .ends.listener import EndListener
+    from .completions.listener import EndListener
 
     return [EndListener(settings)] if settings.kinds else []
 

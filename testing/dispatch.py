@@ -12,7 +12,7 @@ from ..engine.records.firing import fitted
 from ..operators.dispatch import TASK_ID, DispatchOperator
 from .condition import Given, Moment
 from .firing import action_of_rehearsed
-from .run import context_of
+from .task_context import context_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from ..conditions.explanation.explain import moment_of
-from ..events.ends import DagRun, DagRunEnd, TaskInstanceEnd
+from ..events.completions import DagRun, DagRunEnd, TaskInstanceEnd
 from ..events.event import Event
 from ..events.plain import event_of_record
 from ..events.taxonomy import DAG_RUN, SPARK_APPLICATION, TASK_INSTANCE

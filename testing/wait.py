@@ -22,7 +22,7 @@ from ..operators.wait import EventSensor
 from ..triggers.payload import Payload
 from .condition import Given, Moment, explained
 from .firing import action_of_rehearsed, as_datetime, as_ms
-from .run import context_of
+from .task_context import context_of
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Context

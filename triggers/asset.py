@@ -18,8 +18,8 @@ from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 from ..conditions import Condition, ConditionError, from_json
 from ..engine.errors import ConfigError, EngineError
 from ..engine.records import DEFAULT_MAX_KEYS, ActionRecord, AtLimit
+from .firing_json import asset_payload
 from .firings import Firings
-from .form import asset_payload
 from .settings import DEFAULT_CONNECTION, settings
 from .stats import airflow_stats, count_acknowledged
 

@@ -19,8 +19,8 @@ from ..engine.errors import ConfigError
 from .connections import until_readable
 from .payload import Payload
 from .settings import read_bus_config
-from .states import state_of
 from .stats import airflow_stats
+from .task_state import state_of
 
 if TYPE_CHECKING:
     from ..conditions import Condition

@@ -51,7 +51,7 @@ def run(args: Namespace) -> None:
     from airflow.utils.session import create_session
 
     from ...events.errors import EventError
-    from ..ends.reconcile import PAGE, reconcile
+    from ..completions.reconcile import PAGE, reconcile
 
     what = "would be emitted" if args.dry_run else "emitted"
 

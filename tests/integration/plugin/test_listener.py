@@ -17,7 +17,7 @@ import psutil
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
-from interlock.events.ends import DagRun, DagRunEnd, TaskInstanceEnd
+from interlock.events.completions import DagRun, DagRunEnd, TaskInstanceEnd
 from interlock.events.schemas import data_schema
 from interlock.plugin.broker import LocalBroker
 

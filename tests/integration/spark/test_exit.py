@@ -22,7 +22,7 @@ from airflow.sdk import DAG, Connection
 from interlock.operators import SparkSubmitEventOperator
 from interlock.operators import spark_submit as module
 from interlock.spark import __main__ as wrapper
-from interlock.testing.run import context_of
+from interlock.testing.task_context import context_of
 
 from .conftest import LOCAL, SUBMIT, Jobs
 

@@ -14,7 +14,7 @@ from airflow.sdk import DAG, Connection
 from interlock.events.emitter import Delivery
 from interlock.events.errors import EventError, InterlockError
 from interlock.operators import EmitEventOperator, emit
-from interlock.testing.run import context_of
+from interlock.testing.task_context import context_of
 
 # its name in the package is the function's
 module = importlib.import_module("interlock.operators.emit")

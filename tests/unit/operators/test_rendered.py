@@ -12,7 +12,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from interlock import ConditionError, event
 from interlock.operators import EventSensor, dispatch_dag
 from interlock.testing import wait_of
-from interlock.testing.run import context_of
+from interlock.testing.task_context import context_of
 
 BRACES = event("a", by="data.day", where="data.x == '{{ ds }}'")
 FAILED = event("b", by="data.day")

@@ -22,7 +22,7 @@ from interlock.spark.completion.application import Application
 from interlock.spark.completion.outcome import Failure
 from interlock.spark.completion.report import Report
 from interlock.spark.settings import read_settings
-from interlock.testing.run import context_of
+from interlock.testing.task_context import context_of
 
 PASSWORD = "hunter2"
 BEGAN = datetime(2026, 11, 20, 6, tzinfo=UTC)

@@ -16,7 +16,7 @@ from airflow.sdk import DAG, Connection
 from interlock.operators import spark_submit as module
 from interlock.spark.pipeline.archive import read
 from interlock.testing import dags_in
-from interlock.testing.run import context_of
+from interlock.testing.task_context import context_of
 
 from demo.topics import read_all
 from tests.integration.sessions import SETTINGS

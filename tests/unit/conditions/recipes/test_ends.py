@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from interlock import Condition, ConditionError, Event, event
 from interlock.conditions import dag_run, from_json, parse, spark_application, task_instance
-from interlock.events.ends import DagRun, DagRunEnd, TaskInstanceEnd
+from interlock.events.completions import DagRun, DagRunEnd, TaskInstanceEnd
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from airflow.cli.cli_parser import get_parser
-from interlock.events.ends import DagRun, TaskInstanceEnd
-from interlock.plugin.ends import reconcile as work
-from interlock.plugin.ends.reconcile import PAGE, Reconciled
+from interlock.events.completions import DagRun, TaskInstanceEnd
+from interlock.plugin.completions import reconcile as work
+from interlock.plugin.completions.reconcile import PAGE, Reconciled
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RUN = DagRun(deployment="airflow", dag_id="daily", run_id="r", run_type="manual", run_after=NOON)

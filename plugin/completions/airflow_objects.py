@@ -10,7 +10,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from ...events.ends import DagRun, DagRunEnd, TaskInstanceEnd
+from ...events.completions import DagRun, DagRunEnd, TaskInstanceEnd
 
 
 def dag_run_end(run: Any, state: str, deployment: str) -> DagRunEnd:

@@ -13,7 +13,7 @@ import pytest
 from interlock import Condition, Event, dag_run, task_instance
 from interlock.conditions import rehearse
 from interlock.events import schemas
-from interlock.events.ends import DagRun, DagRunEnd, TaskInstanceEnd
+from interlock.events.completions import DagRun, DagRunEnd, TaskInstanceEnd
 from interlock.events.schemas import data_schema, urn
 from interlock.events.taxonomy import (
     EMITTED,

@@ -14,8 +14,8 @@ import pytest
 from interlock import Event
 from interlock.engine.config import BusConfig
 from interlock.events.attributes import parse_timestamp
-from interlock.plugin.ends import reconcile as module
-from interlock.plugin.ends.reconcile import CLOCK_SKEW, SOON
+from interlock.plugin.completions import reconcile as module
+from interlock.plugin.completions.reconcile import CLOCK_SKEW, SOON
 from interlock.triggers.settings import KINDS, ListenerSettings, patterns_of
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
@@ -303,7 +303,7 @@ def test_the_listener_and_reconcile_give_one_end_one_event(session: Session, bus
     import os
 
     from airflow.models.dagrun import DagRun
-    from interlock.plugin.ends.listener import EndListener
+    from interlock.plugin.completions.listener import EndListener
 
     add_run(session, "one", "success", 1, logical_date=SINCE, partition_key="eu", clear_number=2)
     reconcile(CONFIG, session, SINCE, UNTIL, ALL)

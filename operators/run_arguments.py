@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ..engine.records import Firing
-from ..triggers.form import firing_form, json_text
+from ..triggers.firing_json import firing_form, json_text
 from .target import RunRefused
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from interlock.engine.records import Firing
 from interlock.engine.records.firing import fit
 from interlock.engine.records.sizes import MAX_HANDED_BYTES
-from interlock.triggers.form import asset_payload, firing_form, json_text
+from interlock.triggers.firing_json import asset_payload, firing_form, json_text
 
 
 def firing(key: str | None = "k", **event: Any) -> Firing:

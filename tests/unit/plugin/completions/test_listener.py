@@ -15,7 +15,7 @@ import pytest
 from airflow.plugins_manager import is_valid_plugin
 from interlock import Event
 from interlock.plugin import entry
-from interlock.plugin.ends.listener import EndListener
+from interlock.plugin.completions.listener import EndListener
 from interlock.triggers.settings import KINDS, ListenerSettings, patterns_of
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -279,7 +279,7 @@ def test_a_setting_that_makes_no_sense_is_told_and_registers_nothing(
 
 def test_loading_the_plugin_loads_no_kafka_client() -> None:
     code = (
-        "import sys, interlock.plugin.entry, interlock.plugin.ends.listener\n"
+        "import sys, interlock.plugin.entry, interlock.plugin.completions.listener\n"
         "print('confluent_kafka' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from pluggy import HookimplMarker
 
 from ...events.outbox import Outbox
-from ...triggers.states import state_of
-from .ends import dag_run_end, is_of_dag_test, run_of, tags_of, task_instance_end, word_of
+from ...triggers.task_state import state_of
+from .airflow_objects import dag_run_end, is_of_dag_test, run_of, tags_of, task_instance_end, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...events.completions import End
     from ...events.emitter import Emitter
-    from ...events.ends import End
     from ...triggers.settings import ListenerSettings
 
 log = logging.getLogger(__name__)
