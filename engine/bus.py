@@ -28,7 +28,11 @@ class TopicPartition(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as read; `timestamp_ms` is the record's own (LogAppendTime on the bus's topics)."""
+    """One record as read; `timestamp_ms` is the record's own (LogAppendTime on the bus's topics).
+
+    fault: why the client could not unpack a part of it, "" if it could. Such a part is None here (-1 for the
+    timestamp), and the record holds no event.
+    """
 
     source: TopicPartition
     offset: int
@@ -36,6 +40,7 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers | None
+    fault: str = ""
 
     def __str__(self) -> str:
         return f"{self.source}@{self.offset}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
+from operator import methodcaller
 from typing import TYPE_CHECKING, cast
 
 from ..bus import End, Reader, Record, TopicPartition
@@ -38,16 +39,39 @@ _DRAINED = 1000  # records at a time
 _place = lru_cache(10_000)(TopicPartition)  # of each record: a look-up takes a third of making it anew
 
 
+# Where a header's name is not UTF-8, `headers()` of confluent_kafka 2.16.1 sets an error and still returns a
+# list, which has a null in it and ends the process when it is read. The interpreter's own call of a method
+# does not always see such an error; this call always raises it. It must not be repeated: the client keeps the
+# list and returns it again, without an error.
+_headers = methodcaller("headers")
+
+
 def record(message: Message) -> Record:
-    """A consumed message without an error. Called for each event: nothing is read twice."""
-    return Record(
-        _place(message.topic(), message.partition()),
-        message.offset(),  # type: ignore[arg-type]  # the stub serves messages that were never sent
-        message.timestamp()[1],
-        message.key(),
-        message.value(),
-        message.headers(),  # type: ignore[arg-type]  # the stub allows a dict, which consumers never return
-    )
+    """A consumed message without an error. Called for each event: nothing is read twice.
+
+    Never raises because of what the message holds: see `Record.fault`.
+    """
+    try:
+        headers, fault = _headers(message), ""
+    except Exception as e:  # noqa: BLE001  # else one record would end every engine that reads it
+        headers, fault = None, f"the Kafka client cannot read its headers: {_cause(e)}"
+    try:
+        return Record(
+            _place(message.topic(), message.partition()),
+            message.offset(),  # type: ignore[arg-type]  # the stub serves messages that were never sent
+            message.timestamp()[1],
+            message.key(),
+            message.value(),
+            headers,
+            fault,
+        )
+    except Exception as e:  # noqa: BLE001  # as above
+        fault = f"the Kafka client cannot read its timestamp, key or value: {_cause(e)}"
+        return Record(*place(message), -1, None, None, None, fault)
+
+
+def _cause(error: Exception) -> str:
+    return repr(error.__cause__ or error)  # a SystemError of the client's says less than its cause
 
 
 class Messages:

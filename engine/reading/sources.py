@@ -32,6 +32,8 @@ STALL_S: Final = 5.0
 
 def event_of(config: BusConfig, record: Record) -> Event:
     """The event in a record of a source, as the engine reads it; EventError for none."""
+    if record.fault:
+        raise EventError(record.fault)
     if record.source.topic != config.topic("event") and is_plain(record.headers):
         return event_of_record(
             *record.source, record.offset, record.timestamp_ms, record.key, record.value, record.headers

@@ -139,6 +139,8 @@ class SourceTask:
 
     def _read(self, record: Record) -> Event:
         """The event in a record; EventError for none, and for one that no internal record has room for."""
+        if record.fault:
+            raise EventError(record.fault)
         headers, value = record.headers, record.value
         if self._plain and is_plain(headers):
             topic, partition = record.source

@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewPartitions
 from interlock import count, event, sequence
+from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import TopicsError
-from interlock.engine.kafka.topics import check
+from interlock.engine.kafka.topics import check, read_registry
+from interlock.engine.reading.sources import last_events
 from interlock.engine.runtime.runtime import run_engine
 from interlock.engine.waiting.acknowledge import acknowledge
+
+from .raw_produce import produce
 
 PAIR = event("orders", by="data.day") & event("rates", by="data.day")
 
@@ -224,6 +228,27 @@ def test_a_record_that_is_no_cloudevent_goes_to_the_dead_letters_and_stops_nothi
     assert dead.header("interlock_stage") == "event"
     assert dead.header("interlock_origin") == f"{bench.config.topic('event')}[0]@0"
     assert "id" in dead.header("interlock_reason")
+
+
+def test_a_record_that_the_client_cannot_unpack_goes_to_the_dead_letters_and_stops_nothing(
+    bench: Any, eventually: Any
+) -> None:
+    """A header whose name is not UTF-8: read live, by a scan, and among the last events."""
+    source = TopicPartition(bench.config.topic("event"), 0)
+    offset = produce(bench.config.bootstrap_servers, source, b"key", b"payload", [(b"\xff", b"orders")])
+    with bench.engine(), bench.waiting() as waiting:
+        first = waiting("first", event("orders"))
+        bench.emit("orders")
+        first.firing()
+        waiting("second", event("orders")).firing()
+        [dead] = eventually("the dead letter", lambda: bench.records("dead-letter"))
+    assert (dead.key, dead.value) == (b"key", b"payload")
+    assert dead.header("interlock_stage") == "event"
+    assert dead.header("interlock_origin") == f"{source}@{offset}"
+    assert "headers" in dead.header("interlock_reason")
+    assert "UnicodeDecodeError" in dead.header("interlock_reason")
+    events, unreadable = last_events(bench.config, read_registry(bench.config), 100)
+    assert ([seen.event.type for seen in events], unreadable) == (["orders"], 1)
 
 
 def test_many_waits_on_one_event_all_fire(bench: Any, eventually: Any) -> None:

@@ -11,10 +11,10 @@ from interlock.engine.bus import End, Record, Topic, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError
 from interlock.engine.reading import sources as module
-from interlock.engine.reading.sources import last_events
+from interlock.engine.reading.sources import event_of, last_events
 from interlock.engine.records import BusRecord
 from interlock.engine.registry.registry import Registry
-from interlock.events import Event
+from interlock.events import Event, EventError
 from interlock.events.kafka import encode
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
@@ -217,3 +217,10 @@ def test_a_record_stamped_before_one_that_its_partition_gave_first_comes_when_it
         6,
         7,
     ]
+
+
+@pytest.mark.parametrize("topic", ["b-event", "listed"])
+def test_a_record_that_the_client_could_not_unpack_holds_no_event(topic: str) -> None:
+    """Not even a plain one: of a listed topic any readable record without CloudEvents headers is an event."""
+    with pytest.raises(EventError, match="cannot read its headers"):
+        event_of(CONFIG, Record(TopicPartition(topic, 0), 0, 0, b"k", b"v", None, "cannot read its headers"))
