@@ -27,13 +27,15 @@ import httpx
 from interlock.events.errors import InterlockError
 from interlock.plugin.broker import LocalBroker
 
-from . import check, spark_conf, timeline
-from .airflow import LocalAirflow, free_port
+from local import spark_conf
+from local.airflow import LocalAirflow, free_port
+from local.processes import ServiceError
+from local.rest import RestError
+
+from . import check, timeline
 from .evidence import ACTION_TOPIC, gather
 from .folder import FolderError, own_folder
-from .processes import ServiceError
 from .progress import Progress, complain
-from .rest import RestError
 from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,8 +12,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from .rest import AirflowRest, RestError, instant
-from .topics import Record, read_all
+from local.rest import AirflowRest, RestError, instant
+from local.topics import Record, read_all
 
 EVENT_TOPIC, ACTION_TOPIC = "interlock-event", "interlock-action"
 # Label in the condition of daily_report -> how the event is recognised in the topic.

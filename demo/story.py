@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
+from local.rest import AirflowRest
+from local.topics import Record, send_again, wait_for
+
 from .check import absent
 from .evidence import EVENT_TOPIC, WAITED_FOR, StoredEvent, read_events
 from .progress import Progress
-from .rest import AirflowRest
-from .topics import Record, send_again, wait_for
 
 DAGS = ("orders_spark", "rates_ingest", "daily_report")
 # Spark needs 8 to 15 s for a job on two busy cores; a deadline is for what went wrong.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from demo.spark_conf import jvm_options
+from local.spark_conf import jvm_options
 
 if TYPE_CHECKING:
     from interlock.plugin.broker import LocalBroker

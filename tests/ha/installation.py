@@ -17,8 +17,8 @@ import psutil
 from interlock.events import Emitter
 from interlock.plugin.broker import LocalBroker
 
-from demo.airflow import LocalAirflow
-from demo.processes import ServiceError
+from local.airflow import LocalAirflow
+from local.processes import ServiceError
 from tests.chaos.log import Log
 from tests.chaos.oracle import Follower
 

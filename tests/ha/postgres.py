@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from demo.airflow import free_port
-from demo.processes import Processes, ServiceError
+from local.airflow import free_port
+from local.processes import Processes, ServiceError
 
 DEBIAN = Path("/usr/lib/postgresql")
 USER, DATABASE = "airflow", "airflow"

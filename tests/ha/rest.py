@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from demo.airflow import LocalAirflow
-from demo.rest import AirflowRest
+from local.airflow import LocalAirflow
+from local.rest import AirflowRest
 
 PAGE = 500
 

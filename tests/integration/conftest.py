@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from demo.airflow import LocalAirflow
+from local.airflow import LocalAirflow
 from tests.integration.sessions import SETTINGS
 
 if TYPE_CHECKING:

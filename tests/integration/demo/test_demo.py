@@ -20,8 +20,8 @@ from typing import Any
 import psutil
 import pytest
 
-from demo.processes import MARKER
-from demo.rest import AirflowRest
+from local.processes import MARKER
+from local.rest import AirflowRest
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,7 +12,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 from interlock.events.kafka import decode
 
-from demo.topics import read_all
+from local.topics import read_all
 
 ROOT = Path(__file__).parents[3]
 

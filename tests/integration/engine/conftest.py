@@ -30,7 +30,7 @@ from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.engine.waiting.waits import Delivery, Waits
 from interlock.events import Emitter
 
-from demo.topics import Record, read_all
+from local.topics import Record, read_all
 
 DEADLINE_S = 40.0
 ENGINE_PROCESS = """

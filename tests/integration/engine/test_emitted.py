@@ -19,7 +19,7 @@ from interlock.engine.kafka.topics import create
 from interlock.engine.reading.emitted import Emitted, Identity
 from interlock.events import Emitter
 
-from demo.topics import read_all
+from local.topics import read_all
 
 
 def emitted_since(bus: BusConfig, since_ms: int, wanted: Collection[Identity]) -> set[Identity]:

@@ -21,9 +21,9 @@ from interlock.events.completions import DagRun, DagRunEnd, TaskInstanceEnd
 from interlock.events.schemas import data_schema
 from interlock.plugin.broker import LocalBroker
 
-from demo.airflow import LocalAirflow
-from demo.rest import instant
-from demo.topics import Record, read_all
+from local.airflow import LocalAirflow
+from local.rest import instant
+from local.topics import Record, read_all
 
 ROOT = Path(__file__).parents[3]
 DAY = datetime(2026, 11, 20, tzinfo=UTC)

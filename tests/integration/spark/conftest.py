@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from demo.topics import Record, read_all
+from local.topics import Record, read_all
 
 LOCAL = {
     "spark.master": "local[1]",

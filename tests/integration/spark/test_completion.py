@@ -19,8 +19,8 @@ from interlock.events.schemas import data_schema
 from interlock.plugin.broker import LocalBroker
 from interlock.spark import completion_event
 
-from demo.airflow import free_port
-from demo.topics import Record, read_all
+from local.airflow import free_port
+from local.topics import Record, read_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

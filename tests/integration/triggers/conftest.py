@@ -15,7 +15,7 @@ from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
 from interlock.plugin.broker import LocalBroker
 
-from demo.airflow import LocalAirflow, free_port
+from local.airflow import LocalAirflow, free_port
 
 HERE = Path(__file__).parent
 DAGS = {

@@ -6,7 +6,7 @@ from typing import Any
 
 from interlock import Event
 
-from demo.topics import read_all
+from local.topics import read_all
 from tests.integration.triggers.test_dispatch import actions, emit, registered, runs
 
 SUBSCRIPTION = "airflow/asset/market"

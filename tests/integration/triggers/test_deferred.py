@@ -17,7 +17,7 @@ from interlock.events import Emitter
 from interlock.plugin.broker import LocalBroker
 from sqlalchemy.orm import Session
 
-from demo.topics import Record, read_all
+from local.topics import Record, read_all
 from tests.integration.triggers.test_dispatch import registered
 
 DAY = "2024-05-17"

@@ -9,8 +9,8 @@ import pytest
 from interlock import Event
 from interlock.events import Emitter
 
-from demo.rest import instant
-from demo.topics import read_all
+from local.rest import instant
+from local.topics import read_all
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 

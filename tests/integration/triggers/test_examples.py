@@ -24,8 +24,8 @@ from interlock.events import Emitter
 from interlock.plugin.broker import LocalBroker
 from interlock.testing import spark_application_end
 
-from demo.airflow import LocalAirflow
-from demo.topics import read_all
+from local.airflow import LocalAirflow
+from local.topics import read_all
 from tests.integration.triggers.test_dispatch import registered
 
 EXAMPLES = Path(__file__).parents[3] / "dags_examples"

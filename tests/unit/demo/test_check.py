@@ -12,7 +12,7 @@ import pytest
 
 from demo.check import Verdict, absent, judge
 from demo.evidence import Action, Evidence, ReportRun, StoredEvent, resumptions
-from demo.topics import Record
+from local.topics import Record
 
 RECORDED = json.loads(Path(__file__).with_name("recorded_story.json").read_text())
 FIRST, SECOND = RECORDED["dates"]

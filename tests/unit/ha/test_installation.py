@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from demo.processes import ServiceError
+from local.processes import ServiceError
 from tests.ha.installation import PostgresAirflow
 
 PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.processes import ServiceError
+from local.processes import ServiceError
 from tests.ha import postgres
 
 

@@ -26,7 +26,7 @@ from interlock.spark.pipeline.archive.storing import store
 from interlock.spark.pipeline.archive.writing import Wanted, archive
 from interlock.spark.pipeline.rows import KINDS
 
-from demo.topics import read_all
+from local.topics import read_all
 
 from .conftest import Site, headers
 

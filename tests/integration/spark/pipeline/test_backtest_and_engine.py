@@ -19,7 +19,7 @@ from interlock.spark.pipeline.backtest.backtest import Backtest
 from interlock.spark.pipeline.backtest.question import Question
 from interlock.spark.pipeline.jobs import backtest as job
 
-from demo.topics import read_all
+from local.topics import read_all
 
 from .conftest import Site
 

@@ -18,7 +18,7 @@ from interlock.spark.pipeline.archive import read
 from interlock.testing import dags_in
 from interlock.testing.task_context import context_of
 
-from demo.topics import read_all
+from local.topics import read_all
 from tests.integration.sessions import SETTINGS
 from tests.integration.spark.conftest import SUBMIT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from demo.spark_conf import jvm_options
+from local.spark_conf import jvm_options
 
 
 @pytest.mark.parametrize(

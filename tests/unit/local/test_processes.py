@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from demo.airflow import LocalAirflow
-from demo.processes import Processes
+from local.airflow import LocalAirflow
+from local.processes import Processes
 from tests.integration.conftest import pytest_runtest_makereport
 
 

@@ -1,0 +1,1 @@
+"""A real Airflow, its REST client and Kafka topics on this machine, for the demo, the tests and `make ha`."""
