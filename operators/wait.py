@@ -9,10 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import msgspec
-from jinja2 import UndefinedError
-
 from airflow.sdk import BaseHook, BaseSensorOperator
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
+from jinja2 import UndefinedError
 
 from ..conditions import Condition, ConditionError, canonical_key
 from ..conditions.nodes.reading import parse_path

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
-
 from airflow.sdk import XComArg
 from airflow.sdk.definitions.mappedoperator import OperatorPartial
 

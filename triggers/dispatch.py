@@ -117,9 +117,8 @@ class DispatchTrigger(BaseTrigger):
 
 async def runs_in_flight(dag_id: str) -> int:
     """How many runs of a DAG are queued or running, asked from the triggerer."""
-    from asgiref.sync import sync_to_async
-
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+    from asgiref.sync import sync_to_async
 
     count = sync_to_async(RuntimeTaskInstance.get_dr_count)
     return int(await count(dag_id=dag_id, states=list(IN_FLIGHT)))

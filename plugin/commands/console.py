@@ -71,9 +71,8 @@ def moment(ms: int | None) -> str:
 
 def show(args: Namespace, rows: Sequence[dict[str, Any]]) -> None:
     """Print rows in the form asked for; None is null, and nothing in a table."""
-    from rich.markup import escape
-
     from airflow.cli.simple_table import AirflowConsole
+    from rich.markup import escape
 
     if args.output in ("json", "yaml"):
         print_whole(args.output, list(rows))

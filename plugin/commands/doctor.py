@@ -131,9 +131,8 @@ def _host(conn_id: str) -> Host:
 
 def _team_of(conn_id: str) -> str | None:
     """The team of a connection in Airflow's database; None without a team, or a database to ask."""
-    from sqlalchemy.exc import SQLAlchemyError
-
     from airflow.models.connection import Connection
+    from sqlalchemy.exc import SQLAlchemyError
 
     try:
         team: str | None = Connection.get_team_name(conn_id)
@@ -144,11 +143,10 @@ def _team_of(conn_id: str) -> str | None:
 
 def _unknown_runs() -> Callable[[Collection[Run]], Collection[Run]] | None:
     """Asks Airflow's database; None where there is none to ask."""
-    from sqlalchemy import select, tuple_
-    from sqlalchemy.exc import SQLAlchemyError
-
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
+    from sqlalchemy import select, tuple_
+    from sqlalchemy.exc import SQLAlchemyError
 
     def ask(runs: Collection[Run]) -> Collection[Run]:
         asked = select(DagRun.dag_id, DagRun.run_id).where(tuple_(DagRun.dag_id, DagRun.run_id).in_(runs))
@@ -165,11 +163,10 @@ def _unknown_runs() -> Callable[[Collection[Run]], Collection[Run]] | None:
 
 def _unknown_dags() -> Callable[[Collection[str]], Collection[str]] | None:
     """As `_unknown_runs`."""
-    from sqlalchemy import select
-    from sqlalchemy.exc import SQLAlchemyError
-
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
+    from sqlalchemy import select
+    from sqlalchemy.exc import SQLAlchemyError
 
     def ask(dags: Collection[str]) -> Collection[str]:
         with create_session() as session:
@@ -185,11 +182,10 @@ def _unknown_dags() -> Callable[[Collection[str]], Collection[str]] | None:
 
 def _triggerer_hosts() -> Collection[str] | None:
     """Where triggerers gave a sign of life lately; None where the database does not tell names of hosts."""
-    from sqlalchemy import select
-    from sqlalchemy.exc import SQLAlchemyError
-
     from airflow.jobs.job import Job
     from airflow.utils.session import create_session
+    from sqlalchemy import select
+    from sqlalchemy.exc import SQLAlchemyError
 
     asked = select(Job.hostname).where(
         Job.job_type == "TriggererJob", Job.latest_heartbeat > datetime.now(UTC) - RAN_LATELY

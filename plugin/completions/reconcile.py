@@ -23,11 +23,10 @@ from ...triggers.settings import ListenerSettings
 from .airflow_objects import dag_run_end, task_instance_end, word_of
 
 if TYPE_CHECKING:
-    from sqlalchemy import Select
-    from sqlalchemy.orm import Bundle, Session
-
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy import Select
+    from sqlalchemy.orm import Bundle, Session
 
 # The clock of a machine that ended something may be ahead of the broker's, which stamps the event.
 CLOCK_SKEW: Final = timedelta(minutes=5)
@@ -109,10 +108,9 @@ def _ends(
     session: Session, since: datetime, until: datetime, wanted: ListenerSettings, deployment: str
 ) -> Iterator[End]:
     """In the order of their time."""
-    from sqlalchemy import select
-
     from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance
+    from sqlalchemy import select
 
     tags = _tags(session) if wanted.tags else _no_tags
 
@@ -181,9 +179,8 @@ def _is_told(run: Any, wanted: ListenerSettings, tags: Callable[[str], Collectio
 
 
 def _tags(session: Session) -> Callable[[str], Collection[str]]:
-    from sqlalchemy import select
-
     from airflow.models.dag import DagTag
+    from sqlalchemy import select
 
     found: dict[str, set[str]] = {}
     for dag_id, name in session.execute(select(DagTag.dag_id, DagTag.name)):
