@@ -2,8 +2,7 @@
 
 Everything in `engine.protocol` sees Kafka through `Bus`, and waits through `Clients`. Two implementations:
 `kafka.bus.KafkaBus` and `kafka.waiting.KafkaClients` over librdkafka, and the simulation of the tests.
-docs/understand/engine.md "What the protocols lean on" lists the facts that both must hold; one suite of
-tests asks both for them.
+docs/understand/engine/kafka.md lists the facts that both must hold; one suite of tests asks both for them.
 """
 
 from __future__ import annotations

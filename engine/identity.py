@@ -10,7 +10,7 @@ from .config import BusConfig
 class Identity:
     """A process's name among the engines of a bus, and the number of its lives: clients made anew.
 
-    docs/understand/engine.md "Attempts": a life that hangs takes its process's name with it.
+    docs/understand/engine/suspects.md: a life that hangs takes its process's name with it.
     """
 
     def __init__(self) -> None:

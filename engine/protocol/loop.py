@@ -1,7 +1,7 @@
 """The engine's loop: one pass takes what is there, and commits it in one transaction.
 
-The numbers in `Engine.run_pass` are those of docs/understand/engine.md "The commit", which says what a
-crash after each of them leaves.
+The numbers in `Engine.run_pass` are those of docs/understand/engine/commit.md, which says what a crash
+after each of them leaves.
 """
 
 from __future__ import annotations

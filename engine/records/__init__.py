@@ -2,7 +2,7 @@
 
 Every form carries its version `v`. Readers accept the versions named in `READS`, N and N-1; a record of
 another version is an error that names it, never a guess. Writers write the format that the bus record names
-(docs/understand/engine.md "Formats"), so that a pool of engines can be upgraded and rolled back one by one.
+(docs/understand/engine/formats.md), so that a pool of engines can be upgraded and rolled back one by one.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class ActionRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Trial(msgspec.Struct, frozen=True, array_like=True):
     """A partition whose next records are suspected of having ended a process.
 
-    docs/understand/engine.md "Attempts" has the rules.
+    docs/understand/engine/suspects.md has the rules.
 
     `width`: how many of them a pass may take, 0 for one alone. `left`: how many are still suspected. `at`: of
     0 the record that is tried alone, -1 where none is yet; else the offset from which that many are taken, -1
@@ -257,7 +257,7 @@ class Aside(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """Committed with a partition's offset (JSON, at most 4,095 characters; docs/understand/engine.md).
+    """Committed with an offset, at most 4,095 characters of JSON: docs/understand/engine/look-back.md.
 
     `R`: the registry position applied. `g`: scans in progress. `c`, `n`: the transactional id of the
     committer and the number of its transaction. `t`: the topic's id. `e`: the committer ended in good order

@@ -70,7 +70,7 @@ class Registry:
     A known incarnation registered again changes its limits at most. Another incarnation of a subscription
     replaces the one before. A removal (null) of any of an incarnation's keys removes it, and leaves its other
     keys as leftovers, until each is nulled as such, which removes nothing
-    (docs/understand/engine.md "Leftovers"). A record that cannot be read is left out and logged; it
+    (docs/understand/engine/registry.md "Leftovers"). A record that cannot be read is left out and logged; it
     stops nobody else.
     """
 

@@ -1,4 +1,4 @@
-"""The bus's records as anyone can read them: decoded by docs/understand/engine.md "Formats" alone.
+"""The bus's records as anyone can read them: decoded by docs/understand/engine/formats.md alone.
 
 Versions 1 and 2 of each form. A record that cannot be read raises BadRecord: in the topics of a bus there is
 none but on source partitions.

@@ -1,4 +1,4 @@
-"""An engine on paper: writes the topics of docs/understand/engine.md, right or with a fault."""
+"""An engine on paper: writes the topics of docs/understand/engine/formats.md, right or with a fault."""
 
 from __future__ import annotations
 

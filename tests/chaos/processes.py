@@ -1,7 +1,7 @@
 """Engine processes that die when and where they are told: `python -m tests.chaos.processes CONFIG`.
 
 The engine is Interlock's own runtime. What it gets from confluent_kafka are clients that count the steps of
-a commit (docs/understand/engine.md "The commit"), so that the process can be killed after any of them. Orders
+a commit (docs/understand/engine/commit.md), so that the process can be killed after any of them. Orders
 come as lines on stdin: `die STEP`.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-# By the numbers of docs/understand/engine.md "The commit". A kill comes after what is named, or during 5.
+# By the numbers of docs/understand/engine/commit.md. A kill comes after what is named, or during 5.
 STEPS = (
     "1 polled",
     "2 registry applied",

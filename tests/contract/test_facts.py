@@ -1,4 +1,4 @@
-"""What docs/understand/engine.md "What the protocols lean on" says of Kafka, asked of both buses."""
+"""The facts of docs/understand/engine/kafka.md, asked of both buses."""
 
 from __future__ import annotations
 

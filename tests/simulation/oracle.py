@@ -2,7 +2,7 @@
 
 Of the engine only its record forms are used here; which events count, for whom, and what fires is computed
 anew: matcher by matcher, and with `step` folded over the trigger topic, whose merge alone is taken from it.
-The checks are named after the invariants of docs/understand/engine.md and the design.
+The checks are named after the invariants of docs/understand/design.md.
 """
 
 from __future__ import annotations

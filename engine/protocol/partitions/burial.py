@@ -1,6 +1,6 @@
 """Burial: ending the open transactions of engines that died, so that they hold nobody back.
 
-docs/understand/engine.md "Dead transactions".
+docs/understand/engine/takeover.md "Fencing dead engines" has the numbered steps.
 """
 
 from __future__ import annotations

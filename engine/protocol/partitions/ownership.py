@@ -1,6 +1,6 @@
 """Ownership: which partitions are this engine's, taking them over, and which of them had to stop.
 
-docs/understand/engine.md "Taking over a partition" has the numbered steps.
+docs/understand/engine/takeover.md has the numbered steps.
 """
 
 from __future__ import annotations

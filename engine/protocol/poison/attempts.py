@@ -1,7 +1,7 @@
 """Attempts: how often a process has ended on a record, kept where it survives the process. No I/O.
 
-docs/understand/engine.md "Attempts" has the states and their timeline. The count stands in the metadata of
-the partition's committed offset, written before the record is tried.
+docs/understand/engine/suspects.md has the states and their timeline. The count stands in the metadata of the
+partition's committed offset, written before the record is tried.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Trials: what a pass must say, and leave out, where records are suspected of ending processes.
 
-docs/understand/engine.md "Attempts". `attempts.py` has what is known of one partition.
+docs/understand/engine/suspects.md has the rules. `attempts.py` has what is known of one partition.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Scans: groups of registrations that have seen a source partition up to a position behind the live one.
 
-docs/understand/engine.md "Registrations, live and back". Groups at one position are read together; a group is
+docs/understand/engine/look-back.md has the rules. Groups at one position are read together; a group is
 joined only at or before the first offset of each of its members, so each sees its events once, in order.
 """
 

@@ -1,6 +1,6 @@
 """The event hop on one source partition: match its events against registrations, live and back. No I/O.
 
-Cases, in the order of docs/understand/engine.md "Registrations, live and back":
+Cases, in the order of docs/understand/engine/look-back.md:
   live   a registration below R that is in no scan sees events at the live position
   back   a registration in a scan sees events at the scan's position, never live ones
   meet   the scan reaches the live position: its registrations are live from there on

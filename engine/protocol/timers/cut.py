@@ -1,6 +1,6 @@
 """The cut: the point from which no match stamped before a time is still to come.
 
-docs/understand/engine.md "Timers" has the numbered steps. One cut at a time serves all trigger partitions of
+docs/understand/engine/timers.md has the numbered steps. One cut at a time serves all trigger partitions of
 an engine.
 """
 

@@ -1,6 +1,6 @@
 """Progress: which registrations have seen the source partitions, by what their owners committed.
 
-What timers wait for beside the ends of the partitions (docs/understand/engine.md "Timers", step 3).
+What timers wait for beside the ends of the partitions (docs/understand/engine/timers.md, step 3).
 """
 
 from __future__ import annotations

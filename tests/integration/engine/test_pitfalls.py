@@ -1,6 +1,6 @@
 """The pitfalls of Kafka's clients that a real broker can be made to show.
 
-docs/understand/engine.md "Client pitfalls" lists them.
+docs/understand/engine/pitfalls.md lists them.
 
 The clients reach the broker through a proxy, which loses, delays and holds back single requests.
 """

@@ -1,4 +1,4 @@
-"""Ownership: each row of docs/understand/engine.md "Lost ranges"; what a new assignment keeps."""
+"""Ownership: each row of docs/understand/engine/partitions.md; what a new assignment keeps."""
 
 from __future__ import annotations
 
