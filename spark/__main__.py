@@ -1,6 +1,6 @@
 """`python -m interlock.spark` prints the path of this file, which spark-submit is given in front of a job.
 
-With arguments it runs the job: interlock.spark.completion.wrapper.
+With arguments it runs the job: interlock.spark.completion.job_wrapper.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main() -> None:
     if not arguments:
         sys.stdout.write(f"{HERE}\n")
         return
-    from interlock.spark.completion.wrapper import run_job
+    from interlock.spark.completion.job_wrapper import run_job
 
     run_job(arguments)
 

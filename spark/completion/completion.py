@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 from ...events.event import Event
 from ..settings import RESERVED, CompletionError, read_settings
 from .application import configuration_of, describe
-from .ending import PROCESS_END, is_program
-from .work import Until, Work
+from .process_exit import PROCESS_END, is_program
+from .tracker import Until, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

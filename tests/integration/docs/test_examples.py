@@ -54,9 +54,9 @@ def test_the_plain_producer_of_the_events_page_writes_an_event(bus: BusConfig) -
 def test_the_spark_examples_emit_what_the_job_said(
     bus: BusConfig, spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interlock.spark.completion import work
+    from interlock.spark.completion import tracker
 
-    monkeypatch.setattr(work, "is_program", lambda: False)  # as in a notebook: told when the block ends
+    monkeypatch.setattr(tracker, "is_program", lambda: False)  # as in a notebook: told when the block ends
     session = spark.newSession()
     session.conf.set("spark.interlock.bootstrap.servers", bus.bootstrap_servers)
     session.conf.set("spark.interlock.bus", bus.name)

@@ -12,9 +12,9 @@ from interlock.events import outbox
 from interlock.events.errors import EmitError
 from interlock.events.event import Event
 from interlock.spark import CompletionError, completion_event, with_completion_event
-from interlock.spark.completion import completion, ending, outlet, work
+from interlock.spark.completion import completion, process_exit, sender, tracker
 from interlock.spark.completion.application import Application
-from interlock.spark.completion.ending import ProcessEnd
+from interlock.spark.completion.process_exit import ProcessEnd
 from interlock.spark.completion.report import reports_in
 
 CONF = {
@@ -89,7 +89,7 @@ class End(ProcessEnd):
 @pytest.fixture
 def end(monkeypatch: pytest.MonkeyPatch) -> End:
     made = End()
-    for module in (outlet, work):
+    for module in (sender, tracker):
         monkeypatch.setattr(module, "PROCESS_END", made)
     return made
 
@@ -112,9 +112,9 @@ def bus(monkeypatch: pytest.MonkeyPatch, end: End) -> Iterator[Bus]:
                 raise EmitError("the broker does not answer", [event.identity for event in events])
             made.sent += [(self._topic, event) for event in events]
 
-    monkeypatch.setattr(outlet, "Emitter", FakeEmitter)
-    monkeypatch.setattr(outlet, "_OUTLETS", {})
-    for module in (completion, work, outlet):
+    monkeypatch.setattr(sender, "Emitter", FakeEmitter)
+    monkeypatch.setattr(sender, "_OUTLETS", {})
+    for module in (completion, tracker, sender):
         monkeypatch.setattr(module, "is_program", lambda: False)  # it is told when the block ends
     for name in ("DAG_ID", "DAG_RUN_ID", "TASK_ID", "TRY_NUMBER", "MAP_INDEX"):
         monkeypatch.delenv(f"AIRFLOW_CTX_{name}", raising=False)
@@ -309,7 +309,7 @@ def test_bus_and_timeout_come_from_the_configuration(bus: Bus) -> None:
 @pytest.fixture
 def program(bus: Bus, end: End, monkeypatch: pytest.MonkeyPatch) -> End:
     """The end of a process that is a program of its own."""
-    monkeypatch.setattr(work, "is_program", lambda: True)
+    monkeypatch.setattr(tracker, "is_program", lambda: True)
     return end
 
 
@@ -356,7 +356,7 @@ def test_a_required_event_that_is_not_sent_at_the_end_ends_the_process_with_1(
     exits: list[int],
 ) -> None:
     left: list[int] = []
-    monkeypatch.setattr(ending.os, "_exit", left.append)
+    monkeypatch.setattr(process_exit.os, "_exit", left.append)
     bus.refuses = True
     with completion_event(session(**{"delivery.timeout": "50ms"}), "orders", required=required):
         pass
@@ -368,8 +368,8 @@ def test_a_required_event_that_cannot_be_sent_keeps_no_other_from_being_told(
     bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[int] = []
-    monkeypatch.setattr(ending.os, "_exit", left.append)
-    emit = outlet.Emitter.emit_all
+    monkeypatch.setattr(process_exit.os, "_exit", left.append)
+    emit = sender.Emitter.emit_all
 
     def refuse_large(self: Any, events: Sequence[Event], timeout_s: float) -> None:
         large = [event.identity for event in events if event.subject == "large"]
@@ -377,7 +377,7 @@ def test_a_required_event_that_cannot_be_sent_keeps_no_other_from_being_told(
         if large:
             raise EmitError("it is too large", large, large)
 
-    monkeypatch.setattr(outlet.Emitter, "emit_all", refuse_large)
+    monkeypatch.setattr(sender.Emitter, "emit_all", refuse_large)
     for name in ("first", "large", "last"):
         with completion_event(session(), name, required=name == "large"):
             pass
@@ -390,7 +390,7 @@ def test_the_end_of_a_fork_tells_nothing(bus: Bus, program: End, monkeypatch: py
     with completion_event(session(), "orders"):
         pass
     pid = os.getpid()
-    monkeypatch.setattr(ending.os, "getpid", lambda: pid + 1)
+    monkeypatch.setattr(process_exit.os, "getpid", lambda: pid + 1)
     program.come()
     assert bus.sent == []
 
@@ -425,7 +425,7 @@ def test_settings_that_the_client_refuses_are_an_error_on_entry_of_each_block(
     def refuse(*_: object) -> None:
         raise EmitError("the client refuses its settings")
 
-    monkeypatch.setattr(outlet.Emitter, "connect", refuse)
+    monkeypatch.setattr(sender.Emitter, "connect", refuse)
     for _ in range(2):
         with pytest.raises(EmitError, match="refuses"), completion_event(session(started="true"), "orders"):
             pytest.fail("the work began")

@@ -17,11 +17,11 @@ from ...events.errors import InterlockError
 from ...events.event import Event
 from ..settings import Settings
 from .application import Application, airflow_task
-from .ending import PROCESS_END, Told, is_program
 from .outcome import Failure, failure_of
-from .outlet import Last, Outlet, not_told, outlet_of
+from .process_exit import PROCESS_END, Told, is_program
+from .progress import Telling
 from .report import Report
-from .telling import Telling
+from .sender import Last, Outlet, not_told, outlet_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

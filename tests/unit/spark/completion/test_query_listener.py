@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from interlock.spark.completion.queries import Written, _written
+from interlock.spark.completion.query_listener import Written, _written
 
 
 def execution(kind: str, **methods: Any) -> Any:

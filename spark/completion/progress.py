@@ -22,10 +22,10 @@ from ...events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY, urn
 from ...events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
 from ..settings import Settings
 from .application import Application, is_connect, session_of
-from .blocks import Block
-from .outlet import outlet_of
-from .queries import Query, QueryListener, Written, quietly, wait_until_told
-from .streaming import StreamingQuery, listen
+from .open_blocks import Block
+from .query_listener import Query, QueryListener, Written, quietly, wait_until_told
+from .sender import outlet_of
+from .streaming_listener import StreamingQuery, listen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,12 +15,12 @@ from interlock.events.taxonomy import (
     SPARK_QUERY_TYPES,
     SPARK_STREAMING_QUERY_TYPES,
 )
-from interlock.spark.completion import telling as module
+from interlock.spark.completion import progress as module
 from interlock.spark.completion.application import Application
 from interlock.spark.completion.outcome import Failure
-from interlock.spark.completion.queries import Query, Written
-from interlock.spark.completion.streaming import StreamingQuery
-from interlock.spark.completion.telling import MAX_OUTPUTS, Telling
+from interlock.spark.completion.progress import MAX_OUTPUTS, Telling
+from interlock.spark.completion.query_listener import Query, Written
+from interlock.spark.completion.streaming_listener import StreamingQuery
 from interlock.spark.settings import Settings
 
 BEGAN = datetime(2026, 11, 20, 6, tzinfo=UTC)

@@ -16,7 +16,7 @@ from ...events.errors import EmitError
 from ...events.event import Event
 from ...events.outbox import SHARE, Outbox
 from ..settings import Settings
-from .ending import PROCESS_END, is_program
+from .process_exit import PROCESS_END, is_program
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import pytest
 
 BEGIN = """
     import os, signal, sys
-    from interlock.spark.completion.ending import PROCESS_END, is_program
+    from interlock.spark.completion.process_exit import PROCESS_END, is_program
     PROCESS_END.tell(lambda error: print("told", type(error).__name__, getattr(error, "code", error)))
     """
 
@@ -53,7 +53,7 @@ def test_a_handler_of_sigterm_that_is_there_is_left_alone() -> None:
     ours = textwrap.dedent("""
         import signal
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        from interlock.spark.completion.ending import PROCESS_END
+        from interlock.spark.completion.process_exit import PROCESS_END
         PROCESS_END.watch()
         print(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)
         """)
@@ -70,6 +70,6 @@ def test_a_fork_is_no_program_of_its_own_and_neither_is_a_shell() -> None:
         os.wait()
         """)
     assert done.stdout.splitlines()[:2] == ["True", "False"]
-    shell = "from interlock.spark.completion.ending import is_program; print(is_program())"
+    shell = "from interlock.spark.completion.process_exit import is_program; print(is_program())"
     done = subprocess.run([sys.executable, "-c", shell], capture_output=True, text=True, timeout=60)
     assert done.stdout == "False\n"

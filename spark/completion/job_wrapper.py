@@ -24,8 +24,8 @@ from ...events.errors import InterlockError
 from ..settings import NAME, REQUIRED, flag, read_settings
 from .application import Application, configuration_of, describe, describe_context
 from .completion import NAMES
-from .ending import PROCESS_END
-from .work import Work
+from .process_exit import PROCESS_END
+from .tracker import Work
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

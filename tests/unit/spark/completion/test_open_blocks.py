@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from interlock.spark.completion.blocks import Block
+from interlock.spark.completion.open_blocks import Block
 
 
 @contextmanager
