@@ -166,9 +166,9 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
             "try_number": ti.try_number,
             "map_index": ti.map_index,
         }
-        unheard = f"{event_id(context, config.deployment)}/{ti.try_number}"
+        fallback_id = f"{event_id(context, config.deployment)}/{ti.try_number}"
         reports = reports_in(folder) or [
-            Report(self._subject(), Application(None, self.name, unheard=unheard))
+            Report(self._subject(), Application(None, self.name, fallback_id=fallback_id))
         ]
         now = datetime.now(UTC)
         try:

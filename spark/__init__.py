@@ -1,4 +1,4 @@
-"""Completion events of Spark applications. Nothing here imports pyspark before a session is given."""
+"""Completion events of Spark applications. Importing this package does not import pyspark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m interlock.spark` prints the path of this file, which spark-submit is given in front of a job.
+"""`python -m interlock.spark` prints the path of this file: pass it to spark-submit in front of a job.
 
 With arguments it runs the job: interlock.spark.completion.job_wrapper.
 """
@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve()
 
 def main() -> None:
     if sys.path and Path(sys.path[0] or ".").resolve() == HERE.parent:
-        del sys.path[0]  # run as a file: our modules must not be found by their bare names
+        del sys.path[0]  # run as a file: the job must not import our modules by their bare names
     arguments = sys.argv[1:]
     if not arguments:
         sys.stdout.write(f"{HERE}\n")

@@ -1,20 +1,20 @@
-"""Where a Spark application's events go, and which, read from its Spark configuration.
+"""The settings of completion events, read from the Spark configuration.
 
 spark.interlock.bootstrap.servers
-    Kafka's `bootstrap.servers`, which goes before the client file's; needed unless that has it.
+    Kafka's `bootstrap.servers`; overrides the client file's. Required unless that file has it.
 spark.interlock.bus
     Name of the bus, `interlock` by default; events go to the topic `<bus>-event`.
 spark.interlock.client.config.file
-    A file of client properties, one `name=value` a line, named as librdkafka does; a key or certificate
-    (`ssl.key.pem`) in one line, with `\\n` for its line ends. The place for what is secret: every user of the
-    machine sees a command line.
+    A file of librdkafka's client properties, one `name=value` per line; a key or certificate (`ssl.key.pem`)
+    on one line, with `\\n` for its line ends. Put secrets here: every user of the machine can read a command
+    line.
 spark.interlock.delivery.timeout
-    How long the broker has to acknowledge at the end: `10s` by default, also as `500ms` or `1m`.
+    How long to wait at the end for the brokers' acknowledgement: `10s` by default, also as `500ms` or `1m`.
 spark.interlock.events
-    What is told beside the application's end, with commas: `write` (queries that write), `query` (all that
-    are run, those included), `streaming` (streaming queries). `write,streaming` by default; `none`.
+    Which events to emit beside the application's end, separated by commas: `write` (queries that write),
+    `query` (all queries), `streaming` (streaming queries), or `none`. Default: `write,streaming`.
 spark.interlock.started
-    `true`: the start of applications and streaming queries is told as well.
+    `true`: emit an event at the start of applications and streaming queries too.
 spark.interlock.name
     For the wrapper: the subject of the application's event; by default the application's name.
 spark.interlock.data.<name>
@@ -49,13 +49,13 @@ DATA: Final = PREFIX + "data."
 REQUIRED: Final = PREFIX + "required"
 REPORTS: Final = PREFIX + "report.dir"
 
-# Of the pipeline's jobs alone.
+# Only for the pipeline's jobs.
 JAVA_FILE: Final = PREFIX + "java.client.config.file"
 FOLDER: Final = PREFIX + "client.folder"
 NAMES: Final = frozenset(
     {BOOTSTRAP, BUS, CLIENT_FILE, TIMEOUT, EVENTS, STARTED, NAME, REQUIRED, REPORTS, JAVA_FILE, FOLDER}
 )
-# Names in an event's data that are Interlock's; all others are the author's.
+# Members of an event's data that Interlock fills; all others are free for the user.
 RESERVED: Final = frozenset({"airflow", "application", "error", "written"})
 KINDS: Final = frozenset({"write", "query", "streaming"})
 _NEW_LINE: Final = "\\n"
@@ -63,12 +63,12 @@ _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0}
 
 
 class CompletionError(InterlockError, ValueError):
-    """A completion event cannot be made or configured; the message names setting or key, and the remedy."""
+    """A completion event cannot be made or configured. The message names the setting or key and a remedy."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """kinds: of KINDS. reports: the folder of the submitting task, None where nobody completes them."""
+    """kinds: of KINDS. reports: the submitting task's folder for reports; None without such a task."""
 
     client: Mapping[str, str] = field(repr=False)  # may hold passwords
     topic: str
@@ -80,14 +80,14 @@ class Settings:
 
 
 def read_settings(configuration: Mapping[str, str]) -> Settings:
-    """Settings out of a Spark configuration; CompletionError names what is wrong in it."""
+    """Reads the settings from a Spark configuration. CompletionError names the wrong setting."""
     known = {name: value for name, value in configuration.items() if name.startswith(PREFIX)}
     for name in known:
         if name not in NAMES and not name.startswith(DATA):
             short = {each.removeprefix(PREFIX): each for each in NAMES}
             near = get_close_matches(name.removeprefix(PREFIX), short, n=1)
-            hint = f"did you mean {short[near[0]]}?" if near else f"there are {', '.join(sorted(NAMES))}"
-            raise CompletionError(f"there is no setting {name}: {hint}")
+            hint = f"did you mean {short[near[0]]}?" if near else f"known are {', '.join(sorted(NAMES))}"
+            raise CompletionError(f"unknown setting {name}: {hint}")
     get = known.get
     client: dict[str, str] = {}
     if path := get(CLIENT_FILE):
@@ -101,7 +101,9 @@ def read_settings(configuration: Mapping[str, str]) -> Settings:
         )
     data = {name.removeprefix(DATA): value for name, value in known.items() if name.startswith(DATA)}
     if taken := sorted(RESERVED & data.keys()):
-        raise CompletionError(f"{DATA}{taken[0]}: {taken[0]!r} is Interlock's; choose another name")
+        raise CompletionError(
+            f"{DATA}{taken[0]}: {taken[0]!r} is reserved for Interlock; choose another name"
+        )
     return Settings(
         client=client,
         topic=f"{get(BUS) or 'interlock'}-event",
@@ -116,7 +118,7 @@ def read_settings(configuration: Mapping[str, str]) -> Settings:
 def flag(get: Callable[[str], str | None], name: str) -> bool:
     text = (get(name) or "false").strip().lower()
     if text not in ("true", "false"):
-        raise CompletionError(f"{name} is {text!r}: it is true or false")
+        raise CompletionError(f"{name} is {text!r}: set true or false")
     return text == "true"
 
 
@@ -125,7 +127,7 @@ def _kinds(text: str | None) -> frozenset[str]:
         return frozenset({"write", "streaming"})
     kinds = frozenset(each.strip() for each in text.split(",") if each.strip()) - {"none"}
     if kinds - KINDS:
-        raise CompletionError(f"{EVENTS} is {text!r}: it lists {', '.join(sorted(KINDS))}, or is none")
+        raise CompletionError(f"{EVENTS} is {text!r}: set any of {', '.join(sorted(KINDS))}, or none")
     return kinds
 
 
@@ -140,10 +142,10 @@ def _client_file(path: Path) -> dict[str, str]:
         if not line or line.startswith(("#", "!")):
             continue
         name, equals, value = (part.strip() for part in line.partition("="))
-        # The line itself is not shown: it may be a password.
+        # The message does not quote the line: it may be a password.
         if not equals or not name:
             raise CompletionError(f"{CLIENT_FILE}: line {number} of {path} is not name=value")
-        # A transaction would need calls that the emitter does not make.
+        # The emitter does not make the calls that a transaction needs.
         if name == "transactional.id" or refused({name: value}):
             raise CompletionError(
                 f"{CLIENT_FILE}: line {number} of {path} sets {name}, which is not allowed here"
@@ -153,12 +155,12 @@ def _client_file(path: Path) -> dict[str, str]:
 
 
 def client_file(client: Mapping[str, str]) -> str:
-    """The text of a client file with these properties."""
+    """The text of a client file with these properties: the inverse of reading it."""
     return "".join(f"{name}={value.replace(chr(10), _NEW_LINE)}\n" for name, value in client.items())
 
 
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min)?\s*", text)
     if not match or float(match[1]) == 0:
-        raise CompletionError(f"{TIMEOUT} is {text!r}: a time above 0 such as 10s, 500ms or 1m belongs there")
+        raise CompletionError(f"{TIMEOUT} is {text!r}: set a duration above 0, such as 10s, 500ms or 1m")
     return float(match[1]) * _SECONDS[match[2] or "s"]

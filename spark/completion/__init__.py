@@ -1,1 +1,1 @@
-"""The completion events of a Spark application: from its begin to its one outcome."""
+"""The completion events of a Spark application, from its start to its outcome."""

@@ -1,4 +1,4 @@
-"""What a completion event says about the Spark application and the Airflow task that submitted it."""
+"""The Spark application, and the Airflow task that submitted it, as a completion event describes them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-_BETWEEN: Final = "\0"  # in no value: the settings came through a command line or an environment
-# Airflow's own names; SparkSubmitOperator hands them down to a driver that runs beside it (client mode).
+_SEPARATOR: Final = "\0"  # occurs in no value: settings come through a command line or an environment
+# Airflow's own names; SparkSubmitOperator passes them to a driver on its own machine (client mode).
 _AIRFLOW = {
     "dag_id": "AIRFLOW_CTX_DAG_ID",
     "run_id": "AIRFLOW_CTX_DAG_RUN_ID",
@@ -25,14 +25,14 @@ _AIRFLOW = {
 
 @dataclass(frozen=True)
 class Application:
-    """One attempt of a Spark application, as its session shows it.
+    """One attempt of a Spark application, as its session describes it.
 
-    id: the cluster manager's; None where no driver was heard of. attempt: its attempt id, None where it has
-        none (local, standalone, Spark Connect).
+    id: the cluster manager's; None if no driver reported.
+    attempt: its attempt id; None where there is none (local, standalone, Spark Connect).
     session: id of the Spark Connect session, None for a classic one. Sessions of one Connect server share its
-        application, so the session belongs to the identity of what ended.
-    started_at: start of the application; of the session's use here under Spark Connect, which tells no more.
-    unheard: what tells the attempt from others where there is no id.
+        application, so the session is part of the identity.
+    started_at: start of the application; under Spark Connect, when this process began to use the session.
+    fallback_id: identifies the attempt if `id` is None.
     """
 
     id: str | None
@@ -42,30 +42,29 @@ class Application:
     session: str | None = None
     started_at: datetime | None = None
     spark_version: str | None = None
-    unheard: str = ""
+    fallback_id: str = ""
 
     @property
     def identity(self) -> tuple[str, ...]:
         if self.id is None:
-            return ("", self.unheard)
+            return ("", self.fallback_id)
         return (self.id, self.attempt or "", self.session or "")
 
     def to_data(self, ended_at: datetime) -> dict[str, object]:
-        began = self.started_at
+        started = self.started_at
         return {
             "id": self.id,
             "name": self.name,
             "user": self.user,
             "attempt": self.attempt,
-            "started_at": None if began is None else began.isoformat(),
-            "duration_ms": None if began is None else round((ended_at - began).total_seconds() * 1000),
+            "started_at": None if started is None else started.isoformat(),
+            "duration_ms": None if started is None else round((ended_at - started).total_seconds() * 1000),
             "spark_version": self.spark_version,
         }
 
 
 def describe(spark: SparkSession, now: datetime) -> Application:
-    """The application of a session, classic or Spark Connect. Asked while the session lives, as a stopped one
-    answers nothing."""
+    """Returns the application of a session, classic or Spark Connect. A stopped session raises."""
     if not is_connect(spark):
         return describe_context(spark.sparkContext)
     session = str(spark.session_id)  # type: ignore[attr-defined]  # a Connect session's
@@ -80,7 +79,7 @@ def describe(spark: SparkSession, now: datetime) -> Application:
 
 
 def describe_context(context: SparkContext) -> Application:
-    """The application of a classic context, asked while it lives."""
+    """Returns the application of a classic context. A stopped context raises."""
     return Application(
         id=context.applicationId,
         name=str(context.appName),
@@ -92,19 +91,19 @@ def describe_context(context: SparkContext) -> Application:
 
 
 def session_of(spark: SparkSession) -> str:
-    """What tells this session from others of the process; listeners are those of one session."""
+    """Identifies the session within this process. Listeners belong to one session."""
     if is_connect(spark):
         return str(spark.session_id)  # type: ignore[attr-defined]  # a Connect session's
-    return str(spark._jsparkSession.hashCode())  # the object's own: two of Python may share one of the JVM
+    return str(spark._jsparkSession.hashCode())  # two Python sessions may share one JVM session
 
 
 def configuration_of(spark: SparkSession) -> dict[str, str]:
     """All settings of a session."""
     if is_connect(spark):
         return dict(spark.conf.getAll)
-    # In one call: PySpark asks the JVM twice for each setting, which adds up to a tenth of a second.
-    text = spark._jsparkSession.conf().getAll().mkString(_BETWEEN)
-    return dict(_setting(line) for line in text.split(_BETWEEN) if line)
+    # One call: PySpark calls the JVM twice for each setting, some 100 ms in all.
+    text = spark._jsparkSession.conf().getAll().mkString(_SEPARATOR)
+    return dict(_setting(line) for line in text.split(_SEPARATOR) if line)
 
 
 def _setting(line: str) -> tuple[str, str]:
@@ -113,7 +112,7 @@ def _setting(line: str) -> tuple[str, str]:
 
 
 def airflow_task(environment: Mapping[str, str]) -> dict[str, object]:
-    """The Airflow task instance this process runs for; empty outside of Airflow."""
+    """The Airflow task instance that runs this process; empty outside Airflow."""
     found: dict[str, object] = {
         name: environment[variable] for name, variable in _AIRFLOW.items() if environment.get(variable)
     }
@@ -125,7 +124,7 @@ def airflow_task(environment: Mapping[str, str]) -> dict[str, object]:
 
 
 def is_connect(spark: object) -> bool:
-    # By class: asking a Connect session for sparkContext raises, and only after a round trip.
+    # By class: `sparkContext` of a Connect session raises, and only after a round trip.
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

@@ -1,4 +1,4 @@
-"""`completion_event`: a block or function of a Spark job whose end is an event."""
+"""`completion_event`: emits an event when a block or function of a Spark job ends."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 from ...events.event import Event
 from ..settings import RESERVED, CompletionError, read_settings
 from .application import configuration_of, describe
-from .process_exit import PROCESS_END, is_program
-from .tracker import Until, Work
+from .process_exit import PROCESS_EXIT, is_program
+from .tracker import Tracker, Until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Names that blocks of this process tell of; the wrapper leaves those to them.
-NAMES: Final[set[str]] = set()
+# Names used by blocks of this process; for these the job wrapper emits no event of its own.
+BLOCK_NAMES: Final[set[str]] = set()
 _USES: Final[dict[str, Iterator[int]]] = {}
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,28 +34,28 @@ def completion_event(
     required: bool = False,
     until: Until | None = None,
 ) -> Completion:
-    """A context manager around the work of a Spark application, whose end is one event.
+    """A context manager around the work of a Spark application; it emits one event at the end.
 
         with completion_event(spark, "orders", data={"date": date}) as completion:
             orders.write.parquet(path)
             completion.data["output"] = path
 
     The event's type is `interlock.spark.application.succeeded` or `.failed`, its subject `name`, its source
-    `/spark/<application name>`. Its data is the author's, at top level, with `application`, `written` (what
-    queries wrote), `airflow` (the task this runs for) and, after a failure, `error` (class, message without
-    what looks like a secret): docs/use/spark.md. Its id follows from application, name and outcome, and
-    from which block of that name it was: a name may be used again, as in a loop over dates.
+    `/spark/<application name>`. Its data holds your members at top level, and `application`, `written` (what
+    queries wrote), `airflow` (the task this runs for) and, after a failure, `error` (class, message with
+    secrets redacted): docs/use/spark.md. Its id is computed from application, name, outcome and the number of
+    the block with that name: a name may be used again, as in a loop over dates.
 
-    It failed if an exception leaves the block, which goes on to the caller, or if the process fails after it:
-    it is sent at the end of the process. until="block" sends it when the block ends, which is what happens
-    by itself in notebooks and forked processes. Submitted by SparkSubmitEventOperator nothing is sent here:
-    that task decides by the exit code.
+    The work failed if an exception leaves the block (it propagates) or if the process fails later. So the
+    event is sent when the process exits; a failed block sends it at once. until="block" sends it when the
+    block ends, which is the default in notebooks and forked processes. Under SparkSubmitEventOperator
+    nothing is sent here: that task decides by the exit code.
 
-    Queries and streaming queries of the session are told meanwhile, as `spark.interlock.events` says. Works
-    with classic sessions and with Spark Connect. A missing or wrong setting (interlock.spark.settings) raises
-    CompletionError on entry, before any work is done. The broker has `spark.interlock.delivery.timeout` (10s)
-    to acknowledge (acks=all). An event that could not be sent is a warning and changes nothing else; with
-    `required` it raises EmitError if the work was successful, or ends the process with exit code 1.
+    Meanwhile events of the session's queries and streaming queries are emitted (`spark.interlock.events`).
+    Works with classic sessions and with Spark Connect. A missing or wrong setting (interlock.spark.settings)
+    raises CompletionError on entry, before any work. The broker has `spark.interlock.delivery.timeout` (10s)
+    to acknowledge (acks=all). A failed delivery is a warning and changes nothing else; with `required` it
+    raises EmitError if the work succeeded, or the process ends with exit code 1.
     """
     return Completion(spark, name, data or {}, required, until)
 
@@ -67,8 +67,8 @@ def with_completion_event(
     required: bool = False,
     until: Until | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """`completion_event` around a function. The session is the first argument that is one, else the active
-    one; CompletionError where there is none."""
+    """`completion_event` around a function. The session is the first SparkSession among the arguments, else
+    the active one; CompletionError if there is none."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
@@ -84,7 +84,7 @@ def with_completion_event(
 
 def _session(arguments: tuple[Any, ...], name: str) -> SparkSession:
     for argument in arguments:
-        kind = type(argument)  # classic, or of Spark Connect: two classes without a common one
+        kind = type(argument)  # by name: classic and Spark Connect sessions share no base class
         if kind.__name__ == "SparkSession" and kind.__module__.startswith("pyspark.sql"):
             return cast("SparkSession", argument)
 
@@ -95,23 +95,25 @@ def _session(arguments: tuple[Any, ...], name: str) -> SparkSession:
         return SparkSession.active()
     except PySparkException:
         raise CompletionError(
-            f"no session is active when the function of completion event {name!r} begins: make one before,"
-            " or use completion_event() inside the function"
+            f"completion event {name!r}: no Spark session is active when the function starts. Create one"
+            " before, or use completion_event() inside the function"
         ) from None
 
 
 class AuthorData(UserDict[str, object]):
-    """The author's part of an event's data; refuses the keys that Interlock fills."""
+    """The user's members of an event's data. CompletionError for a key that Interlock fills."""
 
     def __setitem__(self, key: str, item: object) -> None:
         if key in RESERVED:
-            raise CompletionError(f"{key!r} in a completion event's data is Interlock's; choose another key")
+            raise CompletionError(
+                f"{key!r} in a completion event's data is reserved for Interlock; choose another key"
+            )
         super().__setitem__(key, item)
 
 
 class Completion:
-    """What `completion_event` gives. `data` may be filled until the block ends; `event` is there after it,
-    as it would be sent then."""
+    """The context of `completion_event`. `data` may be filled until the block ends; `event` is set then, as
+    it would be sent at that moment; None before, and if it could not be made or sent."""
 
     def __init__(
         self,
@@ -124,30 +126,32 @@ class Completion:
         if not name:
             raise CompletionError("a completion event needs a name: it becomes the event's subject")
         if until not in (None, "exit", "block"):
-            raise CompletionError(f'until is {until!r}: it is "exit" or "block"')
+            raise CompletionError(f'until={until!r}: give "exit" or "block"')
         self.name = name
         self.data = AuthorData(data)
         self.required = required
         self.event: Event | None = None
         self._spark, self._until = spark, until
-        self._work: Work | None = None
+        self._tracker: Tracker | None = None
 
     def __enter__(self) -> Completion:
         if is_program():
-            PROCESS_END.watch()  # SIGTERM in the block is its failure
+            PROCESS_EXIT.watch()  # SIGTERM inside the block fails it
         settings = read_settings(configuration_of(self._spark))
         application = describe(self._spark, datetime.now(UTC))
         use = next(_USES.setdefault(self.name, itertools.count(1)))
-        work = Work(self.name, application, settings, lambda: self.data, required=self.required, use=use)
-        work.listen(self._spark)
-        NAMES.add(self.name)
-        self._work = work
+        tracker = Tracker(
+            self.name, application, settings, lambda: self.data, required=self.required, use=use
+        )
+        tracker.listen(self._spark)
+        BLOCK_NAMES.add(self.name)
+        self._tracker = tracker
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        work, self._work = self._work, None
-        if work is None:
-            raise CompletionError(f"the block of completion event {self.name!r} ended without being entered")
-        self.event = work.end(error, self._until)
+        tracker, self._tracker = self._tracker, None
+        if tracker is None:
+            raise CompletionError(f"completion event {self.name!r}: its block ended without being entered")
+        self.event = tracker.end(error, self._until)

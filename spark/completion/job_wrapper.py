@@ -1,9 +1,9 @@
-"""Runs a job in Python whose code stays as it is, and tells its end.
+"""Runs an unmodified Python job and emits its completion event.
 
     spark-submit --conf spark.interlock.bootstrap.servers=host:9092 "$(python -m interlock.spark)" job.py
 
-It sees how the main module ends: by returning, by an exception, by sys.exit() or `raise SystemExit`, by
-SIGTERM. os._exit and SIGKILL end it as well.
+It sees how the main module ends: return, exception, sys.exit() or `raise SystemExit`, SIGTERM. os._exit and
+SIGKILL end the wrapper too, without an event.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ...events.errors import InterlockError
 from ..settings import NAME, REQUIRED, flag, read_settings
 from .application import Application, configuration_of, describe, describe_context
-from .completion import NAMES
-from .process_exit import PROCESS_END
-from .tracker import Work
+from .completion import BLOCK_NAMES
+from .process_exit import PROCESS_EXIT
+from .tracker import Tracker
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -37,31 +37,28 @@ _OURS: Final = "__main__.py"
 
 
 def run_job(arguments: Sequence[str]) -> None:
-    """Run a job as Python itself would: arguments[0] is its file, sys.argv all of them.
-
-    What it raises goes on to the caller.
-    """
+    """Runs a job as Python would: arguments[0] is its file, sys.argv all of them. It may raise anything."""
     job = Path(arguments[0])
     sys.argv = list(arguments)
     sys.path.insert(0, str(job.resolve().parent))
-    PROCESS_END.watch()
-    watched = _Watched(job.name)
+    PROCESS_EXIT.watch()
+    job_tracker = _JobTracker(job.name)
     try:
-        with _hooks(watched.context_made, watched.session_made):
+        with _hooks(job_tracker.context_made, job_tracker.session_made):
             runpy.run_path(str(job), run_name="__main__")
     except BaseException as error:
-        PROCESS_END.note(error)
-        watched.end(error)
+        PROCESS_EXIT.record(error)
+        job_tracker.end(error)
         raise
-    watched.end(None)
+    job_tracker.end(None)
 
 
-class _Watched:
-    """The work of the application that a job makes; of its first one, where it makes several."""
+class _JobTracker:
+    """Tracks the first application that a job creates."""
 
     def __init__(self, job: str) -> None:
         self._job = job
-        self._work: Work | None = None
+        self._tracker: Tracker | None = None
         self._begun = self._listens = False
 
     def context_made(self, context: SparkContext) -> None:
@@ -71,19 +68,19 @@ class _Watched:
     def session_made(self, spark: SparkSession) -> None:
         if not self._begun:  # Spark Connect, which has no context
             self._begin(describe(spark, datetime.now(UTC)), configuration_of(spark))
-        if self._work is not None and not self._listens:
+        if self._tracker is not None and not self._listens:
             self._listens = True
-            self._work.listen(spark)
+            self._tracker.listen(spark)
 
     def end(self, error: BaseException | None) -> None:
         if not self._begun:
-            self._begin(Application(None, self._job, unheard=uuid.uuid4().hex), _submitted())
-        if self._work is None:
+            self._begin(Application(None, self._job, fallback_id=uuid.uuid4().hex), _submitted())
+        if self._tracker is None:
             return
-        if self._work.name in NAMES:
-            self._work.close()
+        if self._tracker.name in BLOCK_NAMES:
+            self._tracker.close()
         else:
-            self._work.end(error, until="block")
+            self._tracker.end(error, until="block")
 
     def _begin(self, application: Application, configuration: Mapping[str, str]) -> None:
         self._begun = True
@@ -92,20 +89,21 @@ class _Watched:
             required = flag(configuration.get, REQUIRED)
             settings = read_settings(configuration)
             named = configuration.get("spark.app.name")
-            # spark-submit calls an application without a name by the file that it is given: the wrapper's.
+            # Without a name, spark-submit names the application after the file it runs: the wrapper's.
             name = configuration.get(NAME) or (self._job if named in (None, _OURS) else named)
-            self._work = Work(name, application, settings, dict, required=required)
+            self._tracker = Tracker(name, application, settings, dict, required=required)
         except (InterlockError, OSError) as problem:
             if required:
                 raise
-            log.warning("the end of this application is not told; its result stands: %s", problem)
+            log.warning("no completion event for this application; its result stands: %s", problem)
 
 
 @contextmanager
 def _hooks(
     context_made: Callable[[SparkContext], None], session_made: Callable[[SparkSession], None]
 ) -> Iterator[None]:
-    """Calls back after each context and session that is made meanwhile, and lets nothing of ours fail it."""
+    """Calls back after each context and session created inside the block. A callback's error does not fail
+    the constructor, except where the event is required."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -115,7 +113,7 @@ def _hooks(
     ]
     try:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
-    except ImportError:  # its packages are an extra of pyspark
+    except ImportError:  # its dependencies are an extra of pyspark
         pass
     else:
         made.append((ConnectSession, session_made))
@@ -136,15 +134,15 @@ def _then(init: Callable[..., None], call: Callable[[Any], None]) -> Callable[..
         try:
             call(self)
         except (InterlockError, OSError):
-            raise  # where the event is required
-        except Exception as e:  # noqa: BLE001  # the job has its session, and that is what counts
-            log.warning("this session is not listened to: %s", e)
+            raise  # the event is required
+        except Exception as e:  # noqa: BLE001  # the job must get its session
+            log.warning("no events for queries of this session: %s", e)
 
     return __init__
 
 
 def _submitted() -> dict[str, str]:
-    """What spark-submit was given, for a job that ended before it made a session; nothing without it."""
+    """The configuration given to spark-submit, for a job that ended before it created a session."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext
@@ -152,6 +150,6 @@ def _submitted() -> dict[str, str]:
     try:
         SparkContext._ensure_initialized()
         return dict(SparkConf(_jvm=SparkContext._jvm).getAll())
-    except Exception as e:  # noqa: BLE001  # py4j's, whatever became of the JVM
-        log.warning("Spark's configuration cannot be read: %s", e)
+    except Exception as e:  # noqa: BLE001  # py4j has no common error; the JVM may be gone
+        log.warning("cannot read Spark's configuration: %s", e)
         return {}

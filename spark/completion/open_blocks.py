@@ -1,4 +1,4 @@
-"""The blocks that listen to a session, one in the other: what ends in several of them is told by one."""
+"""Nested blocks that listen to one session: exactly one of them reports each query."""
 
 from __future__ import annotations
 
@@ -9,40 +9,39 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 _LOCK: Final = threading.Lock()
-_OPEN: Final[list[Block]] = []  # as they began
+_OPEN: Final[list[OpenBlock]] = []  # in order of their start
 
 
-class Block:
-    """One that listens to a session, from when it is made until `close`.
-
-    session: what tells the session from others of this process.
-    """
+class OpenBlock:
+    """A block that listens to a session until `close`. session: see `application.session_of`."""
 
     def __init__(self, session: str) -> None:
         self._session = session
         self._thread = threading.get_ident()
         self._streams: set[str] = set()
         with _LOCK:
-            beside = [each for each in _OPEN if each._session == session and each._thread != self._thread]
+            concurrent = [each for each in _OPEN if each._session == session and each._thread != self._thread]
             _OPEN.append(self)
-        if beside:
+        if concurrent:
             log.warning(
-                "completion events of one session are open in several threads: a query is told by the block"
-                " that began last, whichever ran it. Give each thread a session of its own: newSession()"
+                "several threads have open completion events of one session: the block that began last"
+                " reports every query, whichever block ran it. Give each thread its own session: newSession()"
             )
 
     def close(self) -> None:
         with _LOCK:
             _OPEN.remove(self)
 
-    def tells_query(self) -> bool:
-        """Whether this one tells of a query that ends now: the block that began last does."""
+    def reports_query(self) -> bool:
+        """Whether this block reports a query that ends now: the block that began last does."""
         with _LOCK:
             return self._innermost()
 
-    def tells_stream(self, run_id: str, *, ended: bool) -> bool:
-        """Whether this one tells of a streaming query. The block tells its end in which it began, as long as
-        that one listens; it knows the name and the rows."""
+    def reports_stream(self, run_id: str, *, ended: bool) -> bool:
+        """Whether this block reports a streaming query's start or end.
+
+        The block that saw its start reports its end while it listens, since it knows the name and the rows.
+        """
         with _LOCK:
             if not ended:
                 if innermost := self._innermost():

@@ -1,14 +1,14 @@
-"""How work ended: well, or with which error, as an event may tell it."""
+"""The outcome of work: success, or an error in the form that an event may carry."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-# Py4J puts whole Java stack traces into its messages; an event is to stay small.
+# Py4J puts whole Java stack traces into its messages; events must stay small.
 MESSAGE_LIMIT = 500
 
-# Up to the last @ of the word, where there is a colon: a password may hold a slash, and a user an @.
+# With a colon, up to the last @ of the word: a password may contain a slash, and a user an @.
 _USER_OF_URL = re.compile(r"(?<=://)(?:[^/:\s]*:\S*|[^/@\s?#]+)(?=@)")
 _LOGIN = re.compile(r"\b(Basic|Bearer)\s+[\w.~+/=-]+", re.IGNORECASE)
 _NAME = r"""[\w.\-]*(?:password|passwd|passphrase|pwd|secret|token|credential|signature|\bsig\b
@@ -16,16 +16,16 @@ _NAME = r"""[\w.\-]*(?:password|passwd|passphrase|pwd|secret|token|credential|si
 _QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
 _FLAGS = re.IGNORECASE | re.VERBOSE
 _NAMED_SECRET = re.compile(rf"""({_NAME}["']?\s*[:=]\s*)(?:{_QUOTED}|[^\s,;&"')}}\]]+)""", _FLAGS)
-# As arguments of a command line, or in the list of them.
+# Arguments of a command line, as text or as a list.
 _OPTION = re.compile(rf"""(--?{_NAME}["']?(?:,\s*|[ \t]+))(?:{_QUOTED}|[^\s,;&"')}}\]]+)""", _FLAGS)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The error that work ended with.
+    """The error that ended the work.
 
-    name: the class, with its module but for builtins. message: its beginning, without what looks like a
-    secret: the value behind a name or option such as `password` or `token`, and the user of a URL.
+    name: its class, with the module except for builtins. message: the beginning of its text without secrets:
+    the value after a name or option such as `password` or `token`, and the user of a URL.
     """
 
     name: str
@@ -44,15 +44,15 @@ class Failure:
 
 
 def failure_of(error: BaseException | None) -> Failure | None:
-    """None where the work ended well: without an error, or by sys.exit() or sys.exit(0)."""
+    """Returns None after a success: no error, sys.exit() or sys.exit(0)."""
     if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
         return None
     return Failure.of(error)
 
 
 def redacted(message: str) -> str:
-    """The message, fit for an event: secrets blotted out, and shortened."""
-    # Cut first, generously: a message may hold megabytes of a plan, and patterns cost by the character.
+    """The message with secrets replaced by ***, shortened to MESSAGE_LIMIT."""
+    # Cut before matching, generously: a message may contain megabytes of a plan, and patterns are slow.
     text = message[: 8 * MESSAGE_LIMIT]
     text = _LOGIN.sub(r"\1 ***", _USER_OF_URL.sub("***", text))
     text = _OPTION.sub(r"\1***", _NAMED_SECRET.sub(r"\1***", text))

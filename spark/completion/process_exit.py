@@ -1,4 +1,4 @@
-"""The end of a driver's process, as far as the process can see it itself."""
+"""Callbacks at the end of a driver's process, with the error that ended it."""
 
 from __future__ import annotations
 
@@ -13,55 +13,56 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-Told = Callable[[BaseException | None], None]
+ExitCallback = Callable[[BaseException | None], None]
 
-_TERMINATED: Final = 128 + signal.SIGTERM  # the exit code that shells give for it
-_FORKED_ONLY: Final = 0x40  # PF_FORKNOEXEC of Linux: forked, and nothing was executed since
-_FLAGS: Final = 6  # of /proc/self/stat behind the name: proc_pid_stat(5), field 9
+_TERMINATED: Final = 128 + signal.SIGTERM  # a shell's exit code for it
+_FORKED_ONLY: Final = 0x40  # PF_FORKNOEXEC of Linux: forked without a later exec
+_FLAGS: Final = 6  # index after the name in /proc/self/stat: proc_pid_stat(5), field 9
 
 
 class Terminated(SystemExit):
-    """SIGTERM came."""
+    """Raised by our handler of SIGTERM."""
 
     def __str__(self) -> str:
         return "the process was terminated (SIGTERM)"
 
 
-class ProcessEnd:
-    """Tells once, when the process ends, with which error: None where it ends well.
+class ProcessExit:
+    """Calls back once, when the process ends, with its error: None after a success.
 
-    What it sees: an exception that nobody caught, sys.exit(), SIGTERM where nobody else handles it, and the
-    end of the main module. What it cannot see: `raise SystemExit` outside of a block, os._exit, SIGKILL.
-    Nothing is installed before `watch`.
+    It sees an uncaught exception, sys.exit(), SIGTERM unless other code handles it, and the end of the main
+    module. It does not see `raise SystemExit` outside a block, os._exit and SIGKILL. No hook is installed
+    before `watch`.
     """
 
     def __init__(self) -> None:
-        self._to_tell: list[Told] = []
-        self._last: list[Callable[[], bool]] = []
+        self._callbacks: list[ExitCallback] = []
+        self._finishers: list[Callable[[], bool]] = []
         self._error: BaseException | None = None
         self._watches = False
         self._pid: int | None = None
 
-    def tell(self, told: Told) -> None:
-        """Call `told` when the process ends; in the order of these calls."""
+    def add_callback(self, callback: ExitCallback) -> None:
+        """Calls `callback` when the process ends, in the order of these calls."""
         self.watch()
-        self._to_tell.append(told)
+        self._callbacks.append(callback)
 
-    def last(self, finish: Callable[[], bool], *, watch: bool) -> None:
-        """Call `finish` when all were told; where it gives False the process ends with exit code 1.
+    def add_finisher(self, finish: Callable[[], bool], *, watch: bool) -> None:
+        """Calls `finish` after all callbacks; if it returns False the process ends with exit code 1.
 
-        watch: see `watch`; else the end of the process is all that is seen.
+        watch: also install the hooks (`watch`), which see the error.
         """
         if watch:
             self.watch()
         self._register()
-        self._last.append(finish)
+        self._finishers.append(finish)
 
-    def note(self, error: BaseException) -> None:
-        """The process is about to end with it, which is seen here alone."""
+    def record(self, error: BaseException) -> None:
+        """Reports the error that is about to end the process, where no hook sees it."""
         self._error = error
 
     def watch(self) -> None:
+        """Installs the hooks that see the error: sys.excepthook, sys.exit, and SIGTERM if it is free."""
         if self._watches:
             return
         self._watches = True
@@ -95,31 +96,31 @@ class ProcessEnd:
 
     def _end(self) -> None:
         if os.getpid() != self._pid:
-            return  # of a fork: its end is not the job's
-        for told in self._to_tell:
-            told(self._error)
-        self._to_tell.clear()
-        failed = [finish for finish in self._last if not finish()]
+            return  # the end of a fork is not the end of the job
+        for callback in self._callbacks:
+            callback(self._error)
+        self._callbacks.clear()
+        failed = [finish for finish in self._finishers if not finish()]
         if failed:
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(1)  # no handler of atexit can change the exit code otherwise
+            os._exit(1)  # an atexit handler cannot change the exit code in another way
 
 
-PROCESS_END: Final = ProcessEnd()
+PROCESS_EXIT: Final = ProcessExit()
 
 
 def is_program() -> bool:
-    """Whether this process is a program of its own, whose end is the end of the job.
+    """Whether the end of this process is the end of the job.
 
-    It is not in a notebook or shell, nor in a fork of a longer-lived process, such as an Airflow task in a
-    worker: that one leaves by os._exit, which calls nobody.
+    False in a notebook or shell, and in a fork of a longer-lived process, such as an Airflow task in a
+    worker: that one leaves by os._exit, which calls no handlers.
     """
     main = sys.modules.get("__main__")
     if getattr(main, "__file__", None) is None or hasattr(sys, "ps1"):
         return False
     try:
         stat = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return multiprocessing.parent_process() is None
     return not int(stat.rpartition(")")[2].split()[_FLAGS]) & _FORKED_ONLY

@@ -1,6 +1,6 @@
-"""What is told while an application runs: its start, its queries, its streaming queries.
+"""The events emitted while an application runs: of its start, its queries and its streaming queries.
 
-Callbacks make the event and put it into an outbox; a thread sends it, and nothing waits for it but the end.
+Callbacks build an event and queue it; a thread sends it, and only the end of the block waits for it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ...events.schemas import SPARK, SPARK_QUERY, SPARK_STREAMING_QUERY, urn
 from ...events.taxonomy import SPARK_APPLICATION_STARTED, SPARK_QUERY_TYPES, SPARK_STREAMING_QUERY_TYPES
 from ..settings import Settings
 from .application import Application, is_connect, session_of
-from .open_blocks import Block
-from .query_listener import Query, QueryListener, Written, quietly, wait_until_told
-from .sender import outlet_of
+from .open_blocks import OpenBlock
+from .query_listener import Query, QueryListener, Written, quietly, wait_until_delivered
+from .sender import sender_for
 from .streaming_listener import StreamingQuery, listen
 
 if TYPE_CHECKING:
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_OUTPUTS: Final = 100  # told in the event of the application
-_STARTED: Final[set[tuple[object, ...]]] = set()  # what this process has told of: name, use, application
+MAX_OUTPUTS: Final = 100  # listed in the event of the application
+_STARTED: Final[set[tuple[object, ...]]] = set()  # starts emitted by this process: name, use, application
 
 
-class Telling:
-    """Tells of one name's work, from when it is made until `close`.
+class ProgressEvents:
+    """Emits the events of one name's work until `close`.
 
-    use: which use of the name in this application. data: the author's, as it is when an event is made.
+    use: the number of this use of the name in the application, from 1. data: returns the user's members when
+    an event is made.
     """
 
     def __init__(
@@ -53,62 +54,62 @@ class Telling:
     ) -> None:
         self._name, self._application, self._settings = name, application, settings
         self._data, self._airflow = data, airflow
-        self._outlet = outlet_of(settings)
+        self._sender = sender_for(settings)
         if settings.reports is None or settings.kinds or settings.started:
-            self._outlet.connect()
+            self._sender.connect()
         self._written = _Sum()
         self._close: list[Callable[[float], None]] = []
         if settings.started:
             self._started(use)
 
     def listen(self, spark: SparkSession) -> None:
-        """To the session, as `settings.kinds` say."""
+        """Listens to the session for the kinds of events in `settings.kinds`."""
         if not self._settings.kinds:
             return
-        block = Block(session_of(spark))
+        block = OpenBlock(session_of(spark))
         if self._settings.kinds & {"write", "query"} and not is_connect(spark):
-            self._close.append(QueryListener(spark, self._query_ended, block.tells_query).close)
+            self._close.append(QueryListener(spark, self._query_ended, block.reports_query).close)
         if "streaming" in self._settings.kinds:
 
-            def tell(query: StreamingQuery) -> None:
-                if block.tells_stream(query.run_id, ended=query.ended_at is not None):
+            def on_stream(query: StreamingQuery) -> None:
+                if block.reports_stream(query.run_id, ended=query.ended_at is not None):
                     self._streaming_query(query)
 
-            stop = listen(spark, tell)
+            stop = listen(spark, on_stream)
             if not is_connect(spark):
-                self._close.append(lambda timeout_s: wait_until_told(spark.sparkContext, timeout_s))
+                self._close.append(lambda timeout_s: wait_until_delivered(spark.sparkContext, timeout_s))
             self._close.append(lambda _timeout_s: quietly(stop))
         self._close.append(lambda _timeout_s: block.close())
 
     def written(self) -> dict[str, Any] | None:
-        """What queries have written so far; None where they wrote nothing that is known."""
+        """What queries have written so far; None if no write is known."""
         return self._written.to_data()
 
     def close(self) -> None:
-        """Listen no more; what ended by now is told and acknowledged within the delivery timeout."""
+        """Stops listening. Waits up to the delivery timeout until events of what ended are acknowledged."""
         deadline = time.monotonic() + self._settings.timeout_s / SHARE
         for close in self._close:
             close(_left(deadline))
         self._close.clear()
-        self._outlet.flush(_left(deadline))
+        self._sender.flush(_left(deadline))
 
     def _started(self, use: int) -> None:
         identity = ("started",) if use == 1 else ("started", str(use))
         if (self._name, use, self._application.identity) in _STARTED:
-            return  # by the wrapper, whose place a block takes
+            return  # the job wrapper emitted it before a block of the same name took over
         _STARTED.add((self._name, use, self._application.identity))
-        began = self._application.started_at or datetime.now(UTC)
-        about = self._application.to_data(began)
+        started = self._application.started_at or datetime.now(UTC)
+        about = self._application.to_data(started)
         del about["duration_ms"]
-        self._put(SPARK_APPLICATION_STARTED, SPARK, identity, began, {}, about)
+        self._put(SPARK_APPLICATION_STARTED, SPARK, identity, started, {}, about)
 
-    def _query_ended(self, query: Query, first: bool) -> None:
-        """Count what it wrote, and tell it, where no block inside of this one does."""
+    def _query_ended(self, query: Query, reports: bool) -> None:
+        """Counts what a query wrote; emits its event if `reports` (no inner block does)."""
         if query.written is not None and query.failure is None:
             self._written.add(query.written)
         elif "query" not in self._settings.kinds and query.written is None:
             return
-        if not first:
+        if not reports:
             return
         about: dict[str, Any] = {
             "id": query.id,
@@ -184,9 +185,9 @@ class Telling:
                 data=data,
             )
         except EventError as e:
-            log.warning("%s of %r cannot be told: %s", event_type, self._name, e)
+            log.warning("no event %s of %r: %s", event_type, self._name, e)
             return
-        self._outlet.put(event)
+        self._sender.put(event)
 
 
 def _left(deadline: float) -> float:
@@ -194,7 +195,7 @@ def _left(deadline: float) -> float:
 
 
 class _Sum:
-    """What queries wrote, together: added to in a listener's thread, read in the job's."""
+    """The sum of what queries wrote. A listener's thread adds, the job's thread reads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,8 +1,7 @@
-"""The queries that a classic session runs, as Spark's QueryExecutionListener tells them.
+"""The queries of a classic session, from Spark's QueryExecutionListener. Spark Connect has no such listener.
 
-Spark calls it in the thread of its listener bus, which must not wait: callbacks put what they are given into
-a queue, and a thread of ours asks the JVM for the rest (measured: a callback of 5 ms loses events of the
-application). There is no such listener in Spark Connect.
+Spark calls it in the thread of its listener bus, which must not block (measured: callbacks of 5 ms make Spark
+drop events of the application). So callbacks only fill a queue, and our own thread asks the JVM for details.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _INSERT: Final = "InsertIntoHadoopFsRelationCommand"
-# ReplaceData and WriteDelta are what MERGE, UPDATE and DELETE become.
+# Spark turns MERGE, UPDATE and DELETE into ReplaceData or WriteDelta.
 _V2_WRITES: Final = (
     "AppendData",
     "OverwriteByExpression",
@@ -33,13 +32,13 @@ _V2_WRITES: Final = (
     "WriteDelta",
 )
 _NS_IN_MS: Final = 1_000_000
-# {class of a plan that stands around another one: how it gives it}
+# {class of a plan that wraps another one: its method that returns it}
 _WRAPPERS: Final = {"AdaptiveSparkPlanExec": "executedPlan", "ResultQueryStageExec": "plan"}
 
 
 @dataclass(frozen=True)
 class Written:
-    """What a query wrote. path, table: where Spark knows them. rows, bytes, files: None where it does not."""
+    """What a query wrote. Members are None where Spark does not know them."""
 
     path: str | None = None
     table: str | None = None
@@ -53,9 +52,10 @@ class Written:
 
 @dataclass(frozen=True)
 class Query:
-    """A query that ended. id: unique in its application. action: Spark's word, `command` for most writes.
+    """A query that ended.
 
-    written: None for a query that writes nothing.
+    id: unique in its application. action: Spark's name for it, `command` for most writes. written: None for
+    a query that writes nothing.
     """
 
     id: int
@@ -66,31 +66,31 @@ class Query:
 
 
 class QueryListener:
-    """Gives each query that ends in a session to `tell`, in a thread of its own; nothing here raises.
+    """Calls `on_end(query, reports)` for each query of a session that ends, in a thread of its own.
 
-    first: asked as a query ends; `tell` gets the answer with it.
+    reports: called when a query ends; its result is passed on. Errors are logged, not raised.
     """
 
     def __init__(
-        self, spark: SparkSession, tell: Callable[[Query, bool], None], first: Callable[[], bool]
+        self, spark: SparkSession, on_end: Callable[[Query, bool], None], reports: Callable[[], bool]
     ) -> None:
         from pyspark.java_gateway import ensure_callback_server_started
 
-        self._tell = tell
+        self._on_end = on_end
         self._ended: queue.SimpleQueue[tuple[bool, str, Any, int, Any] | None] = queue.SimpleQueue()
         self._context = spark.sparkContext
         self._manager = spark._jsparkSession.listenerManager()
         self._thread = threading.Thread(target=self._run, name="interlock-spark-queries", daemon=True)
         ensure_callback_server_started(self._context._gateway)  # type: ignore[no-untyped-call]
-        self._callbacks = _Callbacks(self._ended, first)
+        self._callbacks = _Callbacks(self._ended, reports)
         self._manager.register(self._callbacks)
         self._thread.start()
 
     def close(self, timeout_s: float) -> None:
-        """Tell what has ended by now, within the time, and listen no more."""
+        """Stops listening, after the queries that have ended so far were handled or the time is up."""
         deadline = time.monotonic() + timeout_s
         if self._context._jsc is not None:
-            wait_until_told(self._context, timeout_s)
+            wait_until_delivered(self._context, timeout_s)
             quietly(lambda: self._manager.unregister(self._callbacks))
         self._callbacks.listening = False
         self._ended.put(None)
@@ -98,32 +98,32 @@ class QueryListener:
 
     def _run(self) -> None:
         while (ended := self._ended.get()) is not None:
-            first, *query = ended
+            reports, *query = ended
             try:
-                self._tell(_query(*query), first)
-            except Exception as e:  # noqa: BLE001  # a JVM that is gone, a plan of a kind of its own
-                log.warning("a query that ended cannot be told: %s", redacted(str(e)))
+                self._on_end(_query(*query), reports)
+            except Exception as e:  # noqa: BLE001  # the JVM is gone, or the plan has an unusual form
+                log.warning("no event for a query that ended: it cannot be read: %s", redacted(str(e)))
 
 
-def wait_until_told(context: SparkContext, timeout_s: float) -> None:
-    """Until listeners know all that has happened in an application, within the time; nothing is raised."""
-    if context._jsc is not None:  # else stop() has emptied the bus
+def wait_until_delivered(context: SparkContext, timeout_s: float) -> None:
+    """Waits up to `timeout_s` until Spark has delivered all events to its listeners. Raises nothing."""
+    if context._jsc is not None:  # otherwise stop() has emptied the bus
         quietly(lambda: context._jsc.sc().listenerBus().waitUntilEmpty(int(timeout_s * 1000)))
 
 
 def quietly(call: Callable[[], object]) -> None:
-    """Ask the JVM; an error of it is a line of the log at DEBUG."""
+    """Calls the JVM; an error is logged at DEBUG."""
     try:
         call()
-    except Exception as e:  # noqa: BLE001  # the JVM may be gone, and the job's end is not ours to change
+    except Exception as e:  # noqa: BLE001  # the JVM may be gone, which must not change the job's outcome
         log.debug("Spark does not answer: %s", e)
 
 
 class _Callbacks:
-    """What the JVM calls: org.apache.spark.sql.util.QueryExecutionListener."""
+    """The listener that the JVM calls: org.apache.spark.sql.util.QueryExecutionListener."""
 
-    def __init__(self, ended: queue.SimpleQueue[Any], first: Callable[[], bool]) -> None:
-        self._ended, self._first = ended, first
+    def __init__(self, ended: queue.SimpleQueue[Any], reports: Callable[[], bool]) -> None:
+        self._ended, self._reports = ended, reports
         self.listening = True
 
     def onSuccess(self, action: str, execution: Any, duration_ns: int) -> None:  # noqa: N802
@@ -133,9 +133,9 @@ class _Callbacks:
         self._put(action, execution, 0, error)
 
     def _put(self, *ended: Any) -> None:
-        # A session that was cloned meanwhile, as each stream's is, has this listener for good.
+        # A session cloned meanwhile, as for each stream, keeps this listener for ever.
         if self.listening:
-            self._ended.put((self._first(), *ended))
+            self._ended.put((self._reports(), *ended))
 
     def hashCode(self) -> int:  # noqa: N802
         return id(self) % 2**31
@@ -164,7 +164,7 @@ def _query(action: str, execution: Any, duration_ns: int, error: Any) -> Query:
 
 
 def _written(execution: Any) -> Written | None:
-    """By its command in Spark's classic writes, by its table in those of DataSource V2."""
+    """From the command of a classic write; a DataSource V2 write tells only its table."""
     analyzed = execution.analyzed()
     kind = analyzed.getClass().getSimpleName()
     if kind == _INSERT:
@@ -188,7 +188,7 @@ def _written(execution: Any) -> Written | None:
 
 
 def _final(plan: Any) -> Any:
-    """The plan that ran: adaptive execution wraps one that shuffles, and has no figures of its own."""
+    """The plan that ran: adaptive execution wraps it, and the wrapper has no metrics."""
     while (kind := plan.getClass().getSimpleName()) in _WRAPPERS:
         plan = getattr(plan, _WRAPPERS[kind])()
     return plan

@@ -1,7 +1,7 @@
-"""What is told of one name's work in one attempt of an application: its event, and the file it waits in.
+"""Reports: the file that a driver leaves for the submitting task, and the completion event made of it.
 
-Submitted by `SparkSubmitEventOperator` a driver sends no event of its end: it leaves a report for each name
-in a folder that the submitting task gave it, and that task completes them by the exit code.
+Under `SparkSubmitEventOperator` a driver emits no event of its own end: for each name it writes a report into
+the folder given by the submitting task, which makes the event from report and exit code.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from ...events.taxonomy import SPARK_APPLICATION
 from .application import Application
 from .outcome import Failure
 
-MAX_BYTES: Final = 1024 * 1024  # of a report: an event may not be larger either
+MAX_BYTES: Final = 1024 * 1024  # of a report; events have the same limit
 _SUFFIX: Final = ".report.json"
 
 
 @dataclass(frozen=True)
 class Report:
-    """The work of one name. failure: None where it ended well, or where `ended` says that it has not yet.
+    """The work of one name in one attempt of an application.
 
-    use: which use of the name in this application. data: the author's. airflow: the task it runs for.
-    written: what queries wrote, as far as it is known. required: the author's word that work whose end is not
-    told has failed.
+    ended: false while it runs. failure: None after a success and before the end.
+    use: the number of this use of the name in the application, from 1.
+    data: the user's members. airflow: the task it runs for. written: what queries wrote, as far as known.
+    required: the user wants the job to fail if its completion event cannot be sent.
     """
 
     name: str
@@ -47,8 +48,8 @@ class Report:
     use: int = 1
 
     def event(self, failure: Failure | None, now: datetime) -> Event:
-        """The event of its end. Its id follows from application, name, use and outcome: whoever tells it
-        tells the same. EventError where the author's data are no JSON."""
+        """The completion event. Its id is computed from application, name, use and outcome, so that driver
+        and submitting task make the same. EventError if the user's data are not JSON."""
         outcome = "succeeded" if failure is None else "failed"
         data: dict[str, Any] = {**self.data, "application": self.application.to_data(now)}
         if self.airflow:
@@ -68,10 +69,13 @@ class Report:
         )
 
     def save(self, folder: Path) -> None:
-        """Into its file, which is there whole or not at all. OSError, EventError where it is too large."""
+        """Writes its file atomically. OSError; EventError if it is too large."""
         text = msgspec.json.encode(self)
         if len(text) > MAX_BYTES:
-            raise EventError(f"the report of {self.name!r} has {len(text)} bytes: at most {MAX_BYTES}")
+            raise EventError(
+                f"the report of {self.name!r} has {len(text)} bytes, more than {MAX_BYTES}: put less into its"
+                " data"
+            )
         name = hashlib.sha256(self.name.encode()).hexdigest()[:16]
         path = folder / f"{name}-{self.use}{_SUFFIX}"
         new = path.with_suffix(".new")
@@ -85,7 +89,7 @@ class Report:
 
 
 def reports_in(folder: Path) -> list[Report]:
-    """The reports of a folder, by name and use. What a driver left that cannot be read is left out."""
+    """The reports in a folder, by name and use. Unreadable and oversized files are skipped."""
     found = []
     for path in folder.glob(f"*{_SUFFIX}"):
         if path.stat().st_size <= MAX_BYTES:

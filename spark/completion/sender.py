@@ -1,7 +1,7 @@
-"""The way out of this process: one client and one queue for all blocks that tell the same bus.
+"""Sends the events of this process: one client and one queue for all blocks that use the same bus.
 
-While Kafka does not answer, a job waits for it once: blocks that end after that leave their events in the
-queue, where they are sent as soon as it answers, until the process ends.
+A job waits for an unresponsive Kafka only once. Blocks that end after that leave their events in the queue,
+which is sent as soon as Kafka answers, until the process ends.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from ...events.errors import EmitError
 from ...events.event import Event
 from ...events.outbox import SHARE, Outbox
 from ..settings import Settings
-from .process_exit import PROCESS_END, is_program
+from .process_exit import PROCESS_EXIT, is_program
 
 log = logging.getLogger(__name__)
 
 REMEDY: Final = "The job's result stands."
 _LOCK: Final = threading.Lock()
-_OUTLETS: Final[dict[object, Outlet]] = {}
+_SENDERS: Final[dict[object, EventSender]] = {}
 
 
-class Last(NamedTuple):
-    """An event that is told when the process has ended. required: so that it must be acknowledged."""
+class FinalEvent(NamedTuple):
+    """An event to send when the process ends. required: the process fails if it is not acknowledged."""
 
     event: Event
     name: str
     required: bool
 
 
-class Outlet:
+class EventSender:
     """Sends events of this process to one topic."""
 
     def __init__(self, settings: Settings) -> None:
-        # Made here, not by the first of the threads that use it.
+        # Created here, not by the first of the threads that use it.
         self._emitter = Emitter(settings.client, settings.topic)
-        self._timeout_s = settings.timeout_s / SHARE  # the client's answer comes within the settings' own
+        self._timeout_s = settings.timeout_s / SHARE  # so that the client answers within the setting's time
         self._outbox = Outbox(
             lambda: self._emitter,
             self._timeout_s,
@@ -50,82 +50,86 @@ class Outlet:
         )
         self._where = f"topic {settings.topic} at {settings.client['bootstrap.servers']}"
         self._connect_s: float | None = settings.timeout_s
+        # How many events were acknowledged when a wait last timed out.
         self._silent_since: int | None = None
-        self._last: list[Last] = []
-        PROCESS_END.last(self._finish, watch=is_program())
+        self._final: list[FinalEvent] = []
+        PROCESS_EXIT.add_finisher(self._finish, watch=is_program())
 
     def connect(self) -> None:
-        """Connect by itself while the job works, who would else wait for it in the end. EmitError where the
-        client refuses its settings."""
+        """Starts to connect in the background, so that the end of the job does not wait for it. EmitError if
+        the client refuses its settings."""
         if self._connect_s is not None:
             self._emitter.connect(self._connect_s)
-            self._connect_s = None  # where the client refuses its settings, each block is told so
+            self._connect_s = None  # only after success: refused settings raise in each block
 
     def put(self, event: Event) -> None:
-        """Send it by and by; nothing waits."""
+        """Queues an event; returns at once."""
         self._outbox.put(event)
 
     def flush(self, timeout_s: float) -> None:
-        """Wait until all that was put is acknowledged, within the time; not where Kafka is silent."""
+        """Waits up to `timeout_s` until all queued events are acknowledged; not while Kafka is silent."""
         if self._silent or self._outbox.flush(timeout_s):
             return
         self._silent_since = self._outbox.acknowledged
         log.warning(
-            "completion events: %d not acknowledged by %s. They are lost unless it answers before the process"
-            " ends. %s",
+            "%d completion events are not acknowledged by %s. They are lost unless it answers before the"
+            " process ends. %s",
             self._outbox.unacknowledged,
             self._where,
             REMEDY,
         )
 
     def send(self, event: Event, *, required: bool) -> None:
-        """Send it and wait for its acknowledgement; EmitError where there is none within the time, at once
-        where Kafka is silent, unless it is `required`. It stays in the queue then."""
+        """Sends an event and waits for its acknowledgement.
+
+        EmitError without one within the delivery timeout; while Kafka is silent, at once unless `required`.
+        The event then stays in the queue.
+        """
         if self._silent and not required:
             self._outbox.put(event, always=True)
             raise EmitError(
-                f"{self._where} did not answer before; it is sent if it does before the process ends"
+                f"{self._where} did not answer an earlier event; this one is sent if it answers before the"
+                " process ends"
             )
         if problems := self._outbox.deliver([event], self._timeout_s):
-            if self._outbox.unacknowledged:  # else it was too large
+            if self._outbox.unacknowledged:  # otherwise the event was too large
                 self._silent_since = self._outbox.acknowledged
             raise EmitError(f"{self._where}: {problems[event.identity]}", [event.identity])
 
-    def at_end(self, last: Last) -> None:
-        """Send it when the process has ended."""
-        self._last.append(last)
+    def send_at_exit(self, event: FinalEvent) -> None:
+        self._final.append(event)
 
     @property
     def _silent(self) -> bool:
-        """Whether Kafka has acknowledged nothing since it was waited for in vain."""
+        """Whether Kafka has acknowledged nothing since a wait timed out."""
         return self._silent_since is not None and self._silent_since == self._outbox.acknowledged
 
     def _finish(self) -> bool:
-        """All that is left, within one delivery timeout; False where a required event is not told."""
-        problems = self._outbox.deliver([last.event for last in self._last], self._timeout_s)
+        """Sends all remaining events within one delivery timeout; False if a required one was not sent."""
+        problems = self._outbox.deliver([final.event for final in self._final], self._timeout_s)
         self._outbox.flush(0.0 if problems else self._timeout_s)
-        well = True
-        for last in self._last:
-            if (problem := problems.get(last.event.identity)) is None:
-                log.info("sent %s of %r", last.event.type, last.name)
+        success = True
+        for final in self._final:
+            if (problem := problems.get(final.event.identity)) is None:
+                log.info("sent %s of %r", final.event.type, final.name)
             else:
-                not_told(last.name, last.required, problem)
-                well = well and not last.required
-        return well
+                warn_not_sent(final.name, final.required, problem)
+                success = success and not final.required
+        return success
 
 
-def not_told(name: str, required: bool, problem: object) -> None:
-    """Say that the event of an end was not sent."""
-    what = "is required" if required else "the job's result stands"
+def warn_not_sent(name: str, required: bool, problem: object) -> None:
+    """Logs that a completion event was not sent."""
+    what = "it is required" if required else "the job's result stands"
     log.warning("completion event %r was not sent; %s: %s", name, what, problem)
 
 
-def outlet_of(settings: Settings) -> Outlet:
-    """The outlet of this process for these settings; EmitError where they name no topic or broker."""
+def sender_for(settings: Settings) -> EventSender:
+    """The sender of this process for these settings; EmitError if they name no topic or broker."""
     client = tuple(sorted(settings.client.items()))
     key = (os.getpid(), settings.topic, settings.timeout_s, client)
     with _LOCK:
-        found = _OUTLETS.get(key)
+        found = _SENDERS.get(key)
         if found is None:
-            found = _OUTLETS[key] = Outlet(settings)
+            found = _SENDERS[key] = EventSender(settings)
         return found

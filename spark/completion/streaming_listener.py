@@ -1,4 +1,4 @@
-"""The streaming queries of a session, classic or Spark Connect, as Spark's listener for them tells."""
+"""The streaming queries of a session, classic or Spark Connect, from Spark's StreamingQueryListener."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StreamingQuery:
-    """A run of a streaming query. id stays over restarts from a checkpoint, run_id does not.
+    """A run of a streaming query. A restart from a checkpoint keeps `id` and changes `run_id`.
 
-    rows, batches: of this run. sink: as Spark describes it; None before the first batch. ended_at: None for
-    one that has started.
+    rows, batches: of this run. sink: Spark's description; None before the first batch. ended_at: None at the
+    start.
     """
 
     id: str
@@ -36,12 +36,12 @@ class StreamingQuery:
     failure: Failure | None = None
 
 
-Tell = Callable[[StreamingQuery], None]
+Callback = Callable[[StreamingQuery], None]
 
 
-def listen(spark: SparkSession, tell: Tell) -> Callable[[], None]:
-    """Give each streaming query that starts, and each that ends, to `tell`; the result stops that."""
-    listener = _listener(tell)
+def listen(spark: SparkSession, callback: Callback) -> Callable[[], None]:
+    """Calls `callback` when a streaming query starts or ends. Returns a function that stops this."""
+    listener = _listener(callback)
     streams = spark.streams
     if is_connect(spark):
         _unlock(streams)
@@ -50,10 +50,10 @@ def listen(spark: SparkSession, tell: Tell) -> Callable[[], None]:
 
 
 def _unlock(streams: Any) -> None:
-    """Let Spark Connect's bus post to listeners without its lock.
+    """Makes Spark Connect's bus post to listeners without its lock.
 
-    Its `remove` holds the lock while it waits for the thread that posts (Spark 4.0.0): a stream that runs on
-    would keep both waiting for ever.
+    Its `remove` holds the lock while it waits for the posting thread (Spark 4.0.0): with a stream that is
+    still running both would deadlock.
     """
     bus = streams._sqlb
 
@@ -64,11 +64,11 @@ def _unlock(streams: Any) -> None:
     bus.post_to_all = post_to_all
 
 
-def _listener(tell: Tell) -> StreamingQueryListener:
+def _listener(callback: Callback) -> StreamingQueryListener:
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     class Listener(StreamingQueryListener):
-        """Keeps sums and hands on; Spark's listener bus waits for what happens here."""
+        """Keeps sums and passes them on. It must be quick: Spark's listener bus waits for it."""
 
         def __init__(self) -> None:
             self._running: dict[str, StreamingQuery] = {}
@@ -77,7 +77,7 @@ def _listener(tell: Tell) -> StreamingQueryListener:
             run_id = str(event.runId)
             query = StreamingQuery(str(event.id), run_id, event.name, datetime.now(UTC))
             self._running[run_id] = query
-            tell(query)
+            callback(query)
 
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802
             progress = event.progress
@@ -95,10 +95,10 @@ def _listener(tell: Tell) -> StreamingQueryListener:
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
             query = self._running.pop(str(event.runId), None)
-            if query is None:  # it started before this listened
+            if query is None:  # it started before this listener
                 now = datetime.now(UTC)
                 query = StreamingQuery(str(event.id), str(event.runId), None, now)
-            tell(replace(query, ended_at=datetime.now(UTC), failure=_failure(event)))
+            callback(replace(query, ended_at=datetime.now(UTC), failure=_failure(event)))
 
     return Listener()
 

@@ -1,7 +1,7 @@
-"""One name's work in this process: from its begin, over what is told meanwhile, to its one outcome.
+"""Tracks one name's work in this process from its start to its outcome.
 
-Who tells the outcome: the submitting task, where one looks for reports; else this process, at once where the
-work failed, and at the end of the process where it went well, for what comes after it may fail.
+Who emits the completion event: under SparkSubmitEventOperator the submitting task, from a report. Otherwise
+this process: at once after a failure; after a success when the process exits, since later code may fail.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ...events.event import Event
 from ..settings import Settings
 from .application import Application, airflow_task
 from .outcome import Failure, failure_of
-from .process_exit import PROCESS_END, Told, is_program
-from .progress import Telling
+from .process_exit import PROCESS_EXIT, ExitCallback, is_program
+from .progress import ProgressEvents
 from .report import Report
-from .sender import Last, Outlet, not_told, outlet_of
+from .sender import EventSender, FinalEvent, sender_for, warn_not_sent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 Until = Literal["exit", "block"]
 
 
-class Work:
-    """Begins when it is made. data: the author's, asked for whenever an event is made of it. use: which use
-    of the name in this application.
+class Tracker:
+    """Tracks the work from its construction to `end`.
 
-    CompletionError and EventError come when it is made, before any work is done; after that a problem of
-    Kafka or the settings is a warning, unless `required`.
+    data: returns the user's members whenever an event is made. use: the number of this use of the name in the
+    application, from 1. The constructor raises CompletionError and EventError, before any work is done; later
+    problems with Kafka or the settings are warnings, unless `required`.
     """
 
     def __init__(
@@ -53,23 +53,23 @@ class Work:
         self._data: Callable[[], dict[str, Any]] = lambda: {**settings.data, **data()}
         self._begun = Report(name, application, airflow=airflow_task(os.environ), required=required, use=use)
         report = replace(self._begun, data=self._data())
-        report.event(None, datetime.now(UTC))  # data that is no JSON is told before the work, not after it
+        report.event(None, datetime.now(UTC))  # data that is not JSON raises before the work, not after it
         if settings.reports is not None:
             report.save(settings.reports)
-        self._outlet = outlet_of(settings)
-        self._telling = Telling(name, application, settings, self._data, report.airflow, use)
+        self._sender = sender_for(settings)
+        self._progress = ProgressEvents(name, application, settings, self._data, report.airflow, use)
 
     def listen(self, spark: SparkSession) -> None:
-        self._telling.listen(spark)
+        self._progress.listen(spark)
 
     def end(self, error: BaseException | None, until: Until | None = None) -> Event | None:
-        """The work ended; gives the event as of now, None where it cannot be told.
+        """Ends the work; returns the event as of now, None if it could not be made or sent.
 
-        until: when its outcome is final. None: at the end of a process that is a program of its own, else
-        now. EmitError, or what else keeps it from being told, where the event is required and the work went
-        well.
+        until: when the outcome is final: "block" now, "exit" at the end of the process; None: at its end if
+        `is_program()`, else now. If the event is required and the work succeeded, a problem with it raises:
+        EmitError, EventError or OSError.
         """
-        self._telling.close()
+        self._progress.close()
         failure = failure_of(error)
         try:
             report = self._report(failure, ended=True)
@@ -77,37 +77,40 @@ class Work:
             if self._settings.reports is not None:
                 report.save(self._settings.reports)
             elif failure is not None or until == "block" or (until is None and not is_program()):
-                self._outlet.send(event, required=self._required and failure is None)
+                self._sender.send(event, required=self._required and failure is None)
                 log.info("sent %s of %r", event.type, self.name)
             else:
-                PROCESS_END.tell(_at_end(report, self._outlet, self._required))
+                PROCESS_EXIT.add_callback(_at_exit(report, self._sender, self._required))
         except (InterlockError, OSError) as problem:
-            # Raised over a failure of the work itself it would hide that one.
+            # After a failure of the work, raising would hide that failure.
             if self._required and failure is None:
                 raise
-            not_told(self.name, self._required, problem)
+            warn_not_sent(self.name, self._required, problem)
             return None
         return event
 
     def close(self) -> None:
-        """Listen no more, and tell no end: another one tells it."""
-        self._telling.close()
+        """Stops listening without an outcome: another tracker of that name emits it."""
+        self._progress.close()
 
     def _report(self, failure: Failure | None, *, ended: bool) -> Report:
-        written = self._telling.written() if ended else None
+        written = self._progress.written() if ended else None
         return replace(self._begun, data=self._data(), written=written, ended=ended, failure=failure)
 
 
-def _at_end(report: Report, outlet: Outlet, required: bool) -> Told:
-    """Gives the event to the outlet as the process has ended. It holds nothing else of the work."""
+def _at_exit(report: Report, outlet: EventSender, required: bool) -> ExitCallback:
+    """A callback that makes the event by the error that ended the process, and queues it.
 
-    def told(error: BaseException | None) -> None:
+    It refers to nothing else of the work, which may be collected before.
+    """
+
+    def on_exit(error: BaseException | None) -> None:
         failure = failure_of(error)
         try:
             event = report.event(failure, datetime.now(UTC))
         except InterlockError as problem:
-            not_told(report.name, required, problem)
+            warn_not_sent(report.name, required, problem)
         else:
-            outlet.at_end(Last(event, report.name, required and failure is None))
+            outlet.send_at_exit(FinalEvent(event, report.name, required and failure is None))
 
-    return told
+    return on_exit

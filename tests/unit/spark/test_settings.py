@@ -18,7 +18,7 @@ def test_defaults_are_the_bus_interlock_and_ten_seconds() -> None:
     )
 
 
-def test_the_client_file_brings_what_is_secret(tmp_path: Path) -> None:
+def test_the_client_file_holds_secrets_that_repr_does_not_show(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("# ours\n\nbootstrap.servers = a:9092\nsasl.password=p=w\n")
     settings = read_settings({FILE: str(file)})
@@ -33,20 +33,20 @@ def test_servers_in_the_configuration_win_over_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("startd", "did you mean spark.interlock.started"), ("zzzzzzzzzz", "there are spark.")]
+    ("name", "hint"), [("startd", "did you mean spark.interlock.started"), ("zzzzzzzzzz", "known are spark.")]
 )
-def test_a_setting_that_there_is_not_is_refused_with_the_one_that_was_meant(name: str, hint: str) -> None:
+def test_an_unknown_setting_is_refused_with_a_hint(name: str, hint: str) -> None:
     with pytest.raises(CompletionError) as caught:
         read_settings({SERVERS: "a:9092", f"spark.interlock.{name}": "true"})
-    assert f"no setting spark.interlock.{name}: {hint}" in str(caught.value)
+    assert f"unknown setting spark.interlock.{name}: {hint}" in str(caught.value)
 
 
-def test_names_of_data_that_are_interlocks_are_refused() -> None:
-    with pytest.raises(CompletionError, match=r"data\.error: 'error' is Interlock's"):
+def test_reserved_names_of_data_are_refused() -> None:
+    with pytest.raises(CompletionError, match=r"data\.error: 'error' is reserved for Interlock"):
         read_settings({SERVERS: "a:9092", "spark.interlock.data.error": "x"})
 
 
-def test_a_line_that_is_no_property_is_told_by_its_number_and_not_shown(tmp_path: Path) -> None:
+def test_a_wrong_line_is_named_by_its_number_and_not_quoted(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=a:9092\nhunter2\n")
     with pytest.raises(CompletionError, match="line 2 of") as caught:
@@ -54,7 +54,7 @@ def test_a_line_that_is_no_property_is_told_by_its_number_and_not_shown(tmp_path
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_told_by_its_setting() -> None:
+def test_a_missing_file_is_reported_with_its_setting() -> None:
     with pytest.raises(CompletionError, match=r"spark\.interlock\.client\.config\.file: /no/such"):
         read_settings({FILE: "/no/such"})
 
@@ -76,19 +76,19 @@ def test_properties_that_run_code_or_show_tokens_are_refused(tmp_path: Path, nam
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("500ms", 0.5), ("10s", 10.0), ("1m", 60.0), ("7", 7.0)])
-def test_the_timeout_is_a_time_as_spark_writes_it(text: str, seconds: float) -> None:
+def test_the_timeout_is_written_like_sparks_durations(text: str, seconds: float) -> None:
     conf = {SERVERS: "a:9092", "spark.interlock.delivery.timeout": text}
     assert read_settings(conf).timeout_s == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["soon", "0s", "-1s", "10 parsecs"])
-def test_a_timeout_that_is_none_is_refused(text: str) -> None:
+def test_a_wrong_timeout_is_refused(text: str) -> None:
     conf = {SERVERS: "a:9092", "spark.interlock.delivery.timeout": text}
     with pytest.raises(CompletionError, match=r"delivery\.timeout"):
         read_settings(conf)
 
 
-def test_what_is_told_beside_the_end_is_listed() -> None:
+def test_events_beside_the_end_are_listed_by_kind() -> None:
     listed = {
         None: {"write", "streaming"},
         "none": set(),
@@ -99,13 +99,13 @@ def test_what_is_told_beside_the_end_is_listed() -> None:
     for text, kinds in listed.items():
         conf = {SERVERS: "a:9092"} | ({} if text is None else {"spark.interlock.events": text})
         assert read_settings(conf).kinds == kinds
-    with pytest.raises(CompletionError, match=r"events is 'queries': it lists query, streaming, write"):
+    with pytest.raises(CompletionError, match=r"events is 'queries': set any of query, streaming, write"):
         read_settings({SERVERS: "a:9092", "spark.interlock.events": "queries"})
 
 
 def test_a_switch_is_true_or_false() -> None:
     assert read_settings({SERVERS: "a:9092", "spark.interlock.started": "True"}).started
-    with pytest.raises(CompletionError, match=r"started is 'yes': it is true or false"):
+    with pytest.raises(CompletionError, match=r"started is 'yes': set true or false"):
         read_settings({SERVERS: "a:9092", "spark.interlock.started": "yes"})
 
 

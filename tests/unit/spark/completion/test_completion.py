@@ -14,7 +14,7 @@ from interlock.events.event import Event
 from interlock.spark import CompletionError, completion_event, with_completion_event
 from interlock.spark.completion import completion, process_exit, sender, tracker
 from interlock.spark.completion.application import Application
-from interlock.spark.completion.process_exit import ProcessEnd
+from interlock.spark.completion.process_exit import ProcessExit
 from interlock.spark.completion.report import reports_in
 
 CONF = {
@@ -25,9 +25,9 @@ CONF = {
 
 
 class ClassicSession:
-    """What a classic SparkSession answers; `stop` makes it answer nothing any more, as a real one.
+    """A fake of a classic SparkSession; after `stop` it raises, like a real one.
 
-    Its queries are listened to in tests/integration/spark.
+    tests/integration/spark listens to queries of a real one.
     """
 
     def __init__(self, conf: Mapping[str, str]) -> None:
@@ -43,12 +43,12 @@ class ClassicSession:
 
     @property
     def conf(self) -> Any:
-        """A Connect session's."""
+        """Of a Spark Connect session."""
         return SimpleNamespace(getAll=self._living())
 
     @property
     def _jsparkSession(self) -> Any:  # noqa: N802  # PySpark names it so
-        """A classic one's in the JVM, with a Scala map."""
+        """Of a classic session: the JVM's, with a Scala map."""
         lines = [f"{name} -> {value}" for name, value in self._living().items()]
         scala = SimpleNamespace(mkString=lambda between: between.join(lines))
         return SimpleNamespace(conf=lambda: SimpleNamespace(getAll=lambda: scala))
@@ -63,7 +63,7 @@ class ClassicSession:
 
 
 class Bus:
-    """Stands for the broker: keeps what is emitted, or refuses it."""
+    """A fake of the broker: records emitted events, or refuses them."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, Event]] = []
@@ -72,8 +72,8 @@ class Bus:
         self.refuses = False
 
 
-class End(ProcessEnd):
-    """The end of a process that does not end, and whose hooks stay as they are."""
+class End(ProcessExit):
+    """Plays the end of the process without ending it or installing hooks."""
 
     def watch(self) -> None:
         self._register()
@@ -90,7 +90,7 @@ class End(ProcessEnd):
 def end(monkeypatch: pytest.MonkeyPatch) -> End:
     made = End()
     for module in (sender, tracker):
-        monkeypatch.setattr(module, "PROCESS_END", made)
+        monkeypatch.setattr(module, "PROCESS_EXIT", made)
     return made
 
 
@@ -113,13 +113,13 @@ def bus(monkeypatch: pytest.MonkeyPatch, end: End) -> Iterator[Bus]:
             made.sent += [(self._topic, event) for event in events]
 
     monkeypatch.setattr(sender, "Emitter", FakeEmitter)
-    monkeypatch.setattr(sender, "_OUTLETS", {})
+    monkeypatch.setattr(sender, "_SENDERS", {})
     for module in (completion, tracker, sender):
-        monkeypatch.setattr(module, "is_program", lambda: False)  # it is told when the block ends
+        monkeypatch.setattr(module, "is_program", lambda: False)  # sends when the block ends
     for name in ("DAG_ID", "DAG_RUN_ID", "TASK_ID", "TRY_NUMBER", "MAP_INDEX"):
         monkeypatch.delenv(f"AIRFLOW_CTX_{name}", raising=False)
     yield made
-    made.refuses = False  # so that the outlet's thread comes to rest
+    made.refuses = False  # so that the sender's thread ends its retries
 
 
 def session(**conf: str) -> Any:
@@ -150,7 +150,7 @@ def test_work_that_ends_well_sends_one_succeeded_event_with_the_authors_data_at_
     assert completion.event == event
 
 
-def test_the_event_tells_the_application(bus: Bus) -> None:
+def test_the_event_describes_the_application(bus: Bus) -> None:
     with completion_event(session(), "orders"):
         pass
     application = payload(bus)["application"]
@@ -165,7 +165,7 @@ def test_the_event_tells_the_application(bus: Bus) -> None:
     }
 
 
-def test_an_exception_sends_one_failed_event_and_goes_on_to_the_caller(bus: Bus) -> None:
+def test_an_exception_sends_one_failed_event_and_propagates(bus: Bus) -> None:
     with pytest.raises(KeyError), completion_event(session(), "orders"):
         raise KeyError("no column cents")
     assert only_event(bus).type == "interlock.spark.application.failed"
@@ -185,18 +185,18 @@ def test_sys_exit_ends_the_work_by_its_code(bus: Bus, code: int | None, outcome:
     assert only_event(bus).type == f"interlock.spark.application.{outcome}"
 
 
-def test_a_name_that_is_used_again_as_in_a_loop_over_dates_is_another_event(bus: Bus) -> None:
+def test_a_second_use_of_a_name_is_another_event(bus: Bus) -> None:
     spark = session()
-    told: list[Event] = []
+    sent: list[Event] = []
     for date in ("2026-11-19", "2026-11-20"):
         with completion_event(spark, "orders of each date", data={"date": date}) as completion:
             pass
-        told.append(completion.event)  # type: ignore[arg-type]
-    assert [event for _, event in bus.sent] == told
-    assert told[0].id != told[1].id
+        sent.append(completion.event)  # type: ignore[arg-type]
+    assert [event for _, event in bus.sent] == sent
+    assert sent[0].id != sent[1].id
 
 
-def test_a_block_inside_of_another_and_one_after_it_are_each_their_own(tmp_path: Path, bus: Bus) -> None:
+def test_nested_and_successive_blocks_each_have_their_own_report(tmp_path: Path, bus: Bus) -> None:
     spark = session(**{"report.dir": str(tmp_path)})
     with completion_event(spark, "outer"):
         for number in range(2):
@@ -206,14 +206,16 @@ def test_a_block_inside_of_another_and_one_after_it_are_each_their_own(tmp_path:
     assert found == [("inner", {"number": 0}), ("inner", {"number": 1}), ("outer", {})]
 
 
-def test_a_session_that_the_work_stopped_is_not_asked_again(bus: Bus) -> None:
+def test_the_event_is_sent_after_the_work_stopped_its_session(bus: Bus) -> None:
     spark = session()
     with completion_event(spark, "orders"):
         spark.stop()
     assert len(bus.sent) == 1
 
 
-def test_the_airflow_task_is_told_when_there_is_one(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_event_names_the_airflow_task_when_one_runs_the_job(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AIRFLOW_CTX_DAG_ID", "orders_spark")
     monkeypatch.setenv("AIRFLOW_CTX_DAG_RUN_ID", "manual__1")
     monkeypatch.setenv("AIRFLOW_CTX_TASK_ID", "orders")
@@ -228,7 +230,7 @@ def test_the_airflow_task_is_told_when_there_is_one(bus: Bus, monkeypatch: pytes
     }
 
 
-def test_outside_of_airflow_nothing_is_said_about_it(bus: Bus) -> None:
+def test_the_event_has_no_airflow_member_outside_airflow(bus: Bus) -> None:
     with completion_event(session(), "orders"):
         pass
     assert "airflow" not in payload(bus)
@@ -240,13 +242,13 @@ def test_a_reserved_key_is_refused_before_the_work(key: str) -> None:
         completion_event(session(), "orders", data={key: 1})
 
 
-def test_a_reserved_key_is_refused_where_it_is_set(bus: Bus) -> None:
+def test_a_reserved_key_is_refused_when_it_is_set_inside_the_block(bus: Bus) -> None:
     with pytest.raises(CompletionError), completion_event(session(), "orders") as completion:
         completion.data["application"] = "mine"
     assert only_event(bus).type == "interlock.spark.application.failed"
 
 
-def test_data_that_is_no_json_is_refused_before_the_work(bus: Bus) -> None:
+def test_data_that_is_not_json_is_refused_before_the_work(bus: Bus) -> None:
     with (
         pytest.raises(ValueError, match="JSON"),
         completion_event(session(), "orders", data={"at": object()}),
@@ -255,7 +257,7 @@ def test_data_that_is_no_json_is_refused_before_the_work(bus: Bus) -> None:
     assert bus.sent == []
 
 
-def test_no_broker_in_the_configuration_is_told_before_the_work() -> None:
+def test_a_configuration_without_a_broker_is_refused_before_the_work() -> None:
     spark: Any = ClassicSession({"spark.app.name": "orders"})
     with (
         pytest.raises(CompletionError, match=r"set spark\.interlock\.bootstrap\.servers=host:port"),
@@ -269,7 +271,7 @@ def test_an_empty_name_is_refused() -> None:
         completion_event(session(), "")
 
 
-def test_an_event_that_is_not_sent_is_a_warning_and_the_work_keeps_its_result(
+def test_a_failed_delivery_is_a_warning_and_the_work_keeps_its_result(
     bus: Bus, caplog: pytest.LogCaptureFixture
 ) -> None:
     bus.refuses = True
@@ -282,14 +284,14 @@ def test_an_event_that_is_not_sent_is_a_warning_and_the_work_keeps_its_result(
     assert "the broker does not answer" in caplog.text
 
 
-def test_an_event_that_is_not_sent_raises_when_it_is_required(bus: Bus) -> None:
+def test_a_failed_delivery_raises_when_the_event_is_required(bus: Bus) -> None:
     bus.refuses = True
     spark = session(**{"delivery.timeout": "50ms"})
     with pytest.raises(EmitError), completion_event(spark, "orders", required=True):
         pass
 
 
-def test_an_event_that_is_not_sent_does_not_hide_the_failure_of_the_work(bus: Bus) -> None:
+def test_a_failed_delivery_does_not_hide_the_failure_of_the_work(bus: Bus) -> None:
     bus.refuses = True
     spark = session(**{"delivery.timeout": "50ms"})
     with pytest.raises(KeyError), completion_event(spark, "orders", required=True):
@@ -303,18 +305,18 @@ def test_bus_and_timeout_come_from_the_configuration(bus: Bus) -> None:
     assert bus.timeouts_s == [0.5]
 
 
-# -- whose outcome it is
+# -- when the outcome is final
 
 
 @pytest.fixture
 def program(bus: Bus, end: End, monkeypatch: pytest.MonkeyPatch) -> End:
-    """The end of a process that is a program of its own."""
+    """The end of the process, which is the end of the job."""
     monkeypatch.setattr(tracker, "is_program", lambda: True)
     return end
 
 
 @pytest.mark.parametrize(("error", "outcome"), [(None, "succeeded"), (ValueError("after it"), "failed")])
-def test_blocks_that_went_well_are_told_when_the_process_has_ended_as_it_ended(
+def test_successful_blocks_take_the_outcome_of_the_process_when_it_ends(
     bus: Bus, program: End, error: Exception | None, outcome: str
 ) -> None:
     for name in ("orders", "rates"):
@@ -326,7 +328,7 @@ def test_blocks_that_went_well_are_told_when_the_process_has_ended_as_it_ended(
     assert found == [("orders", outcome), ("rates", outcome)]
 
 
-def test_a_block_that_failed_is_told_at_once(bus: Bus, program: End) -> None:
+def test_a_failed_block_sends_its_event_at_once(bus: Bus, program: End) -> None:
     with pytest.raises(KeyError), completion_event(session(), "orders"):
         raise KeyError
     assert len(bus.sent) == 1
@@ -334,18 +336,18 @@ def test_a_block_that_failed_is_told_at_once(bus: Bus, program: End) -> None:
     assert len(bus.sent) == 1
 
 
-def test_until_block_tells_at_once_whatever_the_process_does_later(bus: Bus, program: End) -> None:
+def test_until_block_sends_at_once_whatever_the_process_does_later(bus: Bus, program: End) -> None:
     with completion_event(session(), "orders", until="block"):
         pass
     program.come(ValueError("later"))
     assert len(bus.sent) == 1
-    with pytest.raises(CompletionError, match="until is 'end'"):
+    with pytest.raises(CompletionError, match="until='end'"):
         completion_event(session(), "orders", until="end")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("required", "error", "exits"),
-    [(False, None, []), (True, None, [1]), (True, ValueError("it failed by itself"), [])],
+    [(False, None, []), (True, None, [1]), (True, ValueError("the work failed"), [])],
 )
 def test_a_required_event_that_is_not_sent_at_the_end_ends_the_process_with_1(
     bus: Bus,
@@ -364,7 +366,7 @@ def test_a_required_event_that_is_not_sent_at_the_end_ends_the_process_with_1(
     assert left == exits
 
 
-def test_a_required_event_that_cannot_be_sent_keeps_no_other_from_being_told(
+def test_a_required_event_that_cannot_be_sent_does_not_stop_the_others(
     bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[int] = []
@@ -386,7 +388,7 @@ def test_a_required_event_that_cannot_be_sent_keeps_no_other_from_being_told(
     assert left == [1]
 
 
-def test_the_end_of_a_fork_tells_nothing(bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_fork_sends_nothing(bus: Bus, program: End, monkeypatch: pytest.MonkeyPatch) -> None:
     with completion_event(session(), "orders"):
         pass
     pid = os.getpid()
@@ -395,7 +397,7 @@ def test_the_end_of_a_fork_tells_nothing(bus: Bus, program: End, monkeypatch: py
     assert bus.sent == []
 
 
-def test_blocks_wait_once_for_a_kafka_that_does_not_answer(
+def test_blocks_wait_only_once_for_an_unresponsive_kafka(
     bus: Bus, program: End, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "_AGAIN_S", 0.01)
@@ -413,13 +415,13 @@ def test_blocks_wait_once_for_a_kafka_that_does_not_answer(
         with completion_event(spark, f"orders {number}", until="block"):
             pass
     assert len(waits) == 1
-    assert "broker:9092 did not answer before" in caplog.text
+    assert "broker:9092 did not answer an earlier event" in caplog.text
     bus.refuses = False
     program.come()
     assert {event.subject for _, event in bus.sent} == {f"orders {number}" for number in range(30)}
 
 
-def test_settings_that_the_client_refuses_are_an_error_on_entry_of_each_block(
+def test_settings_that_the_client_refuses_raise_on_entry_of_each_block(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -431,7 +433,7 @@ def test_settings_that_the_client_refuses_are_an_error_on_entry_of_each_block(
             pytest.fail("the work began")
 
 
-def test_many_blocks_have_one_client_and_one_thread(bus: Bus) -> None:
+def test_many_blocks_share_one_client(bus: Bus) -> None:
     spark = session()
     for _ in range(20):
         with completion_event(spark, "orders"):
@@ -440,7 +442,7 @@ def test_many_blocks_have_one_client_and_one_thread(bus: Bus) -> None:
     assert len(bus.clients) == 1
 
 
-def test_where_the_submitting_task_looks_for_reports_nothing_is_sent(bus: Bus, tmp_path: Path) -> None:
+def test_a_block_writes_a_report_and_sends_nothing_under_a_submitting_task(bus: Bus, tmp_path: Path) -> None:
     spark = session(**{"report.dir": str(tmp_path)})
     with completion_event(spark, "orders", data={"date": "2026-11-20"}):
         [begun] = reports_in(tmp_path)
@@ -457,7 +459,7 @@ def test_where_the_submitting_task_looks_for_reports_nothing_is_sent(bus: Bus, t
 # -- other things
 
 
-def test_data_of_the_configuration_is_told_and_the_authors_own_goes_before_it(bus: Bus) -> None:
+def test_the_authors_data_overrides_data_of_the_configuration(bus: Bus) -> None:
     spark = session(**{"data.date": "2026-11-20", "data.region": "eu"})
     with completion_event(spark, "orders", data={"region": "us"}):
         pass
@@ -465,7 +467,7 @@ def test_data_of_the_configuration_is_told_and_the_authors_own_goes_before_it(bu
 
 
 @pytest.mark.parametrize("module", ["pyspark.sql.session", "pyspark.sql.connect.session"])
-def test_a_function_is_told_with_the_session_among_its_arguments(
+def test_a_decorated_function_uses_the_session_among_its_arguments(
     bus: Bus, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
     monkeypatch.setattr(completion, "describe", lambda *_: Application("local-1", "app"))
@@ -481,7 +483,7 @@ def test_a_function_is_told_with_the_session_among_its_arguments(
     assert only_event(bus).subject == "orders"
 
 
-def test_a_function_without_any_session_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decorated_function_without_a_session_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -493,5 +495,5 @@ def test_a_function_without_any_session_says_what_to_do(monkeypatch: pytest.Monk
     def main() -> None:
         pytest.fail("the work began")
 
-    with pytest.raises(CompletionError, match="make one before"):
+    with pytest.raises(CompletionError, match="Create one before"):
         main()

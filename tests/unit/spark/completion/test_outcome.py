@@ -1,4 +1,4 @@
-"""How work ended, as an event may tell it."""
+"""The outcome of work in the form that an event may carry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_no_error_and_an_exit_with_zero_are_success(error: BaseException | None)
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), SystemExit("no input"), KeyboardInterrupt(), ValueError()])
-def test_all_else_is_a_failure(error: BaseException) -> None:
+def test_every_other_error_is_a_failure(error: BaseException) -> None:
     assert failure_of(error) is not None
 
 
@@ -25,7 +25,7 @@ def test_a_failure_has_its_class_and_the_beginning_of_its_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected"),
     [
         ("cannot open jdbc:postgresql://ada:hunter2@db/x", "cannot open jdbc:postgresql://***@db/x"),
         ("amqp://ada:hunt/er@2@db/x and more", "amqp://***@db/x and more"),
@@ -54,5 +54,5 @@ def test_a_failure_has_its_class_and_the_beginning_of_its_message() -> None:
         ("a secretary of state", "a secretary of state"),
     ],
 )
-def test_what_looks_like_a_secret_is_blotted_out(message: str, told: str) -> None:
-    assert redacted(message) == told
+def test_what_looks_like_a_secret_is_redacted(message: str, expected: str) -> None:
+    assert redacted(message) == expected

@@ -1,4 +1,4 @@
-"""The end of a process, as it sees it itself: each case is a process of its own."""
+"""Callbacks at the end of a process; each case runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 BEGIN = """
     import os, signal, sys
-    from interlock.spark.completion.process_exit import PROCESS_END, is_program
-    PROCESS_END.tell(lambda error: print("told", type(error).__name__, getattr(error, "code", error)))
+    from interlock.spark.completion.process_exit import PROCESS_EXIT, is_program
+    PROCESS_EXIT.add_callback(lambda error: print("end", type(error).__name__, getattr(error, "code", error)))
     """
 
 
@@ -26,7 +26,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("code", "told", "exit_code"),
+    ("code", "seen", "exit_code"),
     [
         ("pass", "NoneType None", 0),
         ("sys.exit()", "SystemExit None", 0),
@@ -36,16 +36,16 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
         ("os.kill(os.getpid(), signal.SIGTERM)", "Terminated 143", 143),
     ],
 )
-def test_the_end_is_told_with_its_error(code: str, told: str, exit_code: int) -> None:
+def test_the_callback_gets_the_error_that_ended_the_process(code: str, seen: str, exit_code: int) -> None:
     done = run(code)
-    assert (done.stdout, done.returncode) == (f"told {told}\n", exit_code), done.stderr
+    assert (done.stdout, done.returncode) == (f"end {seen}\n", exit_code), done.stderr
 
 
-def test_an_exit_outside_of_a_block_that_is_raised_by_hand_is_not_seen() -> None:
-    assert run("raise SystemExit(3)").stdout == "told NoneType None\n"
+def test_a_raised_system_exit_is_not_seen_outside_a_block() -> None:
+    assert run("raise SystemExit(3)").stdout == "end NoneType None\n"
 
 
-def test_a_handler_of_sigterm_that_is_there_is_left_alone() -> None:
+def test_an_existing_handler_of_sigterm_is_kept() -> None:
     done = run("""
         print(signal.getsignal(signal.SIGTERM).__name__)
         """)
@@ -53,15 +53,15 @@ def test_a_handler_of_sigterm_that_is_there_is_left_alone() -> None:
     ours = textwrap.dedent("""
         import signal
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        from interlock.spark.completion.process_exit import PROCESS_END
-        PROCESS_END.watch()
+        from interlock.spark.completion.process_exit import PROCESS_EXIT
+        PROCESS_EXIT.watch()
         print(signal.getsignal(signal.SIGTERM) is signal.SIG_IGN)
         """)
     done = subprocess.run([sys.executable, "-c", ours], capture_output=True, text=True, timeout=60)
     assert done.stdout == "True\n"
 
 
-def test_a_fork_is_no_program_of_its_own_and_neither_is_a_shell() -> None:
+def test_the_end_of_a_fork_or_a_shell_is_not_the_end_of_the_job() -> None:
     done = run("""
         print(is_program(), flush=True)
         if not os.fork():

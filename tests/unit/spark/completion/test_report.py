@@ -1,4 +1,4 @@
-"""Reports: the event of an end, and the file in which it waits for the submitting task."""
+"""Reports: the completion event, and the file that holds it for the submitting task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOW = BEGAN + timedelta(minutes=2)
 ORDERS = Application("local-1", "daily orders", "ada", None, None, BEGAN, "4.0.0")
 
 
-def test_a_report_is_there_again_as_it_was_saved(tmp_path: Path) -> None:
+def test_a_saved_report_is_read_back_unchanged(tmp_path: Path) -> None:
     report = Report(
         "orders",
         ORDERS,
@@ -30,13 +30,13 @@ def test_a_report_is_there_again_as_it_was_saved(tmp_path: Path) -> None:
     assert reports_in(tmp_path) == [report]
 
 
-def test_the_latest_report_of_a_name_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+def test_a_later_report_of_a_name_replaces_the_earlier_one(tmp_path: Path) -> None:
     for name, ended in (("orders", False), ("a/../b", False), ("orders", True)):
         Report(name, ORDERS, ended=ended).save(tmp_path)
     assert [(each.name, each.ended) for each in reports_in(tmp_path)] == [("a/../b", False), ("orders", True)]
 
 
-def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+def test_unreadable_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.report.json").write_bytes(b'{"name": 3}')
     (tmp_path / "b.report.json").write_bytes(b"\xff\x00")
     (tmp_path / "c.report.json").write_bytes(b" " * (MAX_BYTES + 1))
@@ -44,13 +44,13 @@ def test_what_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     assert reports_in(tmp_path) == []
 
 
-def test_a_report_that_no_event_could_hold_is_refused(tmp_path: Path) -> None:
+def test_a_report_larger_than_an_event_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EventError, match="'orders' has"):
         Report("orders", ORDERS, data={"x": "y" * MAX_BYTES}).save(tmp_path)
     assert reports_in(tmp_path) == []
 
 
-def test_whoever_tells_an_end_tells_the_same_event_and_each_outcome_is_another() -> None:
+def test_the_event_id_is_that_of_the_application_its_name_use_and_outcome() -> None:
     ended, open_ = Report("orders", ORDERS, ended=True), Report("orders", ORDERS)
     assert ended.event(None, NOW).id == open_.event(None, NOW).id
     others = [
@@ -58,14 +58,14 @@ def test_whoever_tells_an_end_tells_the_same_event_and_each_outcome_is_another()
         Report("rates", ORDERS).event(None, NOW),
         Report("orders", ORDERS, use=2).event(None, NOW),
         Report("orders", Application("local-2", "daily orders")).event(None, NOW),
-        Report("orders", Application(None, "daily orders", unheard="try 1")).event(None, NOW),
-        Report("orders", Application(None, "daily orders", unheard="try 2")).event(None, NOW),
+        Report("orders", Application(None, "daily orders", fallback_id="try 1")).event(None, NOW),
+        Report("orders", Application(None, "daily orders", fallback_id="try 2")).event(None, NOW),
     ]
     assert len({event.id for event in (*others, ended.event(None, NOW))}) == 7
 
 
-def test_an_application_that_was_not_heard_of_is_told_by_its_name_alone() -> None:
-    event = Report("orders", Application(None, "daily orders", unheard="x")).event(Failure("E", "m"), NOW)
+def test_an_application_whose_driver_did_not_report_has_only_its_name() -> None:
+    event = Report("orders", Application(None, "daily orders", fallback_id="x")).event(Failure("E", "m"), NOW)
     assert event.source == "/spark/daily%20orders"
     assert event.payload == {
         "application": {
