@@ -10,8 +10,9 @@ import msgspec
 from ..conditions import Condition, Rehearsed
 from ..conditions.evaluate.firing import Part
 from ..engine.protocol.tasks.decided import action_of
-from ..engine.records import VERSION, ActionRecord, Kind, Registration, decode_json
+from ..engine.records import ActionRecord, Kind, Registration, decode_json
 from ..engine.records.firing import by_reference
+from ..engine.records.versions import VERSION
 from ..engine.registry.registry import Registered
 
 _MILLISECOND: Final = timedelta(milliseconds=1)

@@ -45,7 +45,7 @@ class Hops:
         self._trigger = TriggerTask(TRIGGERS, Committed(0, ""), self.registry, 1, TTL_MS, Stats())
         self._source.apply(self.registry.position, None)
         self._trigger.apply()
-        self.outputs = Outputs(CONFIG, self.registry.format)
+        self.outputs = Outputs(CONFIG, self.registry.version)
 
     def _register(self, name: str, condition: Condition) -> None:
         registration = Registration.of(name, condition, None, 0, kind="durable")
@@ -62,7 +62,7 @@ class Hops:
         """The trigger hop's changes are committed, as at the end of a pass."""
         self._trigger.commit_into(self.outputs, "bench", 1)
         self._trigger.committed()
-        self.outputs = Outputs(CONFIG, self.registry.format)
+        self.outputs = Outputs(CONFIG, self.registry.version)
 
     def process(self, record: Record) -> None:
         """The trigger hop: the state of the record's keys goes on; what fires is in `outputs`."""
@@ -70,11 +70,11 @@ class Hops:
 
     def matches(self, records: list[Record]) -> list[Record]:
         """The records of the trigger topic that those events make."""
-        self.outputs = Outputs(CONFIG, self.registry.format)
+        self.outputs = Outputs(CONFIG, self.registry.version)
         for record in records:
             self.match(record)
         made = [output.value for output in self.outputs.records]
-        self.outputs = Outputs(CONFIG, self.registry.format)
+        self.outputs = Outputs(CONFIG, self.registry.version)
         return [Record(TRIGGERS, n, NOW_MS + n, None, value, None) for n, value in enumerate(made)]
 
 

@@ -74,10 +74,11 @@ def _write_states(config: BusConfig, keys: int) -> None:
     state = step(PAIR, EMPTY, Match(event, (0,), config.topic("event"), 0, 1, 1_800_000_000_000))[0].encode()
     producer = Producer({**config.client, "linger.ms": 20, "compression.type": "lz4"})
     topic = config.topic("state")
-    meta = encode_msgpack(MetaRecord(2, 1, {}, closed=False))  # the registration follows the bus record
+    # Registry offset 1: the registration follows the bus record.
+    meta = encode_msgpack(MetaRecord(1, 1, {}, closed=False, opened=False, only=None))
     for p in range(PARTITIONS):
         producer.produce(topic, meta, state_key(registration.incarnation, None), partition=p)
-    value = encode_msgpack(StateRecord(2, 1, 1_900_000_000_000, state))
+    value = encode_msgpack(StateRecord(1, 1, 1_900_000_000_000, state))
     for n in range(keys):
         place = partition_of("durable", "pairs", f"k{n}", PARTITIONS)
         put(producer, topic, value, state_key(registration.incarnation, f"k{n}"), partition=place)

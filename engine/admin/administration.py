@@ -1,4 +1,4 @@
-"""What an administrator changes while engines run: sources, and the format (`resuming` has the rest).
+"""What an administrator changes while engines run: the topics that the bus reads (`resuming` has the rest).
 
 All of it is written to the registry, which every engine follows; nothing is restarted. Two administrators at
 the same moment: the later one's bus record holds.
@@ -16,8 +16,8 @@ from ..config import KINDS, BusConfig
 from ..errors import TopicsError
 from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
-from ..kafka.topics import bus_record_form, read_registry, topic_ids, write_bus_record, write_registry_records
-from ..records import BUS_KEY, VERSION, BusRecord, place_key
+from ..kafka.topics import read_registry, write_bus_record, write_registry_records
+from ..records import BUS_KEY, BusRecord, encode_json, place_key
 from ..registry.registry import Registry
 
 
@@ -45,16 +45,10 @@ def sources(config: BusConfig) -> list[Source]:
 def add_topics(config: BusConfig, names: Sequence[str]) -> list[str]:
     """List topics as sources of the bus; gives those that were not listed before.
 
-    TopicsError, and nothing is changed, for one that is not there or is the bus's own, and on a bus of
-    format 1.
+    TopicsError, and nothing is changed, for one that is not there or is the bus's own.
     """
     record = _bus_record(config, read_registry(config))
     problems = [f"Topic {name!r} is the bus's own." for name in names if name in _own(config)]
-    if record.format < 2:
-        problems.append(
-            f"Bus {config.name!r} has format {record.format}, whose engines read no other topics: when all "
-            "of them run this version, say: airflow interlock topics upgrade"
-        )
     others = [name for name in dict.fromkeys(names) if name not in _own(config)]
     with _admin(config) as admin:
         found = admin.topics(others)
@@ -83,37 +77,13 @@ def remove_topics(config: BusConfig, names: Sequence[str]) -> None:
         listed = ", ".join(record.topics) or "no other topic"
         raise TopicsError((*problems, f"Bus {config.name!r} lists {listed}. Nothing was changed."))
     left = tuple(name for name in record.topics if name not in names)
-    changed: dict[bytes, bytes | None] = {
-        BUS_KEY: bus_record_form(msgspec.structs.replace(record, topics=left))
-    }
+    changed: dict[bytes, bytes | None] = {BUS_KEY: encode_json(msgspec.structs.replace(record, topics=left))}
     for tp in sorted({*registry.sources, *registry.resumes, *registry.problems}):
         if tp.topic in names:
             changed[place_key("source", *tp)] = None
             changed[place_key("resume", *tp)] = None
             changed[place_key("problem", *tp)] = None
     write_registry_records(config, changed)
-
-
-@dataclass(frozen=True)
-class Upgrade:
-    """From which format to which; `engines`: {transactional id: host} of the group's members now."""
-
-    record: BusRecord
-    format: int
-    engines: dict[str, str]
-
-    def write(self, config: BusConfig) -> None:
-        """From now on writers write the new format. Engines that do not know it stop, and say so."""
-        ids = self.record.topic_ids or topic_ids(config)  # format 1 did not note them
-        write_bus_record(config, msgspec.structs.replace(self.record, format=self.format, topic_ids=ids))
-
-
-def upgrade(config: BusConfig) -> Upgrade:
-    """What an upgrade would change; `format` equals the record's where there is nothing to do."""
-    record = _bus_record(config, read_registry(config))
-    with _admin(config) as admin:
-        engines = {member.name: member.host for member in admin.group_members()}
-    return Upgrade(record, max(VERSION, record.format), engines)
 
 
 def _bus_record(config: BusConfig, registry: Registry) -> BusRecord:

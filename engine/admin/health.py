@@ -25,7 +25,7 @@ from ..protocol.partitions.listed import why_not
 from ..protocol.partitions.lost import ANOTHER_BUS, HALF_MET, REGISTRATIONS, cut_off, look_at, not_read
 from ..protocol.partitions.ownership import RESUME
 from ..protocol.poison.attempts import under_trial
-from ..records import VERSION, OffsetMetadata
+from ..records import OffsetMetadata
 from ..registry.registry import Registry
 
 # Of what a source topic holds, the share that is unread: beyond it retention is about to pass the engine.
@@ -41,7 +41,6 @@ class Health:
     bus: str
     cluster: str
     problems: list[str] = field(default_factory=list)
-    format: dict[str, Any] = field(default_factory=dict)
     engines: list[dict[str, Any]] = field(default_factory=list)
     partitions: list[dict[str, Any]] = field(default_factory=list)
     registrations: dict[str, Any] = field(default_factory=dict)
@@ -72,7 +71,7 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
     except RecordError as e:  # a bus of a later version
         health.problems.append(str(e))
         return health
-    _look_at_format(health, config, registry)
+    _look_at_bus_record(health, config, registry)
     _look_at_registrations(health, registry)
     members = admin.group_members()
     listed = () if registry.bus is None else registry.bus.topics
@@ -91,12 +90,11 @@ def _examine(health: Health, config: BusConfig, admin: Admin) -> Health:
     return health
 
 
-def _look_at_format(health: Health, config: BusConfig, registry: Registry) -> None:
+def _look_at_bus_record(health: Health, config: BusConfig, registry: Registry) -> None:
     if registry.bus is None:
         health.problems.append(
             f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}"
         )
-    health.format = {"written": registry.format, "latest": VERSION}
 
 
 def _look_for_alterations(

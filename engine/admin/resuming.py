@@ -39,7 +39,7 @@ class Resumption:
     low: int
     offset: int
     high: int
-    format: int
+    version: int
     known: bool = True
     behind: int = 0
     matches: bool = False
@@ -84,7 +84,7 @@ def write(config: BusConfig, resumptions: Iterable[Resumption]) -> None:
         config,
         {
             place_key("resume", *each.partition): encode_json(
-                ResumeRecord(v=each.format, topic_id=each.topic_id, offset=each.offset)
+                ResumeRecord(v=each.version, topic_id=each.topic_id, offset=each.offset)
             )
             for each in resumptions
         },
@@ -170,7 +170,7 @@ def _resumption(config: BusConfig, registry: Registry, at: Position, start: str)
         low=at.low,
         offset=_offset(tp, start, at.low, at.end),
         high=at.end,
-        format=registry.format,
+        version=registry.version,
         known=applied > 0,
         behind=len(behind),
         matches=tp.topic == config.topic("trigger"),

@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from ...events.sizes import MAX_EVENT_BYTES
 from ..bus import End, Record, TopicPartition
 from ..config import DEFAULT_PARTITIONS, KINDS, BusConfig
 from ..errors import TopicsError, UnreachableError
-from ..records import BUS_KEY, VERSION, BusRecord, encode_json
+from ..records import BUS_KEY, BusRecord, encode_json
 from ..records.sizes import MAX_INTERNAL_BYTES
 from ..registry.first_read import FirstRead
 from ..registry.registry import Registry
@@ -141,9 +140,7 @@ def create(
         trigger = config.topic("trigger")
         if trigger in existing:
             partitions = len(admin.list_topics(timeout=TIMEOUT_S).topics[trigger].partitions)
-        write_bus_record(
-            config, BusRecord(partitions=partitions, format=VERSION, topic_ids=topic_ids(config))
-        )
+        write_bus_record(config, BusRecord(partitions=partitions, topic_ids=topic_ids(config)))
     return created, existing
 
 
@@ -209,12 +206,7 @@ def read_registry(config: BusConfig, heard: Callable[[Record], None] | None = No
 
 def write_bus_record(config: BusConfig, record: BusRecord) -> None:
     """Say what the bus is from now on; UnreachableError when the cluster has not taken it."""
-    write_registry(config, BUS_KEY, bus_record_form(record))
-
-
-def bus_record_form(record: BusRecord) -> bytes:
-    """A bus record as it is written: by the rules of the format that it names."""
-    return encode_json(msgspec.structs.replace(record, v=record.format))
+    write_registry(config, BUS_KEY, encode_json(record))
 
 
 def write_registry(config: BusConfig, key: bytes, value: bytes | None) -> None:

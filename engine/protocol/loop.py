@@ -177,7 +177,7 @@ class Engine:
         if not self._begin_trials():
             return 0
         # 3. Gather outputs, ...
-        outputs = Outputs(self._config, self.registry.format)
+        outputs = Outputs(self._config, self.registry.version)
         taken = len(self._rest)
         self._process(outputs)
         taken -= len(self._rest)
@@ -409,7 +409,7 @@ class Engine:
 
     def _offsets_of(self, tasks: Sequence[SourceTask | TriggerTask]) -> Outputs:
         """A transaction with nothing but what these, and those that have changed, have to commit."""
-        outputs = Outputs(self._config, self.registry.format)
+        outputs = Outputs(self._config, self.registry.version)
         self._offsets_into(outputs, [t for t in self.ownership.tasks() if t in tasks or t.changed])
         return outputs
 

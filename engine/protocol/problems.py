@@ -19,7 +19,6 @@ from .tasks.outputs import Outputs
 from .timers.cut import Cuts
 
 WRITE_S: Final = 5.0
-SINCE_FORMAT: Final = 2
 MOST_CHARS: Final = 4000
 
 
@@ -85,10 +84,7 @@ class Problems:
         tells nothing.
         """
         told = self._registry.problems
-        if (
-            not (told or self._ownership.stopped or self._gaps or self._full())
-            or outputs.version < SINCE_FORMAT
-        ):
+        if not (told or self._ownership.stopped or self._gaps or self._full()):
             return
         now = self._monotonic()
         if now - self._written < WRITE_S or not self._ownership.tasks():

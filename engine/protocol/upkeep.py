@@ -28,7 +28,6 @@ SETTLED_S: Final = 360.0
 # What is left over must be gone before the brokers compact what left it, after a day. Meanwhile who takes a
 # partition over still finds that a durable subscription was changed, not removed.
 LEFTOVER_MS: Final = 3600 * 1000
-LEFTOVER_FORMAT: Final = 2
 HELD_BACK_LOOK_S: Final = 0.5
 BUSY_LOOK_S: Final = 2.0
 
@@ -133,9 +132,7 @@ class Upkeep:
                 outputs.write("subscription", 0, key, None, LEFTOVER)
 
     def _leftovers(self) -> list[tuple[str, bytes]]:
-        """Those to null; none in format 1, whose engines would take it for the removal of a registration."""
-        if self._registry.format < LEFTOVER_FORMAT:
-            return []
+        """Those to null."""
         return self._registry.leftovers(self._clock.now_ms() - LEFTOVER_MS)
 
     def _is_ours(self, subscription: str) -> bool:

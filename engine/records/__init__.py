@@ -1,8 +1,6 @@
 """What the internal topics hold: registrations, matches, states, firings, offset metadata.
 
-Every form carries its version `v`. Readers accept the versions named in `READS`, N and N-1; a record of
-another version is an error that names it, never a guess. Writers write the format that the bus record names
-(docs/understand/engine/formats.md), so that a pool of engines can be upgraded and rolled back one by one.
+Every record carries its version `v`; `versions` has the rule of who reads and writes which.
 """
 
 from __future__ import annotations
@@ -17,9 +15,8 @@ from ...conditions import Condition, from_json
 from ...events.event import Event
 from ..bus import Headers
 from ..errors import RecordError, UnknownVersion
+from .versions import VERSION, is_read, versions_read
 
-VERSION = 2
-READS = frozenset({1, 2})
 DEFAULT_MAX_KEYS = 100_000
 
 T = TypeVar("T")
@@ -100,16 +97,6 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
             raise RecordError(f"The condition of {self.subscription!r} is no valid JSON: {e}.") from e
         return from_json(form)
 
-    def in_format(self, version: int) -> Registration:
-        """As a bus of this format holds it; RecordError for what that format has no words for."""
-        if version < 2 and (self.kind != "one-shot" or self.fresh or self.build_condition().needs_ticks):
-            raise RecordError(
-                f"{self.subscription!r} is durable, needs timers or was cleared with fail_on, which format 1 "
-                "of the bus does not have: when all engines of the pool run this version, say: "
-                "airflow interlock topics upgrade"
-            )
-        return msgspec.structs.replace(self, v=version)
-
 
 class RegistrationKey(msgspec.Struct, frozen=True):
     """Key of a registration record: `{incarnation}:{nonce}`, so that compaction keeps the first one."""
@@ -169,7 +156,7 @@ class MatchRecord(msgspec.Struct, frozen=True, array_like=True):
 class StateRecord(msgspec.Struct, frozen=True, array_like=True):
     """The state of one key (msgpack in the state topic). `wakeup_ms`: when it must be looked at again.
 
-    `registry_offset`: of the registration whose state it is. Version 1 was the bare State.
+    `registry_offset`: of the registration whose state it is.
     """
 
     v: int
@@ -189,17 +176,17 @@ class MetaRecord(msgspec.Struct, frozen=True, array_like=True):
     registry_offset: int
     marks: dict[str, int]
     closed: bool
-    opened: bool = False
-    only: tuple[int | None, bytes] | None = None
+    opened: bool
+    only: tuple[int | None, bytes] | None
 
 
 class Firing(msgspec.Struct, frozen=True, kw_only=True):
     """A condition that was met, or whose time is up: what a waiting task gets.
 
     `events`: per label the events that took part, in the CloudEvents JSON format, and `origins` their
-    records' `{"topic", "partition", "offset", "timestamp_ms"}` in the same order; earlier versions told no
-    timestamp. `missing`: labels of what was not there. `left_out`: by label, how many events there was no
-    room for. `timer_ms`: the due time that brought it. `incomplete`: that time passed without a cut.
+    records' `{"topic", "partition", "offset", "timestamp_ms"}` in the same order. `missing`: labels of what
+    was not there. `left_out`: by label, how many events there was no room for. `timer_ms`: the due time that
+    brought it. `incomplete`: that time passed without a cut.
     """
 
     id: str
@@ -278,14 +265,13 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
 class BusRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What a bus was made with, and what it reads (JSON in the subscription topic, key `bus`).
 
-    `partitions`: of the trigger topic. Subscriptions are spread by that number, so another one would look
-    for their states where they are not. `format`: what writers write. `topics`: sources beside the event
-    topic. `topic_ids`: of the internal topics, by kind.
+    `v`: the version that writers give all records. `partitions`: of the trigger topic. Subscriptions are
+    spread by that number, so another one would look for their states where they are not. `topics`: sources
+    beside the event topic. `topic_ids`: of the internal topics, by kind.
     """
 
     v: int = VERSION
     partitions: int
-    format: int = 1
     topics: tuple[str, ...] = ()
     topic_ids: dict[str, str] = {}
 
@@ -315,19 +301,18 @@ class ProblemRecord(msgspec.Struct, frozen=True, kw_only=True):
 class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The incarnations that a process waits for (JSON, key `lease/{process}/{number}`).
 
-    `host`: where it runs, for people; earlier versions did not tell.
+    `host`: where it runs, for people.
     """
 
     v: int = VERSION
     deployment: str
     incarnations: list[str]
-    host: str = ""
+    host: str
 
 
 BUS_KEY = b"bus"
 CLOCK_KEY = b"clock"  # of a state partition: a record written for its timestamp alone
-# Its value: to engines of format 1, which do not know the key, the meta record of what is gone.
-CLOCK_VALUE = msgspec.msgpack.encode((1, 0, {}, True))
+CLOCK_VALUE = b""
 
 
 class _Version(msgspec.Struct):
@@ -355,7 +340,7 @@ def decode_json(form: type[T], value: bytes | str, where: str) -> T:
     """Read a JSON record; RecordError naming `where` for a damaged one or one of another version."""
     try:
         version = _version.decode(value).v
-        if isinstance(version, int) and version in READS:
+        if is_read(version):
             return msgspec.json.decode(value, type=form)
     except UNREADABLE as e:
         raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
@@ -370,9 +355,9 @@ def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
         version = record.v  # type: ignore[attr-defined]
     except UNREADABLE as e:
         version = _version_of(value)
-        if version is None or version in READS:
+        if version is None or is_read(version):
             raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
-    if version not in READS:
+    if not is_read(version):
         raise UnknownVersion(_unknown_version(form, version, where))
     return record
 
@@ -389,7 +374,7 @@ def _version_of(value: bytes) -> int | None:
 def _unknown_version(form: type, version: object, where: str) -> str:
     return (
         f"{where} holds a {form.__name__} of version {version!r}; this Interlock reads "
-        f"{', '.join(map(str, sorted(READS)))}. Run the version that wrote it, or a later one."
+        f"{', '.join(map(str, versions_read()))}. Run the version that wrote it, or a later one."
     )
 
 

@@ -13,7 +13,6 @@ from ..errors import RecordError, UnknownVersion
 from ..log import at, log
 from ..records import (
     BUS_KEY,
-    VERSION,
     BusRecord,
     LeaseRecord,
     ProblemRecord,
@@ -24,6 +23,7 @@ from ..records import (
     decode_json,
     is_leftover,
 )
+from ..records.versions import VERSION
 
 
 @dataclass(eq=False, slots=True)  # a handle: equal to itself only
@@ -95,9 +95,9 @@ class Registry:
         self._conditions: WeakValueDictionary[bytes, Condition] = WeakValueDictionary()
 
     @property
-    def format(self) -> int:
-        """The version that writers write."""
-        return 1 if self.bus is None else min(self.bus.format, VERSION)
+    def version(self) -> int:
+        """The version that writers of records write: that of the bus record."""
+        return VERSION if self.bus is None else self.bus.v
 
     def __len__(self) -> int:
         return len(self._by_incarnation)
@@ -212,7 +212,7 @@ class Registry:
         """A lease, or what is said of one partition."""
         kind, _, rest = (record.key or b"").decode("utf-8", "replace").partition("/")
         try:
-            if kind == "lease":  # `lease/{process}/{number}`; up to now `lease/{process}`
+            if kind == "lease":  # `lease/{process}/{number}`
                 key = record.key or b""
                 if record.value is None:
                     self._leases.pop(key, None)

@@ -209,7 +209,7 @@ class Dispatching:
                 durable.subscription,
             )
         stream.state, stream.sent_at = "sent", now
-        registering.register(durable.registration(), registry.format, lambda why: _refused(stream, why))
+        registering.register(durable.registration(), registry.version, lambda why: _refused(stream, why))
 
     def _read_again(self, name: str, starts: Mapping[TopicPartition, int], clients: Clients) -> None:
         """In the waits' thread, so that the other reader stands still: nothing is missed in between."""
@@ -231,7 +231,7 @@ def _set_limits(durable: Durable, found: Registered, registry: Registry, registe
     if (found.registration.max_keys, found.registration.at_limit) != (durable.max_keys, durable.at_limit):
         again = durable.registration(found.registration.since_ms)
         registering.register(
-            again, registry.format, lambda why: log.error("%r keeps its limits: %s", again.subscription, why)
+            again, registry.version, lambda why: log.error("%r keeps its limits: %s", again.subscription, why)
         )
 
 

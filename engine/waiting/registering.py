@@ -8,9 +8,11 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from ..bus import Output, Writer
 from ..config import BusConfig
-from ..errors import EngineError, NoRoom, NotSent, RecordError
+from ..errors import EngineError, NoRoom, NotSent
 from ..log import log
 from ..records import LeaseRecord, Registration, RegistrationKey, encode_json
 
@@ -48,9 +50,7 @@ class Registering:
         self._leased_at = _NEVER  # when all waits of this process were named
         self._named: set[str] = set()  # then and since
 
-    def register(
-        self, registration: Registration, record_format: int, failed: Callable[[str], None]
-    ) -> str | None:
+    def register(self, registration: Registration, version: int, failed: Callable[[str], None]) -> str | None:
         """The key of the record that is on its way; None where it could not be sent.
 
         failed: called with the reason in both cases, now or by a later `serve`. UnreachableError when the
@@ -62,11 +62,7 @@ class Registering:
                 failed(reason)
 
         key = RegistrationKey(registration.incarnation, self._nonce()).encode()
-        try:
-            value = encode_json(registration.in_format(record_format))
-        except RecordError as e:
-            failed(str(e))
-            return None
+        value = encode_json(msgspec.structs.replace(registration, v=version))
         while True:
             try:
                 self._writer.write(Output(self._topic, 0, key, value), told)
@@ -92,7 +88,7 @@ class Registering:
 
     # -- leases
 
-    def lease(self, incarnations: Iterable[str], record_format: int) -> None:
+    def lease(self, incarnations: Iterable[str], version: int) -> None:
         """Say what is waited for here; else it would be taken for forgotten after a day.
 
         New ones in the next call, in a record of their own; all of them anew every LEASE_S. A wait that comes
@@ -106,7 +102,7 @@ class Registering:
         first = 0 if anew else self._leases
         for number, part in enumerate(parts, first):
             lease = LeaseRecord(
-                v=record_format,
+                v=version,
                 deployment=self._config.deployment,
                 incarnations=part,
                 host=socket.gethostname(),

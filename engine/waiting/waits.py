@@ -306,7 +306,7 @@ class Waits:
     def _register(self, wait: Wait, registering: Registering) -> None:
         key = registering.register(
             wait.registration,
-            self._followed.registry.format,
+            self._followed.registry.version,
             lambda reason: self._not_registered(wait, reason),  # told again until it is
         )
         if key is not None:
@@ -316,7 +316,7 @@ class Waits:
         with self._lock:
             incarnations = list(self._waits)
         incarnations += self.dispatching.held()
-        registering.lease(incarnations, self._followed.registry.format)
+        registering.lease(incarnations, self._followed.registry.version)
 
     def _not_registered(self, wait: Wait, reason: str) -> None:
         text = f"{wait.registration.subscription!r} cannot be registered, which is tried again: {reason}."

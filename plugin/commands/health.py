@@ -89,12 +89,11 @@ def _left_out(partitions: Sequence[dict[str, Any]]) -> str:
 
 
 def _summary(health: Health) -> dict[str, Any]:
-    registrations, form = health.registrations, health.format
+    registrations = health.registrations
     return {
         "bus": health.bus,
         "cluster": health.cluster,
         "state": "ok" if health.ok else f"problems: {len(health.problems)}",
-        "format": f"{form['written']} of {form['latest']}" if form else "",
         "one-shot": registrations.get("one_shot", ""),
         "durable": registrations.get("durable", ""),
         "oldest": " since ".join(

@@ -73,15 +73,6 @@ def command() -> GroupCommand:
                 ),
                 ARG_YES,
             ),
-            action(
-                "upgrade",
-                "Let the bus's writers write the newest format",
-                ARG_YES,
-                description=(
-                    "Raise the format that all writers of the bus write to the newest one that this version "
-                    "has. Every engine and worker of the bus must run this version, or a later one, before."
-                ),
-            ),
         ),
     )
 
@@ -256,30 +247,6 @@ def _resumed(found: Resumption) -> dict[str, Any]:
         "end": found.high,
         "goes_on_at": found.offset,
     }
-
-
-def upgrade(args: Namespace) -> None:
-    """Raise the format of the bus, after a look at who is there."""
-    from ...engine.admin import administration
-
-    def work() -> None:
-        config = answering_bus(args)
-        found = administration.upgrade(config)
-        if found.format == found.record.format:
-            say(f"Bus {config.name!r} has format {found.format}, the newest that this version has.")
-            return
-        show(args, [{"engine": engine, "host": host} for engine, host in sorted(found.engines.items())])
-        say(
-            f"Members of the group now: {counted(len(found.engines), 'engine')}. All of them, and all "
-            "workers, must run this version or a later one: an older one does not read format "
-            f"{found.format}, and stops. There is no way back to the older version after that."
-        )
-        if not confirmed(args, f"Raise bus {config.name!r} from {found.record.format} to {found.format}?"):
-            raise SystemExit("Nothing was changed.")
-        found.write(config)
-        say(f"Bus {config.name!r} has format {found.format} now.")
-
-    or_exit("topics upgrade", work)
 
 
 def _show_sources(args: Namespace, config: BusConfig) -> None:

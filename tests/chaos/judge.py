@@ -334,7 +334,7 @@ class Judge:
             what = "meta record" if stored.key is None else f"state of key {stored.key!r}"
             if life is None:
                 leaked.append(f"{stored.record}: {what} of {stored.incarnation[:8]}, which is gone")
-            elif stored.r is not None and stored.r != life.r:
+            elif stored.r != life.r:
                 leaked.append(f"{stored.record}: {what} of an earlier life (@{stored.r}) of {life}")
             elif life.kind == "one-shot" and life.r in fired and (stored.key is not None or stored.state):
                 leaked.append(f"{stored.record}: {what} of {life}, which has fired")

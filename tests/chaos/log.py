@@ -134,7 +134,7 @@ class Stored(NamedTuple):
     record: Rec
     incarnation: str
     key: str | None
-    r: int | None
+    r: int
     closed: bool
     state: bytes | None
 
@@ -281,20 +281,15 @@ def read_states(log: Log) -> dict[tuple[str, str | None], Stored]:
 
 
 def _read_meta(record: Rec, incarnation: str) -> Stored:
-    form = _msgpack(record)
-    version, r, _marks, closed, *rest = form
+    version, r, _marks, closed, _opened, only = _msgpack(record)
     _check_version(record, version)
-    only = rest[1] if len(rest) > 1 else None
     return Stored(record, incarnation, None, r, bool(closed), None if only is None else only[1])
 
 
 def _read_state(record: Rec, incarnation: str, key: str) -> Stored:
-    form = _msgpack(record)
-    if len(form) == 4 and isinstance(form[3], bytes):
-        version, r, _wakeup, state = form
-        _check_version(record, version)
-        return Stored(record, incarnation, key, r, False, state)
-    return Stored(record, incarnation, key, None, False, record.value)  # format 1: the bare state
+    version, r, _wakeup, state = _msgpack(record)
+    _check_version(record, version)
+    return Stored(record, incarnation, key, r, False, state)
 
 
 def read_action(record: Rec) -> Mapping[str, Any] | None:
@@ -338,5 +333,5 @@ def _msgpack(record: Rec) -> Sequence[Any]:
 
 
 def _check_version(record: Rec, version: object) -> None:
-    if version not in (1, 2):
+    if version != 1:
         raise BadRecord(f"{record} has version {version!r}")

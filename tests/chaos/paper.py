@@ -69,7 +69,7 @@ class Paper:
     def list_topic(self, kind: str, stamp: float) -> None:
         """From now on a topic of another owner is a source, and its partition 0 has been committed."""
         topic = f"{BUS}-{kind}"
-        self.write("subscription", stamp, b"bus", json.dumps({"v": 2, "topics": [topic]}).encode())
+        self.write("subscription", stamp, b"bus", json.dumps({"v": 1, "topics": [topic]}).encode())
         self.write("subscription", stamp, f"source/{topic}/0".encode(), b"{}")
 
     def register(
@@ -85,7 +85,7 @@ class Paper:
     ) -> Wait:
         incarnation = incarnation or f"{subscription}i"
         form = {
-            "v": 2,
+            "v": 1,
             "subscription": subscription,
             "kind": kind,
             "incarnation": incarnation,
@@ -157,11 +157,11 @@ class Paper:
                 self.write("state", stamp, wait.incarnation.encode(), self._meta(wait))
                 self.write("state", stamp, place, None)
                 return
-        self.write("state", stamp, place, msgspec.msgpack.encode([2, wait.r, None, state.encode()]))
+        self.write("state", stamp, place, msgspec.msgpack.encode([1, wait.r, None, state.encode()]))
 
     @staticmethod
     def _meta(wait: Wait) -> bytes:
-        return msgspec.msgpack.encode([2, wait.r, {}, wait.closed, True, None])
+        return msgspec.msgpack.encode([1, wait.r, {}, wait.closed, True, None])
 
     def fire(self, wait: Wait, made: str, key: str, firing: Any, stamp: float) -> Rec:
         origins: dict[str, list[Mapping[str, Any]]] = {}
@@ -176,7 +176,7 @@ class Paper:
                 }
             )
         form = {
-            "v": 2,
+            "v": 1,
             "subscription": wait.subscription,
             "kind": wait.kind,
             "incarnation": wait.incarnation,

@@ -409,7 +409,7 @@ def _catching_what_one_registration_raises(patch: Patch) -> None:
 @needs(_catching_what_one_registration_raises)
 def test_i8_a_registration_that_cannot_be_read_stops_no_other() -> None:
     pool = Pool()
-    pool.write(REGISTRY, b"incarnation:nonce", b'{"v":2, "subscription": 7}')
+    pool.write(REGISTRY, b"incarnation:nonce", b'{"v":1, "subscription": 7}')
     pool.register(durable("d", event("x")))
     pool.emit("x", event_id="1")
     with unharmed("the engine"):

@@ -97,7 +97,6 @@ class Pool:
         *,
         partitions: int = 1,
         events: int = 1,
-        record_format: int = 2,
         topics: tuple[str, ...] = (),
     ) -> None:
         self.cluster = Cluster()
@@ -109,7 +108,7 @@ class Pool:
         for name in topics:
             self.cluster.create(name, 1)
         self.partitions = partitions
-        self.record = BusRecord(partitions=partitions, format=record_format, topics=topics)
+        self.record = BusRecord(partitions=partitions, topics=topics)
         self.write_bus_record(self.record)
         self.engines: dict[str, Engine] = {}
         self.buses: dict[str, Bus] = {}
@@ -171,7 +170,7 @@ class Pool:
         self.write(REGISTRY, RegistrationKey(registration.incarnation, nonce).encode(), None)
 
     def lease(self, *registrations: Registration) -> None:
-        record = LeaseRecord(deployment="d", incarnations=[r.incarnation for r in registrations])
+        record = LeaseRecord(deployment="d", incarnations=[r.incarnation for r in registrations], host="h")
         self.write(REGISTRY, b"lease/process", encode_json(record))
 
     def source(self, tp: TopicPartition) -> None:

@@ -614,7 +614,7 @@ class World:
             kind: self.cluster.topics[CONFIG.topic(kind)].id
             for kind in ("trigger", "state", "action", "subscription")
         }
-        record = BusRecord(partitions=self.triggers, format=2, topics=topics, topic_ids=ids)
+        record = BusRecord(partitions=self.triggers, topics=topics, topic_ids=ids)
         self.write_registry(BUS_KEY, encode_json(record))
 
     def take_out(self, name: str, partitions: int) -> None:
@@ -741,7 +741,8 @@ class World:
 
     def _do_lease(self, _: int, __: int) -> bool:
         names = [registration.incarnation for registration in self._registered.values()]
-        self.write_registry(b"lease/p/0", encode_json(LeaseRecord(deployment="d", incarnations=names)))
+        lease = LeaseRecord(deployment="d", incarnations=names, host="h")
+        self.write_registry(b"lease/p/0", encode_json(lease))
         return True
 
     def _do_partition(self, n: int, what: int) -> bool:

@@ -14,10 +14,10 @@ from typing import Final, NoReturn, TypeAlias, TypeVar
 import msgspec
 
 from ....conditions import State
-from ....conditions.evaluate.seen import SEEN_MS
 from ...bus import Record
 from ...errors import RecordError
-from ...records import CLOCK_KEY, READS, MetaRecord, StateRecord, decode_msgpack, parse_state_key, state_key
+from ...records import CLOCK_KEY, MetaRecord, StateRecord, decode_msgpack, parse_state_key, state_key
+from ...records.versions import is_read
 from .outputs import Outputs
 from .wakeups import Wakeup, Wakeups
 
@@ -32,9 +32,9 @@ class Kept:
 
     `marks`: highest origin judged, by source partition. `opened`: its timers were opened. `single`: the key
     of a subscription that has only one, whose state is `only`; the states of others are in `keys`, in the
-    order in which they were opened. `timed`: ticks can make it fire. `apart`: a record of its own holds the
-    single state, as in format 1. `resolved`: `single` and `timed` are known. `idle`: the keys whose states
-    hold nothing pending, in the order in which they came to that; None until it is asked for.
+    order in which they were opened. `timed`: ticks can make it fire. `resolved`: `single` and `timed` are
+    known. `idle`: the keys whose states hold nothing pending, in the order in which they came to that; None
+    until it is asked for.
     """
 
     registry_offset: int
@@ -45,7 +45,6 @@ class Kept:
     keys: dict[str, Entry] = field(default_factory=dict)
     single: str | None = None
     timed: bool = True
-    apart: bool = False
     resolved: bool = False
     idle: dict[str, None] | None = None
 
@@ -64,7 +63,6 @@ class Kept:
             self.keys,
             self.single,
             self.timed,
-            self.apart,
             self.resolved,
         )
 
@@ -123,18 +121,10 @@ class Store:
             kept.marks = {sys.intern(source): offset for source, offset in meta.marks.items()}
             kept.only = meta.only
             return
-        if _is_bare(value):
-            # A look at it, in time, tells when it closes. Its meta record follows in the same transaction, or
-            # stands before it.
-            _check_bare(value, record)
-            wakeup_ms: int | None = record.timestamp_ms + SEEN_MS
-            place, data = -1, value
-        else:
-            state = _read(_state_decoder, StateRecord, value, record)
-            place, wakeup_ms, data = state.registry_offset, state.wakeup_ms, state.state
+        state = _read(_state_decoder, StateRecord, value, record)
         if kept is None:
-            kept = self._kept[incarnation] = Kept(place)
-        kept.keys[key] = (wakeup_ms, data)
+            kept = self._kept[incarnation] = Kept(state.registry_offset)
+        kept.keys[key] = (state.wakeup_ms, state.state)
 
     def loaded(self) -> None:
         """All is loaded, and resolved where it can be: find what is due when."""
@@ -155,10 +145,6 @@ class Store:
     def resolve(kept: Kept, single: str | None, timed: bool) -> None:
         """Tell what only the registration knows. Before `loaded`, or for an incarnation without states."""
         kept.resolved, kept.single, kept.timed = True, single, timed
-        if single is not None and kept.keys:  # as format 1 wrote it
-            kept.only = kept.only or kept.keys.get(single)
-            kept.keys = {}
-            kept.apart = True
 
     # -- changes
 
@@ -289,22 +275,17 @@ class Store:
     # -- the commit
 
     def write(self, outputs: Outputs, partition: int) -> None:
-        """Add what this pass changed to the transaction, in the format of the outputs."""
+        """Add what this pass changed to the transaction, in the version of the outputs."""
         version = outputs.version
         for incarnation, before in self._metas.items():
             kept = self._kept.get(incarnation)
             if before is None and kept is None:
                 continue
-            apart = kept.only if kept is not None and version < 2 else None
-            if before is not None and before.apart and before.single is not None and apart is None:
-                outputs.write("state", partition, state_key(incarnation, before.single), None)
             meta: bytes | None = None
             if kept is not None:
-                form = (version, kept.registry_offset, kept.marks, kept.closed)
-                meta = _encode(form if version < 2 else (*form, kept.opened, kept.only))
-                kept.apart = apart is not None and kept.single is not None
-                if apart is not None and kept.single is not None:
-                    outputs.write("state", partition, state_key(incarnation, kept.single), apart[1])
+                meta = _encode(
+                    (version, kept.registry_offset, kept.marks, kept.closed, kept.opened, kept.only)
+                )
             outputs.write("state", partition, state_key(incarnation, None), meta)
         for (incarnation, key), old in self._states.items():
             kept = self._kept.get(incarnation)
@@ -313,7 +294,7 @@ class Store:
                 if old is not None:
                     outputs.write("state", partition, state_key(incarnation, key), None)
                 continue
-            value = entry[1] if version < 2 else _encode((version, kept.registry_offset, *entry))
+            value = _encode((version, kept.registry_offset, *entry))
             outputs.write("state", partition, state_key(incarnation, key), value)
 
     def committed(self) -> None:
@@ -347,16 +328,8 @@ class Store:
         self.open_keys, self.pending_bytes = self._open_before, 0
 
 
-class _Bare(msgspec.Struct, array_like=True):
-    """The beginning of a State that stands in the topic by itself, as format 1 wrote it."""
-
-    version: int
-    matches: list[msgspec.Raw]
-
-
 _meta_decoder: Final = msgspec.msgpack.Decoder(MetaRecord)
 _state_decoder: Final = msgspec.msgpack.Decoder(StateRecord)
-_bare_decoder: Final = msgspec.msgpack.Decoder(_Bare)
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -365,7 +338,7 @@ def _read(decoder: msgspec.msgpack.Decoder[T], form: type[T], value: bytes, reco
         found = decoder.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         _refuse(form, value, record)
-    if found.v not in READS:
+    if not is_read(found.v):
         _refuse(form, value, record)
     return found
 
@@ -373,15 +346,3 @@ def _read(decoder: msgspec.msgpack.Decoder[T], form: type[T], value: bytes, reco
 def _refuse(form: type[T], value: bytes, record: Record) -> NoReturn:
     decode_msgpack(form, value, str(record))
     raise RecordError(f"{record} holds no valid {form.__name__}.")
-
-
-def _is_bare(value: bytes) -> bool:
-    """True for a State by itself: its second member is an array, that of a StateRecord a number."""
-    return len(value) > 2 and (0x90 <= value[2] <= 0x9F or value[2] in (0xDC, 0xDD))
-
-
-def _check_bare(value: bytes, record: Record) -> None:
-    try:
-        _bare_decoder.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
-        raise RecordError(f"{record} holds no valid State: {e}.") from e

@@ -11,7 +11,6 @@ from ....conditions import Condition, opened
 from ...bus import Committed, Record, TopicPartition
 from ...log import at, log
 from ...records import (
-    READS,
     MatchRecord,
     OffsetMetadata,
     Target,
@@ -20,6 +19,7 @@ from ...records import (
     encode_json,
     partition_of,
 )
+from ...records.versions import is_read
 from ...registry.registry import Registered, Registry
 from ..poison.attempts import Attempts
 from ..stats import Stats
@@ -156,7 +156,7 @@ class TriggerTask:
             match = _match_decoder.decode(record.value or b"")
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return decode_msgpack(MatchRecord, record.value or b"", str(record))
-        return match if match.v in READS else decode_msgpack(MatchRecord, record.value or b"", str(record))
+        return match if is_read(match.v) else decode_msgpack(MatchRecord, record.value or b"", str(record))
 
     def set_aside(
         self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int = 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-READS: Final = (1, 2)  # versions of the records; those of others are counted, not read
+READS: Final = (1,)  # versions of the records; those of others are counted, not read
 _EVENT: Final = "STRUCT<type: STRING>"
 _ORIGIN: Final = "STRUCT<timestamp_ms: BIGINT>"
 ACTION: Final = (

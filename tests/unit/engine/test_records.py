@@ -13,7 +13,6 @@ from interlock.engine.errors import RecordError, UnknownVersion
 from interlock.engine.records import (
     BUS_KEY,
     ActionRecord,
-    BusRecord,
     Firing,
     MatchRecord,
     MetaRecord,
@@ -62,61 +61,31 @@ def test_the_incarnation_depends_on_subscription_condition_key_and_since_alone()
 
 
 def test_the_incarnation_of_a_one_shot_registration_never_changes() -> None:
-    """Waits of an earlier version find what they registered."""
+    """A wait after an upgrade finds what it registered before."""
     assert Registration.of("s", event("x"), None, 1).incarnation == INCARNATION
 
 
-@pytest.mark.parametrize("version", ["3", "0", "null", "true", "1.5", '"1"', "[1]", "{}"])
+@pytest.mark.parametrize("version", ["2", "0", "null", "true", "1.5", '"1"', "[1]", "{}"])
 def test_another_version_is_an_error_that_names_it_and_the_place(version: str) -> None:
-    text = encode_json(OffsetMetadata(R=1)).replace(b'"v":2', f'"v":{version}'.encode())
+    text = encode_json(OffsetMetadata(R=1)).replace(b'"v":1', f'"v":{version}'.encode())
     with pytest.raises(RecordError, match=r"topic\[0\]@7 .*OffsetMetadata"):
         decode_json(OffsetMetadata, text, "topic[0]@7")
-    other = encode_msgpack(MetaRecord(3, 1, {}, False))
-    with pytest.raises(UnknownVersion, match=r"here holds a MetaRecord of version 3; .* reads 1, 2"):
+    other = encode_msgpack(MetaRecord(2, 1, {}, False, False, None))
+    with pytest.raises(UnknownVersion, match=r"here holds a MetaRecord of version 2; .* reads 1\."):
         decode_msgpack(MetaRecord, other, "here")
 
 
-@pytest.mark.parametrize("value", [[3], [3, "anything", {"else": 1}], [3, 1, {}, False, True, None, "more"]])
+@pytest.mark.parametrize("value", [[2], [2, "anything", {"else": 1}], [2, 1, {}, False, True, None, "more"]])
 def test_a_later_version_of_another_form_is_told_from_a_damaged_record(value: Any) -> None:
-    with pytest.raises(UnknownVersion, match="version 3"):
+    with pytest.raises(UnknownVersion, match="version 2"):
         decode_msgpack(StateRecord, msgspec.msgpack.encode(value), "here")
 
 
 @pytest.mark.parametrize("form", [MatchRecord, StateRecord, MetaRecord])
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_damaged_record_of_a_version_that_is_read_is_no_later_version(form: Any, version: int) -> None:
+def test_a_damaged_record_of_a_version_that_is_read_is_no_later_version(form: Any) -> None:
     with pytest.raises(RecordError, match="no valid") as caught:
-        decode_msgpack(form, msgspec.msgpack.encode([version, "rubbish"]), "here")
+        decode_msgpack(form, msgspec.msgpack.encode([1, "rubbish"]), "here")
     assert not isinstance(caught.value, UnknownVersion)
-
-
-def test_registrations_and_metadata_of_version_1_are_read() -> None:
-    old = b'{"v":1,"subscription":"s","incarnation":"i","condition":{},"key":null,"since_ms":5}'
-    read = decode_json(Registration, old, "x")
-    assert (read.kind, read.at_limit, read.since_ms) == ("one-shot", "dead-letter", 5)
-    assert decode_json(OffsetMetadata, b'{"v":1,"R":7,"g":[[1,2,3]],"c":"me"}', "x").g == [(1, 2, 3)]
-    assert decode_json(BusRecord, b'{"v":1,"partitions":4}', "x").format == 1
-
-
-def test_a_match_of_version_1_is_read_without_a_topic_id() -> None:
-    old = msgspec.msgpack.encode([1, "t", 3, 9, 5, [{"id": "1"}, None], []])
-    assert decode_msgpack(MatchRecord, old, "x").source == "t/3"
-    new = MatchRecord(2, "t", 3, 9, 5, Event.of("a", "/s", id="1"), [], "id")
-    assert new.source == "id/3"
-
-
-def test_what_format_1_has_no_words_for_is_refused_with_the_command_that_upgrades() -> None:
-    plain = Registration.of("s", PAIR, "d", 1)
-    assert plain.in_format(1).v == 1
-    assert plain.in_format(2) == plain
-    for newer in (
-        Registration.of("s", PAIR, None, 1, kind="durable"),
-        Registration.of("s", PAIR, None, 1, generation=1, fresh=(0,)),
-        Registration.of("s", PAIR.expires(after="1h"), "d", 1),
-    ):
-        with pytest.raises(RecordError, match="airflow interlock topics upgrade"):
-            newer.in_format(1)
-        assert newer.in_format(2).v == 2
 
 
 @pytest.mark.parametrize(
@@ -160,7 +129,7 @@ def test_a_time_that_no_kafka_client_takes_is_no_valid_registration(since_ms: in
 
 def test_a_match_is_read_back_with_its_event() -> None:
     made = Event.of("orders", "/s", id="1", data={"day": "ä"})
-    match = MatchRecord(2, "t", 3, 4031, 99, made, [Target(7, "inc", (0, 1), "k")], "id")
+    match = MatchRecord(1, "t", 3, 4031, 99, made, [Target(7, "inc", (0, 1), "k")], "id")
     assert decode_msgpack(MatchRecord, encode_msgpack(match), "x") == match
 
 

@@ -252,7 +252,7 @@ def registry(*entries: tuple[str, int, str | None]) -> Log:
     log = Log("ha")
     for offset, (incarnation, at_ms, subscription) in enumerate(entries):
         form = {
-            "v": 2,
+            "v": 1,
             "subscription": subscription,
             "kind": "one-shot",
             "incarnation": incarnation,
@@ -294,7 +294,7 @@ def test_waits_are_half_met_when_the_trigger_topic_names_them() -> None:
     assert half_met({0: WAIT}, log) == 0
     for incarnation in ("j", "i", "i"):
         attributes = {"specversion": "1.0", "id": "first", "source": "/ha", "type": "ha.first"}
-        match = [2, "ha-event", 0, 0, 1000, [attributes, b"{}"], [[0, incarnation, [0], "k"]], "topic id"]
+        match = [1, "ha-event", 0, 0, 1000, [attributes, b"{}"], [[0, incarnation, [0], "k"]], "topic id"]
         log.add(Rec("ha-trigger", 0, 0, 1010, None, msgspec.msgpack.encode(match)))
     assert half_met({0: WAIT}, log) == 1
 

@@ -14,8 +14,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from interlock import event
-from interlock.engine.kafka.topics import bus_record, write_registry
-from interlock.engine.records import BusRecord
 
 from tests.integration.engine.conftest import Bench
 from tests.integration.plugin.commands.conftest import Ran
@@ -124,41 +122,6 @@ def test_a_listed_topic_that_is_gone_is_told_with_what_to_do(
     assert f"airflow interlock topics remove {orders}" in told.err
     interlock("topics", "remove", orders).rows()
     assert interlock("topics", "check").code == 0
-
-
-def test_a_bus_of_format_1_is_left_by_create_lists_nothing_and_is_upgraded_when_told(
-    bench: Bench, interlock: Callable[..., Ran], eventually: Any
-) -> None:
-    write_registry(bench.config, b"bus", b'{"v":1,"partitions":2}')
-    assert {row["state"] for row in interlock("topics", "create").rows()} == {"was there"}
-    assert bus_record(bench.config) == BusRecord(v=1, partitions=2, format=1)
-    refused = interlock("topics", "add", "orders")
-    assert refused.code == 1
-    assert "airflow interlock topics upgrade" in refused.err
-    with bench.engine():
-        eventually("an engine is there", lambda: len(assigned(bench)) == 4)
-        asked = interlock("topics", "upgrade")
-        assert asked.code == 1
-        assert "Members of the group now: 1 engine." in asked.err
-        assert "Nothing was changed." in asked.err
-        [member] = json.loads(asked.out)
-        assert member["engine"].startswith(f"{bench.config.name}-engine-airflow-")
-        assert interlock("topics", "upgrade", answer="y").code == 0
-        record = bus_record(bench.config)
-        assert record is not None
-        assert (record.v, record.format, record.partitions) == (2, 2, 2)
-        assert record.topic_ids.keys() == {
-            "event",
-            "trigger",
-            "state",
-            "action",
-            "subscription",
-            "dead-letter",
-        }
-        bench.subscribe("w", event("x"))
-        bench.emit("x")
-        bench.eventually_fired("w", 1)
-    assert "the newest that this version has" in interlock("topics", "upgrade").err
 
 
 def test_a_partition_that_stopped_goes_on_where_it_is_told(

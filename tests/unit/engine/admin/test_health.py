@@ -43,7 +43,7 @@ class Cluster:
         self.stamps = [0] * 10  # of the records of each
         self.low = 0
         self.listed: dict[str, Topic | None] = {}  # topics of others
-        self.write(BUS_KEY, BusRecord(partitions=1, format=2))
+        self.write(BUS_KEY, BusRecord(partitions=1))
         for tp in (EVENT, OTHER):
             self.write(place_key("source", *tp), SourceRecord(topic_id="t"))
 
@@ -113,7 +113,7 @@ def test_a_bus_that_is_well_has_no_problems(cluster: Cluster) -> None:
 def test_a_topic_that_was_made_again_is_a_problem_where_the_protocols_need_what_it_held(
     cluster: Cluster, kind: str, matters: bool
 ) -> None:
-    cluster.write(BUS_KEY, BusRecord(partitions=1, format=2, topic_ids={kind: "another"}))
+    cluster.write(BUS_KEY, BusRecord(partitions=1, topic_ids={kind: "another"}))
     told = [problem for problem in examine(CONFIG).problems if "was deleted and made again" in problem]
     assert bool(told) == matters
 
@@ -143,7 +143,7 @@ def test_a_look_back_that_retention_cut_short_is_told_of_a_partition_that_goes_o
 def test_a_listed_topic_that_no_engine_can_read_is_named_with_what_to_do(
     cluster: Cluster, topic: Topic | None, told: str
 ) -> None:
-    cluster.write(BUS_KEY, BusRecord(partitions=1, format=2, topics=("orders", "rates")))
+    cluster.write(BUS_KEY, BusRecord(partitions=1, topics=("orders", "rates")))
     cluster.listed["orders"] = topic
     [problem] = examine(CONFIG).problems
     assert problem.startswith(f"Topic 'orders' is not read: {told}")

@@ -44,7 +44,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.registry = Registry()
-        self.write(BUS_KEY, encode_json(BusRecord(partitions=1, format=2, topics=("orders", "gone"))))
+        self.write(BUS_KEY, encode_json(BusRecord(partitions=1, topics=("orders", "gone"))))
         for tp in PARTITIONS:
             self.write(place_key("source", *tp), encode_json(SourceRecord(topic_id="t")))
         self.committed: dict[TopicPartition, Committed | None] = {

@@ -34,7 +34,7 @@ class Written:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.now_ms = int(time.time() * 1000)
-        self.write(BUS_KEY, encode_json(BusRecord(partitions=2, format=2)), 0)
+        self.write(BUS_KEY, encode_json(BusRecord(partitions=2)), 0)
 
     def write(self, key: bytes, value: bytes | None, ago_ms: int) -> None:
         self.records.append(Record(TOPIC, len(self.records), self.now_ms - ago_ms, key, value, None))

@@ -123,7 +123,7 @@ class World:
 
     def run_pass(self, task: SourceTask, live: int, back: int) -> Outputs:
         """As the loop does it: the registry, then live records, then a slice of the scans."""
-        outputs = Outputs(CONFIG, 2)
+        outputs = Outputs(CONFIG, 1)
         if task.needs_apply(self.registry):
             task.apply(self.registry.position, self.first_offset(task.applied))
         left = [r for r in self.records if r.offset >= task.position]

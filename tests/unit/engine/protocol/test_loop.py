@@ -434,13 +434,13 @@ def test_a_topic_that_is_listed_later_is_read_without_a_restart() -> None:
     pool.register(Registration.of("w", event("org.apache.kafka.record", subject="after"), None, 0))
     pool.boot()
     pool.run()
-    pool.write_bus_record(BusRecord(partitions=1, format=2, topics=("orders",)))
+    pool.write_bus_record(BusRecord(partitions=1, topics=("orders",)))
     pool.run()
     assert pool.committed(orders).offset == 1
     pool.write(orders, b"after", b"2")
     pool.run()
     assert pool.fired() == [("w", "met")]
-    pool.write_bus_record(BusRecord(partitions=1, format=2))
+    pool.write_bus_record(BusRecord(partitions=1))
     pool.run()
     assert orders not in pool.engines["one"].partitions
 

@@ -14,9 +14,9 @@ OTHER = TopicPartition(EVENT.topic, 1)
 KEY = place_key("problem", *EVENT)
 
 
-def lost(*, partitions: int = 2, events: int = 2, record_format: int = 2) -> Pool:
+def lost(*, partitions: int = 2, events: int = 2) -> Pool:
     """A bus whose first event partition has lost records that nobody had read."""
-    pool = Pool(partitions=partitions, events=events, record_format=record_format)
+    pool = Pool(partitions=partitions, events=events)
     pool.boot()
     for _ in range(3):
         pool.emit("x")
@@ -116,13 +116,6 @@ def test_a_problem_that_stays_is_written_once() -> None:
     pool.boot()
     pool.run(300)
     assert len(told(pool)) == 1
-
-
-def test_a_bus_of_the_earlier_format_is_told_nothing_that_its_engines_do_not_know() -> None:
-    pool = lost(record_format=1)
-    pool.boot()
-    pool.run(200)
-    assert told(pool) == []
 
 
 def test_a_text_beyond_all_measure_is_cut() -> None:

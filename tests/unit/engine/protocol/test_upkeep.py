@@ -147,17 +147,6 @@ def test_what_a_removal_left_over_is_nulled_and_what_was_registered_since_stays_
     assert pool.fired() == [("wait", "met")]
 
 
-def test_nothing_is_nulled_as_a_leftover_while_engines_of_format_1_may_read_it() -> None:
-    pool = Pool(record_format=1)
-    pool.register(GONE, "n1")
-    pool.register(GONE, "n2")
-    engine = pool.boot()
-    pool.run()
-    pool.remove(GONE, "n1")
-    pool.run(2 * upkeep.LEFTOVER_MS // STEP_MS, pass_ms=STEP_MS)
-    assert len(engine.registry.leftovers(2**62)) == 1
-
-
 def test_only_the_owner_of_its_trigger_partition_removes_a_wait() -> None:
     pool = Pool(partitions=2)
     waits = [pool.register(Registration.of(f"w{n}", event("x"), None, 0)) for n in range(20)]
@@ -185,7 +174,7 @@ def test_the_lease_of_a_process_that_was_killed_is_removed_a_day_later_by_one_en
     pool = Pool(partitions=2)
     keys = [f"lease/gone-{n}".encode() for n in range(4)] + [f"lease/gone-{n}/1".encode() for n in range(4)]
     for key in keys:
-        pool.write(REGISTRY, key, encode_json(LeaseRecord(deployment="d", incarnations=["i"])))
+        pool.write(REGISTRY, key, encode_json(LeaseRecord(deployment="d", incarnations=["i"], host="h")))
     pool.boot("one")
     pool.boot("two")
     pool.run(DAY - 10, pass_ms=STEP_MS)
@@ -211,7 +200,7 @@ def test_the_lease_of_a_process_that_lives_stays() -> None:
 def test_an_internal_topic_that_was_made_again_stops_the_engine(kind: str) -> None:
     pool = Pool()
     ids = {k: pool.topic_id(f"b-{k}") for k in ("trigger", "state", "action", "subscription", "dead-letter")}
-    pool.write_bus_record(BusRecord(partitions=1, format=2, topic_ids=ids))
+    pool.write_bus_record(BusRecord(partitions=1, topic_ids=ids))
     pool.boot()
     pool.run()
     old = pool.cluster.topics[f"b-{kind}"]

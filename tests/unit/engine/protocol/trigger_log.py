@@ -35,9 +35,9 @@ TWO_PATHS = event("x", by="data.k") & event("x", by="data.l")
 class Log:
     """What is committed: state records, firings, dead letters, and the offset with its metadata."""
 
-    def __init__(self, registry: Registry | None = None, version: int = 2, partitions: int = 1) -> None:
+    def __init__(self, registry: Registry | None = None, partitions: int = 1) -> None:
         self.registry = registry or Registry()
-        self.version, self.partitions = version, partitions
+        self.partitions = partitions
         self.committed = Committed(0, "")
         self.states: list[Record] = []
         self.firings: list[dict[str, Any]] = []
@@ -55,7 +55,7 @@ class Log:
         return task
 
     def outputs(self) -> Outputs:
-        return Outputs(CONFIG, self.version)
+        return Outputs(CONFIG, 1)
 
     def commit(self, task: TriggerTask, outputs: Outputs) -> None:
         self.commits += 1

@@ -80,7 +80,7 @@ def last(monkeypatch: pytest.MonkeyPatch, log: Log, count: int, listed: tuple[st
     monkeypatch.setattr(module, "Admin", Admin)
     monkeypatch.setattr(module, "read_between", log.read)
     registry = Registry()
-    registry.bus = BusRecord(partitions=1, format=2, topics=listed)
+    registry.bus = BusRecord(partitions=1, topics=listed)
     return last_events(CONFIG, registry, count)
 
 

@@ -52,7 +52,7 @@ def removed(offset: int, registration: Registration, nonce: str = "n") -> Record
 
 def leased(offset: int, *registrations: Registration) -> Record:
     named = [registration.incarnation for registration in registrations]
-    return at(offset, b"lease/p/0", encode_json(LeaseRecord(deployment="d", incarnations=named)))
+    return at(offset, b"lease/p/0", encode_json(LeaseRecord(deployment="d", incarnations=named, host="h")))
 
 
 def first_read(*items: Record | End) -> Registry:

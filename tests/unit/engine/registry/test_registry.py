@@ -232,13 +232,10 @@ def test_a_record_of_a_replaced_incarnation_puts_it_in_force_again_at_a_new_plac
 # -- the bus record
 
 
-def test_writers_write_the_format_that_the_bus_record_names_and_none_they_do_not_know() -> None:
+def test_a_bus_record_of_a_later_version_is_an_error_that_names_it() -> None:
     registry = Registry()
-    assert registry.format == 1
-    for n, (named, written) in enumerate([(1, 1), (2, 2), (3, 2), (1, 1)]):
-        change = registry.apply(at(n, BUS_KEY, encode_json(BusRecord(partitions=4, format=named))))
-        assert change.bus
-        assert registry.format == written
+    with pytest.raises(UnknownVersion, match="BusRecord of version 2"):
+        registry.apply(at(0, BUS_KEY, encode_json(BusRecord(v=2, partitions=4))))
 
 
 def test_a_bus_record_that_says_the_same_is_no_change() -> None:
@@ -322,7 +319,7 @@ def test_a_record_of_a_place_or_a_lease_that_cannot_be_read_is_left_out_and_told
 
 
 def leased(offset: int, *registrations: Registration, process: str = "p") -> Record:
-    record = LeaseRecord(deployment="d", incarnations=[r.incarnation for r in registrations])
+    record = LeaseRecord(deployment="d", incarnations=[r.incarnation for r in registrations], host="h")
     return at(offset, f"lease/{process}".encode(), encode_json(record))
 
 

@@ -11,7 +11,8 @@ from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
 from interlock.engine.kafka.waiting import KafkaClients
-from interlock.engine.records import VERSION, BusRecord, Registration, RegistrationKey, encode_json
+from interlock.engine.records import BusRecord, Registration, RegistrationKey, encode_json
+from interlock.engine.records.versions import VERSION
 from interlock.engine.registry.registry import Registry
 from interlock.engine.waiting import dispatching as module
 from interlock.engine.waiting import open_firings
@@ -43,10 +44,10 @@ class Stage:
         self.sent: list[Registration] = []
         self.refusal = ""
         self._offset = itertools.count()
-        self._apply(b"bus", BusRecord(partitions=1, format=VERSION))
+        self._apply(b"bus", BusRecord(partitions=1))
 
-    def register(self, registration: Registration, record_format: int, failed: Any) -> str | None:
-        assert record_format == VERSION
+    def register(self, registration: Registration, version: int, failed: Any) -> str | None:
+        assert version == VERSION
         if self.refusal:
             failed(self.refusal)
             return None

@@ -42,7 +42,7 @@ class Bench:
 
     def lease(self, incarnations: list[str]) -> None:
         self.now += LEASE_S + 1
-        self.registering.lease(incarnations, 2)
+        self.registering.lease(incarnations, 1)
 
     def named(self) -> list[str]:
         found: list[str] = []
@@ -92,15 +92,15 @@ def test_who_never_had_a_wait_writes_nothing(bench: Bench) -> None:
 
 def test_a_lease_that_is_written_is_not_written_again_before_its_time(bench: Bench) -> None:
     bench.lease(waits(2))
-    bench.registering.lease(waits(2), 2)
-    bench.registering.lease(waits(1), 2)
+    bench.registering.lease(waits(2), 1)
+    bench.registering.lease(waits(1), 1)
     assert bench.written == [(b"lease/p/0", True)]
 
 
 def test_new_waits_are_named_at_once_in_a_record_of_their_own_until_all_are_named_anew(bench: Bench) -> None:
     bench.lease(waits(2))
     for count in (2, 3, 5):
-        bench.registering.lease(waits(count), 2)
+        bench.registering.lease(waits(count), 1)
     assert list(bench.standing) == [b"lease/p/0", b"lease/p/1", b"lease/p/2"]
     assert bench.named() == waits(5)
     bench.lease(waits(4))
@@ -111,9 +111,9 @@ def test_new_waits_are_named_at_once_in_a_record_of_their_own_until_all_are_name
 def test_new_waits_whose_lease_was_refused_are_named_in_the_next_call(bench: Bench) -> None:
     bench.lease(waits(1))
     bench.room = 1
-    bench.registering.lease(waits(2 * MOST_NAMED), 2)
+    bench.registering.lease(waits(2 * MOST_NAMED), 1)
     bench.room = 10
-    bench.registering.lease(waits(2 * MOST_NAMED), 2)
+    bench.registering.lease(waits(2 * MOST_NAMED), 1)
     assert bench.named() == waits(2 * MOST_NAMED)
 
 
@@ -122,15 +122,15 @@ def test_a_lease_of_which_a_part_was_refused_is_written_again_at_once(bench: Ben
     bench.lease(waits(2 * MOST_NAMED))
     assert list(bench.standing) == [b"lease/p/0"]
     bench.room = 10
-    bench.registering.lease(waits(2 * MOST_NAMED), 2)
+    bench.registering.lease(waits(2 * MOST_NAMED), 1)
     assert bench.named() == waits(2 * MOST_NAMED)
     bench.room = 0
     bench.lease(waits(1))
     bench.room = 1
-    bench.registering.lease(waits(1), 2)
+    bench.registering.lease(waits(1), 1)
     assert list(bench.standing) == [b"lease/p/1", b"lease/p/0"]
     bench.room = 10
-    bench.registering.lease(waits(1), 2)
+    bench.registering.lease(waits(1), 1)
     assert list(bench.standing) == [b"lease/p/0"]
     bench.registering.close()
     assert bench.standing == {}

@@ -50,8 +50,8 @@ def action(registration: Registration, offset: int = 0, state: Any = "fired") ->
     return Record(ACTION, offset, 0, registration.subscription.encode(), encode_json(record), None)
 
 
-def bus_record(record_format: int, offset: int = 0) -> Record:
-    value = encode_json(BusRecord(partitions=1, format=record_format))
+def bus_record(offset: int = 0) -> Record:
+    value = encode_json(BusRecord(partitions=1))
     return Record(REGISTRY, offset, 0, BUS_KEY, value, None)
 
 
@@ -171,28 +171,7 @@ def test_a_wait_is_registered_once_all_is_read_and_not_before(stage: Stage) -> N
     stage.run(ENDS)
     [(key, value)] = stage.produced
     assert key.startswith(W.incarnation.encode() + b":")
-    assert decode_json(Registration, value, "x") == W.in_format(1)
-
-
-@pytest.mark.parametrize("record_format", [1, 2])
-def test_a_wait_is_registered_in_the_format_of_the_bus(stage: Stage, record_format: int) -> None:
-    stage.open(W)
-    stage.run([bus_record(record_format), *ENDS])
-    assert decode_json(Registration, stage.produced[0][1], "x") == W.in_format(record_format)
-
-
-def test_a_wait_that_the_format_of_the_bus_has_no_words_for_is_told_how_to_upgrade(stage: Stage) -> None:
-    """Once the bus is upgraded it is registered without further ado."""
-    timed = Registration.of("t", event("x").expires(after="1h"), None, 0)
-    _, heard = stage.open(timed)
-
-    def later() -> list[Any]:
-        stage.now += 100
-        return [bus_record(2, offset=1)]
-
-    stage.run([bus_record(1), *ENDS], later, list)
-    assert "airflow interlock topics upgrade" in str(heard[0].text)
-    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [timed]
+    assert decode_json(Registration, value, "x") == W
 
 
 def test_what_is_waited_for_is_leased_now_and_then_and_the_lease_ends_with_the_process(stage: Stage) -> None:
@@ -373,7 +352,7 @@ def test_a_wait_that_is_opened_later_is_served_as_well(stage: Stage) -> None:
 
     stage.run([action(V), *ENDS], opens)
     assert [d.action.subscription for d in heard] == ["v"]
-    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [W.in_format(1)]
+    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [W]
 
 
 def test_a_firing_that_is_there_is_delivered_without_registering(stage: Stage) -> None:
@@ -515,7 +494,7 @@ def test_a_registration_that_the_client_refuses_is_told_to_its_task_and_stops_no
     (_, mine), _ = stage.open(W), stage.open(V)
     stage.refusals = [KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))]
     stage.run(ENDS)
-    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [V.in_format(1)]
+    assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [V]
     [notice] = mine
     assert "too large" in notice.text
 

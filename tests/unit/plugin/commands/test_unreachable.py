@@ -57,7 +57,6 @@ def run(*words: str) -> str:
         ("topics", "add", "t"),
         ("topics", "remove", "t"),
         ("topics", "resume", "--all", "--from", "end"),
-        ("topics", "upgrade"),
     ],
 )
 def test_each_command_says_so_before_it_reads_and_no_line_of_a_client_stands_before_that(

@@ -187,8 +187,8 @@ def test_an_engine_never_buries_itself() -> None:
     pool = Pool()
     now = [100.0]
     burial = Burial(Bus(pool.cluster, "me"), Stats(), lambda: now[0])
-    pool.commit_by_hand(EVENT, 0, '{"v":2,"R":0,"c":"other"}')
-    pool.commit_by_hand(TRIGGER, 0, '{"v":2,"R":0,"c":"me"}')
+    pool.commit_by_hand(EVENT, 0, '{"v":1,"R":0,"c":"other"}')
+    pool.commit_by_hand(TRIGGER, 0, '{"v":1,"R":0,"c":"me"}')
     for _ in range(10):
         burial.held_back([EVENT, TRIGGER])
         now[0] += 1

@@ -156,14 +156,14 @@ def test_a_topic_that_is_taken_out_of_the_bus_is_told_no_more() -> None:
     pool.cluster.delete("orders")
     pool.run(300, pass_ms=200)
     assert told(pool)
-    pool.write_bus_record(BusRecord(partitions=1, format=2))
+    pool.write_bus_record(BusRecord(partitions=1))
     pool.run(300, pass_ms=200)
     assert told(pool) == []
 
 
 def test_a_topic_that_was_never_there_is_told_and_read_as_soon_as_it_is_made() -> None:
     pool = two_engines(ORDER)
-    pool.write_bus_record(BusRecord(partitions=1, format=2, topics=("orders", "late")))
+    pool.write_bus_record(BusRecord(partitions=1, topics=("orders", "late")))
     pool.run(200, pass_ms=200)
     assert "Topic 'late' is not read: the topic is not there." in told(pool)[0]
     pool.cluster.create("late", 1)

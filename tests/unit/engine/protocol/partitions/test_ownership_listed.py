@@ -149,7 +149,7 @@ def test_a_resumption_that_is_read_in_the_middle_of_a_pass_costs_no_match(
         patch.setattr(following, "read_new", lambda: None)
         target = Target(pool.log(REGISTRY).end - 2, EACH.incarnation, (0,), "")
         made = Event.of("x", "/elsewhere", id="1")
-        match = MatchRecord(2, "elsewhere", 0, 0, pool.cluster.now_ms, made, [target])
+        match = MatchRecord(1, "elsewhere", 0, 0, pool.cluster.now_ms, made, [target])
         pool.write(TRIGGER, None, encode_msgpack(match))
         pool.run(3)
     pool.run()

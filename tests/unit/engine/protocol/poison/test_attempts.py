@@ -240,7 +240,7 @@ def test_a_very_long_id_is_counted_without_its_beginning() -> None:
 
 
 def test_where_nothing_is_known_nothing_is_written() -> None:
-    assert encode_json(OffsetMetadata(R=1)) == b'{"v":2,"R":1,"g":[],"c":"","n":0,"t":""}'
+    assert encode_json(OffsetMetadata(R=1)) == b'{"v":1,"R":1,"g":[],"c":"","n":0,"t":""}'
 
 
 def test_an_earlier_version_passes_the_count_over() -> None:

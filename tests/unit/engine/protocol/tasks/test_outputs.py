@@ -17,7 +17,7 @@ TP = TopicPartition("b-event", 3)
 
 
 def outputs() -> Outputs:
-    return Outputs(CONFIG, 2)
+    return Outputs(CONFIG, 1)
 
 
 def dead(

@@ -118,7 +118,7 @@ def test_a_scan_ends_where_the_reader_finds_nothing_more_below_the_live_position
     world.append("a", 0)
     world.register("w", "a", 0)
     world.end = 7
-    world.committed = Committed(7, '{"v":2,"R":1,"g":[[0,1,2]],"c":"","t":"t"}')
+    world.committed = Committed(7, '{"v":1,"R":1,"g":[[0,1,2]],"c":"","t":"t"}')
     task = world.task()
     world.run_pass(task, 0, FAR)
     assert not task.scans
@@ -129,7 +129,7 @@ def test_registrations_beyond_r_are_not_live_yet() -> None:
     world = World()
     w = world.register("w", "a", 0)
     record = world.append("a", 5)
-    task, outputs = world.task(), Outputs(CONFIG, 2)
+    task, outputs = world.task(), Outputs(CONFIG, 1)
     task.match(record, outputs, 0)
     assert outputs.records == []
     world.commit(task, outputs)
@@ -150,7 +150,7 @@ def test_while_there_is_no_room_for_another_scan_r_waits() -> None:
         while task.needs_apply(world.registry) and not task.scans.full:
             until = task.applied + 1
             task.apply(until, (until // 2) % 10 if until % 2 else None)
-        world.commit(task, Outputs(CONFIG, 2))
+        world.commit(task, Outputs(CONFIG, 1))
     assert len(world.task().scans.groups) == scans.MAX_GROUPS
     assert world.task().applied < world.registry.position
     for _ in range(30):
@@ -184,7 +184,7 @@ def test_metadata_say_who_committed_and_of_which_topic() -> None:
     world.append("a", 1)
     world.register("w", "a", 0)
     task = world.run()
-    assert json.loads(world.committed.metadata) == {"v": 2, "R": 1, "g": [], "c": "me", "n": 1, "t": "t"}
+    assert json.loads(world.committed.metadata) == {"v": 1, "R": 1, "g": [], "c": "me", "n": 1, "t": "t"}
     assert task.last == world.task().last == ("me", 1)
 
 

@@ -6,19 +6,18 @@ import json
 import logging
 from typing import Any
 
-import msgspec
 import pytest
 from interlock import Event, event
 from interlock.conditions import MatcherIndex
 from interlock.engine.protocol.tasks import source_task
-from interlock.engine.protocol.tasks.outputs import MAX_PASS_BYTES, Outputs
+from interlock.engine.protocol.tasks.outputs import MAX_PASS_BYTES
 from interlock.engine.protocol.tasks.source_task import MAX_TARGETS
 from interlock.engine.records import Registration
 from interlock.engine.records.sizes import MAX_INLINE_BYTES, MAX_INTERNAL_BYTES, MAX_READ_BYTES
 from interlock.engine.registry.registry import Registered
 from interlock.events.kafka import encode
 
-from tests.unit.engine.protocol.source_world import CONFIG, FAR, PARTITIONS, TP, World
+from tests.unit.engine.protocol.source_world import FAR, PARTITIONS, World
 
 
 def test_a_record_that_is_no_event_is_set_aside_once_and_not_again_by_a_scan(
@@ -201,16 +200,3 @@ def test_a_durable_subscription_is_spread_by_its_keys_and_a_one_shot_is_not() ->
 
     assert places(spread) == set(range(PARTITIONS))
     assert len(places(once)) == 1
-
-
-def test_a_format_1_bus_gets_matches_of_format_1() -> None:
-    world = World()
-    world.register("w", "a", 0)
-    record = world.append("a", 5)
-    task, outputs = world.task(), Outputs(CONFIG, 1)
-    task.apply(1, None)
-    task.match(record, outputs, 0)
-    task.commit_into(outputs, "me", 1)
-    [output] = outputs.records
-    assert msgspec.msgpack.decode(output.value or b"")[0] == 1
-    assert json.loads(outputs.offsets[TP].metadata)["v"] == 1

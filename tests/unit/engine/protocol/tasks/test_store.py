@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interlock.conditions import EMPTY
-from interlock.conditions.evaluate.seen import SEEN_MS
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import RecordError, UnknownVersion
 from interlock.engine.protocol.tasks.outputs import Outputs
 from interlock.engine.protocol.tasks.store import Entry, Kept, Store
 from interlock.engine.protocol.tasks.wakeups import Wakeup, Wakeups
-from interlock.engine.records import MetaRecord, StateRecord, encode_msgpack, state_key
+from interlock.engine.records import MetaRecord, StateRecord, encode_msgpack
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 STATE = TopicPartition("b-state", 0)
@@ -54,8 +51,8 @@ def expected_due(of: Content) -> list[tuple[int, str, str]]:
     )
 
 
-def written(store: Store, version: int = 2) -> list[tuple[bytes, bytes | None]]:
-    outputs = Outputs(CONFIG, version)
+def written(store: Store) -> list[tuple[bytes, bytes | None]]:
+    outputs = Outputs(CONFIG, 1)
     store.write(outputs, 0)
     return [(o.key or b"", o.value) for o in outputs.records]
 
@@ -109,9 +106,9 @@ def change(store: Store, what: str, incarnation: str, key: str, number: int) -> 
 
 
 @settings(max_examples=300, deadline=None)
-@given(PASSES, st.sampled_from([1, 2]))
+@given(PASSES)
 def test_whatever_a_pass_did_an_abort_and_a_recovery_find_what_was_committed(
-    passes: Sequence[tuple[Sequence[tuple[str, str, str, int]], str]], version: int
+    passes: Sequence[tuple[Sequence[tuple[str, str, str, int]], str]],
 ) -> None:
     store, log = Store(), list[tuple[bytes, bytes | None]]()
     for changes, end in passes:
@@ -121,16 +118,15 @@ def test_whatever_a_pass_did_an_abort_and_a_recovery_find_what_was_committed(
         after = content(store)
         assert store.open_keys == sum(len(keys) + (only is not None) for _, _, only, keys in after.values())
         if end == "abort":
-            written(store, version)
+            written(store)
             store.rollback()
             assert (content(store), store.open_keys, store.pending) == (before, open_before, 0)
         else:
-            log += written(store, version)
+            log += written(store)
             store.committed()
-            if version == 2:
-                assert content(recovered(log)) == after
-                assert recovered(log).open_keys == store.open_keys
-            if end == "recover" and version == 2:
+            assert content(recovered(log)) == after
+            assert recovered(log).open_keys == store.open_keys
+            if end == "recover":
                 store = recovered(log)
         now = content(store)
         assert store.timer_due(15) == any(
@@ -147,26 +143,6 @@ def test_whatever_a_pass_did_an_abort_and_a_recovery_find_what_was_committed(
             store.put_back(kept, wakeup)
         assert due(store) == expected_due(now)
         store.rollback()
-    if version == 1:  # as a compacted topic of format 1 has it, where each value is a State
-        last = dict(log)
-        for incarnation, (_, _, only, keys) in content(store).items():
-            for key, entry in ({SINGLE: only} if only is not None else keys).items():
-                assert entry is not None
-                assert last[state_key(incarnation, key)] == entry[1]
-        open_keys = [key for key, value in last.items() if value is not None and b"/" in key]
-        assert len(open_keys) == store.open_keys
-
-
-def test_a_state_of_format_1_is_taken_as_it_is_and_looked_at_within_an_hour() -> None:
-    store = Store()
-    store.load(Record(STATE, 0, 500, b"inc/k", EMPTY.encode(), None))
-    store.load(Record(STATE, 1, 500, b"inc", msgspec.msgpack.encode([1, 7, {"t/0": 3}, False]), None))
-    store.loaded()
-    kept = store.get("inc")
-    assert kept is not None
-    assert (kept.registry_offset, kept.marks, kept.opened) == (7, {"t/0": 3}, False)
-    assert kept.get("k") == (500 + SEEN_MS, EMPTY.encode())
-    assert store.next_wakeup == 500 + SEEN_MS
 
 
 @pytest.mark.parametrize(
@@ -174,9 +150,9 @@ def test_a_state_of_format_1_is_taken_as_it_is_and_looked_at_within_an_hour() ->
     [
         (b"inc/k", b"rubbish", RecordError),
         (b"inc/k", b"", RecordError),
-        (b"inc/k", b"\x93\x02\x91", RecordError),
+        (b"inc/k", b"\x93\x01\x91", RecordError),
         (b"inc/k", encode_msgpack(StateRecord(9, 0, None, b"")), UnknownVersion),
-        (b"inc", encode_msgpack(MetaRecord(9, 0, {}, False)), UnknownVersion),
+        (b"inc", encode_msgpack(MetaRecord(9, 0, {}, False, False, None)), UnknownVersion),
         (b"inc", b"\x90", RecordError),
     ],
 )

@@ -7,25 +7,22 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import Event, event
-from interlock.conditions import EMPTY, Match, State, absent, firing_id, step
+from interlock.conditions import EMPTY, Match, absent, firing_id, step
 from interlock.engine.bus import Committed, Record
 from interlock.engine.errors import RecordError
 from interlock.engine.protocol.stats import Stats
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import (
     MatchRecord,
-    MetaRecord,
     OffsetMetadata,
     Registration,
     StateRecord,
     Target,
     decode_json,
-    decode_msgpack,
     encode_msgpack,
     state_key,
 )
@@ -252,35 +249,6 @@ def test_the_committed_metadata_says_how_far_the_registry_was_applied_and_who_co
     assert (task.applied, task.last, task.topic_id, task.needs_apply) == (42, ("me", 1), "t1", False)
 
 
-# -- formats
-
-
-def test_format_1_is_written_as_its_readers_know_it_and_read_on_after_an_upgrade() -> None:
-    log = Log(version=1)
-    w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
-    k = register(log.registry, 1, Registration.of("k", PAIR, None, 0))
-    log.run(
-        met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), ""), Target(1, k.incarnation, (0,), "p"))
-    )
-    live = log.live_states()
-    assert msgspec.msgpack.decode(live[state_key(w.incarnation, None)]) == [1, 0, {"b-event/0": 0}, False]
-    assert State.decode(live[state_key(w.incarnation, "")]).matches[0].event.id == "1"
-    assert State.decode(live[state_key(k.incarnation, "p")]).matches[0].event.id == "1"
-    assert json.loads(log.committed.metadata)["v"] == 1
-    log.version = 2
-    log.run(met(1, an_event("x", "2"), Target(0, w.incarnation, (0,), "")))
-    live = log.live_states()
-    assert state_key(w.incarnation, "") not in live  # its state is in the meta record now
-    meta = decode_msgpack(MetaRecord, live[state_key(w.incarnation, None)], "x")
-    assert meta.v == 2
-    assert meta.only is not None
-    assert State.decode(meta.only[1]).matches[0].event.id == "2"
-    y = an_event("y", "3")
-    log.run(met(2, y, Target(0, w.incarnation, (1,), ""), Target(1, k.incarnation, (1,), "p")))
-    assert sorted(f["subscription"] for f in log.firings) == ["k", "w"]
-    assert {f["v"] for f in log.firings} == {2}
-
-
 def test_a_subscription_with_one_key_writes_one_record_a_step() -> None:
     log = Log()
     w = register(log.registry, 0, Registration.of("w", PAIR, "p", 0))
@@ -311,7 +279,7 @@ def test_a_key_whose_tick_raises_is_kept_and_the_others_get_theirs() -> None:
     log = Log()
     d = durable(log, absent(event("x", by="data.k"), "1s"))
     log.run(pair(d, 0, "x", "1", "p"), pair(d, 1, "x", "2", "q"))
-    broken = StateRecord(2, 0, 10, b"\x91\x02rubbish")
+    broken = StateRecord(1, 0, 10, b"\x91\x02rubbish")
     log.states.append(Record(STATE, 99, 0, state_key(d.incarnation, "p"), encode_msgpack(broken), None))
     log.tick(5000)
     assert [f["firing"]["key"] for f in log.firings] == ["q"]
@@ -353,9 +321,9 @@ SLICES = st.lists(st.tuples(st.integers(1, 6), ENDS), min_size=1, max_size=20)
 
 
 @settings(max_examples=150, deadline=None)
-@given(MATCHES, SLICES, st.sampled_from([1, 2]))
+@given(MATCHES, SLICES)
 def test_any_split_of_the_log_with_crashes_and_aborts_gives_the_firings_of_a_plain_fold(
-    steps: Sequence[tuple[str, int, str, int, int, bool]], slices: Sequence[tuple[int, str]], version: int
+    steps: Sequence[tuple[str, int, str, int, int, bool]], slices: Sequence[tuple[int, str]]
 ) -> None:
     registry = Registry()
     registrations = {
@@ -392,7 +360,7 @@ def test_any_split_of_the_log_with_crashes_and_aborts_gives_the_firings_of_a_pla
                 target.incarnation, target.key, firings[0].outcome, firings[0].taking_part
             )
 
-    log, turn = Log(registry, version), 0
+    log, turn = Log(registry), 0
     task = log.task()
     while log.committed.offset < len(matches):
         # after the last slice of the example: all that is left, and no crash

@@ -53,7 +53,7 @@ def test_every_firing_of_one_tick_is_written() -> None:
     d = durable(log, absent(event("h"), "1s"))
     target = Target(0, d.incarnation, (0,), "")
     for n, stamp in enumerate((1000, 3000, 5000)):
-        log.run(MatchRecord(2, "b-event", 0, n, stamp, an_event("h", str(n)), [target]))
+        log.run(MatchRecord(1, "b-event", 0, n, stamp, an_event("h", str(n)), [target]))
     assert log.firings == []
     log.tick(5500)
     assert [f["firing"]["timer_ms"] for f in log.firings] == [2000, 4000]
@@ -213,7 +213,7 @@ def test_keys_of_a_wait_that_have_nothing_pending_make_room_first() -> None:
     half, _ = step(PAIR, EMPTY, Match(an_event("x", "0"), (0,), "b-event", 0, 0, 0))
     seen, _ = step(PAIR, half, Match(an_event("y", "1"), (1,), "b-event", 0, 1, 0))
     log.run(pair(w, 0, "x", "2", "p"))
-    kept = encode_msgpack(StateRecord(2, 0, SEEN_MS, seen.encode()))
+    kept = encode_msgpack(StateRecord(1, 0, SEEN_MS, seen.encode()))
     log.states.append(Record(STATE, len(log.states), 0, state_key(w.incarnation, "seen"), kept, None))
     log.run(pair(w, 1, "x", "3", "q"))
     assert (log.dead, log.task().full_waits()) == ([], [])

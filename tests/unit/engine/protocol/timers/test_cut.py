@@ -329,7 +329,7 @@ def test_matches_that_stand_in_the_trigger_topic_when_the_sources_are_reached_ar
     assert pool.fired() == []
     stamp = pool.log(OTHER).entries[0].timestamp_ms
     made = Event.of("y", "/s", id="of the other")
-    match = MatchRecord(2, *OTHER, 0, stamp, made, [Target(place, w.incarnation, (1,), "")], "id-1")
+    match = MatchRecord(1, *OTHER, 0, stamp, made, [Target(place, w.incarnation, (1,), "")], "id-1")
     pool.write(TRIGGER, None, encode_msgpack(match))
     elsewhere(pool, OTHER)
     pool.run(30)

@@ -1,0 +1,20 @@
+"""The versions of records: the one that this release writes, and those that it reads.
+
+The rule, from release 0.1.0 on: a release of version N reads records of versions N and N-1, and writes the
+version that the bus record has (`BusRecord.v`). A pool can be upgraded and rolled back engine by engine as
+long as its bus record has N-1. A record of another version is an error that names it.
+"""
+
+from __future__ import annotations
+
+VERSION = 1
+
+
+def is_read(version: object) -> bool:
+    """Whether this release reads records of that version."""
+    return version == VERSION or version in versions_read()
+
+
+def versions_read() -> range:
+    """The versions that this release reads."""
+    return range(max(VERSION - 1, 1), VERSION + 1)
