@@ -1,4 +1,4 @@
-"""What Airflow discovers: the provider's name, settings and commands, and the development broker.
+"""What Airflow discovers: the provider info, the listener and the commands; and the development broker.
 
-Airflow loads `provider` in each of its processes, so nothing here imports anything heavy before it is used.
+Airflow loads this package in each of its processes, so heavy imports wait until they are used.
 """

@@ -1,4 +1,4 @@
-"""The plugin that Airflow loads in each of its processes: the listener, where a setting asks for it."""
+"""The plugin that Airflow loads in each of its processes: registers the listener if it is configured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 def _listeners() -> list[object]:
-    """Nothing unless asked for: some features of Airflow are off wherever any listener is registered."""
+    """Returns the listener if it is configured: any registered listener disables some features of Airflow."""
     from airflow.sdk.configuration import conf
 
     if not conf.get("interlock", "listener", fallback="").strip():
@@ -21,7 +21,7 @@ def _listeners() -> list[object]:
     try:
         settings = listener_settings()
     except InterlockError as e:
-        # Raised here it would be a traceback in every task's log.
+        # An exception here would put a traceback into every task's log.
         log.error("Interlock's listener is not registered: %s", e)
         return []
     from .completions.listener import EndListener

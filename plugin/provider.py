@@ -1,7 +1,7 @@
-"""What Airflow reads about this distribution: its name, settings and commands.
+"""The provider info that Airflow reads: name, settings and commands of this distribution.
 
-Airflow checks this against its schema in every process; what breaks the schema stops the whole
-`airflow` command. Nothing may be imported here that costs time.
+Airflow checks it against its schema in every process, and an error here breaks every `airflow` command.
+Import nothing here that takes time.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "deployment": {
                         "description": (
-                            "Name of this Airflow installation, part of the names of waits and of event "
-                            "sources. Set it where several installations share a bus; `airflow interlock "
-                            "doctor` says where two use one name."
+                            "Name of this Airflow installation. It is part of the names of waits and of event "
+                            "sources. Set it if several installations share a bus; `airflow interlock doctor` "
+                            "reports two installations that use the same name."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -39,8 +39,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "lookback_hours": {
                         "description": (
-                            "How long before its logical date a wait with a key counts events. At most as "
-                            "long as the event topic keeps them."
+                            "How many hours before its logical date a wait with a key counts events. Events "
+                            "older than the retention of the event topic are gone."
                         ),
                         "version_added": "0.1.0",
                         "type": "float",
@@ -49,10 +49,10 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "allowed_client_properties": {
                         "description": (
-                            "Names of Kafka client properties, separated by commas, that connections may set "
-                            "although they run a program, load a library, switch a certificate check off, or "
-                            "take unsigned tokens or a token endpoint without https. "
-                            "Any other of this kind is refused."
+                            "Kafka client properties, separated by commas, that connections may set although "
+                            "they run a program, load a library, disable a certificate check, or accept "
+                            "unsigned tokens or a token endpoint without https. Other properties of this kind "
+                            "are refused."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -61,8 +61,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "listener": {
                         "description": (
-                            "Which ends Airflow tells the bus by itself: dag_run, task_instance, or both "
-                            "with a comma. Empty: no listener is registered."
+                            "Which completion events Airflow emits by itself: dag_run, task_instance, or "
+                            "both separated by a comma. Empty: no listener is registered."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -71,8 +71,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "listener_dags": {
                         "description": (
-                            "Patterns of the ids of the DAGs that the listener tells of, separated by "
-                            "commas; ! before one excludes. Empty: all."
+                            "The listener emits events only for DAGs whose id matches one of these patterns, "
+                            "separated by commas. A pattern that begins with ! excludes. Empty: all DAGs."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -81,8 +81,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "listener_tags": {
                         "description": (
-                            "Tags, separated by commas: the listener tells of DAGs that have one of them. "
-                            "Empty: all."
+                            "The listener emits events only for DAGs that have one of these tags, separated "
+                            "by commas. Empty: all DAGs."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -91,8 +91,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "listener_conn_id": {
                         "description": (
-                            "Airflow connection of type kafka through which the listener emits, and "
-                            "airflow interlock reconcile unless it is told another."
+                            "Airflow connection of type kafka that the listener uses, and the default for "
+                            "airflow interlock reconcile."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -101,8 +101,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "listener_timeout": {
                         "description": (
-                            "Seconds that a task's process, or a scheduler that stops, waits at most for the "
-                            "broker to acknowledge what the listener tells. At most 15."
+                            "How many seconds a task's process, or a scheduler that stops, waits at its end "
+                            "for the broker to acknowledge the listener's events. At most 15."
                         ),
                         "version_added": "0.1.0",
                         "type": "float",
@@ -111,9 +111,10 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "resume_margin": {
                         "description": (
-                            "Seconds over [workers] min_heartbeat_interval between a deferral and the "
-                            "resumption of its task, for the scheduler to take note of the deferral. "
-                            "Raise it where Airflow fails resumed tasks with `state mismatch`. At most 300."
+                            "A deferred task is resumed no earlier than [workers] min_heartbeat_interval plus "
+                            "this many seconds after its deferral, so that the scheduler has seen the "
+                            "deferral. Raise it if Airflow fails resumed tasks with `state mismatch`. At "
+                            "most 300."
                         ),
                         "version_added": "0.1.0",
                         "type": "float",

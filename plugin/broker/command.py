@@ -1,4 +1,4 @@
-"""What `airflow interlock broker` does."""
+"""Runs `airflow interlock broker`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .node import LocalBroker
 
 
 def run(args: Namespace) -> None:
-    """Run a broker until SIGINT or SIGTERM; exit 1 with one sentence when it cannot be."""
-    # SIGTERM as Ctrl-C: also while jars are fetched or the node starts, nothing is left behind
+    """Runs a broker until SIGINT or SIGTERM; exits with 1 and the reason if it cannot start or ends itself."""
+    # SIGTERM acts like Ctrl-C, so that nothing is left behind while jars are fetched or the node starts.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     directory = _temporary() if args.ephemeral else _directory(args.directory)
     version = args.kafka_version or KAFKA_VERSION
@@ -29,7 +29,7 @@ def run(args: Namespace) -> None:
         for line in _introduction(broker):
             _say(line)
         broker.wait()
-        raise BrokerError(f"The broker has ended by itself. Log: {broker.log}")
+        raise BrokerError(f"The broker ended unexpectedly. Log: {broker.log}")
     except BrokerError as e:
         sys.exit(str(e))
     except KeyboardInterrupt:
@@ -54,7 +54,7 @@ def _introduction(broker: LocalBroker) -> list[str]:
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": broker.bootstrap_servers}}
     return [
         f"bootstrap.servers={broker.bootstrap_servers}",
-        "Airflow's connection to it:",
+        "Airflow connection:",
         f"  export AIRFLOW_CONN_KAFKA_DEFAULT='{json.dumps(connection)}'",
         f"Log: {broker.log}",
         "Ctrl-C stops it.",

@@ -6,7 +6,7 @@ from ...events.errors import InterlockError
 
 
 class BrokerError(InterlockError):
-    """The development broker cannot be fetched, started or kept; the text says why and what to do.
+    """The development broker cannot be fetched or started, or it ended; the text says why and what to do.
 
     Nothing is left running when this is raised.
     """

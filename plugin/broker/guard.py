@@ -1,9 +1,8 @@
 """Ends a process when this program's standard input closes: `python guard.py <pid>`.
 
-The broker's parent holds the other end of the pipe. However the parent ends, SIGKILL included, the
-kernel closes it, and the broker is stopped. Linux' PR_SET_PDEATHSIG was no choice: it fires when the
-*thread* that started the broker ends, and exists on Linux only. Run as a file, so that nothing of the
-package is imported.
+The broker's parent holds the other end of the pipe. When the parent ends, even by SIGKILL, the kernel closes
+the pipe, and this program stops the broker. Linux's PR_SET_PDEATHSIG does not fit: it fires when the *thread*
+that started the broker ends. Run as a file, so that nothing of the package is imported.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ PATIENCE_S = 15.0
 
 def main(pid: int) -> None:
     try:
-        # remembers the start time: a later process with the same id is left alone
+        # psutil compares start times, so a later process with the same id is left alone.
         process = psutil.Process(pid)
     except psutil.NoSuchProcess:
         return

@@ -1,7 +1,7 @@
 """The broker's jars: fetched once into the user's cache, verified before every start.
 
-kafka-<version>.sha512 names each jar of a broker by Maven coordinates and checksum. It is the whole truth:
-Ivy, which ships inside PySpark, fetches exactly these, and the class path holds exactly these.
+kafka-<version>.sha512 lists every jar of a broker by Maven coordinates and checksum. Ivy, which ships inside
+PySpark, fetches exactly these, and the class path holds exactly these.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from xml.sax.saxutils import quoteattr
 
 from .errors import BrokerError
 
-# Not 4.3.0, 4.3.1 or 4.4.0: a transaction that ends while a partition has no leader stays open there for ever
-# (KAFKA-20734), which one node that was paused for seconds is enough for.
+# Not 4.3.0, 4.3.1 or 4.4.0: there a transaction that ends while a partition has no leader stays open for ever
+# (KAFKA-20734). Pausing a single node for seconds is enough to cause it.
 KAFKA_VERSION = "4.2.2"
 _HERE = Path(__file__).parent
 NEEDED_BYTES = 150 * 2**20  # twice the jars (Ivy keeps a copy while it works), and room to spare
 FETCH_TIMEOUT_S = 900.0
-SILENCE_S = 120.0  # Ivy prints dots while a jar comes; a connection that nobody answers prints nothing
+SILENCE_S = 120.0  # Ivy prints dots while it downloads a jar, and nothing while a connection hangs
 
-# No address here: Ivy knows Maven Central by itself. Without POMs nothing but the listed jars is asked
-# for, which takes a third of the time.
+# Ivy knows the address of Maven Central. Without POMs it requests only the listed jars, in a third of the
+# time.
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
@@ -43,7 +43,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Jar:
-    """One jar by its Maven coordinates, with the SHA-512 (hex) it must have."""
+    """One jar: Maven coordinates and expected SHA-512 (hex)."""
 
     group: str
     artifact: str
@@ -56,7 +56,7 @@ class Jar:
 
 
 def read_checksums(path: Path) -> tuple[Jar, ...]:
-    """The jars of a checksum file: lines of `<sha512>  <group>:<artifact>:<version>`."""
+    """Returns the jars of a checksum file, whose lines are `<sha512>  <group>:<artifact>:<version>`."""
     jars = []
     for line in path.read_text(encoding="ascii").splitlines():
         if line and not line.startswith("#"):
@@ -67,21 +67,21 @@ def read_checksums(path: Path) -> tuple[Jar, ...]:
 
 
 def versions() -> list[str]:
-    """The versions of Kafka whose jars are listed, the oldest first."""
+    """Returns the versions of Kafka that have a checksum file, the oldest first."""
     found = (path.stem.removeprefix("kafka-") for path in _HERE.glob("kafka-*.sha512"))
     return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
 
 
 def checksums_of(version: str) -> Path:
-    """The checksum file of a version; BrokerError for one that is not listed."""
+    """Returns the checksum file of a version. Raises BrokerError if there is none."""
     known = versions()
     if version not in known:
-        raise BrokerError(f"There is no list of the jars of Kafka {version}, only of {', '.join(known)}.")
+        raise BrokerError(f"Kafka {version} is not available. Choose one of {', '.join(known)}.")
     return _HERE / f"kafka-{version}.sha512"
 
 
 def cache_directory(version: str = KAFKA_VERSION) -> Path:
-    """Where the jars are kept: `interlock/kafka-<version>` under XDG_CACHE_HOME, or under ~/.cache."""
+    """Returns the jars' directory: `interlock/kafka-<version>` under XDG_CACHE_HOME, or under ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "interlock" / f"kafka-{version}"
 
@@ -94,10 +94,11 @@ def class_path(
     *,
     version: str = KAFKA_VERSION,
 ) -> str:
-    """The broker's class path, of verified jars; fetches them first when `directory` does not exist.
+    """Returns the broker's class path of verified jars; fetches them first if `directory` does not exist.
 
-    report: gets a line now and then while jars are fetched (about 45 MB, 15 s on a good line).
-    Raises BrokerError when the version is not listed, or a jar is wrong or missing, or cannot be fetched.
+    report: gets progress lines while jars are fetched (about 45 MB, 15 s on a fast connection).
+    Raises BrokerError when the version has no checksum file, or a jar is wrong or missing, or cannot be
+    fetched.
     """
     jars = read_checksums(checksums_of(version) if checksums is None else checksums)
     directory = cache_directory(version) if directory is None else directory
@@ -119,12 +120,12 @@ def _verify(jars: tuple[Jar, ...], directory: Path) -> None:
         else:
             if found != jar.sha512:
                 wrong.append(jar.name)
-    problems = [f"do not have their SHA-512: {', '.join(wrong)}"] if wrong else []
-    problems += [f"are missing: {', '.join(missing)}"] if missing else []
+    problems = [f"wrong SHA-512: {', '.join(wrong)}"] if wrong else []
+    problems += [f"missing: {', '.join(missing)}"] if missing else []
     if problems:
         raise BrokerError(
-            f"The broker is not started: of its jars in {directory} some {' and some '.join(problems)}. "
-            "Remove that folder, and they are fetched anew."
+            f"The broker was not started because of its jars in {directory}: {'; '.join(problems)}. "
+            "Remove that folder, and the next start fetches them again."
         )
 
 
@@ -142,24 +143,25 @@ def _fetch(java: str, jars: tuple[Jar, ...], directory: Path, report: Report, ve
             free = shutil.disk_usage(directory.parent).free
             if free < NEEDED_BYTES:
                 raise BrokerError(
-                    f"No room for the broker's jars: {directory.parent} has {free // 2**20} MiB free and "
-                    f"{NEEDED_BYTES // 2**20} MiB are needed. Make room, or set XDG_CACHE_HOME."
+                    f"Not enough disk space for the broker's jars: {directory.parent} has "
+                    f"{free // 2**20} MiB free, and they need {NEEDED_BYTES // 2**20} MiB. Free some space, or "
+                    "set XDG_CACHE_HOME."
                 )
             with tempfile.TemporaryDirectory(prefix="fetch-", dir=directory.parent) as work:
                 _run_ivy(java, jars, Path(work), report, version)
                 _verify(jars, Path(work) / "jars")
-                # appears whole or not at all
+                # A rename is atomic: other processes see all jars or none.
                 (Path(work) / "jars").rename(directory)
     except OSError as e:
-        raise BrokerError(f"The broker's jars cannot be kept in {directory}: {e}.") from e
-    report(f"Verified {len(jars)} jars; they are kept in {directory}.")
+        raise BrokerError(f"The broker's jars cannot be stored in {directory}: {e}.") from e
+    report(f"Verified {len(jars)} jars and stored them in {directory}.")
 
 
 def _run_ivy(java: str, jars: tuple[Jar, ...], work: Path, report: Report, version: str) -> None:
     (work / "settings.xml").write_text(_SETTINGS, encoding="utf-8")
     (work / "ivy.xml").write_text(_ivy_module(jars), encoding="utf-8")
     report(
-        f"Fetching Apache Kafka {version} and what it needs from Maven Central "
+        f"Fetching Apache Kafka {version} and its dependencies from Maven Central "
         f"({len(jars)} jars, about 45 MB, once)."
     )
     command = [
@@ -188,13 +190,13 @@ def _run_ivy(java: str, jars: tuple[Jar, ...], work: Path, report: Report, versi
             ivy.kill()
             raise
     if code != 0:
-        said = [x for x in tail if "UNRESOLVED" in x or "FAILED" in x or "ERROR" in x or "Exception" in x]
-        raise _cannot_fetch((said or tail or ["no output"])[-1])
+        errors = [x for x in tail if "UNRESOLVED" in x or "FAILED" in x or "ERROR" in x or "Exception" in x]
+        raise _cannot_fetch((errors or tail or ["no output"])[-1])
 
 
 def _lines(ivy: subprocess.Popen[bytes]) -> Iterator[str]:
-    """What Ivy prints, line by line; BrokerError when it falls silent or takes too long."""
-    assert ivy.stdout is not None  # noqa: S101 - asked for by the caller
+    """Yields Ivy's output line by line. Raises BrokerError when it prints nothing or takes too long."""
+    assert ivy.stdout is not None  # noqa: S101 - the caller passes stdout=PIPE
     deadline = time.monotonic() + FETCH_TIMEOUT_S
     rest = b""
     with selectors.DefaultSelector() as selector:
@@ -202,7 +204,9 @@ def _lines(ivy: subprocess.Popen[bytes]) -> Iterator[str]:
         while True:
             left = deadline - time.monotonic()
             if left <= 0 or not selector.select(min(left, SILENCE_S)):
-                raise _no_answer() if left > SILENCE_S else _cannot_fetch("too slow, and given up")
+                raise (
+                    _no_answer() if left > SILENCE_S else _cannot_fetch(f"not done in {FETCH_TIMEOUT_S:g} s")
+                )
             if not (chunk := os.read(ivy.stdout.fileno(), 1 << 16)):
                 break
             *lines, rest = (rest + chunk).split(b"\n")
@@ -211,13 +215,13 @@ def _lines(ivy: subprocess.Popen[bytes]) -> Iterator[str]:
 
 
 def _no_answer() -> BrokerError:
-    return _cannot_fetch(f"no answer for {SILENCE_S:g} s, and given up")
+    return _cannot_fetch(f"no answer for {SILENCE_S:g} s")
 
 
 def _cannot_fetch(why: str) -> BrokerError:
     return BrokerError(
         f"The broker's jars cannot be fetched from Maven Central: {why}. "
-        "Check the network, and Java's proxy settings (JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=...)."
+        "Check the network and Java's proxy settings (JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=...)."
     )
 
 
@@ -240,5 +244,5 @@ def _ivy_jar() -> Path:
     places = (spec.submodule_search_locations or []) if spec else []
     found = [jar for place in places for jar in sorted(Path(place).glob("jars/ivy-*.jar"))]
     if not found:
-        raise BrokerError("PySpark, whose Ivy fetches the broker's jars, is missing: pip install pyspark.")
+        raise BrokerError("PySpark is missing; its Ivy fetches the broker's jars. Run: pip install pyspark")
     return found[0]

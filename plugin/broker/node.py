@@ -25,21 +25,21 @@ from .jars import KAFKA_VERSION, Report, class_path
 from .java import find_java
 from .ports import bind, free_ports
 
-LEAST_FREE_BYTES = 256 * 2**20  # a segment of each internal topic, and a development day's data
+MIN_FREE_BYTES = 256 * 2**20  # a segment of each internal topic, and a day's development data
 START_TIMEOUT_S = 60.0  # measured: 2-3 s on two cores
 STOP_TIMEOUT_S = 15.0
 
 _HERE = Path(__file__).parent
 _CAUSE_MARKS = (" ERROR ", " FATAL ", "Exception: ", "Error: ")
-# A JVM's own first line, where JAVA_TOOL_OPTIONS or JDK_JAVA_OPTIONS are set.
+# The JVM prints such a line first if JAVA_TOOL_OPTIONS or JDK_JAVA_OPTIONS is set.
 _JVM_NOTES = ("Picked up J", "NOTE: Picked up J")
-# What one node without replicas needs, and what makes it quick to start and to join a group on.
+# One node without replicas, tuned for quick starts and quick group joins.
 _PROPERTIES: Mapping[str, str] = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    # After a kill the node waits for its former self's session to end: 9 s by default.
+    # After a kill the node waits until the session of its predecessor ends: 9 s by default.
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "3000",
     "auto.create.topics.enable": "false",  # a misspelt topic is an error here as in production
@@ -63,16 +63,17 @@ def _to_stderr(line: str) -> None:
 
 
 class LocalBroker:
-    """One real Kafka node: KRaft, no replicas, no protection; bound to 127.0.0.1 unless told otherwise.
+    """One real Kafka node: KRaft, no replicas, no authentication or TLS; bound to 127.0.0.1 by default.
 
-    directory: where topics (`data/`) and logs (`logs/`) live; a broker started on it again has its topics.
-    port: 0 takes a free one at the first start and keeps it.
-    properties: more lines of server.properties; they win.
-    version: of Kafka, one of `jars.versions()`; a directory is for the version that began it, or a later one.
-    report: gets a line about what takes time (fetching jars); stderr by default.
+    directory: holds topics (`data/`) and logs (`logs/`); a broker started on it again has the same topics.
+    port: 0 chooses a free port at the first start and keeps it.
+    properties: more lines of server.properties; they override the defaults.
+    version: of Kafka, one of `jars.versions()`. A directory needs the version that created it, or a later
+        one.
+    report: gets a line about each slow step (fetching jars); stderr by default.
 
-    As a context manager it starts and stops the node. The node ends with the process that started it,
-    however that one ends. Not thread-safe. Needs Java 17; the first start on a machine fetches 45 MB.
+    As a context manager it starts and stops the node. The node ends with the process that started it, even
+    if that is killed. Not thread-safe. Needs Java 17; the first start on a machine fetches 45 MB.
     """
 
     def __init__(
@@ -98,24 +99,24 @@ class LocalBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` for clients; known once the broker was started."""
+        """`host:port` for clients. Raises BrokerError if the port is chosen at the start, before the start."""
         if not self.port:
-            raise BrokerError("The broker takes a free port when it starts; start it first.")
+            raise BrokerError("The broker chooses a free port when it starts; start it first.")
         return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int | None:
-        """The process id of the running node; None when none runs."""
+        """The process id of the running node; None if no node runs."""
         return self._node.pid if self._node is not None and self._node.poll() is None else None
 
     def start(self) -> LocalBroker:
-        """Start the node and return when it answers clients.
+        """Starts the node and returns when it answers clients.
 
-        Raises BrokerError, and leaves nothing running, when there is no fit Java, a jar is not the one
-        expected, the port is taken, the disk is full, or the node ends or stays silent for 60 s.
+        Raises BrokerError, and leaves nothing running, when there is no suitable Java, a jar has the wrong
+        checksum, the port is in use, the disk is full, or the node ends or does not answer within 60 s.
         """
         if self.pid is not None:
-            raise BrokerError(f"The broker at {self.bootstrap_servers} runs already.")
+            raise BrokerError(f"The broker at {self.bootstrap_servers} is running already.")
         java = find_java()
         jars = class_path(java, self._report, version=self.version)
         self._prepare_directory()
@@ -144,7 +145,7 @@ class LocalBroker:
             raise
 
     def stop(self) -> None:
-        """Stop the node in good order (SIGTERM; SIGKILL after 15 s). Nothing to do when none runs."""
+        """Stops the node cleanly (SIGTERM; SIGKILL after 15 s). Does nothing if no node runs."""
         if self._node is not None:
             self._node.terminate()
             try:
@@ -154,18 +155,18 @@ class LocalBroker:
         self._reap()
 
     def kill(self) -> None:
-        """End the node at once (SIGKILL), as a crash would. Nothing to do when none runs."""
+        """Ends the node at once (SIGKILL), as a crash would. Does nothing if no node runs."""
         if self._node is not None:
             self._node.kill()
         self._reap()
 
     def restart(self) -> LocalBroker:
-        """Stop the node if it runs, and start one on the same port and data."""
+        """Stops the node if it runs, and starts one on the same port and data."""
         self.stop()
         return self.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether the node ended by itself (or by another's hand) within the time; None waits for ever."""
+        """Waits for the node to end; returns whether it did within the time. None waits for ever."""
         if self._node is None:
             return True
         try:
@@ -186,22 +187,22 @@ class LocalBroker:
 
     def _prepare_directory(self) -> None:
         if "," in str(self.directory):
-            raise BrokerError(f"Kafka takes no comma in its directory's name: {self.directory}.")
+            raise BrokerError(f"Kafka does not accept a comma in its directory's name: {self.directory}.")
         try:
             (self.directory / "data").mkdir(parents=True, exist_ok=True)
             self.log.parent.mkdir(exist_ok=True)
             free = shutil.disk_usage(self.directory).free
         except OSError as e:
             raise BrokerError(f"The broker cannot keep its data in {self.directory}: {e}.") from e
-        if free < LEAST_FREE_BYTES:
+        if free < MIN_FREE_BYTES:
             raise BrokerError(
-                f"{self.directory} has {free // 2**20} MiB free and the broker needs "
-                f"{LEAST_FREE_BYTES // 2**20} MiB. Make room, or give a directory on another disk."
+                f"{self.directory} has {free // 2**20} MiB free, and the broker needs "
+                f"{MIN_FREE_BYTES // 2**20} MiB. Free some space, or give a directory on another disk."
             )
 
     @contextlib.contextmanager
     def _locked_directory(self) -> Iterator[IO[str]]:
-        # The node inherits the locked file, so the lock lasts as long as the node, whoever started it.
+        # The node inherits the locked file, so the lock lasts until the node ends.
         with (self.directory / "node.pid").open("a+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -209,7 +210,7 @@ class LocalBroker:
                 lock.seek(0)
                 raise BrokerError(
                     f"{self.directory} is in use by the broker with process id {lock.read().strip() or '?'}. "
-                    "End that one, or give another directory."
+                    "Stop that broker, or give another directory."
                 ) from None
             yield lock
 
@@ -230,7 +231,7 @@ class LocalBroker:
 
     def _format(self, tool: list[str], settings: Path) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # "=": an id that begins with a dash would pass for an option
+        # "=": an id that begins with a dash would be taken for an option.
         made = subprocess.run(
             [*tool, "format", f"--cluster-id={cluster}", "--config", str(settings)],
             capture_output=True,
@@ -238,12 +239,12 @@ class LocalBroker:
             check=False,
         )
         if made.returncode != 0:
-            told = (made.stderr + made.stdout).strip().splitlines()
-            reason = next((line for line in told if not line.startswith(_JVM_NOTES)), "no reason given")
-            raise BrokerError(f"{self.directory} cannot be made a Kafka log directory: {reason[:400]}")
+            lines = (made.stderr + made.stdout).strip().splitlines()
+            reason = next((line for line in lines if not line.startswith(_JVM_NOTES)), "no reason given")
+            raise BrokerError(f"Kafka cannot format {self.directory} as a log directory: {reason[:400]}")
 
     def _launch(self, command: list[str], lock: IO[str]) -> None:
-        # A session of its own: Ctrl-C reaches the parent alone, which then stops the node in good order.
+        # In a session of its own, so that Ctrl-C reaches only the parent, which then stops the node cleanly.
         with self._console.open("wb") as console:
             self._node = subprocess.Popen(
                 command,
@@ -266,7 +267,7 @@ class LocalBroker:
 
     def _wait_until_ready(self, deadline: float) -> None:
         config = BusConfig(client={"bootstrap.servers": self.bootstrap_servers}, connection="local broker")
-        # a plain connection first: a Kafka client would complain of each refusal
+        # A plain TCP connection first: a Kafka client would log every refused one.
         while not _accepts(self.host, self.port):
             self._require_alive()
             if time.monotonic() > deadline:
@@ -287,7 +288,7 @@ class LocalBroker:
             cause = self._cause()
             if "UnsupportedVersionException" in cause:  # of the records in the directory
                 cause += (
-                    f" {self.directory} was begun by a later Kafka than {self.version}: start that one "
+                    f" A Kafka later than {self.version} created {self.directory}: start that version "
                     "(`--kafka-version`), or give another directory."
                 )
             raise BrokerError(f"The broker ended while it started (exit {code}): {cause} Log: {self.log}")
@@ -299,13 +300,13 @@ class LocalBroker:
         )
 
     def _cause(self) -> str:
-        """The last line that says why, of the log or else of what the JVM printed."""
+        """Returns the last error line of the log, or of what the JVM printed."""
         for file in (self.log, self._console):
             lines = _tail(file)
             causes = [x for x in lines if any(mark in x for mark in _CAUSE_MARKS)]
             if causes:
                 return causes[-1].strip()[:400]
-        return "no reason is logged."
+        return "the log gives no reason."
 
     # -- ending
 
@@ -357,5 +358,5 @@ def _require_free(host: str, port: int) -> None:
     except (OSError, OverflowError) as e:
         raise BrokerError(
             f"The broker cannot listen on {host}:{port}: {e}. "
-            "End what listens there, or choose another port (0 takes a free one)."
+            "Stop the program that uses the port, or choose another port (0 chooses a free one)."
         ) from e

@@ -10,15 +10,15 @@ from typing import Final
 
 from .errors import BrokerError
 
-# Below those that outgoing connections are given (from 32768 by Linux's default, from 49152 by others'): one
-# of these may have the port when the broker comes back, or another program's socket meets the clients of a
-# broker that is down, which go on trying.
+# Below the ephemeral ports of outgoing connections (from 32768 on Linux, from 49152 elsewhere). An outgoing
+# connection could otherwise take the port while the broker is down: the broker could not come back, or its
+# clients would connect to another program.
 _CHOICE: Final = range(20_000, 32_768)
-_random = random.SystemRandom()  # processes that begin alike choose apart
+_random = random.SystemRandom()  # forked processes must not choose the same ports
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """So many ports of an address on which nobody listens now; BrokerError where there are not as many."""
+    """Returns `count` ports of an address on which nothing listens. Raises BrokerError if there are fewer."""
     found: list[int] = []
     refused: OSError | None = None
     for port in _shuffled():
@@ -37,7 +37,7 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
 
 
 def _shuffled() -> Iterator[int]:
-    # Each draw asks the system for random bytes, and mostly the first port is free: one at a time.
+    # Draws one at a time: each draw costs a system call, and usually the first port is free.
     left = list(_CHOICE)
     while left:
         at = _random.randrange(len(left))
@@ -46,8 +46,8 @@ def _shuffled() -> Iterator[int]:
 
 
 def bind(host: str, port: int) -> None:
-    """Take a port for a moment; OSError where that cannot be."""
+    """Binds a port and releases it at once. Raises OSError if it cannot be bound."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as s:
-        # as Kafka binds: a port whose last connections linger is free
+        # Kafka binds like this too: a port whose closed connections linger counts as free.
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.bind((host, port))

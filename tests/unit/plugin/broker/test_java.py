@@ -49,13 +49,13 @@ def test_java_home_wins_over_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    ("line", "told"), [('openjdk version "11.0.2"', "Java 11"), ('java version "1.8.0_292"', "Java 8")]
+    ("line", "shown"), [('openjdk version "11.0.2"', "Java 11"), ('java version "1.8.0_292"', "Java 8")]
 )
 def test_an_older_java_is_refused_with_its_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, shown: str
 ) -> None:
     monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "old", line).parent))
-    with pytest.raises(BrokerError, match=f"is {told}, the broker needs 17"):
+    with pytest.raises(BrokerError, match=f"is {shown}; the broker needs 17"):
         find_java()
 
 
@@ -70,14 +70,14 @@ def test_a_java_home_without_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
         find_java()
 
 
-def test_a_java_that_tells_no_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_java_that_prints_no_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "odd", "Killed").parent))
-    with pytest.raises(BrokerError, match="tells no version: 'Killed'"):
+    with pytest.raises(BrokerError, match="prints no version: 'Killed'"):
         find_java()
 
 
 def test_a_version_without_a_number_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(_fake_java(tmp_path / "odd", "").parent))
     monkeypatch.setattr(module, "version_of", lambda _java: "ea")
-    with pytest.raises(BrokerError, match="tells no version: 'ea'"):
+    with pytest.raises(BrokerError, match="prints no version: 'ea'"):
         find_java()
