@@ -1,7 +1,7 @@
-"""The end of a DAG run or a task instance of Airflow, and the event that tells it.
+"""Completion events of Airflow's DAG runs and task instances.
 
-Whoever tells an end (listener, reconcile) makes the same event of it: the id follows from what ended, how
-often it had been cleared by then, and its state; nothing in it depends on who tells, or when.
+The listener and reconcile emit the same event for the same completion. Its id is computed from what ended,
+how often it had been cleared, and its state, and does not depend on who emits it or when.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from .event import Event
 from .schemas import AIRFLOW_DAG_RUN, AIRFLOW_TASK_INSTANCE, urn
 from .taxonomy import DAG_RUN, TASK_INSTANCE
 
-DAY: Final = "ds"  # the extension attribute, and the member of data, that holds the day of the logical date
+DAY: Final = "ds"  # extension attribute and member of data: the day of the logical date
 
 
 @dataclass(frozen=True, kw_only=True)
 class DagRun:
-    """What an event tells of a DAG run. Times are aware; logical_date and data interval are None where
-    Airflow has none: in manual runs without a date, and in asset-triggered ones."""
+    """The DAG run in a completion event. Times are aware.
+
+    logical_date and the data interval are None for manual runs without a date and asset-triggered runs.
+    """
 
     deployment: str
     dag_id: str
@@ -39,7 +41,7 @@ class DagRun:
 
     @property
     def day(self) -> str | None:
-        """As Airflow's `ds`."""
+        """Airflow's `ds`."""
         return None if self.logical_date is None else self.logical_date.astimezone(UTC).date().isoformat()
 
     def to_data(self) -> dict[str, object]:
@@ -58,7 +60,7 @@ class DagRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DagRunEnd:
+class DagRunCompletion:
     """A DAG run that ended in `state`, "success" or "failed"."""
 
     run: DagRun
@@ -72,7 +74,7 @@ class DagRunEnd:
         return _id("dag_run", run.deployment, run.dag_id, run.run_id, run.clear_number, self.state)
 
     def event(self) -> Event:
-        """EventError where Airflow's names do not fit CloudEvents' attributes."""
+        """Returns the event. Raises EventError if Airflow's names do not fit CloudEvents' attributes."""
         run = self.run
         return Event.of(
             DAG_RUN[self.state],
@@ -87,12 +89,12 @@ class DagRunEnd:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskInstanceEnd:
+class TaskInstanceCompletion:
     """A task instance that ended in `state`: "success", "failed" (no retry is left) or "skipped".
 
-    map_index: -1 where the task is not mapped. max_tries: Airflow's, which stays in the retries of a task
-    and grows when it is cleared after a try: with it a retry that ends as the try before did is told by the
-    same event, and what a cleared task does is told by another.
+    map_index: -1 if the task is not mapped. max_tries: Airflow's. It is the same in all retries of a task and
+    grows when the task is cleared after a try. So a retry that ends like the try before it has the same event
+    id, and a cleared task has a new one.
     """
 
     run: DagRun
@@ -113,7 +115,7 @@ class TaskInstanceEnd:
         )  # fmt: skip
 
     def event(self) -> Event:
-        """As DagRunEnd.event."""
+        """As DagRunCompletion.event."""
         run = self.run
         return Event.of(
             TASK_INSTANCE[self.state],
@@ -133,11 +135,15 @@ class TaskInstanceEnd:
         )
 
 
-End = DagRunEnd | TaskInstanceEnd
+Completion = DagRunCompletion | TaskInstanceCompletion
 
 
-def _outcome(end: End) -> dict[str, object]:
-    return {"state": end.state, "started_at": _text(end.started_at), "ended_at": _text(end.ended_at)}
+def _outcome(completion: Completion) -> dict[str, object]:
+    return {
+        "state": completion.state,
+        "started_at": _text(completion.started_at),
+        "ended_at": _text(completion.ended_at),
+    }
 
 
 def _text(moment: datetime | None) -> str | None:

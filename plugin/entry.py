@@ -24,9 +24,9 @@ def _listeners() -> list[object]:
         # An exception here would put a traceback into every task's log.
         log.error("Interlock's listener is not registered: %s", e)
         return []
-    from .completions.listener import EndListener
+    from .completions.listener import CompletionListener
 
-    return [EndListener(settings)] if settings.kinds else []
+    return [CompletionListener(settings)] if settings.kinds else []
 
 
 class InterlockPlugin(AirflowPlugin):

@@ -28,9 +28,9 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "deployment": {
                         "description": (
-                            "Name of this Airflow installation. It is part of the names of waits and of event "
-                            "sources. Set it if several installations share a bus; `airflow interlock doctor` "
-                            "reports two installations that use the same name."
+                            "Name of this Airflow installation. It is part of the names of waits and of "
+                            "event sources. Set it if several installations share a bus; `airflow interlock "
+                            "doctor` reports two installations that use the same name."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -51,8 +51,8 @@ def get_provider_info() -> dict[str, Any]:
                         "description": (
                             "Kafka client properties, separated by commas, that connections may set although "
                             "they run a program, load a library, disable a certificate check, or accept "
-                            "unsigned tokens or a token endpoint without https. Other properties of this kind "
-                            "are refused."
+                            "unsigned tokens or a token endpoint without https. Other properties of this "
+                            "kind are refused."
                         ),
                         "version_added": "0.1.0",
                         "type": "string",
@@ -111,8 +111,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "resume_margin": {
                         "description": (
-                            "A deferred task is resumed no earlier than [workers] min_heartbeat_interval plus "
-                            "this many seconds after its deferral, so that the scheduler has seen the "
+                            "A deferred task is resumed no earlier than [workers] min_heartbeat_interval "
+                            "plus this many seconds after its deferral, so that the scheduler has seen the "
                             "deferral. Raise it if Airflow fails resumed tasks with `state mismatch`. At "
                             "most 300."
                         ),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from ..conditions.explanation.explain import moment_of
-from ..events.completions import DagRun, DagRunEnd, TaskInstanceEnd
+from ..events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
 from ..events.event import Event
 from ..events.plain import event_of_record
 from ..events.taxonomy import DAG_RUN, SPARK_APPLICATION, TASK_INSTANCE
@@ -59,7 +59,7 @@ def dag_run_end(
     ended_at = _moment("dag_run_end(at=", at)
     date = None if logical_date is None else _moment("dag_run_end(logical_date=", logical_date)
     run = _run(dag_id, ended_at, date, partition_key, run_id, run_type, deployment, clear_number)
-    return DagRunEnd(run=run, state=state, started_at=None, ended_at=ended_at).event()
+    return DagRunCompletion(run=run, state=state, started_at=None, ended_at=ended_at).event()
 
 
 def task_instance_end(
@@ -79,7 +79,7 @@ def task_instance_end(
     _check("task_instance_end", state, TASK_INSTANCE)
     ended_at = _moment("task_instance_end(at=", at)
     date = None if logical_date is None else _moment("task_instance_end(logical_date=", logical_date)
-    end = TaskInstanceEnd(
+    end = TaskInstanceCompletion(
         run=_run(dag_id, ended_at, date, partition_key, run_id, run_type, deployment),
         task_id=task_id,
         map_index=map_index,

@@ -17,7 +17,7 @@ from .node import LocalBroker
 
 
 def run(args: Namespace) -> None:
-    """Runs a broker until SIGINT or SIGTERM; exits with 1 and the reason if it cannot start or ends itself."""
+    """Runs a broker until SIGINT or SIGTERM; exits with 1 and the reason if it cannot start or ends early."""
     # SIGTERM acts like Ctrl-C, so that nothing is left behind while jars are fetched or the node starts.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     directory = _temporary() if args.ephemeral else _directory(args.directory)

@@ -143,9 +143,8 @@ def _fetch(java: str, jars: tuple[Jar, ...], directory: Path, report: Report, ve
             free = shutil.disk_usage(directory.parent).free
             if free < NEEDED_BYTES:
                 raise BrokerError(
-                    f"Not enough disk space for the broker's jars: {directory.parent} has "
-                    f"{free // 2**20} MiB free, and they need {NEEDED_BYTES // 2**20} MiB. Free some space, or "
-                    "set XDG_CACHE_HOME."
+                    f"The disk is too full for the broker's jars: {directory.parent} has {free // 2**20} "
+                    f"MiB free, and they need {NEEDED_BYTES // 2**20} MiB. Free space, or set XDG_CACHE_HOME."
                 )
             with tempfile.TemporaryDirectory(prefix="fetch-", dir=directory.parent) as work:
                 _run_ivy(java, jars, Path(work), report, version)

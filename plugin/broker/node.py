@@ -99,7 +99,7 @@ class LocalBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` for clients. Raises BrokerError if the port is chosen at the start, before the start."""
+        """`host:port` for clients. Raises BrokerError before the first start if `port` was 0."""
         if not self.port:
             raise BrokerError("The broker chooses a free port when it starts; start it first.")
         return f"{self.host}:{self.port}"

@@ -1,7 +1,7 @@
 """The commands under `airflow interlock`.
 
-Airflow builds its parser from these for every `airflow ...` call: a module here declares arguments
-and names its function as a string; the work, and its imports, wait until the command runs.
+Airflow builds its parser from these for every `airflow ...` call. So a module here declares arguments and
+names its function as a string; heavy imports wait until the command runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def get_cli_commands() -> list[CLICommand]:
-    """The group `interlock`; Airflow finds this function through the provider info."""
+    """Returns the group `interlock`; Airflow finds this function through the provider info."""
     from airflow.cli.cli_config import GroupCommand
 
     from . import (

@@ -35,8 +35,8 @@ def command() -> ActionCommand:
             Arg(
                 ("--kafka-version",),
                 metavar="VERSION",
-                help="version of Apache Kafka, one of those that Interlock can fetch (default: the newest); a "
-                "directory needs the version that created it, or a later one",
+                help="version of Apache Kafka, one of those that Interlock can fetch (default: the newest); "
+                "a directory needs the version that created it, or a later one",
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""What the commands on a bus share: its arguments, how rows are printed, and how errors end a command."""
+"""What the commands on a bus share: their arguments, printing, and exit on errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def bus_arguments(*, listeners: bool = False) -> tuple[Arg, ...]:
-    """Which bus, and how to print. listeners: without --conn-id it is the listener's connection."""
+    """Returns the arguments --conn-id, --bus and --output.
+
+    listeners: --conn-id defaults to the listener's connection.
+    """
     from airflow.cli.cli_config import ARG_OUTPUT, Arg
 
     default = "[interlock] listener_conn_id" if listeners else "kafka_default"
@@ -28,14 +31,15 @@ def bus_arguments(*, listeners: bool = False) -> tuple[Arg, ...]:
             default=None if listeners else default,
             help=f"Airflow connection of type kafka ({default})",
         ),
-        Arg(("--bus",), help="name of the bus, the prefix of its topics (default: as configured)"),
+        Arg(("--bus",), help="name of the bus, the prefix of its topics (default: [interlock] bus)"),
         ARG_OUTPUT,
     )
 
 
 def bus_of(args: Namespace) -> BusConfig:
-    """The bus that the arguments name, through a connection of Airflow's."""
-    # As `airflow connections get` reads it: the task SDK's way finds no connection of the database here.
+    """Returns the bus that the arguments name."""
+    # The task SDK finds no connections of the database in this process; `airflow connections get` reads them
+    # this way too.
     from airflow.models.connection import Connection
 
     from ...triggers.settings import bus_config, listener_settings
@@ -45,7 +49,10 @@ def bus_of(args: Namespace) -> BusConfig:
 
 
 def answering_bus(args: Namespace, most_s: float | None = None) -> BusConfig:
-    """As `bus_of`, once its cluster answers; UnreachableError after 10 s, or `most_s` if that is less."""
+    """Returns `bus_of(args)` once its cluster answers.
+
+    Raises UnreachableError after 10 s, or after `most_s` if that is less.
+    """
     from ...engine.kafka.clients import ANSWER_TIMEOUT_S
     from ...engine.kafka.reachability import require_answer
 
@@ -55,7 +62,7 @@ def answering_bus(args: Namespace, most_s: float | None = None) -> BusConfig:
 
 
 def print_whole(output: str, whole: object) -> None:
-    """As JSON or YAML, numbers as numbers: Airflow's `print_as` makes texts of them."""
+    """Prints a value as JSON or YAML. Numbers stay numbers; Airflow's `print_as` would write them as text."""
     from airflow.cli.simple_table import AirflowConsole
 
     console: Any = AirflowConsole()  # declared for dicts only
@@ -63,21 +70,21 @@ def print_whole(output: str, whole: object) -> None:
 
 
 def moment(ms: int | None) -> str:
-    """A time as the tables show it; "" for none."""
+    """Returns a time as ISO 8601 text in UTC; "" for None."""
     from datetime import UTC, datetime
 
     return "" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")
 
 
 def show(args: Namespace, rows: Sequence[dict[str, Any]]) -> None:
-    """Print rows in the form asked for; None is null, and nothing in a table."""
+    """Prints rows in the format of --output. None is null in JSON and YAML, and empty in a table."""
     from airflow.cli.simple_table import AirflowConsole
     from rich.markup import escape
 
     if args.output in ("json", "yaml"):
         print_whole(args.output, list(rows))
         return
-    # Records hold what others wrote: nothing of it may command the terminal, or rich.
+    # Anyone may have written the records' content: it must not control the terminal or rich.
     rows = [
         {name: "" if value is None else printable(str(value)) for name, value in row.items()} for row in rows
     ]
@@ -87,22 +94,22 @@ def show(args: Namespace, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def counted(number: int, one: str) -> str:
-    """ "1 end", "2 ends"."""
+    """Returns "1 event", "2 events"."""
     return f"{number} {one}" if number == 1 else f"{number} {one}s"
 
 
 def printable(text: str) -> str:
-    """The text with control characters as escapes."""
+    """Returns the text with control characters escaped."""
     return _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", text)
 
 
 def say(text: str) -> None:
-    """A sentence for whoever sits there; stdout has the rows alone."""
+    """Prints a sentence to stderr; stdout is for the rows."""
     print(printable(text), file=sys.stderr)
 
 
 def confirmed(args: Namespace, question: str) -> bool:
-    """Whether --yes was given, or the question is answered with y. Without a terminal, no."""
+    """Returns whether --yes was given or the user answers the question with y. False if stdin is closed."""
     if args.yes:
         return True
     try:
@@ -113,7 +120,7 @@ def confirmed(args: Namespace, question: str) -> bool:
 
 
 def or_exit(command: str, work: Callable[[], None]) -> None:
-    """Run a command; what it cannot do ends it with exit code 1 and the reason."""
+    """Runs a command; an InterlockError or a missing connection ends it with exit code 1 and the reason."""
     from airflow.exceptions import AirflowNotFoundException
 
     from ...events.errors import InterlockError

@@ -1,4 +1,4 @@
-"""`airflow interlock dead-letters`: what could not be processed, and sending it again."""
+"""`airflow interlock dead-letters`: lists, shows and re-sends records that could not be processed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...engine.bus import Record
     from ...engine.config import BusConfig
 
-MOST_CHARS = 16 * 1024  # of a key or value that is shown
+MOST_CHARS = 16 * 1024  # shown of a key or value
 _REASON_CHARS = 100
 
 
@@ -26,11 +26,11 @@ def command() -> GroupCommand:
     path = "interlock.plugin.commands.dead_letters."
     bus = bus_arguments()
     filters = (
-        Arg(("--since",), metavar="DURATION", help='set aside within, such as "1h" or "2d"'),
-        Arg(("--stage",), choices=("event", "trigger"), help="where it could not be processed"),
-        Arg(("--reason",), metavar="TEXT", help="a text that the reason holds"),
+        Arg(("--since",), metavar="DURATION", help='only those not older than this, such as "1h" or "2d"'),
+        Arg(("--stage",), choices=("event", "trigger"), help="only those that failed at this stage"),
+        Arg(("--reason",), metavar="TEXT", help="only those whose reason contains TEXT"),
     )
-    places = "topic[partition]@offset, as the list shows it, or partition@offset"
+    places = "topic[partition]@offset, as list shows it, or partition@offset"
     return GroupCommand(
         name="dead-letters",
         help="Records that could not be processed",
@@ -39,36 +39,38 @@ def command() -> GroupCommand:
                 name="list",
                 help="List dead letters, the newest first",
                 func=lazy_load_command(f"{path}list_"),
-                args=(*filters, Arg(("--limit",), type=int, default=100, help="at most so many (100)"), *bus),
+                args=(
+                    *filters,
+                    Arg(("--limit",), type=int, default=100, help="show at most this many (100)"),
+                    *bus,
+                ),
             ),
             ActionCommand(
                 name="show",
-                help="Show a dead letter as it came",
+                help="Show one dead letter with key, value and headers",
                 func=lazy_load_command(f"{path}show_one"),
                 args=(Arg(("place",), metavar="PLACE", help=places), *bus),
             ),
             ActionCommand(
                 name="redrive",
-                help="Send dead letters again to where they came from",
+                help="Send dead letters to their original partition again",
                 description=(
-                    "Send records again, as they came, to the partition that they came from. What was sent "
-                    "again before, or may not be sent, is left out with --all and refused by its place."
+                    "Sends records unchanged to their original partition again. A dead letter that was sent "
+                    "again before, or must not be sent, is skipped with --all and refused if you name it."
                 ),
                 func=lazy_load_command(f"{path}redrive"),
                 args=(
                     Arg(("places",), metavar="PLACE", nargs="*", help=places),
-                    Arg(("--all",), action="store_true", help="all that the filters leave"),
+                    Arg(("--all",), action="store_true", help="all dead letters that match the filters"),
                     *filters,
                     Arg(
                         ("--to-event-topic",),
                         action="store_true",
-                        help="send what one subscription could not take (stage trigger) to the event topic, "
-                        "where all subscriptions see it again",
+                        help="send records that one subscription could not process (stage trigger) to the "
+                        "event topic, where all subscriptions see them again",
                     ),
-                    Arg(("--again",), action="store_true", help="also what was sent again before"),
-                    Arg(
-                        ("--dry-run",), action="store_true", help="show what would be sent, and send nothing"
-                    ),
+                    Arg(("--again",), action="store_true", help="also those that were sent again before"),
+                    Arg(("--dry-run",), action="store_true", help="show what would be sent; send nothing"),
                     ARG_YES,
                     *bus,
                 ),
@@ -78,7 +80,7 @@ def command() -> GroupCommand:
 
 
 def list_(args: Namespace) -> None:
-    """Show what the filters leave."""
+    """Shows the dead letters that match the filters."""
     from ...engine.admin.dead_letters import DeadLetters
 
     def work() -> None:
@@ -91,7 +93,7 @@ def list_(args: Namespace) -> None:
 
 
 def show_one(args: Namespace) -> None:
-    """Show all of one dead letter."""
+    """Shows one dead letter with key, value and headers."""
     from ...engine.admin.dead_letters import DeadLetters
 
     def work() -> None:
@@ -109,14 +111,14 @@ def show_one(args: Namespace) -> None:
 
 
 def redrive(args: Namespace) -> None:
-    """Send what was chosen; says how far it came, also when it is interrupted."""
+    """Sends the chosen dead letters again; reports how many were sent, even when it is interrupted."""
     from ...engine.admin.dead_letters import DeadLetters
 
     def work() -> None:
         if bool(args.places) == args.all:
             raise SystemExit("Give the places of dead letters, or --all.")
         if args.places and (args.since or args.stage or args.reason):
-            raise SystemExit("--since, --stage and --reason choose among --all; leave them out.")
+            raise SystemExit("--since, --stage and --reason need --all; leave them out if you give places.")
         config = answering_bus(args)
         with DeadLetters(config) as letters:
             chosen = letters.at(args.places) if args.places else letters.find(_wanted(args))
@@ -124,7 +126,7 @@ def redrive(args: Namespace) -> None:
             sendable = _sendable(args, config, letters, chosen)
             if args.dry_run or not sendable:
                 show(args, _rows(args, sendable))
-                say(f"{len(sendable)} would be sent again." if args.dry_run else "There is nothing to send.")
+                say(f"{len(sendable)} would be sent again." if args.dry_run else "Nothing to send.")
             elif confirmed(args, f"Send {len(sendable)} of {counted(len(chosen), 'dead letter')} again?"):
                 _send(args, config, letters, sendable)
             else:
@@ -168,13 +170,12 @@ def _send(args: Namespace, config: BusConfig, letters: DeadLetters, sendable: li
     say(f"Sent again: {len(sent)} of {counted(len(sendable), 'dead letter')}.")
     if trouble:
         raise SystemExit(
-            f"airflow interlock dead-letters redrive: {trouble} Those shown were sent. Of the others at most "
-            "the next hundred may have been; the list tells (redriven), and the same command sends the rest."
+            f"airflow interlock dead-letters redrive: {trouble} The dead letters shown were sent. Up to 100 "
+            "of the others may have been sent too: `dead-letters list` shows which (redriven). Run the same "
+            "command again to send the rest."
         )
     if len(sent) < len(sendable):
-        raise SystemExit(
-            "airflow interlock dead-letters redrive: the others were removed meanwhile (retention)."
-        )
+        raise SystemExit("airflow interlock dead-letters redrive: retention removed the others meanwhile.")
 
 
 def _wanted(args: Namespace) -> Wanted:
@@ -190,7 +191,7 @@ def _wanted(args: Namespace) -> Wanted:
 
 
 def _rows(args: Namespace, letters: Iterable[DeadLetter]) -> list[dict[str, Any]]:
-    """For people a reason is cut short, for programs it is whole."""
+    """Returns a row for each dead letter. Tables have a shortened reason, JSON and YAML the whole one."""
     return [_row(letter, whole=args.output in ("json", "yaml")) for letter in letters]
 
 
@@ -220,7 +221,7 @@ def _whole(letter: DeadLetter, record: Record) -> dict[str, Any]:
 
 
 def _text(raw: bytes | None) -> str:
-    """As text where it is, else in hexadecimal digits; its beginning, where it is long."""
+    """Returns UTF-8 text as it is and other bytes in hexadecimal, cut to MOST_CHARS."""
     if raw is None:
         return "null"
     try:

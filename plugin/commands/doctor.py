@@ -1,4 +1,4 @@
-"""`airflow interlock doctor`: what is wrong with a bus as this Airflow uses it, and what to do."""
+"""`airflow interlock doctor`: checks a bus as this Airflow uses it, and says what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ...engine.admin.findings import Finding, Host, Run
 
-RAN_LATELY: Final = timedelta(minutes=10)  # longer than a lease stands in the doctor's eyes
+RAN_LATELY: Final = timedelta(minutes=10)  # longer than the leases that the doctor considers
 
 
 def command() -> ActionCommand:
@@ -23,11 +23,11 @@ def command() -> ActionCommand:
 
     return ActionCommand(
         name="doctor",
-        help="Look at all that a bus needs, and say what is wrong and what to do",
+        help="Check everything that a bus needs, and say what is wrong and what to do",
         description=(
-            "Looks at settings, connection, versions, topics, rights, clocks, engines and lag, and at who "
-            "else uses the bus. Exits with 1 if anything is wrong. Writes one empty record, which all pass "
-            "over, and begins a transaction that it aborts."
+            "Checks settings, connection, versions, topics, access rights, clocks, engines and lag, and who "
+            "else uses the bus. Exits with 1 if anything is wrong. Writes one empty record, which all "
+            "readers ignore, and begins a transaction that it aborts."
         ),
         func=lazy_load_command("interlock.plugin.commands.doctor.run"),
         args=(
@@ -35,7 +35,7 @@ def command() -> ActionCommand:
                 ("--role",),
                 choices=("emit", "wait", "engine"),
                 action="append",
-                help="whose rights the connection must have; may be given again (default: all three)",
+                help="role whose access rights the connection must have; repeatable (default: all three)",
             ),
             *bus_arguments(),
         ),
@@ -43,7 +43,7 @@ def command() -> ActionCommand:
 
 
 def run(args: Namespace) -> None:
-    """Show the findings; exit 1 if one says that something is wrong."""
+    """Shows the findings; exits with 1 if one of them is `wrong`."""
     findings = _findings(args)
     show(args, [{"check": each.check, "state": each.level, "found": each.text} for each in findings])
     wrong = sum(each.level == "wrong" for each in findings)
@@ -65,38 +65,38 @@ def _findings(args: Namespace) -> list[Finding]:
     try:
         config = bus_of(args)
     except AirflowNotFoundException:
-        # One of a team is not found either, without the team.
+        # A team's connection is not found either if the team is not given.
         make = f"airflow connections add {args.conn_id} --conn-type kafka"
-        text = f"Connection {args.conn_id!r} is not there: {make} --conn-extra ..."
+        text = f"Connection {args.conn_id!r} does not exist. Run: {make} --conn-extra ..."
         of_team = [found for found in teams(args.conn_id, host) if found.level == "wrong"]
         return unusable + (of_team or [Finding("connection", "wrong", text)])
-    except InterlockError as error:  # of a setting, perhaps
-        told = {finding.text for finding in unusable}
-        return unusable + [Finding("connection", "wrong", str(error))] * (str(error) not in told)
+    except InterlockError as error:  # perhaps an error of a setting that is a finding already
+        known = {finding.text for finding in unusable}
+        return unusable + [Finding("connection", "wrong", str(error))] * (str(error) not in known)
     return [*unusable, *_listeners(args.conn_id), *diagnose(config, host, args.role or ROLES)]
 
 
 def _listeners(conn_id: str) -> list[Finding]:
-    """That the listener tells its ends through another connection, which is not looked at here."""
+    """Returns a note if the listener uses another connection, which this run does not check."""
     from ...engine.admin.findings import Finding
     from ...events.errors import InterlockError
     from ...triggers.settings import listener_settings
 
     try:
         listener = listener_settings()
-    except InterlockError:  # which is a finding of its own
+    except InterlockError:  # _settings reports it
         return []
     if not listener.kinds or listener.connection == conn_id:
         return []
     text = (
-        f"The listener uses connection {listener.connection!r}, which is not looked at here. Run: "
+        f"The listener uses connection {listener.connection!r}, which was not checked. Run: "
         f"airflow interlock doctor --conn-id {listener.connection} --role emit"
     )
     return [Finding("settings", "note", text)]
 
 
 def _settings() -> list[Finding]:
-    """What cannot be used of section [interlock], and of what else is read with it."""
+    """Returns a finding for each invalid setting in section [interlock] and in the sections read with it."""
     from airflow.sdk.exceptions import AirflowConfigException
 
     from ...engine.admin.findings import Finding
@@ -130,7 +130,7 @@ def _host(conn_id: str) -> Host:
 
 
 def _team_of(conn_id: str) -> str | None:
-    """The team of a connection in Airflow's database; None without a team, or a database to ask."""
+    """Returns the team of a connection in Airflow's database; None without a team or without a database."""
     from airflow.models.connection import Connection
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -142,7 +142,10 @@ def _team_of(conn_id: str) -> str | None:
 
 
 def _unknown_runs() -> Callable[[Collection[Run]], Collection[Run]] | None:
-    """Asks Airflow's database; None where there is none to ask."""
+    """Returns a function that returns the runs that Airflow's database does not have.
+
+    None if there is no database.
+    """
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import select, tuple_
@@ -162,7 +165,7 @@ def _unknown_runs() -> Callable[[Collection[Run]], Collection[Run]] | None:
 
 
 def _unknown_dags() -> Callable[[Collection[str]], Collection[str]] | None:
-    """As `_unknown_runs`."""
+    """As `_unknown_runs`, for DAGs."""
     from airflow.models.dag import DagModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -181,7 +184,7 @@ def _unknown_dags() -> Callable[[Collection[str]], Collection[str]] | None:
 
 
 def _triggerer_hosts() -> Collection[str] | None:
-    """Where triggerers gave a sign of life lately; None where the database does not tell names of hosts."""
+    """Returns the hosts with a recent triggerer heartbeat; None if the database does not have host names."""
     from airflow.jobs.job import Job
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -199,7 +202,7 @@ def _triggerer_hosts() -> Collection[str] | None:
 
 
 def _is_name(host: str) -> bool:
-    """Not an address, as [core] hostname_callable may give, nor what all machines are called."""
+    """Returns whether this is a host name: no address ([core] hostname_callable), no `localhost`."""
     from ipaddress import ip_address
 
     try:

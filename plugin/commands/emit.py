@@ -1,4 +1,4 @@
-"""`airflow interlock emit`: one event, from a terminal or a script."""
+"""`airflow interlock emit`: emits one event from a terminal or a script."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ def command() -> ActionCommand:
         name="emit",
         help="Emit one event",
         description=(
-            "Emits one CloudEvent to the bus, and prints where it lies when all in-sync replicas have it. "
-            "Exits with 1 when that is not acknowledged: say it again with the same --id then."
+            "Emits one CloudEvent to the bus, and prints its topic, partition and offset when all in-sync "
+            "replicas have it. Exits with 1 if the broker does not acknowledge it: run the command again "
+            "with the same --id then."
         ),
         func=lazy_load_command("interlock.plugin.commands.emit.run"),
         args=(
             Arg(("type",), metavar="TYPE", help="type of the event, such as com.shop.orders.done"),
             Arg(("--source",), help="its source (default: /DEPLOYMENT/cli)"),
             Arg(("--subject",), help="its subject"),
-            Arg(("--id",), help="its id; with the same source and id it counts once (default: a random one)"),
-            Arg(("--time",), help="when it happened, RFC 3339 (default: when the broker takes it)"),
+            Arg(("--id",), help="its id; events with the same source and id count once (default: random)"),
+            Arg(("--time",), help="when it happened, RFC 3339 (default: when the broker receives it)"),
             Arg(
                 ("--data",),
                 metavar="JSON",
@@ -40,7 +41,7 @@ def command() -> ActionCommand:
                 ("--extension",),
                 metavar="NAME=TEXT",
                 action="append",
-                help="an extension attribute; may be given again",
+                help="an extension attribute; repeatable",
             ),
             Arg(("--timeout",), type=float, default=30.0, help="seconds for the broker to acknowledge (30)"),
             *bus_arguments(),
@@ -49,7 +50,7 @@ def command() -> ActionCommand:
 
 
 def run(args: Namespace) -> None:
-    """Emit, and show the event's identity and place."""
+    """Emits the event, and shows its identity and its offset."""
     from ...events import Emitter, Event
     from ...triggers.settings import settings
 
@@ -87,7 +88,7 @@ def _data(text: str | None) -> Any:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        raise SystemExit("--data is no JSON; a text is written with quotes of its own: '\"done\"'.") from None
+        raise SystemExit("--data is not valid JSON; write a text with its own quotes: '\"done\"'.") from None
     return b"null" if found is None else found
 
 
@@ -99,6 +100,6 @@ def _extensions(given: Iterable[str]) -> dict[str, Any]:
         if not equals:
             raise SystemExit(f"--extension {pair!r}: write NAME=TEXT.")
         if name in own:
-            raise SystemExit(f"--extension {name}: that is no extension attribute.")
+            raise SystemExit(f"--extension {name}: this is not an extension attribute.")
         found[name] = text
     return found

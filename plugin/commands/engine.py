@@ -1,4 +1,4 @@
-"""`airflow interlock engine`: an engine alone, without a triggerer."""
+"""`airflow interlock engine`: runs an engine without a triggerer."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def command() -> ActionCommand:
 
     return ActionCommand(
         name="engine",
-        help="Run an engine alone until Ctrl-C or SIGTERM",
+        help="Run an engine without a triggerer, until Ctrl-C or SIGTERM",
         description=(
-            "Runs the engine that a triggerer runs, in the foreground: one more member of the group that "
-            "shares the bus's partitions. Logs to stdout. What a cluster refuses or does not answer is "
-            "logged and tried again. It ends with 1 when a connection or setting cannot be used, and when "
-            "its threads hang one after the other: its supervisor is to start it anew."
+            "Runs in the foreground the same engine that a triggerer runs: one more member of the consumer "
+            "group that shares the bus's partitions. Logs to stdout. Logs and retries requests that the "
+            "cluster refuses or does not answer. Exits with 1 when a connection or setting cannot be used, "
+            "and when its threads keep hanging; let a supervisor restart it."
         ),
         func=lazy_load_command("interlock.plugin.commands.engine.run"),
         args=tuple(arg for arg in bus_arguments() if "--output" not in arg.flags),
@@ -35,7 +35,7 @@ def command() -> ActionCommand:
 
 
 def run(args: Namespace) -> None:
-    """Run until a signal, then leave the group; exit 1 for a configuration that cannot be used."""
+    """Runs until a signal, then leaves the group. Exits with 1 if the configuration cannot be used."""
     import signal
     import threading
 
@@ -57,28 +57,28 @@ def _run(args: Namespace, stop: threading.Event) -> None:
     config = bus_of(args)
     require_usable(config)
     bind_contextvars(bus=config.name)
-    log.info("An engine for %s begins.", config.describe())
+    log.info("Starting an engine for %s.", config.describe())
     runtime = Runtime(config, initialised_stats(), with_waits=False, give_up=_end)
-    wrong: list[str | None] = [None]
+    trouble: list[str | None] = [None]
 
-    def heard(notice: Notice) -> None:
-        wrong[0] = notice.text
+    def on_notice(notice: Notice) -> None:
+        trouble[0] = notice.text
 
-    runtime.board.listen("command", heard)
+    runtime.board.listen("command", on_notice)
     runtime.start()
-    # While something is wrong: what an administrator mends in the connection takes effect by itself.
+    # While something is wrong, read the connection again: an administrator may have corrected it.
     while not stop.wait(READ_AGAIN_S):
-        if wrong[0] is not None:
+        if trouble[0] is not None:
             try:
                 runtime.use(bus_of(args))
             except ConfigError as e:
-                log.warning("%s The engine goes on with the connection as it was.", e)
+                log.warning("%s The engine continues with the earlier connection.", e)
     runtime.stop()
     log.info("The engine for %s has left the group.", config.describe())
 
 
 def _end(reason: str) -> None:
-    """End the process at once: an end in order may wait for what the threads that hang hold."""
+    """Ends the process at once: a clean exit could wait for locks of the hanging threads."""
     import os
 
     say(f"airflow interlock engine: {reason}")

@@ -1,4 +1,4 @@
-"""`airflow interlock explain`: why a subscription has not fired."""
+"""`airflow interlock explain`: explains why a subscription has not fired."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def command() -> ActionCommand:
 
     return ActionCommand(
         name="explain",
-        help="Tell why a wait or a durable subscription has not fired",
+        help="Explain why a wait or a durable subscription has not fired",
         description=(
-            "Reads what the subscription has pending, and looks through the latest events of the bus for "
-            "near misses. Tells what is met and by which event, what is missing, what nearly matched and "
-            "why it did not, and what else holds it up. Nothing is changed."
+            "Reads what the subscription has pending, and searches the latest events of the bus for near "
+            "misses. Prints which parts are met and by which events, what is missing, what nearly matched "
+            "and why it did not, and what else prevents the firing. Changes nothing."
         ),
         func=lazy_load_command("interlock.plugin.commands.explain.run"),
         args=(
             name_argument(),
             Arg(
                 ("--key",),
-                help="the correlation key, where several are open; a JSON list for a composite one",
+                help="the correlation key, if several are open; a JSON list for a composite key",
             ),
             Arg(
                 ("--events",),
                 type=int,
                 default=2000,
-                help="look for near misses among about so many of the latest events (2000, at most 10000)",
+                help="search about this many of the latest events for near misses (2000, at most 10000)",
             ),
             *bus_arguments(),
         ),
@@ -45,7 +45,7 @@ def command() -> ActionCommand:
 
 
 def run(args: Namespace) -> None:
-    """Show the explanation, or the keys that there are to choose from."""
+    """Shows the explanation, or the open keys to choose from."""
     from ...engine.admin.explaining import account_of
     from ...engine.errors import HasFired
 
@@ -77,8 +77,8 @@ def run(args: Namespace) -> None:
         if account.explanation is not None:
             print(printable(str(account.explanation)))
             return
-        told = len(account.keys)
-        print(f"{account.key_count} keys are open; --key explains one. Nearest to firing, of {told}:")
+        shown = len(account.keys)
+        print(f"{account.key_count} keys are open; --key explains one. The {shown} nearest to firing:")
         show(
             args,
             [

@@ -1,4 +1,4 @@
-"""`airflow interlock health`: how a bus is, as its cluster tells."""
+"""`airflow interlock health`: shows the state of a bus, as read from its cluster."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def command() -> ActionCommand:
 
     return ActionCommand(
         name="health",
-        help="Tell how a bus is, and what is wrong",
+        help="Show the state of a bus, and what is wrong",
         description=(
-            "Asks the cluster: topics, engines and their partitions, positions and lag, registrations, dead "
-            "letters. Exits with 1 and a sentence for each thing that is wrong."
+            "Reads from the cluster: topics, engines and their partitions, positions and lag, registrations, "
+            "dead letters. Exits with 1 and a sentence for each problem."
         ),
         func=lazy_load_command("interlock.plugin.commands.health.run"),
         args=bus_arguments(),
@@ -31,7 +31,7 @@ def command() -> ActionCommand:
 
 
 def run(args: Namespace) -> None:
-    """Show all there is; exit 1 after a sentence for each thing that is wrong."""
+    """Shows the state of the bus; exits with 1 after a sentence for each problem."""
     from dataclasses import asdict
 
     from airflow.exceptions import AirflowNotFoundException
@@ -53,12 +53,12 @@ def run(args: Namespace) -> None:
             print_whole(args.output, {"ok": health.ok, **asdict(health)})
             return
         show(args, [_summary(health)])
-        told = [each for each in health.partitions if _to_be_told(each, health.problems)]
-        for rows in (health.engines, told):
+        shown = [each for each in health.partitions if _needs_row(each, health.problems)]
+        for rows in (health.engines, shown):
             if rows:
                 show(args, rows)
-        if len(told) < len(health.partitions):
-            say(_left_out([each for each in health.partitions if each not in told]))
+        if len(shown) < len(health.partitions):
+            say(_not_shown([each for each in health.partitions if each not in shown]))
 
     or_exit("health", work)
     for problem in problems:
@@ -67,25 +67,23 @@ def run(args: Namespace) -> None:
         raise SystemExit(1)
 
 
-def _to_be_told(partition: dict[str, Any], problems: Sequence[str]) -> bool:
-    """Whether a partition has lag, stopped, tries a record alone, or stands in a problem."""
+def _needs_row(partition: dict[str, Any], problems: Sequence[str]) -> bool:
+    """Returns whether a partition has lag, is stopped, tries a record alone, or is named in a problem."""
     place = f"{partition['topic']}[{partition['partition']}]"
     odd = partition["lag"] or partition["tries"] or partition["state"] == "stopped"
     return bool(odd) or any(place in problem for problem in problems)
 
 
-def _left_out(partitions: Sequence[dict[str, Any]]) -> str:
-    """How many have no row: those without lag, and those of a listed topic of which none is known."""
+def _not_shown(partitions: Sequence[dict[str, Any]]) -> str:
+    """Returns how many partitions have no row: those without lag, and those whose lag is not known yet."""
     unknown = sum(1 for each in partitions if each["lag"] is None)
-    told = []
+    texts = []
     if well := len(partitions) - unknown:
-        told.append(f"{counted(well, 'partition')} without lag.")
+        texts.append(f"{counted(well, 'partition')} without lag.")
     if unknown:
         opened = "it" if unknown == 1 else "them"
-        told.append(
-            f"{counted(unknown, 'partition')} whose lag is not known: no engine has opened {opened} yet."
-        )
-    return " ".join((*told, "--output json shows all."))
+        texts.append(f"{counted(unknown, 'partition')} with unknown lag: no engine has opened {opened} yet.")
+    return " ".join((*texts, "--output json shows all."))
 
 
 def _summary(health: Health) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`airflow interlock reconcile`: emit the ends of DAG runs and tasks that the bus was not told."""
+"""`airflow interlock reconcile`: emits missing completion events of DAG runs and task instances."""
 
 from __future__ import annotations
 
@@ -19,35 +19,39 @@ if TYPE_CHECKING:
 def command() -> ActionCommand:
     from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
 
-    when = 'as "24h" before now, or as "2026-11-20T06:00:00Z"'
+    when = 'as "24h" (before now) or "2026-11-20T06:00:00Z"'
     return ActionCommand(
         name="reconcile",
-        help="Emit the ends of DAG runs and tasks that the bus was not told",
+        help="Emit the completion events of DAG runs and tasks that are missing on the bus",
         description=(
-            "Compares the ends in Airflow's database with the events on the bus, and emits those that are "
-            "missing, with the ids that the listener gives them. Safe to repeat. Prints what it emitted; "
-            "which DAGs, ends and connection is as the listener's settings say, unless told here."
+            "Compares ended DAG runs and task instances in Airflow's database with the events on the bus, "
+            "and emits the missing completion events, with the ids that the listener would use. Safe to "
+            "repeat. Prints what it emitted. The defaults for DAGs, kinds and connection are the listener's "
+            "settings."
         ),
         func=lazy_load_command("interlock.plugin.commands.reconcile.run"),
         args=(
-            Arg(("--since",), metavar="WHEN", default="24h", help=f"ends from then on, {when} (24h)"),
-            Arg(("--until",), metavar="WHEN", default="1m", help=f"ends before then, {when} (1m)"),
+            Arg(("--since",), metavar="WHEN", default="24h", help=f"ended at or after, {when} (24h)"),
+            Arg(("--until",), metavar="WHEN", default="1m", help=f"ended before, {when} (1m)"),
             Arg(
-                ("--kinds",), help="dag_run, task_instance, or both with a comma (as the listener; else both)"
+                ("--kinds",),
+                help="dag_run, task_instance, or both separated by a comma (default: as the listener)",
             ),
             Arg(
-                ("--dags",), metavar="PATTERNS", help="ids of DAGs, with commas; * and ? allowed, ! excludes"
+                ("--dags",),
+                metavar="PATTERNS",
+                help="patterns of DAG ids, separated by commas; * and ? are wildcards, ! excludes",
             ),
-            Arg(("--tags",), help="tags, with commas: DAGs that have one of them"),
-            Arg(("--dry-run",), action="store_true", help="show what would be emitted"),
-            Arg(("--limit",), type=int, default=1000, help="show at most so many of them (1000)"),
+            Arg(("--tags",), help="only DAGs that have one of these tags, separated by commas"),
+            Arg(("--dry-run",), action="store_true", help="show what would be emitted; emit nothing"),
+            Arg(("--limit",), type=int, default=1000, help="show at most this many events (1000)"),
             *bus_arguments(listeners=True),
         ),
     )
 
 
 def run(args: Namespace) -> None:
-    """Emit what is missing, show it, and say what was compared."""
+    """Emits the missing events, shows them, and prints how many were compared."""
     from airflow.utils.session import create_session
 
     from ...events.errors import EventError
@@ -59,23 +63,29 @@ def run(args: Namespace) -> None:
         since, until = _moment("--since", args.since), _moment("--until", args.until)
         if until <= since:
             raise EventError(
-                f"--since is {since:%FT%TZ} and --until {until:%FT%TZ}: nothing lies between them. Give an"
-                " earlier --since, or a later --until"
+                f"--since {since:%FT%TZ} is not before --until {until:%FT%TZ}: give an earlier --since or a"
+                " later --until"
             )
         wanted = _wanted(args)
-        ends = missing = 0
+        compared = missing = 0
         rows: list[dict[str, Any]] = []
         with create_session() as session:
             for step in reconcile(answering_bus(args), session, since, until, wanted, dry_run=args.dry_run):
-                ends += step.ends
+                compared += step.completions
                 missing += len(step.missing)
                 rows += map(_row, step.missing[: max(0, args.limit - len(rows))])
-                if step.ends >= PAGE:
-                    say(f"{counted(ends, 'end')} up to {step.until:%FT%TZ}: {missing} {what} so far.")
+                if step.completions >= PAGE:
+                    say(
+                        f"{counted(compared, 'completion')} up to {step.until:%FT%TZ} compared: "
+                        f"{counted(missing, 'event')} {what} so far."
+                    )
         show(args, rows)
         if missing > len(rows):
             say(f"Not shown: {missing - len(rows)} more.")
-        say(f"{counted(ends, 'end')} from {since:%FT%TZ} to {until:%FT%TZ}: {missing} {what}.")
+        say(
+            f"{counted(compared, 'completion')} from {since:%FT%TZ} to {until:%FT%TZ} compared: "
+            f"{counted(missing, 'event')} {what}."
+        )
 
     or_exit("reconcile", work)
 
@@ -124,6 +134,6 @@ def _moment(name: str, text: str) -> datetime:
         return datetime.now(UTC) - timedelta(milliseconds=duration_ms(name, text))
     except ConditionError:
         raise EventError(
-            f'{name} is {text!r}: give how long ago, as "24h" or "1d12h", a time with its zone, as'
+            f'{name} is {text!r}: give a duration before now, as "24h" or "1d12h", a time with its zone, as'
             ' "2026-11-20T06:00:00Z", or "now"'
         ) from None

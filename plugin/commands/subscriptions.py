@@ -1,4 +1,4 @@
-"""`airflow interlock subscriptions`: what is registered on a bus, by whom, and taking one away."""
+"""`airflow interlock subscriptions`: lists, shows and cancels registrations, and skips firings."""
 
 from __future__ import annotations
 
@@ -24,37 +24,41 @@ def command() -> GroupCommand:
     path = "interlock.plugin.commands.subscriptions."
     return GroupCommand(
         name="subscriptions",
-        help="What waits are registered on a bus",
+        help="Subscriptions that are registered on a bus",
         subcommands=(
             ActionCommand(
                 name="list",
-                help="List what is registered, the newest first",
+                help="List registered subscriptions, the newest first",
                 func=lazy_load_command(f"{path}list_"),
                 args=(
-                    Argument(("--name",), metavar="TEXT", help="a text that the name holds"),
-                    Argument(("--kind",), choices=("one-shot", "durable"), help="waits, or durable ones"),
+                    Argument(("--name",), metavar="TEXT", help="only those whose name contains TEXT"),
+                    Argument(
+                        ("--kind",),
+                        choices=("one-shot", "durable"),
+                        help="only one-shot (waiting tasks) or durable ones (dispatchers)",
+                    ),
                     Argument(
                         ("--pending",),
                         action="store_true",
-                        help="also what each has pending; reads the states",
+                        help="also show what each has pending; reads the states",
                     ),
-                    Argument(("--limit",), type=int, default=100, help="at most so many (100)"),
+                    Argument(("--limit",), type=int, default=100, help="show at most this many (100)"),
                     *bus,
                 ),
             ),
             ActionCommand(
                 name="show",
-                help="Show all that is known of one",
+                help="Show one subscription in full",
                 func=lazy_load_command(f"{path}show_one"),
                 args=(name_argument(), *bus),
             ),
             ActionCommand(
                 name="skip",
-                help="Throw a firing of a dispatcher away",
+                help="Discard a firing of a dispatcher",
                 description=(
-                    "Marks an open firing of a durable subscription as taken: no run is created for it. For "
-                    "those that a dispatcher holds because no run can be made of them; the log of its task "
-                    "names them."
+                    "Acknowledges an open firing of a durable subscription, so that no run is created for "
+                    "it. Use it for a firing that a dispatcher holds because its run cannot be created; the "
+                    "log of the dispatcher's task names it."
                 ),
                 func=lazy_load_command(f"{path}skip"),
                 args=(
@@ -66,15 +70,17 @@ def command() -> GroupCommand:
             ),
             ActionCommand(
                 name="cancel",
-                help="Remove a registration: it fires no more",
+                help="Remove a registration, so that it cannot fire",
                 description=(
-                    "Removes the registration; what it has pending is dropped. A wait that a process holds "
-                    "is refused: that process would register it again, so end its task in Airflow."
+                    "Removes the registration and drops what it has pending. Refuses a wait that a process "
+                    "holds: that process would register it again. End its task in Airflow instead."
                 ),
                 func=lazy_load_command(f"{path}cancel"),
                 args=(
                     name_argument(),
-                    Argument(("--force",), action="store_true", help="also a wait that may be held"),
+                    Argument(
+                        ("--force",), action="store_true", help="also cancel a wait that a process may hold"
+                    ),
                     ARG_YES,
                     *bus,
                 ),
@@ -84,20 +90,22 @@ def command() -> GroupCommand:
 
 
 _AGAIN = (
-    "A DAG that dispatches for it registers it again when it runs, and events count from then on: remove or "
-    "pause it as well."
+    "The next run of its dispatcher DAG registers it again, and events count from then on: remove or pause "
+    "that DAG as well."
 )
 
 
 def name_argument() -> Arg:
-    """Which subscription."""
+    """Returns the argument SUBSCRIPTION."""
     from airflow.cli.cli_config import Arg
 
-    return Arg(("subscription",), metavar="SUBSCRIPTION", help="its name, or a text that no other name holds")
+    return Arg(
+        ("subscription",), metavar="SUBSCRIPTION", help="its name, or a text that only its name contains"
+    )
 
 
 def list_(args: Namespace) -> None:
-    """Show what the filters leave."""
+    """Shows the subscriptions that match the filters."""
     from ...engine.admin.pending import pending_of
     from ...engine.admin.subscriptions import Subscriptions
 
@@ -116,13 +124,13 @@ def list_(args: Namespace) -> None:
         pending = pending_of(config, chosen, subscriptions.partitions) if args.pending else {}
         show(args, [_row(each, subscriptions, pending.get(each.incarnation)) for each in chosen])
         if len(found) > len(chosen):
-            say(f"Not shown: {len(found) - len(chosen)} more. --limit shows more, --name fewer.")
+            say(f"Not shown: {len(found) - len(chosen)} more. Raise --limit, or filter with --name.")
 
     or_exit("subscriptions list", work)
 
 
 def show_one(args: Namespace) -> None:
-    """Show registration, condition, holders and what is pending."""
+    """Shows registration, condition, holders and what is pending."""
     from ...engine.admin.explaining import MOST_KEYS, open_keys
     from ...engine.admin.pending import pending_of
     from ...engine.admin.subscriptions import Subscriptions
@@ -149,10 +157,10 @@ def show_one(args: Namespace) -> None:
         if args.output in ("json", "yaml"):
             print_whole(args.output, whole)
             return
-        told = {name: value for name, value in whole.items() if not isinstance(value, list)}
-        told["labels"] = ", ".join(whole["labels"])
-        told |= {f"holder {n}": _told(each) for n, each in enumerate(whole["holders"], 1)}
-        show(args, [{"field": name, "value": value} for name, value in told.items()])
+        fields = {name: value for name, value in whole.items() if not isinstance(value, list)}
+        fields["labels"] = ", ".join(whole["labels"])
+        fields |= {f"holder {n}": _holder_text(each) for n, each in enumerate(whole["holders"], 1)}
+        show(args, [{"field": name, "value": value} for name, value in fields.items()])
         if keys:
             show(args, [{**each, "missing": ", ".join(each["missing"])} for each in whole["open_keys"]])
         if len(pending.keys) > MOST_KEYS:
@@ -163,7 +171,7 @@ def show_one(args: Namespace) -> None:
 
 
 def cancel(args: Namespace) -> None:
-    """Remove a registration, after a look at who waits for it."""
+    """Removes a registration, unless a process holds it."""
     from ...engine.admin.subscriptions import Subscriptions
 
     def work() -> None:
@@ -184,7 +192,7 @@ def cancel(args: Namespace) -> None:
 
 
 def skip(args: Namespace) -> None:
-    """Acknowledge an open firing that nobody handed on."""
+    """Acknowledges an open firing without a run."""
     from ...engine.admin.skipping import open_firing
     from ...engine.waiting.acknowledge import acknowledge_all
 
@@ -193,15 +201,13 @@ def skip(args: Namespace) -> None:
         action = open_firing(config, args.subscription, args.firing)
         firing = action.firing
         key = "" if firing.key is None else f", key {firing.key!r}"
-        told = f"firing {firing.id} of {action.subscription!r} ({firing.outcome} at {firing.fired_at}{key})"
-        if not confirmed(args, f"Throw {told} away? It gets no run, and cannot be brought back."):
+        text = f"firing {firing.id} of {action.subscription!r} ({firing.outcome} at {firing.fired_at}{key})"
+        if not confirmed(args, f"Discard {text}? It gets no run, and this cannot be undone."):
             raise SystemExit("Nothing was changed.")
         acknowledge_all(config, [action])
         row = {"subscription": action.subscription, "firing": firing.id, "key": firing.key}
         show(args, [{**row, "fired_at": firing.fired_at, "state": "skipped"}])
-        say(
-            "Where the dispatcher's task was given it before, and can make a run of it by now, it still does."
-        )
+        say("If a task of the dispatcher already holds it, that task may still create its run.")
 
     or_exit("subscriptions skip", work)
 
@@ -241,5 +247,5 @@ def _holder(holder: Holder) -> dict[str, str]:
     }
 
 
-def _told(holder: dict[str, str]) -> str:
+def _holder_text(holder: dict[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in holder.items() if value)

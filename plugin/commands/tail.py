@@ -1,4 +1,4 @@
-"""`airflow interlock tail`: the events of a bus as they come."""
+"""`airflow interlock tail`: prints the events of a bus as they arrive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...engine.bus import Record
     from ...events import Event
 
-MOST_CHARS = 2000  # of data that are shown on a line
+MOST_CHARS = 2000  # of data shown on a line
 
 
 def command() -> ActionCommand:
@@ -24,12 +24,12 @@ def command() -> ActionCommand:
 
     return ActionCommand(
         name="tail",
-        help="Print the events of a bus as they come, until Ctrl-C",
+        help="Print the events of a bus as they arrive, until Ctrl-C",
         description=(
-            "Prints a line for each event that the matcher accepts, of the event topic and of the topics "
-            "that the bus lists; with --output json one JSON object a line. The partitions that there are at "
-            "the start are read; what was there before comes by time. What is no CloudEvent is told on "
-            "stderr."
+            "Prints one line for each event of the event topic and of the listed topics that the matcher "
+            "accepts; with --output json one JSON object on each line. Reads the partitions that exist at "
+            "the start. Events from before the start (--since) are sorted by time. Records that are not "
+            "valid CloudEvents are reported on stderr."
         ),
         func=lazy_load_command("interlock.plugin.commands.tail.run"),
         args=(
@@ -37,11 +37,11 @@ def command() -> ActionCommand:
                 ("matcher",),
                 metavar="MATCHER",
                 nargs="?",
-                help="which events: a type, or a matcher as a DAG has it, such as "
+                help="which events: a type, or a matcher written as in a DAG, such as "
                 '\'event("com.shop.orders.done", where="data.rows > 0")\' (default: all)',
             ),
-            Arg(("--since",), metavar="DURATION", help='also those that came within, such as "1h"'),
-            Arg(("--limit",), type=int, help="stop after so many"),
+            Arg(("--since",), metavar="DURATION", help='also events not older than this, such as "1h"'),
+            Arg(("--limit",), type=int, help="stop after this many events"),
             Arg(("--data",), action="store_true", help="show the data as well"),
             *bus_arguments(),
         ),
@@ -62,7 +62,7 @@ def run(args: Namespace) -> None:
     try:
         or_exit("tail", lambda: _run(args, stop.is_set))
     except BrokenPipeError:
-        # Nobody reads any more; the interpreter would say so when it flushes at the end.
+        # The reader is gone. The interpreter would report that when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
         for number, handler in before.items():
@@ -90,7 +90,7 @@ def _run(args: Namespace, stopped: Callable[[], bool]) -> None:
         try:
             event = event_of(config, record)
         except EventError as error:
-            say(f"{record} is no event: {error}")
+            say(f"{record} is not a valid CloudEvent: {error}")
             continue
         if matcher is not None and not matcher.accepts(event):
             continue
@@ -108,7 +108,9 @@ def _matcher(text: str | None) -> Matcher | None:
         return None
     found = parse(text) if "(" in text else event(type=text)
     if not isinstance(found, Matcher):
-        raise SystemExit("MATCHER: give one event(...); conditions are rehearsed, see docs/use/presets.md.")
+        raise SystemExit(
+            "MATCHER: give one event(...). To try a condition, rehearse it: docs/use/presets.md."
+        )
     return found
 
 

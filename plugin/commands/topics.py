@@ -1,4 +1,4 @@
-"""`airflow interlock topics`: the topics of a bus, what it reads beside them, and where partitions go on."""
+"""`airflow interlock topics`: creates and checks topics, lists other topics, resumes stopped partitions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def command() -> GroupCommand:
 
     return GroupCommand(
         name="topics",
-        help="The topics of a bus, and those that it reads",
+        help="Topics of a bus, and other topics that it reads",
         subcommands=(
             action(
                 "create",
@@ -41,20 +41,20 @@ def command() -> GroupCommand:
                     ("--replication-factor",),
                     type=int,
                     default=-1,
-                    help="replicas of each partition; -1 takes the broker's default",
+                    help="replicas of each partition; -1 uses the broker's default",
                 ),
                 Arg(
                     ("--dry-run",),
                     action="store_true",
-                    help="print topics with their settings, and the ACLs that each role needs; make nothing",
+                    help="print topics with their settings, and the ACLs of each role; create nothing",
                 ),
             ),
-            action("check", "Tell which topics are missing or made differently, and what the bus reads"),
-            action("add", "Read other topics as well", names),
-            action("remove", "Read these other topics no more", names),
+            action("check", "Show the topics, and report those that are missing or have wrong settings"),
+            action("add", "Add other topics to those that the bus reads", names),
+            action("remove", "Remove other topics from those that the bus reads", names),
             action(
                 "resume",
-                "Let partitions that stopped go on",
+                "Resume stopped partitions",
                 Arg(
                     ("topic",),
                     metavar="TOPIC",
@@ -62,14 +62,14 @@ def command() -> GroupCommand:
                     help="a topic that the bus reads, or its trigger topic",
                 ),
                 Arg(("partition",), metavar="PARTITION", nargs="?", type=int, help="number of the partition"),
-                Arg(("--all",), action="store_true", help="all partitions that stopped"),
-                Arg(("--topic",), dest="of_topic", metavar="NAME", help="all of this topic that stopped"),
+                Arg(("--all",), action="store_true", help="all stopped partitions"),
+                Arg(("--topic",), dest="of_topic", metavar="NAME", help="all of this topic that are stopped"),
                 Arg(
                     ("--from",),
                     dest="start",
                     required=True,
                     metavar="start|end|OFFSET",
-                    help="the first record there is, the next one to come, or an offset",
+                    help="continue at the first record, after the last record, or at an offset",
                 ),
                 ARG_YES,
             ),
@@ -78,13 +78,13 @@ def command() -> GroupCommand:
 
 
 def create(args: Namespace) -> None:
-    """Create what is missing and show all; exit 1 with the reason when the cluster refuses."""
+    """Creates missing topics and shows all; exits with 1 and the reason if the cluster refuses."""
     from ...engine.config import DEFAULT_PARTITIONS
     from ...engine.errors import TopicsError
     from ...engine.kafka import topics
 
     def work() -> None:
-        config = bus_of(args)  # `create` asks whether the cluster answers, after a look at the numbers
+        config = bus_of(args)  # topics.create() checks the arguments first, then whether the cluster answers
         if args.dry_run:
             _show_plan(args, config)
             return
@@ -104,8 +104,8 @@ def create(args: Namespace) -> None:
         others = {n for name, n in counts.items() if name != config.topic("subscription")} - {args.partitions}
         if args.partitions is not None and others:
             problem = (
-                f"Partitions of topics that were there: {', '.join(map(str, sorted(others)))}, not "
-                f"{args.partitions}: a bus keeps the number it was made with."
+                f"Existing topics have {', '.join(map(str, sorted(others)))} partitions, not "
+                f"{args.partitions}: the number of partitions of a bus cannot be changed."
             )
             raise TopicsError((problem,))
 
@@ -113,7 +113,7 @@ def create(args: Namespace) -> None:
 
 
 def _show_plan(args: Namespace, config: BusConfig) -> None:
-    """What `create` would make, and the rights that emitters, waits and engines need on it."""
+    """Shows the topics that `create` would create, and the ACLs that emitters, waits and engines need."""
     from ...engine.admin.access import needed
     from ...engine.config import DEFAULT_PARTITIONS
     from ...engine.kafka.topics import specs
@@ -130,20 +130,19 @@ def _show_plan(args: Namespace, config: BusConfig) -> None:
         return
     rows = []
     for s in specified:
-        told = " ".join(f"{key}={value}" for key, value in sorted(s.settings.items()))
-        rows.append({"topic": s.name, "partitions": s.partitions, "settings": told})
+        settings = " ".join(f"{key}={value}" for key, value in sorted(s.settings.items()))
+        rows.append({"topic": s.name, "partitions": s.partitions, "settings": settings})
     show(args, rows)
     show(args, [{**acl, "operations": ", ".join(acl["operations"])} for acl in acls])
     say(
-        "emit: tasks and jobs that emit; wait: workers that run tasks which wait or dispatch; engine: "
-        f"triggerers, and 'airflow interlock engine'. Each topic that {config.command('topics add')} lists "
-        "is Read and Described by wait and engine, and engine reads its settings (DescribeConfigs). Nothing "
-        "was made."
+        "Roles: emit is for tasks and jobs that emit; wait for workers whose tasks wait or dispatch; engine "
+        f"for triggerers and 'airflow interlock engine'. On each topic that {config.command('topics add')} "
+        "adds, wait and engine need Read and Describe, and engine needs DescribeConfigs. Nothing was created."
     )
 
 
 def check(args: Namespace) -> None:
-    """Show the topics when all is well; else exit 1 with a sentence for each that is not."""
+    """Shows the topics; exits with 1 and a sentence for each problem."""
     from ...engine.admin.administration import sources
     from ...engine.errors import TopicsError
     from ...engine.kafka import topics
@@ -164,8 +163,8 @@ def check(args: Namespace) -> None:
         if missing:
             raise TopicsError(
                 (
-                    *(f"Topic {name!r}, which the bus lists, is not there." for name in missing),
-                    f"Make it again, or say: airflow interlock topics remove {' '.join(missing)}",
+                    *(f"The listed topic {name!r} does not exist." for name in missing),
+                    f"Create it again, or run: airflow interlock topics remove {' '.join(missing)}",
                 )
             )
 
@@ -173,7 +172,7 @@ def check(args: Namespace) -> None:
 
 
 def add(args: Namespace) -> None:
-    """List topics as sources, and show all that the bus reads."""
+    """Adds topics to the list, and shows all topics that the bus reads."""
     from ...engine.admin.administration import add_topics
 
     def work() -> None:
@@ -182,30 +181,30 @@ def add(args: Namespace) -> None:
         _show_sources(args, config)
         known = [name for name in dict.fromkeys(args.names) if name not in new]
         if known:
-            say(f"Listed before: {', '.join(known)}.")
+            say(f"Already listed: {', '.join(known)}.")
         if new:
             say(
-                "The engines read them from their present end; what a wait counts from before, a scan brings."
+                "Engines read new topics from their current end. Scans find earlier events that a wait needs."
             )
 
     or_exit("topics add", work)
 
 
 def remove(args: Namespace) -> None:
-    """Take topics out of the list, and show what the bus still reads."""
+    """Removes topics from the list, and shows the topics that the bus still reads."""
     from ...engine.admin.administration import remove_topics
 
     def work() -> None:
         config = answering_bus(args)
         remove_topics(config, args.names)
         _show_sources(args, config)
-        say("Waits that need events of them do not get them any more.")
+        say("Waits get no more events from the removed topics.")
 
     or_exit("topics remove", work)
 
 
 def resume(args: Namespace) -> None:
-    """Say where partitions that stopped go on, and what that means for their records."""
+    """Resumes stopped partitions at an offset, and prints what that means for their records."""
     from ...engine.admin import resuming
 
     one, several = args.partition is not None, args.all or args.of_topic is not None
@@ -223,12 +222,10 @@ def resume(args: Namespace) -> None:
         for each in found:
             say(f"{each.partition} stopped: {each.reason} {each.consequence}")
         if not found:
-            say("No partition has stopped: there is nothing to resume.")
+            say("No partition is stopped: nothing to resume.")
         elif not confirmed(
             args,
-            f"Go on at offset {found[0].offset}?"
-            if one
-            else f"Let {counted(len(found), 'partition')} go on?",
+            f"Resume at offset {found[0].offset}?" if one else f"Resume {counted(len(found), 'partition')}?",
         ):
             raise SystemExit("Nothing was changed.")
         else:

@@ -1,1 +1,1 @@
-"""The ends of DAG runs and tasks that Airflow tells: as they happen, and those that a crash swallowed."""
+"""Emits completion events of DAG runs and tasks: the listener at once, reconcile those that are missing."""

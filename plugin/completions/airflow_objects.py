@@ -1,6 +1,6 @@
-"""Ends as Airflow holds them: in the scheduler, in the API server, in a task's process, in its database.
+"""Completions from Airflow's objects: of the scheduler, the API server, a task's process, or the database.
 
-They come as objects of different classes that have the same names for the same things.
+These objects have different classes but the same attribute names.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from ...events.completions import DagRun, DagRunEnd, TaskInstanceEnd
+from ...events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
 
 
-def dag_run_end(run: Any, state: str, deployment: str) -> DagRunEnd:
-    """run: a DagRun of the database."""
-    return DagRunEnd(
+def dag_run_completion(run: Any, state: str, deployment: str) -> DagRunCompletion:
+    """Returns the completion of a run. run: a DagRun of the database."""
+    return DagRunCompletion(
         run=_dag_run(run, deployment),
         state=state,
         started_at=run.start_date,
@@ -23,10 +23,10 @@ def dag_run_end(run: Any, state: str, deployment: str) -> DagRunEnd:
     )
 
 
-def task_instance_end(ti: Any, run: Any, state: str, deployment: str) -> TaskInstanceEnd:
-    """ti, run: of the database, or of a task's process."""
+def task_instance_completion(ti: Any, run: Any, state: str, deployment: str) -> TaskInstanceCompletion:
+    """Returns the completion of a task instance. ti, run: of the database, or of a task's process."""
     map_index = -1 if ti.map_index is None else ti.map_index
-    return TaskInstanceEnd(
+    return TaskInstanceCompletion(
         run=_dag_run(run, deployment),
         task_id=ti.task_id,
         map_index=map_index,
@@ -39,13 +39,13 @@ def task_instance_end(ti: Any, run: Any, state: str, deployment: str) -> TaskIns
 
 
 def run_of(ti: Any) -> Any:
-    """The run of a task instance, in either kind of process."""
+    """Returns the run of a task instance of the database or of a task's process."""
     run = getattr(ti, "dag_run", None)
     return ti.get_template_context()["dag_run"] if run is None else run
 
 
 def tags_of(ended: Any) -> Collection[str]:
-    """The tags of the DAG of a run or task instance; read from the database where the DAG is not at hand."""
+    """Returns the tags of the DAG of a run or task instance; reads them from the database if necessary."""
     task = getattr(ended, "task", None)
     dag = getattr(task, "dag", None) if task is not None else getattr(ended, "dag", None)
     if dag is not None:
@@ -55,27 +55,23 @@ def tags_of(ended: Any) -> Collection[str]:
 
 
 def is_of_dag_test(ended: Any) -> bool:
-    """Whether this is `dag.test()`, whose ends are nobody else's."""
+    """Returns whether this belongs to `dag.test()`, which must not emit events."""
     supervisor = sys.modules.get("airflow.sdk.execution_time.supervisor")
     runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
     comms = getattr(runner, "SUPERVISOR_COMMS", None)
     in_process = getattr(supervisor, "InProcessSupervisorComms", None)
     if comms is not None and in_process is not None and isinstance(comms, in_process):
         return True
-    return _word(getattr(ended, "triggered_by", None)) == "test"
+    return text_of(getattr(ended, "triggered_by", None)) == "test"
 
 
-def word_of(state: object) -> str:
-    """An enumeration's member, or its text, as text."""
-    return _word(state) or ""
-
-
-def _word(value: object) -> str | None:
-    return None if value is None else str(getattr(value, "value", value))
+def text_of(value: object) -> str:
+    """Returns the text of an enumeration's member or of a string; "" for None."""
+    return "" if value is None else str(getattr(value, "value", value))
 
 
 def _or_now(ended_at: datetime | None) -> datetime:
-    """Of a task that skips itself Airflow tells the end date to its server, not to the object at hand."""
+    # When a task skips itself, Airflow sends the end date to its server but does not set it on this object.
     return datetime.now(UTC) if ended_at is None else ended_at
 
 
@@ -84,7 +80,7 @@ def _dag_run(run: Any, deployment: str) -> DagRun:
         deployment=deployment,
         dag_id=run.dag_id,
         run_id=run.run_id,
-        run_type=_word(run.run_type) or "",
+        run_type=text_of(run.run_type),
         run_after=run.run_after,
         logical_date=run.logical_date,
         data_interval_start=run.data_interval_start,

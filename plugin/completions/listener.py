@@ -1,7 +1,7 @@
-"""The listener: tells the bus when a DAG run or a task instance ends, from whichever process ends it.
+"""The listener: emits an event when a DAG run or a task instance ends, in the process that ends it.
 
-docs/use/events.md says which process tells what. A hook only makes the event and puts it into the outbox;
-what goes wrong is a warning and never an error of Airflow's.
+docs/use/events.md lists which process emits what. A hook only builds the event and puts it into the outbox.
+A failure is logged as a warning and never raised into Airflow.
 """
 
 from __future__ import annotations
@@ -15,12 +15,19 @@ from pluggy import HookimplMarker
 
 from ...events.outbox import Outbox
 from ...triggers.task_state import state_of
-from .airflow_objects import dag_run_end, is_of_dag_test, run_of, tags_of, task_instance_end, word_of
+from .airflow_objects import (
+    dag_run_completion,
+    is_of_dag_test,
+    run_of,
+    tags_of,
+    task_instance_completion,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...events.completions import End
+    from ...events.completions import Completion
     from ...events.emitter import Emitter
     from ...triggers.settings import ListenerSettings
 
@@ -28,16 +35,18 @@ log = logging.getLogger(__name__)
 hookimpl = HookimplMarker("airflow")
 
 _WHO: Final = "Interlock's listener"
-_REMEDY: Final = "What this process has not emitted when it ends, airflow interlock reconcile does."
+_REMEDY: Final = (
+    "Run `airflow interlock reconcile` to emit events that this process does not emit before it ends."
+)
 
 
-class EndListener:
-    """Airflow calls its methods; registered where `[interlock] listener` is set."""
+class CompletionListener:
+    """Airflow calls its methods. Registered if `[interlock] listener` is set."""
 
     def __init__(self, settings: ListenerSettings) -> None:
         self._settings = settings
-        # By process: a fork has neither the thread nor the connections of the process it came from, and must
-        # not let go of them either.
+        # By process id: a forked process has neither the thread nor the connections of its parent's outbox,
+        # and must not close them either.
         self._outboxes: dict[int, Outbox] = {}
 
     @hookimpl
@@ -54,8 +63,8 @@ class EndListener:
 
     @hookimpl
     def on_task_instance_failed(self, task_instance: Any) -> None:
-        # Called for each try: one that is retried has not ended.
-        if word_of(task_instance.state) != "up_for_retry":
+        # Airflow calls this for each try; a task that will be retried has not ended.
+        if text_of(task_instance.state) != "up_for_retry":
             self._task_ended(task_instance, "failed")
 
     @hookimpl
@@ -64,39 +73,45 @@ class EndListener:
 
     @hookimpl
     def before_stopping(self) -> None:
-        """The process ends: wait for what is under way, within the bound."""
+        """The process ends: waits for pending events, at most `listener_timeout`."""
         outbox = self._outboxes.get(os.getpid())
         if outbox is not None:
             outbox.flush()
 
     def _run_ended(self, run: Any, state: str) -> None:
         if "dag_run" in self._settings.kinds:
-            self._tell(run, lambda deployment: dag_run_end(run, state, deployment))
+            self._emit(run, lambda deployment: dag_run_completion(run, state, deployment))
 
     def _task_ended(self, ti: Any, state: str) -> None:
         if "task_instance" in self._settings.kinds:
-            self._tell(
+            self._emit(
                 ti,
-                lambda deployment: task_instance_end(ti, run_of(ti), state, deployment),
-                lambda: _stands(ti, state),
+                lambda deployment: task_instance_completion(ti, run_of(ti), state, deployment),
+                lambda: _is_final(ti, state),
             )
 
-    def _tell(self, ended: Any, end: Callable[[str], End], stands: Callable[[], bool] = lambda: True) -> None:
+    def _emit(
+        self,
+        ended: Any,
+        completion: Callable[[str], Completion],
+        is_final: Callable[[], bool] = lambda: True,
+    ) -> None:
         from ...triggers.settings import settings
 
         try:
             if not self._settings.wants(ended.dag_id, lambda: tags_of(ended)) or is_of_dag_test(ended):
                 return
-            if not stands():
+            if not is_final():
                 return
-            event = end(settings().deployment).event()
-        except Exception as e:  # noqa: BLE001  # Airflow's objects are not ours: a task must not feel it
+            event = completion(settings().deployment).event()
+        except Exception as e:  # noqa: BLE001  # whatever Airflow's objects raise must not fail the task
             log.warning(
-                "Interlock's listener cannot tell the end of %s: %s: %s", ended.dag_id, type(e).__name__, e
-            )
+                "Interlock's listener cannot emit the completion event of %s: %s: %s",
+                ended.dag_id, type(e).__name__, e,
+            )  # fmt: skip
             return
         pid = os.getpid()
-        # No lock: one that another thread held at a fork would never be free again.
+        # No lock: a fork would inherit a lock that another thread holds, and nobody would release it.
         outbox = self._outboxes.get(pid) or self._outboxes.setdefault(
             pid,
             Outbox(self._emitter, self._settings.timeout_s, log=log, who=_WHO, remedy=_REMEDY),
@@ -108,18 +123,18 @@ class EndListener:
         from ...triggers.settings import bus_config
 
         config = bus_config(_connection(self._settings.connection))
-        # What the client logs of its own is told once, in the outbox's words.
+        # The outbox logs problems once in its own words, so the client's own log lines are disabled.
         return Emitter(
             config.client, config.topic("event"), logger=logging.Logger("interlock", logging.CRITICAL + 1)
         )
 
 
-def _stands(ti: Any, state: str) -> bool:
-    """Whether the end is what Airflow has, or is about to have; the task's log says where it is not.
+def _is_final(ti: Any, state: str) -> bool:
+    """Returns whether Airflow has stored this state, or is about to; otherwise logs why no event is emitted.
 
-    A task's process calls the listener whatever Airflow said to its end: one that was marked or cleared while
-    it ran has another state there, and what became of it, others tell. A success is stored before the call, a
-    failure or skip only after it, when the process is gone.
+    A task's process calls the listener even if Airflow rejected its end: a task that was marked or cleared
+    while it ran has another state in the database, and another process emits the event for that. Airflow
+    stores a success before the call, and a failure or skip after it, when the process has ended.
     """
     if not _in_task_process():
         return True
@@ -127,14 +142,14 @@ def _stands(ti: Any, state: str) -> bool:
     if stored == state or (stored == "running" and state != "success"):
         return True
     log.info(
-        "Interlock's listener does not tell that %s of %s ended as %s: Airflow has it as %s",
+        "Interlock's listener emits no event for %s of %s: it ended as %s, but its state in Airflow is %s",
         ti.task_id, ti.dag_id, state, stored or "cleared",
     )  # fmt: skip
     return False
 
 
 def _connection(conn_id: str) -> Any:
-    """Through the supervisor in a task's process, else from the secrets and the database."""
+    """Reads the connection: in a task's process through the supervisor, else from secrets and database."""
     if _in_task_process():
         from airflow.sdk import BaseHook
 

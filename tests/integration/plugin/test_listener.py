@@ -17,7 +17,7 @@ import psutil
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
-from interlock.events.completions import DagRun, DagRunEnd, TaskInstanceEnd
+from interlock.events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
 from interlock.events.schemas import data_schema
 from interlock.plugin.broker import LocalBroker
 
@@ -346,7 +346,7 @@ def test_a_running_task_that_is_marked_or_cleared_tells_nothing_of_the_end_that_
     api.clear("by_hand", run_id, "cleared")
 
     def says_what_it_does_not_tell(task_id: str) -> bool:
-        return f"does not tell that {task_id}" in str(api.log("by_hand", run_id, task_id))
+        return f"emits no event for {task_id}" in str(api.log("by_hand", run_id, task_id))
 
     for task_id in ("marked", "cleared"):
         eventually(f"{task_id} says what it does not tell", partial(says_what_it_does_not_tell, task_id))
@@ -473,8 +473,8 @@ def test_the_example_dag_completes_the_record_after_a_crash_with_the_listeners_i
         deployment="airflow", dag_id="plain", run_id=crash.plain, run_type="manual", run_after=None
     )
     common: dict[str, Any] = {"run": known, "state": "success", "started_at": None, "ended_at": None}
-    task = TaskInstanceEnd(task_id="good", map_index=-1, try_number=1, max_tries=0, **common)
-    assert {r.header("ce_id") for r in site.records(crash.plain)} == {DagRunEnd(**common).id, task.id}
+    task = TaskInstanceCompletion(task_id="good", map_index=-1, try_number=1, max_tries=0, **common)
+    assert {r.header("ce_id") for r in site.records(crash.plain)} == {DagRunCompletion(**common).id, task.id}
     # what is filtered is told by nobody
     assert site.told(crash.hidden) == Counter()
     again = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now", "--dags", "plain")

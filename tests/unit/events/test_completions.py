@@ -13,7 +13,7 @@ import pytest
 from interlock import Condition, Event, dag_run, task_instance
 from interlock.conditions import rehearse
 from interlock.events import schemas
-from interlock.events.completions import DagRun, DagRunEnd, TaskInstanceEnd
+from interlock.events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
 from interlock.events.schemas import data_schema, urn
 from interlock.events.taxonomy import (
     EMITTED,
@@ -35,8 +35,10 @@ RUN = DagRun(
     partition_key="eu",
     clear_number=2,
 )
-RUN_END = DagRunEnd(run=RUN, state="success", started_at=NIGHT, ended_at=NIGHT + timedelta(seconds=1.5))
-TASK_END = TaskInstanceEnd(
+RUN_END = DagRunCompletion(
+    run=RUN, state="success", started_at=NIGHT, ended_at=NIGHT + timedelta(seconds=1.5)
+)
+TASK_END = TaskInstanceCompletion(
     run=RUN, task_id="load.rows", map_index=-1, try_number=2, max_tries=3, state="failed", started_at=NIGHT,
     ended_at=None,
 )  # fmt: skip

@@ -77,7 +77,7 @@ def test_what_was_sent_again_is_not_sent_twice_unasked(
     assert len(bench.records("event")) == 6
     nothing = interlock("dead-letters", "redrive", "--all", "--yes")
     assert nothing.code == 0
-    assert "There is nothing to send." in nothing.err
+    assert "Nothing to send." in nothing.err
     place = interlock("dead-letters", "list", "--limit", "1").rows()[0]["place"]
     assert "--again" in interlock("dead-letters", "redrive", place, "--yes").err
     assert len(bench.records("event")) == 6
@@ -135,7 +135,7 @@ def test_what_one_subscription_could_not_take_goes_to_the_event_topic_only_when_
         assert "--to-event-topic" in refused.err
         before = len(bench.records("event"))
         nothing = interlock("dead-letters", "redrive", "--all", "--yes")
-        assert "There is nothing to send." in nothing.err
+        assert "Nothing to send." in nothing.err
         assert len(bench.records("event")) == before
         place = next(row for row in rows if row["type"] == "x")
         [row] = interlock("dead-letters", "redrive", place["place"], "--yes", "--to-event-topic").rows()

@@ -140,7 +140,7 @@ def test_a_firing_that_nobody_takes_is_thrown_away_when_it_is_confirmed_and_no_o
 
     declined = interlock("subscriptions", "skip", "settle", bad, answer="n")
     assert (declined.code, "Nothing was changed." in declined.err) == (1, True)
-    assert f"Throw firing {bad} of 'airflow/dispatch/settle' (met at " in declined.err
+    assert f"Discard firing {bad} of 'airflow/dispatch/settle' (met at " in declined.err
     assert still_open() == {bad, *rest}
     [row] = interlock("subscriptions", "skip", "settle", bad, "--yes").rows()
     assert (row["firing"], row["key"], row["state"]) == (bad, "eu", "skipped")

@@ -65,7 +65,7 @@ def test_topics_are_made_and_checked_through_a_connection_of_the_database(
 
     again = airflow("interlock", "topics", "create", *common, "--partitions", "3")
     assert again.returncode == 1
-    assert "Partitions of topics that were there: 2, not 3" in again.stderr
+    assert "Existing topics have 2 partitions, not 3" in again.stderr
 
 
 def test_a_bus_is_given_another_topic_and_loses_it_again_while_its_engine_runs(
@@ -86,7 +86,7 @@ def test_a_bus_is_given_another_topic_and_loses_it_again_while_its_engine_runs(
         send(bench, orders, b"1")
         bench.eventually_fired("w", 1)
         again = interlock("topics", "add", orders)
-        assert f"Listed before: {orders}" in again.err
+        assert f"Already listed: {orders}" in again.err
         assert [row["topic"] for row in interlock("topics", "remove", orders).rows()] == [
             bench.config.topic("event")
         ]
@@ -118,7 +118,7 @@ def test_a_listed_topic_that_is_gone_is_told_with_what_to_do(
     interlock("topics", "add", orders)
     bench.admin.delete_topics([orders])[orders].result()
     told = eventually("it is gone", lambda: (ran := interlock("topics", "check")).code and ran)
-    assert f"Topic {orders!r}, which the bus lists, is not there." in told.err
+    assert f"The listed topic {orders!r} does not exist." in told.err
     assert f"airflow interlock topics remove {orders}" in told.err
     interlock("topics", "remove", orders).rows()
     assert interlock("topics", "check").code == 0
@@ -173,7 +173,7 @@ def test_all_partitions_that_stopped_go_on_with_one_command(
     bench.subscribe("w", event("x"))
     asked = interlock("topics", "resume", "--all", "--from", "end")
     assert asked.code == 1
-    assert "Let 4 partitions go on?" in asked.err
+    assert "Resume 4 partitions?" in asked.err
     source = bench.config.topic("event")
     rows = interlock("topics", "resume", "--topic", source, "--from", "end", "--yes").rows()
     assert sorted(row["partition"] for row in rows) == [0, 1]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from interlock import Condition, ConditionError, Event, event
 from interlock.conditions import dag_run, from_json, parse, spark_application, task_instance
-from interlock.events.completions import DagRun, DagRunEnd, TaskInstanceEnd
+from interlock.events.completions import DagRun, DagRunCompletion, TaskInstanceCompletion
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -19,11 +19,11 @@ def run_of(day: datetime | None = NOON, dag_id: str = "ingest", **given: Any) ->
 
 
 def ended(day: datetime | None = NOON, state: str = "success", **given: Any) -> Event:
-    return DagRunEnd(run=run_of(day, **given), state=state, started_at=NOON, ended_at=NOON).event()
+    return DagRunCompletion(run=run_of(day, **given), state=state, started_at=NOON, ended_at=NOON).event()
 
 
 def task_ended(state: str = "success", task_id: str = "load", map_index: int = -1) -> Event:
-    return TaskInstanceEnd(
+    return TaskInstanceCompletion(
         run=run_of(), task_id=task_id, map_index=map_index, try_number=1, max_tries=0, state=state,
         started_at=NOON, ended_at=NOON,
     ).event()  # fmt: skip

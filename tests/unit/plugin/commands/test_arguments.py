@@ -38,7 +38,7 @@ def test_data_come_from_stdin_where_a_dash_says_so(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("text", ["done", "", "{", "[" * 100_000])
 def test_data_that_are_no_json_are_refused_with_the_way_to_write_a_text(text: str) -> None:
-    with pytest.raises(SystemExit, match="--data is no JSON"):
+    with pytest.raises(SystemExit, match="--data is not valid JSON"):
         emit._data(text)
 
 
@@ -46,7 +46,7 @@ def test_extensions_are_pairs_and_no_attributes_of_other_arguments() -> None:
     assert emit._extensions(["trace=a=b", "team="]) == {"trace": "a=b", "team": ""}
     with pytest.raises(SystemExit, match="write NAME=TEXT"):
         emit._extensions(["trace"])
-    with pytest.raises(SystemExit, match="is no extension attribute"):
+    with pytest.raises(SystemExit, match="is not an extension attribute"):
         emit._extensions(["id=7"])
 
 

@@ -44,7 +44,7 @@ def test_tables_have_the_partitions_that_something_is_to_be_told_of(
     rows: Any = [line.split() for line in out.splitlines() if line.startswith("b-event")]
     assert [row[5] for row in rows] == ["1", "2", "3", "4"]
     # Of a listed topic that no engine has opened yet nobody knows what is unread.
-    assert "1 partition without lag. 1 partition whose lag is not known: no engine has opened it yet." in err
+    assert "1 partition without lag. 1 partition with unknown lag: no engine has opened it yet." in err
     assert "--output json shows all." in err
     out, err = shown("json", health, monkeypatch, capsys)
     assert json.loads(out)["partitions"] == PARTITIONS

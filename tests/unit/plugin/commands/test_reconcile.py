@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from airflow.cli.cli_parser import get_parser
-from interlock.events.completions import DagRun, TaskInstanceEnd
+from interlock.events.completions import DagRun, TaskInstanceCompletion
 from interlock.plugin.completions import reconcile as work
 from interlock.plugin.completions.reconcile import PAGE, Reconciled
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 RUN = DagRun(deployment="airflow", dag_id="daily", run_id="r", run_type="manual", run_after=NOON)
-END = TaskInstanceEnd(
+END = TaskInstanceCompletion(
     run=RUN, task_id="load", map_index=2, try_number=1, max_tries=0, state="failed", started_at=NOON,
     ended_at=NOON,
 )  # fmt: skip
@@ -23,14 +23,14 @@ END = TaskInstanceEnd(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the command asks for; it is told of one end that was missing, in the second of two steps."""
+    """The calls of reconcile(). The fake returns two steps; one event is missing in the second."""
     calls: list[dict[str, Any]] = []
 
     def fake(
         config: Any, session: Any, since: Any, until: Any, wanted: Any, *, dry_run: bool
     ) -> Iterator[Reconciled]:
-        about = {"config": config, "since": since, "until": until, "wanted": wanted, "dry_run": dry_run}
-        calls.append(about)
+        arguments = {"config": config, "since": since, "until": until, "wanted": wanted, "dry_run": dry_run}
+        calls.append(arguments)
         yield Reconciled(PAGE, NOON, ())
         yield Reconciled(3, NOON, (END.event(),))
 
@@ -47,10 +47,11 @@ def run(*arguments: str) -> None:
     args.func(args)
 
 
-def test_it_prints_what_was_missing_and_says_what_was_compared(
+def test_it_prints_the_missing_events_and_how_many_completions_were_compared(
     asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run("--output", "json", "--since", "2026-11-20T00:00:00Z", "--until", "2026-11-21T00:00:00Z")
+    since, until = "2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z"
+    run("--output", "json", "--since", since, "--until", until)
     out, err = capsys.readouterr()
     assert json.loads(out) == [
         {
@@ -63,25 +64,25 @@ def test_it_prints_what_was_missing_and_says_what_was_compared(
         }
     ]
     assert err.splitlines()[-2:] == [
-        f"{PAGE} ends up to 2026-11-20T12:00:00Z: 0 emitted so far.",
-        f"{PAGE + 3} ends from 2026-11-20T00:00:00Z to 2026-11-21T00:00:00Z: 1 emitted.",
+        f"{PAGE} completions up to 2026-11-20T12:00:00Z compared: 0 events emitted so far.",
+        f"{PAGE + 3} completions from {since} to {until} compared: 1 event emitted.",
     ]
     run("--dry-run")
-    assert "1 would be emitted." in capsys.readouterr().err
+    assert "1 event would be emitted." in capsys.readouterr().err
     assert [call["dry_run"] for call in asked] == [False, True]
 
 
-def test_of_many_the_first_are_shown_and_all_are_counted(
+def test_rows_are_limited_and_all_events_are_counted(
     asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("--output", "json", "--limit", "0")
     out, err = capsys.readouterr()
     assert json.loads(out) == []
     assert "Not shown: 1 more." in err
-    assert "1 emitted." in err
+    assert "1 event emitted." in err
 
 
-def test_times_are_moments_or_how_long_ago(asked: list[dict[str, Any]]) -> None:
+def test_since_and_until_are_moments_or_durations(asked: list[dict[str, Any]]) -> None:
     before = datetime.now(UTC)
     run()
     run("--since", "2026-11-20T06:00:00+01:00", "--until", "now")
@@ -92,7 +93,7 @@ def test_times_are_moments_or_how_long_ago(asked: list[dict[str, Any]]) -> None:
     assert given["until"] >= default["until"]
 
 
-def test_the_listeners_settings_choose_unless_told_otherwise(
+def test_the_listeners_settings_are_the_defaults(
     asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run()
@@ -108,7 +109,7 @@ def test_the_listeners_settings_choose_unless_told_otherwise(
     assert wanted.dags == (("a*", False), ("ab", True))
 
 
-def test_it_compares_with_the_bus_that_the_listener_tells_unless_told_another(
+def test_the_listeners_bus_is_the_default(
     asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run()
@@ -121,17 +122,17 @@ def test_it_compares_with_the_bus_that_the_listener_tells_unless_told_another(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (("--since", "yesterday"), "--since is 'yesterday': give how long ago"),
+        (("--since", "yesterday"), "--since is 'yesterday': give a duration before now"),
         (("--since", "2026-11-23T04:00:00"), "a time with its zone"),
-        (("--since", "now"), "nothing lies between them"),
+        (("--since", "now"), "--since .* is not before --until .*: give an earlier --since"),
         (("--kinds", "runs"), "--kinds = 'runs': give dag_run or task_instance"),
     ],
 )
-def test_what_cannot_be_read_ends_the_command_with_a_sentence(
-    asked: list[dict[str, Any]], arguments: tuple[str, ...], told: str
+def test_an_invalid_argument_ends_the_command_with_a_sentence(
+    asked: list[dict[str, Any]], arguments: tuple[str, ...], message: str
 ) -> None:
-    with pytest.raises(SystemExit, match=told):
+    with pytest.raises(SystemExit, match=message):
         run(*arguments)
     assert asked == []

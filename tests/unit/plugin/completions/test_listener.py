@@ -1,4 +1,4 @@
-"""The listener: which ends it tells, as which events, and that nothing it meets reaches Airflow."""
+"""The listener: which completion events it emits, and that no failure reaches Airflow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from airflow.plugins_manager import is_valid_plugin
 from interlock import Event
 from interlock.plugin import entry
-from interlock.plugin.completions.listener import EndListener
+from interlock.plugin.completions.listener import CompletionListener
 from interlock.triggers.settings import KINDS, ListenerSettings, patterns_of
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -32,7 +32,7 @@ def run_of(**given: Any) -> Any:
 
 
 def in_task(state: str = "success", **given: Any) -> Any:
-    """A task instance as its own process has it."""
+    """A task instance as in its own process."""
     about: dict[str, Any] = {
         "dag_id": "daily", "run_id": "r", "task_id": "load", "map_index": None, "try_number": 2,
         "max_tries": 1, "start_date": NOON, "end_date": NOON, "state": state,
@@ -43,15 +43,15 @@ def in_task(state: str = "success", **given: Any) -> Any:
 
 
 def in_database(state: str = "success", **given: Any) -> Any:
-    """The same one as scheduler and API server have it."""
+    """The same task instance as in scheduler and API server."""
     ti = in_task(state, map_index=-1, task=None, dag_run=run_of(clear_number=3), **given)
     ti.dag_run.dag, ti.dag_run.dag_model = None, SimpleNamespace(tags=[SimpleNamespace(name="gold")])
     del ti.get_template_context
     return ti
 
 
-class Told:
-    """An outbox that keeps what it is given."""
+class FakeOutbox:
+    """Keeps its events."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -62,38 +62,38 @@ class Told:
         self.flushed += 1
 
 
-def listening(**settings: Any) -> tuple[EndListener, Told]:
-    listener = EndListener(ListenerSettings(**({"kinds": frozenset(KINDS)} | settings)))
-    told = Told()
-    listener._outboxes[os.getpid()] = told  # type: ignore[assignment]
-    return listener, told
+def listening(**settings: Any) -> tuple[CompletionListener, FakeOutbox]:
+    listener = CompletionListener(ListenerSettings(**({"kinds": frozenset(KINDS)} | settings)))
+    outbox = FakeOutbox()
+    listener._outboxes[os.getpid()] = outbox  # type: ignore[assignment]
+    return listener, outbox
 
 
-def test_each_end_is_told_by_its_type() -> None:
-    listener, told = listening()
+def test_each_hook_emits_its_event_type() -> None:
+    listener, outbox = listening()
     listener.on_dag_run_success(run_of())
     listener.on_dag_run_failed(run_of())
     listener.on_task_instance_success(in_task())
     listener.on_task_instance_failed(in_task("failed"))
     listener.on_task_instance_skipped(in_task("skipped"))
-    assert [event.type.removeprefix("interlock.airflow.") for event in told.events] == [
+    assert [event.type.removeprefix("interlock.airflow.") for event in outbox.events] == [
         "dag_run.succeeded",
         "dag_run.failed",
         "task_instance.succeeded",
         "task_instance.failed",
         "task_instance.skipped",
     ]
-    assert {event.source for event in told.events} == {"/airflow/daily", "/airflow/daily/load"}
+    assert {event.source for event in outbox.events} == {"/airflow/daily", "/airflow/daily/load"}
 
 
 @pytest.mark.parametrize("ti", [in_task, in_database])
-def test_an_end_without_its_date_is_told_with_the_present_moment_and_the_same_id(ti: Any) -> None:
-    """So Airflow hands over a task that skipped itself."""
-    listener, told = listening()
+def test_a_missing_end_date_becomes_now_and_does_not_change_the_id(ti: Any) -> None:
+    """Airflow passes a task that skipped itself without its end date."""
+    listener, outbox = listening()
     before = datetime.now(UTC)
     listener.on_task_instance_skipped(ti("skipped", end_date=None))
     listener.on_task_instance_skipped(ti("skipped"))
-    undated, dated = told.events
+    undated, dated = outbox.events
     assert undated.time is not None
     assert before <= undated.time <= datetime.now(UTC)
     payload: Any = undated.payload
@@ -102,21 +102,21 @@ def test_an_end_without_its_date_is_told_with_the_present_moment_and_the_same_id
 
 
 @pytest.mark.parametrize("ti", [in_task, in_database])
-def test_a_try_that_is_retried_is_no_end(ti: Any) -> None:
-    listener, told = listening()
+def test_a_task_that_will_be_retried_emits_nothing(ti: Any) -> None:
+    listener, outbox = listening()
     listener.on_task_instance_failed(ti("up_for_retry"))
-    assert told.events == []
+    assert outbox.events == []
 
 
 @pytest.mark.parametrize(
-    ("ended", "stored", "is_told"),
+    ("ended", "stored", "emits"),
     [
         ("success", "success", True),  # stored before the hook is called
         ("success", "failed", False),  # it was marked while it ran
         ("success", "restarting", False),  # it was cleared
         ("success", None, False),
         ("success", "running", False),
-        ("failed", "running", True),  # stored when the process is gone
+        ("failed", "running", True),  # stored after the process has ended
         ("failed", "failed", True),
         ("failed", "success", False),
         ("failed", "restarting", False),
@@ -125,32 +125,32 @@ def test_a_try_that_is_retried_is_no_end(ti: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("map_index", [-1, 3])
-def test_a_tasks_process_tells_only_an_end_that_airflow_has_or_is_about_to_have(
-    monkeypatch: pytest.MonkeyPatch, ended: str, stored: str | None, is_told: bool, map_index: int
+def test_a_tasks_process_emits_only_a_state_that_airflow_stores(
+    monkeypatch: pytest.MonkeyPatch, ended: str, stored: str | None, emits: bool, map_index: int
 ) -> None:
     name = "load" if map_index < 0 else f"load_{map_index}"
     asked = in_task_process(monkeypatch, lambda: {"r": {name: stored}})
-    listener, told = listening()
+    listener, outbox = listening()
     getattr(listener, f"on_task_instance_{ended}")(in_task(ended, map_index=map_index))
-    assert len(told.events) == is_told
+    assert len(outbox.events) == emits
     assert asked == [{"dag_id": "daily", "run_ids": ["r"], "task_ids": ["load"], "map_index": map_index}]
 
 
-def test_an_end_is_left_to_reconcile_where_airflow_does_not_tell_its_state(
+def test_nothing_is_emitted_if_the_tasks_state_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def away() -> Any:
         raise OSError("the API server is away")
 
     in_task_process(monkeypatch, away)
-    listener, told = listening()
+    listener, outbox = listening()
     listener.on_task_instance_failed(in_task("failed"))
-    assert told.events == []
-    assert "cannot tell the end of daily: OSError: the API server is away" in caplog.text
+    assert outbox.events == []
+    assert "cannot emit the completion event of daily: OSError: the API server is away" in caplog.text
 
 
 def in_task_process(monkeypatch: pytest.MonkeyPatch, states: Callable[[], Any]) -> list[dict[str, Any]]:
-    """What the process asks Airflow for; `states` answers."""
+    """Returns the list of the process's queries for task states; `states` answers them."""
     from airflow.sdk.execution_time import task_runner
 
     asked: list[dict[str, Any]] = []
@@ -164,38 +164,38 @@ def in_task_process(monkeypatch: pytest.MonkeyPatch, states: Callable[[], Any]) 
     return asked
 
 
-def test_worker_scheduler_and_api_server_tell_one_end_by_one_event() -> None:
-    listener, told = listening()
+def test_worker_scheduler_and_api_server_emit_the_same_event() -> None:
+    listener, outbox = listening()
     listener.on_task_instance_success(in_task())
     listener.on_task_instance_success(in_database())
-    assert told.events[0] == told.events[1]
+    assert outbox.events[0] == outbox.events[1]
 
 
-def test_a_retry_that_is_told_again_is_a_duplicate_and_a_clear_a_new_event() -> None:
-    listener, told = listening()
+def test_a_retry_repeats_the_id_and_a_clear_changes_it() -> None:
+    listener, outbox = listening()
     for try_number, max_tries in ((1, 1), (2, 1), (3, 3)):
         listener.on_task_instance_success(in_task(try_number=try_number, max_tries=max_tries))
     for clear_number in (0, 0, 1):
         listener.on_dag_run_success(run_of(clear_number=clear_number))
-    ids = [event.id for event in told.events]
+    ids = [event.id for event in outbox.events]
     assert ids[0] == ids[1] != ids[2]
     assert ids[3] == ids[4] != ids[5]
 
 
-def test_only_the_kinds_asked_for_are_told() -> None:
-    listener, told = listening(kinds=frozenset({"dag_run"}))
+def test_only_the_configured_kinds_are_emitted() -> None:
+    listener, outbox = listening(kinds=frozenset({"dag_run"}))
     listener.on_task_instance_success(in_task())
     listener.on_task_instance_failed(in_task("failed"))
     listener.on_task_instance_skipped(in_task("skipped"))
-    assert told.events == []
-    listener, told = listening(kinds=frozenset({"task_instance"}))
+    assert outbox.events == []
+    listener, outbox = listening(kinds=frozenset({"task_instance"}))
     listener.on_dag_run_success(run_of())
     listener.on_dag_run_failed(run_of())
-    assert told.events == []
+    assert outbox.events == []
 
 
 @pytest.mark.parametrize(
-    ("dags", "tags", "is_told"),
+    ("dags", "tags", "emits"),
     [
         ("", "", True),
         ("daily", "", True),
@@ -211,66 +211,66 @@ def test_only_the_kinds_asked_for_are_told() -> None:
         ("daily", "silver", False),
     ],
 )
-def test_dags_are_chosen_by_id_pattern_and_tag(dags: str, tags: str, is_told: bool) -> None:
+def test_dags_are_chosen_by_id_pattern_and_tag(dags: str, tags: str, emits: bool) -> None:
     wanted = {"dags": patterns_of(dags), "tags": frozenset(filter(None, tags.split(",")))}
-    listener, told = listening(**wanted)
+    listener, outbox = listening(**wanted)
     listener.on_dag_run_success(run_of())
     listener.on_task_instance_success(in_task())
     listener.on_task_instance_success(in_database())
-    assert len(told.events) == (3 if is_told else 0)
+    assert len(outbox.events) == (3 if emits else 0)
 
 
-def test_dag_test_is_not_told() -> None:
-    listener, told = listening()
+def test_dag_test_emits_nothing_for_runs() -> None:
+    listener, outbox = listening()
     listener.on_dag_run_success(run_of(triggered_by="test"))
-    assert told.events == []
+    assert outbox.events == []
 
 
-def test_tasks_of_dag_test_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dag_test_emits_nothing_for_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow.sdk.execution_time import supervisor, task_runner
 
     comms = object.__new__(supervisor.InProcessSupervisorComms)
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", comms, raising=False)
-    listener, told = listening()
+    listener, outbox = listening()
     listener.on_task_instance_success(in_task())
-    assert told.events == []
+    assert outbox.events == []
 
 
-def test_what_cannot_be_told_is_a_warning_and_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
-    listener, told = listening()
+def test_an_error_in_a_hook_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
+    listener, outbox = listening()
 
     def no_context() -> Any:
         raise RuntimeError("no context")
 
     listener.on_task_instance_success(in_task(get_template_context=no_context))
     [record] = [r for r in caplog.records if r.levelno >= logging.WARNING]
-    assert "cannot tell the end of daily: RuntimeError: no context" in record.getMessage()
-    assert told.events == []
+    assert "cannot emit the completion event of daily: RuntimeError: no context" in record.getMessage()
+    assert outbox.events == []
 
 
-def test_the_end_of_the_process_waits_for_the_outbox_of_that_process_alone() -> None:
-    listener, told = listening()
+def test_a_process_flushes_only_its_own_outbox_at_its_end() -> None:
+    listener, outbox = listening()
     listener.before_stopping()
-    assert told.flushed == 1
-    listener._outboxes = {os.getpid() + 1: told}  # type: ignore[dict-item]  # as after a fork
+    assert outbox.flushed == 1
+    listener._outboxes = {os.getpid() + 1: outbox}  # type: ignore[dict-item]  # as after a fork
     listener.before_stopping()
-    assert told.flushed == 1
+    assert outbox.flushed == 1
 
 
 def registered(monkeypatch: pytest.MonkeyPatch, value: str) -> list[str]:
-    """The listeners that Airflow registers in a process with this setting."""
+    """Returns the listeners that Airflow registers with this setting."""
     monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER", value)
     return [type(each).__name__ for each in entry._listeners()]
 
 
-def test_off_is_not_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_listener_is_registered_only_if_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_valid_plugin(entry.InterlockPlugin)
     assert entry.InterlockPlugin.listeners == []
     assert registered(monkeypatch, "") == []
-    assert registered(monkeypatch, "task_instance, dag_run") == ["EndListener"]
+    assert registered(monkeypatch, "task_instance, dag_run") == ["CompletionListener"]
 
 
-def test_a_setting_that_makes_no_sense_is_told_and_registers_nothing(
+def test_an_invalid_setting_is_logged_and_registers_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert registered(monkeypatch, "dag_runs") == []
@@ -286,13 +286,13 @@ def test_loading_the_plugin_loads_no_kafka_client() -> None:
     assert ran.stdout.splitlines()[-1] == "False"
 
 
-def test_airflow_calls_the_hooks_by_its_own_names() -> None:
+def test_the_hooks_match_airflows_specifications() -> None:
     from airflow.listeners.listener import ListenerManager, dagrun, lifecycle, taskinstance
 
     manager = ListenerManager()
     for spec in (lifecycle, dagrun, taskinstance):
         manager.add_hookspecs(spec)
-    listener, told = listening()
+    listener, outbox = listening()
     manager.add_listener(listener)
     manager.pm.check_pending()
     hook = manager.hook
@@ -302,4 +302,4 @@ def test_airflow_calls_the_hooks_by_its_own_names() -> None:
     hook.on_task_instance_failed(previous_state=None, task_instance=in_database("failed"), error="e")
     hook.on_task_instance_skipped(previous_state=None, task_instance=in_database("skipped"))
     hook.before_stopping(component=object())
-    assert (len(told.events), told.flushed) == (5, 1)
+    assert (len(outbox.events), outbox.flushed) == (5, 1)

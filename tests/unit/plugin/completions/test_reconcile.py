@@ -1,4 +1,4 @@
-"""Reconcile: what Airflow's database knows and the bus does not is emitted, with the listener's ids."""
+"""Reconcile: emits events that are missing on the bus, with the listener's ids."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ CONFIG = BusConfig(client={"bootstrap.servers": "x:1"})
 class Bus:
     """What the bus holds, and what is emitted to it."""
 
-    held: dict[tuple[str, str], int] = field(default_factory=dict)  # and when it got there
+    held: dict[tuple[str, str], int] = field(default_factory=dict)  # identity: timestamp
     emitted: list[Event] = field(default_factory=list)
-    asked: list[tuple[int, int | None, int]] = field(default_factory=list)  # since, until, for how many
-    look: Callable[[], None] = lambda: None  # called whenever the bus is asked
+    queries: list[tuple[int, int | None, int]] = field(default_factory=list)  # since, until, events wanted
+    on_query: Callable[[], None] = lambda: None
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
             assert config is CONFIG
 
         def among(self, wanted: Any, since_ms: int, until_ms: int | None = None) -> set[tuple[str, str]]:
-            made.look()
-            made.asked.append((since_ms, until_ms, len(wanted)))
+            made.on_query()
+            made.queries.append((since_ms, until_ms, len(wanted)))
             last = sys.maxsize if until_ms is None else until_ms
             return {each for each in wanted if since_ms <= made.held.get(each, -1) < last}
 
@@ -71,7 +71,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
 
 @pytest.fixture
 def session() -> Iterator[Session]:
-    """Airflow's tables of runs and task instances, in memory."""
+    """A session on an in-memory database with Airflow's tables of runs and task instances."""
     from airflow.models import import_all_models
     from airflow.models.base import Base
 
@@ -88,7 +88,7 @@ def session() -> Iterator[Session]:
 
 
 def add_run(session: Session, run_id: str, state: str | None, minutes: float | None, **given: Any) -> None:
-    """A run of the DAG `daily` that ended so many minutes after SINCE."""
+    """Adds a run of the DAG `daily` that ended `minutes` after SINCE."""
     from airflow.models.dagrun import DagRun
 
     ended = None if minutes is None else SINCE + timedelta(minutes=minutes)
@@ -122,21 +122,22 @@ def ms(moment: datetime) -> int:
 
 
 @dataclass
-class Done:
-    ends: int
+class Result:
+    completions: int
     missing: list[Event]
 
 
-def reconcile(*arguments: Any, **options: Any) -> Done:
+def reconcile(*arguments: Any, **options: Any) -> Result:
     steps = list(module.reconcile(*arguments, **options))
-    return Done(sum(step.ends for step in steps), [event for step in steps for event in step.missing])
+    missing = [event for step in steps for event in step.missing]
+    return Result(sum(step.completions for step in steps), missing)
 
 
-def told(events: Any) -> list[tuple[str, str]]:
+def types_and_runs(events: Any) -> list[tuple[str, str]]:
     return [(event.type.removeprefix("interlock.airflow."), event.payload["run_id"]) for event in events]
 
 
-def test_the_ends_of_the_range_are_emitted_in_their_order(session: Session, bus: Bus) -> None:
+def test_completions_of_the_range_are_emitted_in_the_order_of_time(session: Session, bus: Bus) -> None:
     add_run(session, "before", "success", -1)
     add_run(session, "at its end", "success", 60)
     add_run(session, "second", "failed", 2)
@@ -147,16 +148,16 @@ def test_the_ends_of_the_range_are_emitted_in_their_order(session: Session, bus:
     add_task(session, "second", "c", "upstream_failed", 1.5)
     add_task(session, "second", "d", "up_for_retry", 1.5)
     found = reconcile(CONFIG, session, SINCE, UNTIL, ALL)
-    assert told(bus.emitted) == [
+    assert types_and_runs(bus.emitted) == [
         ("dag_run.succeeded", "first"),
         ("task_instance.skipped", "first"),
         ("task_instance.failed", "second"),
         ("dag_run.failed", "second"),
     ]
-    assert (found.ends, found.missing) == (4, bus.emitted)
+    assert (found.completions, found.missing) == (4, bus.emitted)
 
 
-def test_what_no_event_tells_may_be_unreadable(session: Session, bus: Bus) -> None:
+def test_columns_that_no_event_needs_may_be_unreadable(session: Session, bus: Bus) -> None:
     from sqlalchemy import text
 
     add_run(session, "one", "success", 1)
@@ -164,21 +165,21 @@ def test_what_no_event_tells_may_be_unreadable(session: Session, bus: Bus) -> No
     session.execute(text("UPDATE task_instance SET executor_config = X'00ff', context_carrier = '{'"))
     session.execute(text("UPDATE dag_run SET conf = '{', context_carrier = '{'"))
     reconcile(CONFIG, session, SINCE, UNTIL, ALL)
-    assert told(bus.emitted) == [("dag_run.succeeded", "one"), ("task_instance.succeeded", "one")]
+    assert types_and_runs(bus.emitted) == [("dag_run.succeeded", "one"), ("task_instance.succeeded", "one")]
 
 
-def test_what_the_bus_holds_is_not_emitted_again(session: Session, bus: Bus) -> None:
+def test_events_on_the_bus_are_not_emitted_again(session: Session, bus: Bus) -> None:
     add_run(session, "one", "success", 1)
     add_run(session, "two", "success", 2)
     reconcile(CONFIG, session, SINCE, SINCE + timedelta(minutes=1.5), ALL)
     reconcile(CONFIG, session, SINCE, UNTIL, ALL)
-    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL) == Done(2, [])
-    assert [run_id for _, run_id in told(bus.emitted)] == ["one", "two"]
-    assert bus.asked[-2][0] == ms(SINCE - CLOCK_SKEW)
+    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL) == Result(2, [])
+    assert [run_id for _, run_id in types_and_runs(bus.emitted)] == ["one", "two"]
+    assert bus.queries[-2][0] == ms(SINCE - CLOCK_SKEW)
 
 
 @pytest.mark.parametrize(
-    ("arrived", "asked"),
+    ("arrived", "queries"),
     [
         (SINCE + timedelta(minutes=3), 1),
         (SINCE + timedelta(minutes=2) - CLOCK_SKEW, 1),  # by the clock of a machine that is ahead
@@ -186,64 +187,64 @@ def test_what_the_bus_holds_is_not_emitted_again(session: Session, bus: Bus) -> 
         (UNTIL + timedelta(days=7), 2),
     ],
 )
-def test_what_was_told_late_is_looked_for_in_the_rest_of_the_topic(
-    arrived: datetime, asked: int, session: Session, bus: Bus
+def test_late_events_are_searched_in_the_rest_of_the_topic(
+    arrived: datetime, queries: int, session: Session, bus: Bus
 ) -> None:
     add_run(session, "one", "success", 2)
     [missing] = reconcile(CONFIG, session, SINCE, UNTIL, ALL, dry_run=True).missing
-    bus.asked.clear()
+    bus.queries.clear()
     bus.held[missing.identity] = ms(arrived)
     assert reconcile(CONFIG, session, SINCE, UNTIL, ALL).missing == []
-    assert len(bus.asked) == asked
+    assert len(bus.queries) == queries
 
 
-@pytest.mark.parametrize("told_soon", [True, False])
-def test_no_more_than_a_few_pages_are_held_however_many_ends_there_are(
-    told_soon: bool, session: Session, bus: Bus, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("emitted_soon", [True, False])
+def test_memory_holds_only_a_few_pages(
+    emitted_soon: bool, session: Session, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAGE", 10)
     for n in range(200):
         add_run(session, f"r{n:03}", "success", n / 10)
         if n % 2:
-            add_task(session, f"r{n:03}", "t", "success", n // 14)  # some at one time
+            add_task(session, f"r{n:03}", "t", "success", n // 14)  # some ended at the same time
 
     made: list[weakref.ref[Any]] = []
     held: list[int] = []
 
     def counted(make: Callable[..., Any]) -> Callable[..., Any]:
         def count(*arguments: Any) -> Any:
-            end = make(*arguments)
-            made.append(weakref.ref(end))
-            return end
+            completion = make(*arguments)
+            made.append(weakref.ref(completion))
+            return completion
 
         return count
 
-    for name in ("dag_run_end", "task_instance_end"):
+    for name in ("dag_run_completion", "task_instance_completion"):
         monkeypatch.setattr(module, name, counted(getattr(module, name)))
-    if told_soon:
+    if emitted_soon:
         missing = reconcile(CONFIG, session, SINCE, UNTIL, ALL, dry_run=True).missing
         bus.held = {each.identity: ms(parse_timestamp(str(each.attributes["time"]))) for each in missing}
-        bus.asked.clear()
-    bus.emitted = _Counted()
-    bus.look = lambda: held.append(sum(end() is not None for end in made))
-    ends = count = 0
+        bus.queries.clear()
+    bus.emitted = _Discarding()
+    bus.on_query = lambda: held.append(sum(completion() is not None for completion in made))
+    completions = count = 0
     for step in module.reconcile(CONFIG, session, SINCE, UNTIL, ALL):
-        ends, count = ends + step.ends, count + len(step.missing)
-    assert (ends, count) == (300, 0 if told_soon else 300)
-    assert max(held) <= 4 * module.PAGE  # one of runs, one of tasks, and theirs that are compared
-    assert max(count for _, _, count in bus.asked) < 2 * module.PAGE
-    # The rest of the topic is read for full pages of what is missing, and not at all for what is not.
-    assert sum(until is None for _, until, _ in bus.asked) == (0 if told_soon else 30)
+        completions, count = completions + step.completions, count + len(step.missing)
+    assert (completions, count) == (300, 0 if emitted_soon else 300)
+    assert max(held) <= 4 * module.PAGE  # a page of runs, one of tasks, and those that are compared
+    assert max(count for _, _, count in bus.queries) < 2 * module.PAGE
+    # The rest of the topic is read once for each full page of missing events, and never if none is missing.
+    assert sum(until is None for _, until, _ in bus.queries) == (0 if emitted_soon else 30)
 
 
-class _Counted(list[Event]):
-    """Holds nothing of what is emitted."""
+class _Discarding(list[Event]):
+    """Discards emitted events."""
 
-    def __iadd__(self, events: Any) -> _Counted:  # type: ignore[override,misc]
+    def __iadd__(self, events: Any) -> _Discarding:  # type: ignore[override,misc]
         return self
 
 
-def test_a_run_that_was_cleared_and_ended_again_is_another_end(session: Session, bus: Bus) -> None:
+def test_a_run_that_was_cleared_and_ended_again_has_another_event(session: Session, bus: Bus) -> None:
     add_run(session, "one", "success", 1)
     reconcile(CONFIG, session, SINCE, UNTIL, ALL)
     from airflow.models.dagrun import DagRun
@@ -266,7 +267,7 @@ def test_a_run_that_was_cleared_and_ended_again_is_another_end(session: Session,
         (3, 2, 1, False),
     ],
 )
-def test_a_cleared_task_that_ends_as_before_is_a_new_end_unless_its_retries_were_lowered_by_its_tries(
+def test_a_cleared_task_has_a_new_event_unless_its_retries_were_lowered_by_its_tries(
     retries: int,
     tries: int,
     edited: int,
@@ -275,7 +276,7 @@ def test_a_cleared_task_that_ends_as_before_is_a_new_end_unless_its_retries_were
     bus: Bus,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Airflow makes max_tries anew of the tries and of the retries as they are now, ADR 20."""
+    """A clear sets max_tries to the tries so far plus the current retries, ADR 20."""
     from airflow.models.dagbag import DBDagBag
     from airflow.models.taskinstance import TaskInstance, clear_task_instances
     from airflow.providers.standard.operators.empty import EmptyOperator
@@ -299,19 +300,19 @@ def test_a_cleared_task_that_ends_as_before_is_a_new_end_unless_its_retries_were
     assert len({event.id for event in bus.emitted}) == (2 if is_new else 1)
 
 
-def test_the_listener_and_reconcile_give_one_end_one_event(session: Session, bus: Bus) -> None:
+def test_the_listener_and_reconcile_emit_the_same_event(session: Session, bus: Bus) -> None:
     import os
 
     from airflow.models.dagrun import DagRun
-    from interlock.plugin.completions.listener import EndListener
+    from interlock.plugin.completions.listener import CompletionListener
 
     add_run(session, "one", "success", 1, logical_date=SINCE, partition_key="eu", clear_number=2)
     reconcile(CONFIG, session, SINCE, UNTIL, ALL)
-    listener = EndListener(ALL)
-    heard: list[Event] = []
-    listener._outboxes[os.getpid()] = type("Outbox", (), {"put": staticmethod(heard.append)})()
+    listener = CompletionListener(ALL)
+    from_listener: list[Event] = []
+    listener._outboxes[os.getpid()] = type("Outbox", (), {"put": staticmethod(from_listener.append)})()
     listener.on_dag_run_success(session.query(DagRun).one())
-    assert heard == bus.emitted
+    assert from_listener == bus.emitted
 
 
 def test_a_dry_run_emits_nothing(session: Session, bus: Bus) -> None:
@@ -320,9 +321,9 @@ def test_a_dry_run_emits_nothing(session: Session, bus: Bus) -> None:
     assert (len(found.missing), bus.emitted) == (1, [])
 
 
-def test_nothing_to_tell_asks_no_broker(session: Session, bus: Bus) -> None:
-    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL) == Done(0, [])
-    assert bus.asked == []
+def test_without_completions_no_broker_is_queried(session: Session, bus: Bus) -> None:
+    assert reconcile(CONFIG, session, SINCE, UNTIL, ALL) == Result(0, [])
+    assert bus.queries == []
 
 
 def test_kinds_dags_and_tags_choose(session: Session, bus: Bus) -> None:
@@ -338,7 +339,7 @@ def test_kinds_dags_and_tags_choose(session: Session, bus: Bus) -> None:
     def found(**wanted: Any) -> list[str]:
         settings = ListenerSettings(**({"kinds": only_runs} | wanted))
         missing = reconcile(CONFIG, session, SINCE, UNTIL, settings, dry_run=True).missing
-        return [run_id for _, run_id in told(missing)]
+        return [run_id for _, run_id in types_and_runs(missing)]
 
     assert found() == ["one", "two"]
     assert found(tags=gold) == ["two"]
