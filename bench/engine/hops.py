@@ -12,8 +12,8 @@ from typing import Final
 from interlock.conditions import Condition, MatcherIndex, event
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
+from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.stats import Stats
-from interlock.engine.protocol.tasks.outputs import Outputs
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import Registration, RegistrationKey, encode_json

@@ -22,7 +22,7 @@ from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from ..kafka.reader import KafkaReader, drain
 from ..kafka.topics import read_registry
-from ..protocol.tasks.outputs import ATTEMPTS
+from ..protocol.outputs import ATTEMPTS
 
 MARK: Final = "interlock_redriven"
 _PLACE = re.compile(

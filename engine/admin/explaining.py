@@ -22,7 +22,7 @@ from ..errors import EngineError, HasFired, NoSubscription, RecordError
 from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from ..kafka.positions import positions
-from ..protocol.partitions.lost import look_at
+from ..protocol.partitions.missing_records import look_at
 from ..protocol.tasks.trigger_task import single_key
 from ..reading.sources import last_events, read_between
 from ..records import ActionRecord, OffsetMetadata, decode_json, partition_of

@@ -20,11 +20,18 @@ from ..kafka.admin import Admin, Member
 from ..kafka.clients import ClientErrors
 from ..kafka.positions import Position, positions
 from ..kafka.topics import check, read_registry
-from ..protocol.partitions.listed import not_read as topic_not_read
-from ..protocol.partitions.listed import why_not
-from ..protocol.partitions.lost import ANOTHER_BUS, HALF_MET, REGISTRATIONS, cut_off, look_at, not_read
+from ..protocol.partitions.listed_topics import not_read as topic_not_read
+from ..protocol.partitions.listed_topics import why_not
+from ..protocol.partitions.missing_records import (
+    ANOTHER_BUS,
+    HALF_MET,
+    REGISTRATIONS,
+    cut_off,
+    look_at,
+    not_read,
+)
 from ..protocol.partitions.ownership import RESUME
-from ..protocol.poison.attempts import under_trial
+from ..protocol.poison.suspects import under_trial
 from ..records import OffsetMetadata
 from ..registry.registry import Registry
 

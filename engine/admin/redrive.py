@@ -12,7 +12,7 @@ from ..config import BusConfig
 from ..errors import EngineError
 from ..kafka.clients import ClientErrors, connect
 from ..kafka.transactions import TIMEOUT_S, TRANSACTION_TIMEOUT_MS
-from ..protocol.tasks.outputs import ATTEMPTS
+from ..protocol.outputs import ATTEMPTS
 from ..records.sizes import MAX_INTERNAL_BYTES
 from .dead_letters import MARK, DeadLetter, own_headers
 

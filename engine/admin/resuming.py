@@ -16,8 +16,8 @@ from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from ..kafka.positions import Position, positions
 from ..kafka.topics import read_registry, write_registry_records
-from ..protocol.partitions.listed import not_read, why_not
-from ..protocol.partitions.lost import look_at
+from ..protocol.partitions.listed_topics import not_read, why_not
+from ..protocol.partitions.missing_records import look_at
 from ..records import ResumeRecord, encode_json, place_key
 from ..registry.registry import Registry
 

@@ -21,24 +21,24 @@ from ..log import at, log
 from ..records import SourceRecord, encode_json, place_key
 from ..registry.registry import Change, Registered, Registry
 from .backlog import Backlog
+from .clock import BrokerClock
+from .housekeeping import Upkeep
 from .lookback.gaps import Gaps
 from .lookback.scanning import Scanning
-from .partitions.burial import Burial
-from .partitions.following import Following
-from .partitions.listed import Listed
+from .outputs import LIVE_SHARE, Outputs
+from .partitions.fencing import Burial
+from .partitions.listed_topics import Listed
 from .partitions.ownership import Ownership
+from .partitions.registry_reader import Following
 from .poison.aborts import Aborts
-from .poison.setting_aside import MOST_ABORTS as SUSPICIOUS_ABORTS
-from .poison.setting_aside import SettingAside
-from .poison.trials import Trials
+from .poison.passes import Trials
+from .poison.refusals import MOST_ABORTS as SUSPICIOUS_ABORTS
+from .poison.refusals import SettingAside
 from .problems import Problems
 from .stats import Stats
-from .tasks.outputs import LIVE_SHARE, Outputs
 from .tasks.source_task import SourceTask
 from .tasks.trigger_task import TriggerTask
-from .timers.clock import BrokerClock
 from .timers.cut import Cuts
-from .upkeep import Upkeep
 
 # Of one pass, and only where so many wait: a transaction costs the same, about 50 ms, for 2,000 and 10,000.
 MOST_RECORDS: Final = 10_000

@@ -13,9 +13,9 @@ from ..config import BusConfig
 from ..records import ProblemRecord, encode_json, place_key
 from ..registry.registry import Registry
 from .lookback.gaps import Gaps
-from .partitions.listed import Listed
+from .outputs import Outputs
+from .partitions.listed_topics import Listed
 from .partitions.ownership import Ownership
-from .tasks.outputs import Outputs
 from .timers.cut import Cuts
 
 WRITE_S: Final = 5.0

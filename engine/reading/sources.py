@@ -21,7 +21,7 @@ from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from ..kafka.reader import KafkaReader, drain
 from ..log import log
-from ..protocol.partitions.listed import not_read, why_not
+from ..protocol.partitions.listed_topics import not_read, why_not
 from ..registry.registry import Registry
 
 MAX_BYTES: Final = 64 * 1024 * 1024  # of records held at once; beyond it those read first are let go

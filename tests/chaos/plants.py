@@ -78,7 +78,7 @@ def _outside() -> None:
 @_plant("drop a state record")
 def _drop() -> None:
     """Seen where the partition is taken over by another engine."""
-    from interlock.engine.protocol.tasks.outputs import Outputs
+    from interlock.engine.protocol.outputs import Outputs
 
     write = Outputs.write
 

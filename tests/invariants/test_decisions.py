@@ -22,8 +22,8 @@ from interlock.conditions.evaluate.run import Run
 from interlock.conditions.filters import Where
 from interlock.conditions.index import matcher_index
 from interlock.conditions.index.checks import Check
-from interlock.engine.protocol.tasks import judge
-from interlock.engine.protocol.tasks.judge import Judge
+from interlock.engine.protocol.tasks import evaluator as judge
+from interlock.engine.protocol.tasks.evaluator import Judge
 from interlock.engine.protocol.tasks.store import Store
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import CLOCK_KEY, MetaRecord, Registration, decode_msgpack, parse_state_key

@@ -12,10 +12,11 @@ from interlock import count, event
 from interlock.conditions import Condition
 from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.protocol.lookback import scanning
-from interlock.engine.protocol.partitions.burial import Burial
-from interlock.engine.protocol.poison.setting_aside import SettingAside
-from interlock.engine.protocol.tasks import judge, source_task, trigger_task
-from interlock.engine.protocol.tasks.outputs import Outputs
+from interlock.engine.protocol.outputs import Outputs
+from interlock.engine.protocol.partitions.fencing import Burial
+from interlock.engine.protocol.poison.refusals import SettingAside
+from interlock.engine.protocol.tasks import evaluator as judge
+from interlock.engine.protocol.tasks import source_task, trigger_task
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import MatchRecord, Registration, decode_msgpack

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from interlock.engine.bus import Committed, Output, TopicPartition
-from interlock.engine.protocol.tasks.judge import Judge
+from interlock.engine.protocol.tasks.evaluator import Judge
 from interlock.engine.protocol.tasks.scans import Scans
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.store import Store

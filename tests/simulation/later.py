@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from interlock.engine.protocol.tasks import outputs
-from interlock.engine.protocol.upkeep import LEFTOVER_MS, ORPHANS_S, TOPICS_S
+from interlock.engine.protocol import outputs
+from interlock.engine.protocol.housekeeping import LEFTOVER_MS, ORPHANS_S, TOPICS_S
 from interlock.engine.records import ResumeRecord, encode_json, is_leftover, place_key
 from interlock.engine.registry.pause import MOST_PAUSE_S
 

@@ -20,7 +20,7 @@ from interlock.conditions import (
     canonical_key,
 )
 from interlock.engine.bus import Committed, TopicPartition
-from interlock.engine.protocol.poison.attempts import MOST_TRIES, WIDTHS, process_of
+from interlock.engine.protocol.poison.suspects import MOST_TRIES, WIDTHS, process_of
 from interlock.engine.records import (
     ActionRecord,
     MatchRecord,

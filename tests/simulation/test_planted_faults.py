@@ -8,11 +8,12 @@ import msgspec
 import pytest
 from interlock.engine.bus import Bus, Topic, TopicPartition
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.protocol.partitions import following, ownership
-from interlock.engine.protocol.partitions.following import Following
+from interlock.engine.protocol.partitions import ownership
+from interlock.engine.protocol.partitions import registry_reader as following
 from interlock.engine.protocol.partitions.ownership import Ownership
-from interlock.engine.protocol.poison.attempts import Attempts
-from interlock.engine.protocol.tasks.judge import Judge
+from interlock.engine.protocol.partitions.registry_reader import Following
+from interlock.engine.protocol.poison.suspects import Attempts
+from interlock.engine.protocol.tasks.evaluator import Judge
 from interlock.engine.protocol.tasks.scans import Scans
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask, runs_from_registration

@@ -11,12 +11,12 @@ from random import Random
 from typing import Any, Final, TypeAlias
 
 from interlock.engine.bus import Record, TopicPartition
-from interlock.engine.protocol.poison import attempts
-from interlock.engine.protocol.poison.attempts import process_of
-from interlock.engine.protocol.tasks import outputs
+from interlock.engine.protocol import outputs
+from interlock.engine.protocol.housekeeping import SETTLED_S
+from interlock.engine.protocol.poison import suspects as attempts
+from interlock.engine.protocol.poison.suspects import process_of
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
-from interlock.engine.protocol.upkeep import SETTLED_S
 from interlock.engine.records import (
     BUS_KEY,
     ActionRecord,

@@ -8,8 +8,8 @@ from typing import Final
 
 from ...bus import Bus, End, Record, TopicPartition
 from ...registry.registry import Registered, Registry
+from ..outputs import SCAN_SHARE, Outputs
 from ..stats import Stats
-from ..tasks.outputs import SCAN_SHARE, Outputs
 from ..tasks.scans import ScanIndex
 from ..tasks.source_task import SourceTask
 from .gaps import Gaps, beyond_retention

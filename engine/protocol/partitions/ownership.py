@@ -17,15 +17,15 @@ from ...errors import EngineError
 from ...log import at, log
 from ...records import OffsetMetadata, ResumeRecord, encode_json
 from ...registry.registry import Registered, Registry
-from ..poison.attempts import is_usual, taken_with_care
+from ..poison.suspects import is_usual, taken_with_care
 from ..stats import Stats
 from ..tasks.source_task import SourceTask
 from ..tasks.trigger_task import TriggerTask
-from .burial import Burial
-from .following import Following
-from .listed import Listed
-from .lost import HALF_MET, begins_anew, look_at, metadata_of, not_read, require_whole
+from .fencing import Burial
+from .listed_topics import Listed
+from .missing_records import HALF_MET, begins_anew, look_at, metadata_of, not_read, require_whole
 from .recovery import Recovery
+from .registry_reader import Following
 
 SAY_AFTER_S: Final = 30.0  # a dead engine's transaction is ended within its time of 15 s, and 10 s more
 RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"

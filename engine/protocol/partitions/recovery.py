@@ -9,7 +9,7 @@ from ...bus import End, Reader, TopicPartition
 from ...errors import EngineError
 from ..stats import Stats
 from ..tasks.trigger_task import TriggerTask
-from .burial import HELD_BACK_S
+from .fencing import HELD_BACK_S
 
 TAKE: Final = 10_000
 TAKE_TIMEOUT_S: Final = 0.1

@@ -29,9 +29,9 @@ from ...records import (
 from ...records.firing import by_reference
 from ...records.sizes import MAX_READ_BYTES
 from ...registry.registry import Registered, Registry
-from ..poison.attempts import Attempts
+from ..outputs import MAX_PASS_BYTES, Outputs
+from ..poison.suspects import Attempts
 from ..stats import Stats
-from .outputs import MAX_PASS_BYTES, Outputs
 from .scans import Group, Scans
 
 # A match holds the event, at most 64 KiB of data, and targets of at most 600 bytes each.

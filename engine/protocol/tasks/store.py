@@ -18,7 +18,7 @@ from ...bus import Record
 from ...errors import RecordError
 from ...records import CLOCK_KEY, MetaRecord, StateRecord, decode_msgpack, parse_state_key, state_key
 from ...records.versions import is_read
-from .outputs import Outputs
+from ..outputs import Outputs
 from .wakeups import Wakeup, Wakeups
 
 # When the key must be looked at (ms since the epoch), and the serial form of its State.

@@ -21,10 +21,10 @@ from ...records import (
 )
 from ...records.versions import is_read
 from ...registry.registry import Registered, Registry
-from ..poison.attempts import Attempts
+from ..outputs import Outputs
+from ..poison.suspects import Attempts
 from ..stats import Stats
-from .judge import Judge, as_it_came, wakeup_ms
-from .outputs import Outputs
+from .evaluator import Judge, as_it_came, wakeup_ms
 from .store import Kept, Store
 from .wakeups import Wakeup
 

@@ -16,12 +16,12 @@ from ...errors import RecordError
 from ...log import log
 from ...records import CLOCK_KEY, CLOCK_VALUE, OffsetMetadata
 from ...registry.registry import Registry
-from ..partitions.listed import Listed
-from ..partitions.lost import metadata_of
+from ..clock import BrokerClock
+from ..outputs import Outputs
+from ..partitions.listed_topics import Listed
+from ..partitions.missing_records import metadata_of
 from ..stats import Stats
-from ..tasks.outputs import Outputs
 from ..tasks.trigger_task import TriggerTask
-from .clock import BrokerClock
 from .progress import Progress
 
 PATIENCE_S: Final = 600.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from interlock import event
 from interlock.engine.admin.health import examine
-from interlock.engine.protocol.poison.attempts import MOST_TRIES, WIDTHS
+from interlock.engine.protocol.poison.suspects import MOST_TRIES, WIDTHS
 
 PATIENCE_S = 240.0
 # An engine alone, which ends without a word when it matches a certain event: by its own hand, or by a signal.

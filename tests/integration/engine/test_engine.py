@@ -261,7 +261,7 @@ def test_many_waits_on_one_event_all_fire(bench: Any, eventually: Any) -> None:
 def test_what_lies_below_the_committed_offset_of_the_trigger_topic_is_removed(
     bench: Any, eventually: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("interlock.engine.protocol.upkeep.PURGE_S", 0.2)
+    monkeypatch.setattr("interlock.engine.protocol.housekeeping.PURGE_S", 0.2)
     with bench.engine(), bench.waiting() as waiting:
         wait = waiting("w", PAIR, "d")
         bench.emit("orders", data={"day": "d"})

@@ -9,8 +9,8 @@ import msgspec
 import psutil
 import pytest
 from interlock import Event, event
+from interlock.engine.protocol import outputs
 from interlock.engine.protocol.lookback import scanning
-from interlock.engine.protocol.tasks import outputs
 from interlock.engine.protocol.tasks.source_task import MAX_TARGETS
 from interlock.engine.records import CLOCK_KEY, Registration, RegistrationKey, encode_json
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from interlock import event
 from interlock.engine.bus import TopicPartition
-from interlock.engine.protocol.poison.attempts import WIDTHS
+from interlock.engine.protocol.poison.suspects import WIDTHS
 from interlock.engine.records import Registration
 
 from tests.kit.pool import DEAD, Pool

@@ -13,8 +13,8 @@ from interlock.engine.bus import Committed, End, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.protocol.lookback.gaps import Gaps
 from interlock.engine.protocol.lookback.scanning import Scanning
+from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.stats import Stats
-from interlock.engine.protocol.tasks.outputs import Outputs
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import MatchRecord, Registration, RegistrationKey, encode_json, partition_of
 from interlock.engine.records.sizes import MAX_VALUE_BYTES

@@ -9,8 +9,7 @@ import pytest
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError, UnknownVersion
-from interlock.engine.protocol import loop, upkeep
-from interlock.engine.protocol.tasks import outputs
+from interlock.engine.protocol import housekeeping, loop, outputs
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import BusRecord, MatchRecord, Registration, place_key
 
@@ -378,7 +377,7 @@ def test_a_topic_that_was_made_anew_repeats_nothing_of_a_backlog(monkeypatch: py
     pool.cluster.delete("orders")
     pool.cluster.create("orders", 1)
     pool.write(TopicPartition("orders", 0), b"k", b"1")  # so that the position is one of the new topic, too
-    pool.cluster.now_ms += int(upkeep.TOPICS_S * 1000)
+    pool.cluster.now_ms += int(housekeeping.TOPICS_S * 1000)
     pool.run(60)
     assert TopicPartition("orders", 0) in engine.ownership.stopped
     assert len(pool.records(TRIGGER)) == len(pool.fired()) == 10

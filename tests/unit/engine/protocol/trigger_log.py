@@ -9,8 +9,8 @@ from interlock import Event, event
 from interlock.conditions import Condition
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
+from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.stats import Stats
-from interlock.engine.protocol.tasks.outputs import Outputs
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import (
     MatchRecord,

@@ -12,7 +12,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.identity import Identity
 from interlock.engine.kafka import waiting
-from interlock.engine.protocol.poison.attempts import process_of
+from interlock.engine.protocol.poison.suspects import process_of
 from interlock.engine.runtime import runtime as module
 from interlock.engine.runtime.runtime import ENGINE, Runtime, run_engine
 from interlock.engine.runtime.telling import Account

@@ -7,7 +7,7 @@ import pytest
 from interlock import Event, event
 from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.protocol.partitions import recovery
-from interlock.engine.protocol.partitions.following import Following
+from interlock.engine.protocol.partitions.registry_reader import Following
 from interlock.engine.records import (
     MatchRecord,
     Registration,

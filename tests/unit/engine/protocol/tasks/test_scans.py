@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import event
 from interlock.engine.bus import Record, TopicPartition
-from interlock.engine.protocol.poison.attempts import MOST_ASIDE, MOST_TRIES, SUSPECTS, name_of
+from interlock.engine.protocol.poison.suspects import MOST_ASIDE, MOST_TRIES, SUSPECTS, name_of
 from interlock.engine.protocol.tasks.scans import (
     LEAST_KEPT,
     MAX_GROUPS,

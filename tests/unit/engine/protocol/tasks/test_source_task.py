@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import event
 from interlock.engine.bus import Committed
-from interlock.engine.protocol.tasks import outputs as outputs_module
+from interlock.engine.protocol import outputs as outputs_module
+from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.tasks import scans
-from interlock.engine.protocol.tasks.outputs import Outputs
 from interlock.engine.records import Registration
 
 from tests.unit.engine.protocol.source_world import CONFIG, FAR, World

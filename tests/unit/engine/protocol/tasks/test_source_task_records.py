@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from interlock import Event, event
 from interlock.conditions import MatcherIndex
+from interlock.engine.protocol.outputs import MAX_PASS_BYTES
 from interlock.engine.protocol.tasks import source_task
-from interlock.engine.protocol.tasks.outputs import MAX_PASS_BYTES
 from interlock.engine.protocol.tasks.source_task import MAX_TARGETS
 from interlock.engine.records import Registration
 from interlock.engine.records.sizes import MAX_INLINE_BYTES, MAX_INTERNAL_BYTES, MAX_READ_BYTES

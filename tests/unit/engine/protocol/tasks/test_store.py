@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import RecordError, UnknownVersion
-from interlock.engine.protocol.tasks.outputs import Outputs
+from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.tasks.store import Entry, Kept, Store
 from interlock.engine.protocol.tasks.wakeups import Wakeup, Wakeups
 from interlock.engine.records import MetaRecord, StateRecord, encode_msgpack

@@ -6,7 +6,7 @@ import pytest
 from interlock import event
 from interlock.conditions import absent
 from interlock.engine.bus import Committed
-from interlock.engine.protocol.tasks import outputs as outputs_module
+from interlock.engine.protocol import outputs as outputs_module
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import (
     Registration,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.lookback.scanning import Scanning
-from interlock.engine.protocol.poison.attempts import MOST_ASIDE, MOST_TRIES, SUSPECTS, WIDTHS
+from interlock.engine.protocol.poison.suspects import MOST_ASIDE, MOST_TRIES, SUSPECTS, WIDTHS
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import MatchRecord, decode_msgpack
 

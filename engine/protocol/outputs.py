@@ -6,9 +6,9 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Final
 
-from ...bus import Committed, Headers, Output, Record, TopicPartition
-from ...config import KINDS, BusConfig
-from ...records.sizes import MAX_VALUE_BYTES
+from ..bus import Committed, Headers, Output, Record, TopicPartition
+from ..config import KINDS, BusConfig
+from ..records.sizes import MAX_VALUE_BYTES
 
 ATTEMPTS: Final = "interlock_attempts"
 # Of one transaction: at most half a second of work, so that a crash repeats little and no reader waits long.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from interlock.engine.bus import TopicPartition
-from interlock.engine.protocol.poison.attempts import (
+from interlock.engine.protocol.poison.suspects import (
     ALONE,
     MOST_ASIDE,
     MOST_TRIES,

@@ -9,7 +9,7 @@ import pytest
 from interlock import event
 from interlock.engine.bus import Committed, Topic, TopicPartition
 from interlock.engine.errors import NotReadable, TransactionAborted
-from interlock.engine.protocol.partitions.listed import FAILED_S, MOST_FAILED_S, Listed
+from interlock.engine.protocol.partitions.listed_topics import FAILED_S, MOST_FAILED_S, Listed
 from interlock.engine.protocol.timers import cut
 from interlock.engine.records import BusRecord, Registration, place_key
 

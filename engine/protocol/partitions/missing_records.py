@@ -9,7 +9,7 @@ from typing import Final
 from ...bus import Bus, Committed, TopicPartition
 from ...errors import RecordError, TopicsError
 from ...records import OffsetMetadata, decode_json
-from ..poison.attempts import why_stopped
+from ..poison.suspects import why_stopped
 
 ANOTHER_BUS: Final = "Make a bus of another name, and let the waits register there."
 HALF_MET: Final = "half-met conditions"

@@ -9,12 +9,12 @@ from collections.abc import Set as AbstractSet
 
 from ...bus import End, Record, TopicPartition
 from ...log import log
+from ..outputs import Outputs
 from ..partitions.ownership import Ownership
 from ..stats import Stats
-from ..tasks.outputs import Outputs
 from ..tasks.source_task import SourceTask
 from ..tasks.trigger_task import TriggerTask
-from .attempts import told
+from .suspects import told
 
 
 class Trials:

@@ -8,8 +8,8 @@ from typing import Final
 from ...bus import Bus, TopicPartition
 from ...config import BusConfig
 from ...log import log
+from ..outputs import Outputs
 from ..partitions.ownership import Ownership
-from ..tasks.outputs import Outputs
 
 AGAIN_S: Final = 5.0
 # The first abort may have any reason; the records to set aside are suspected of the second one in a row.

@@ -12,7 +12,7 @@ from ...errors import EngineError
 from ...registry.first_read import FirstRead
 from ...registry.pause import Pause
 from ...registry.registry import Change, Registered, Registry
-from .lost import REGISTRATIONS, require_whole
+from .missing_records import REGISTRATIONS, require_whole
 
 TAKE: Final = 2000
 TAKE_TIMEOUT_S: Final = 0.1

@@ -13,9 +13,9 @@ from ...log import at, log
 from ...records import MatchRecord, Target
 from ...records.sizes import MAX_VALUE_BYTES
 from ...registry.registry import Registered
+from ..outputs import Outputs
 from ..stats import Stats
 from .decided import action_of
-from .outputs import Outputs
 from .store import Kept, Store
 
 # A wait without room for new keys is told so until it has closed a part of them: not in turns with each key.

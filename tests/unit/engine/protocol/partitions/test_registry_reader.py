@@ -8,7 +8,7 @@ import pytest
 from interlock import event
 from interlock.conditions import MatcherIndex
 from interlock.engine.errors import EngineError
-from interlock.engine.protocol.partitions.following import Following
+from interlock.engine.protocol.partitions.registry_reader import Following
 from interlock.engine.records import Registration
 from interlock.engine.registry.pause import MOST_PAUSE_S
 from interlock.engine.registry.registry import Registry

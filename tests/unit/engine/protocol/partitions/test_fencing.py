@@ -9,7 +9,7 @@ import pytest
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import NotReadable, UnreachableError
-from interlock.engine.protocol.partitions.burial import Burial
+from interlock.engine.protocol.partitions.fencing import Burial
 from interlock.engine.protocol.stats import Stats
 from interlock.engine.records import Registration
 

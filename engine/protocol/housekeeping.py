@@ -11,11 +11,11 @@ from ..errors import TopicsError, UnreachableError
 from ..log import log
 from ..records import CLOCK_KEY, CLOCK_VALUE, LEFTOVER, partition_of
 from ..registry.registry import Registry
-from .partitions.burial import Burial
-from .partitions.lost import ANOTHER_BUS
+from .clock import BrokerClock
+from .outputs import Outputs
+from .partitions.fencing import Burial
+from .partitions.missing_records import ANOTHER_BUS
 from .partitions.ownership import Ownership
-from .tasks.outputs import Outputs
-from .timers.clock import BrokerClock
 from .timers.cut import partitions_of, source_topics
 
 PURGE_S: Final = 60.0

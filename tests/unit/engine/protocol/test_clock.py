@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from interlock.engine.protocol.timers.clock import FRESH_S, BrokerClock
+from interlock.engine.protocol.clock import FRESH_S, BrokerClock
 
 
 class Times:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock.engine.bus import Committed, Headers, Record, TopicPartition
 from interlock.engine.config import BusConfig
-from interlock.engine.protocol.tasks.outputs import ATTEMPTS, MAX_PASS_BYTES, MAX_PASS_RECORDS, Outputs
+from interlock.engine.protocol.outputs import ATTEMPTS, MAX_PASS_BYTES, MAX_PASS_RECORDS, Outputs
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES, MAX_VALUE_BYTES
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})

@@ -9,7 +9,7 @@ import pytest
 from interlock import event
 from interlock.engine.bus import Topic, TopicPartition
 from interlock.engine.errors import EngineError, TopicsError
-from interlock.engine.protocol import upkeep
+from interlock.engine.protocol import housekeeping
 from interlock.engine.records import LeaseRecord, Registration, encode_json
 from interlock.engine.waiting.registering import LEASE_S
 
@@ -19,7 +19,7 @@ ONE = Registration.of("one", event("x"), None, 0, kind="durable")
 WAIT = Registration.of("wait", event("x") & event("y"), None, 0)
 GONE = Registration.of("gone", event("x"), None, 0)
 STEP_MS = 25_000
-DAY = upkeep.ORPHAN_MS // STEP_MS  # passes
+DAY = housekeeping.ORPHAN_MS // STEP_MS  # passes
 
 
 # -- what lies below the committed offset of a trigger partition
@@ -98,7 +98,7 @@ def test_waits_of_a_pool_that_comes_back_after_a_day_have_a_lease_interval_to_sa
     pool = Pool()
     pool.register(WAIT)
     pool.register(GONE)
-    pool.cluster.now_ms += 3 * upkeep.ORPHAN_MS
+    pool.cluster.now_ms += 3 * housekeeping.ORPHAN_MS
     engine = pool.boot()
     pool.emit("z")
     pool.run(int(LEASE_S), pass_ms=1000)
@@ -131,7 +131,7 @@ def test_what_a_removal_left_over_is_nulled_and_what_was_registered_since_stays_
     pool.run(30)
     at = engine.registry.get(WAIT.incarnation).offset
     assert len(engine.registry.leftovers(2**62)) == 1
-    pool.run(upkeep.LEFTOVER_MS // STEP_MS + 20, pass_ms=STEP_MS)
+    pool.run(housekeeping.LEFTOVER_MS // STEP_MS + 20, pass_ms=STEP_MS)
     assert engine.registry.leftovers(2**62) == []
     assert [key for key, value in pool.records(REGISTRY) if value is None][1:] == [
         f"{WAIT.incarnation}:n2".encode()
