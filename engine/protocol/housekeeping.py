@@ -1,4 +1,4 @@
-"""Upkeep: what an engine does now and then beside its events."""
+"""Housekeeping: what an engine does now and then beside its events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..records import CLOCK_KEY, CLOCK_VALUE, LEFTOVER, partition_of
 from ..registry.registry import Registry
 from .clock import BrokerClock
 from .outputs import Outputs
-from .partitions.fencing import Burial
+from .partitions.fencing import Fencing
 from .partitions.missing_records import ANOTHER_BUS
 from .partitions.ownership import Ownership
 from .timers.cut import partitions_of, source_topics
@@ -32,7 +32,7 @@ HELD_BACK_LOOK_S: Final = 0.5
 BUSY_LOOK_S: Final = 2.0
 
 
-class Upkeep:
+class Housekeeping:
     """Removing what is done with, and noticing what was altered by hand."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Upkeep:
         config: BusConfig,
         registry: Registry,
         ownership: Ownership,
-        burial: Burial,
+        fencing: Fencing,
         clock: BrokerClock,
         monotonic: Callable[[], float],
         *,
@@ -50,7 +50,7 @@ class Upkeep:
         """open_again: takes back what is under way, and opens all partitions anew."""
         self._bus, self._config, self._registry = bus, config, registry
         self._open_again = open_again
-        self._ownership, self._burial, self._clock, self._monotonic = ownership, burial, clock, monotonic
+        self._ownership, self._fencing, self._clock, self._monotonic = ownership, fencing, clock, monotonic
         now = monotonic()
         self._purged = self._asked = self._looked = self._ask_again = now
         self._swept = now + SETTLED_S - ORPHANS_S
@@ -164,9 +164,9 @@ class Upkeep:
         held = any(ends[tp] > at and self._stood.get(tp) == at for tp, at in positions.items())
         self._stood = positions
         if held:
-            self._burial.held_back(self._group())
+            self._fencing.held_back(self._group())
         else:
-            self._burial.goes_on()
+            self._fencing.goes_on()
 
     def _read_by_others(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
         """Up to where others can read, and the ends, of what they read.

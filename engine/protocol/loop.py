@@ -22,14 +22,14 @@ from ..records import SourceRecord, encode_json, place_key
 from ..registry.registry import Change, Registered, Registry
 from .backlog import Backlog
 from .clock import BrokerClock
-from .housekeeping import Upkeep
+from .housekeeping import Housekeeping
 from .lookback.gaps import Gaps
 from .lookback.scanning import Scanning
 from .outputs import LIVE_SHARE, Outputs
-from .partitions.fencing import Burial
-from .partitions.listed_topics import Listed
+from .partitions.fencing import Fencing
+from .partitions.listed_topics import ListedTopics
 from .partitions.ownership import Ownership
-from .partitions.registry_reader import Following
+from .partitions.registry_reader import RegistryReader
 from .poison.aborts import Aborts
 from .poison.passes import Trials
 from .poison.refusals import MOST_ABORTS as SUSPICIOUS_ABORTS
@@ -76,18 +76,18 @@ class Engine:
         self.stats = Stats() if stats is None else stats
         self.clock = BrokerClock(clock, monotonic)
         self._index: MatcherIndex[Registered] = MatcherIndex()
-        self._burial = Burial(bus, self.stats, monotonic)
-        self._listed = Listed(bus, config, self.registry, monotonic)
+        self._fencing = Fencing(bus, self.stats, monotonic)
+        self._listed = ListedTopics(bus, config, self.registry, monotonic)
         with ExitStack() as clients:  # an engine that cannot begin leaves none open
-            self._following = Following(bus, config, self.registry, self._index, clock, monotonic)
-            clients.callback(self._following.close)
+            self._registry_reader = RegistryReader(bus, config, self.registry, self._index, clock, monotonic)
+            clients.callback(self._registry_reader.close)
             self.ownership = Ownership(
                 bus,
                 config,
-                self._following,
+                self._registry_reader,
                 self.registry,
                 self._index,
-                self._burial,
+                self._fencing,
                 self._listed,
                 self.stats,
                 monotonic,
@@ -102,12 +102,12 @@ class Engine:
             self.problems = Problems(
                 config, self.registry, self.ownership, self._listed, gaps, self.cuts, monotonic
             )
-            self._upkeep = Upkeep(
+            self._housekeeping = Housekeeping(
                 bus,
                 config,
                 self.registry,
                 self.ownership,
-                self._burial,
+                self._fencing,
                 self.clock,
                 monotonic,
                 open_again=self._open_again,
@@ -121,10 +121,10 @@ class Engine:
             self._last_commit = self._last_registry_commit = monotonic()
             self._counted = self.stats.counted()  # with the last commit
             self._subscribed: tuple[str, ...] = ()
-            self._burial.look()  # one that died in its first transaction is named by the group alone
-            self._following.read_whole()
-            self._following.changed = self._registry_changed
-            self._upkeep.check_topics()
+            self._fencing.look()  # one that died in its first transaction is named by the group alone
+            self._registry_reader.read_whole()
+            self._registry_reader.changed = self._registry_changed
+            self._housekeeping.check_topics()
             self._subscribe()
             self._clients = clients.pop_all()
 
@@ -170,7 +170,7 @@ class Engine:
         if batch is None:
             return 0
         # 2. Read the registry, and apply it to the partitions that are ours.
-        self._following.read_new()
+        self._registry_reader.read_new()
         if self.ownership.opening:  # the registry asked for it
             return 0
         self._apply_registry()
@@ -186,16 +186,16 @@ class Engine:
         if not self._trials.alone:
             touched = self._scanning.advance(sources, outputs, self.clock.now_ms(), alone=taken == 0)
             touched |= self.cuts.advance(triggers, outputs)
-            self._upkeep.sweep(outputs)
+            self._housekeeping.sweep(outputs)
             self.problems.write(outputs)
         # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
         if self._gather(outputs, touched | self._trials.to_commit):
             self._commit(outputs, batch.membership, touched)
-        self._upkeep.run()
+        self._housekeeping.run()
         changed = self._listed.look()
         if self._setting_aside.may_try_again() or changed & {tp.topic for tp in self.ownership.assigned}:
             self._open_again()
-        self._upkeep.look_for_dead(busy=taken > 0 or self._scanning.busy)
+        self._housekeeping.look_for_dead(busy=taken > 0 or self._scanning.busy)
         return taken
 
     def end(self) -> None:
@@ -242,12 +242,12 @@ class Engine:
             if batch.assigned is None:
                 self.ownership.lose()
             else:
-                self._burial.look()
+                self._fencing.look()
                 self._listed.look_soon()
                 self._aborts.keep(batch.assigned)
                 self.ownership.assign(batch.assigned)
         if self.ownership.opening:
-            self._following.read_new()
+            self._registry_reader.read_new()
             self.ownership.open()
             return None
         self._rest.add(batch.records)
@@ -324,7 +324,7 @@ class Engine:
             return
         needed = trigger.needs_registry(match)
         if self.registry.position < needed:
-            self._following.catch_up(needed)
+            self._registry_reader.catch_up(needed)
             if self.ownership.opening:  # the registry asked for it: what this pass did is taken back
                 return
         trigger.process(record, match, outputs, now_ms)

@@ -14,7 +14,7 @@ from ..records import ProblemRecord, encode_json, place_key
 from ..registry.registry import Registry
 from .lookback.gaps import Gaps
 from .outputs import Outputs
-from .partitions.listed_topics import Listed
+from .partitions.listed_topics import ListedTopics
 from .partitions.ownership import Ownership
 from .timers.cut import Cuts
 
@@ -30,7 +30,7 @@ class Problems:
         config: BusConfig,
         registry: Registry,
         ownership: Ownership,
-        listed: Listed,
+        listed: ListedTopics,
         gaps: Gaps,
         cuts: Cuts,
         monotonic: Callable[[], float],

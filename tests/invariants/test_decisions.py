@@ -22,8 +22,8 @@ from interlock.conditions.evaluate.run import Run
 from interlock.conditions.filters import Where
 from interlock.conditions.index import matcher_index
 from interlock.conditions.index.checks import Check
-from interlock.engine.protocol.tasks import evaluator as judge
-from interlock.engine.protocol.tasks.evaluator import Judge
+from interlock.engine.protocol.tasks import evaluator
+from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.store import Store
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import CLOCK_KEY, MetaRecord, Registration, decode_msgpack, parse_state_key
@@ -106,7 +106,7 @@ def _remembering_64_events(patch: Patch) -> None:
 
 
 def _remembering_for_an_hour(patch: Patch) -> None:
-    for module in (run, slots, judge):
+    for module in (run, slots, evaluator):
         patch.setattr(module, "SEEN_MS", 60_000)
 
 
@@ -334,7 +334,7 @@ def test_i10_every_key_of_every_kind_of_condition_closes_and_leaves_nothing() ->
 
 
 def _a_limit(patch: Patch) -> None:
-    patch.setattr(Judge, "_is_at_limit", lambda *_: False)
+    patch.setattr(Evaluator, "_is_at_limit", lambda *_: False)
 
 
 @needs(_a_limit)
@@ -460,9 +460,9 @@ def test_i14_a_step_asks_no_clock_reads_nothing_and_draws_nothing() -> None:
 
 
 def _one_step_for_all(patch: Patch) -> None:
-    patch.setattr(judge, "step", lambda *arguments: step(*arguments))
+    patch.setattr(evaluator, "step", lambda *arguments: step(*arguments))
 
 
 @needs(_one_step_for_all)
 def test_i14_the_engine_the_rehearsal_and_the_oracle_of_the_tests_call_the_same_step() -> None:
-    assert judge.step is rehearsal.step is follower.step is step
+    assert evaluator.step is rehearsal.step is follower.step is step

@@ -13,10 +13,9 @@ from interlock.conditions import Condition
 from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.protocol.lookback import scanning
 from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.partitions.fencing import Burial
+from interlock.engine.protocol.partitions.fencing import Fencing
 from interlock.engine.protocol.poison.refusals import SettingAside
-from interlock.engine.protocol.tasks import evaluator as judge
-from interlock.engine.protocol.tasks import source_task, trigger_task
+from interlock.engine.protocol.tasks import evaluator, source_task, trigger_task
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import MatchRecord, Registration, decode_msgpack
@@ -428,7 +427,7 @@ def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_lett
     pool = Pool()
     for name in ("a", "faulty", "z"):
         pool.register(durable(name, event("x", label=name)))
-    step = judge.step
+    step = evaluator.step
 
     def faulty(condition: Condition, *rest: Any) -> Any:
         if condition.matchers[0].label == "faulty":
@@ -436,7 +435,7 @@ def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_lett
         return step(condition, *rest)
 
     with Patch.context() as mistake:
-        mistake.setattr(judge, "step", faulty)
+        mistake.setattr(evaluator, "step", faulty)
         pool.emit("x", event_id="1")
         with unharmed("the engine"):
             pool.boot()
@@ -446,7 +445,7 @@ def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_lett
 
 
 def _burying_the_dead(patch: Patch) -> None:
-    patch.setattr(Burial, "held_back", lambda self, partitions: None)
+    patch.setattr(Fencing, "held_back", lambda self, partitions: None)
 
 
 @needs(_burying_the_dead)

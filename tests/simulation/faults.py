@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from interlock.engine.bus import Committed, Output, TopicPartition
-from interlock.engine.protocol.tasks.evaluator import Judge
+from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.scans import Scans
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.store import Store
@@ -86,4 +86,4 @@ def closing_a_one_shot(patch: Patch) -> None:
         original(self, registered, kept, *rest)
         kept.closed = False
 
-    wrap(patch, Judge, "_fire", open_again)
+    wrap(patch, Evaluator, "_fire", open_again)

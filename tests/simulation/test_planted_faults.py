@@ -8,12 +8,11 @@ import msgspec
 import pytest
 from interlock.engine.bus import Bus, Topic, TopicPartition
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.protocol.partitions import ownership
-from interlock.engine.protocol.partitions import registry_reader as following
+from interlock.engine.protocol.partitions import ownership, registry_reader
 from interlock.engine.protocol.partitions.ownership import Ownership
-from interlock.engine.protocol.partitions.registry_reader import Following
+from interlock.engine.protocol.partitions.registry_reader import RegistryReader
 from interlock.engine.protocol.poison.suspects import Attempts
-from interlock.engine.protocol.tasks.evaluator import Judge
+from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.scans import Scans
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask, runs_from_registration
@@ -167,7 +166,7 @@ def test_a_match_judged_before_the_registry_was_read_is_found(monkeypatch: Patch
         if self._registry.position == 0:
             original(self, position)
 
-    wrap(monkeypatch, Following, "catch_up", whole_only)
+    wrap(monkeypatch, RegistryReader, "catch_up", whole_only)
     assert_found(8000, "I3", "I6", "I10", "timers")
 
 
@@ -206,13 +205,13 @@ def test_records_of_a_deleted_topic_that_wait_in_an_engine_are_found(monkeypatch
 
 def test_an_event_whose_matchers_are_stepped_one_by_one_is_found(monkeypatch: Patch) -> None:
     def one_by_one(
-        original: Any, self: Judge, registered: Any, kept: Any, target: Target, *rest: Any
+        original: Any, self: Evaluator, registered: Any, kept: Any, target: Target, *rest: Any
     ) -> None:
         for number in target.matchers:
             single = msgspec.structs.replace(target, matchers=(number,))
             original(self, registered, kept, single, *rest)
 
-    wrap(monkeypatch, Judge, "match", one_by_one)
+    wrap(monkeypatch, Evaluator, "match", one_by_one)
     assert_found(1000, "I6", "I10", "timers")
 
 
@@ -242,8 +241,8 @@ def test_an_engine_that_begins_before_the_registry_is_read_is_found(monkeypatch:
         while self._registry.bus is None:
             self.catch_up(self._registry.position + 1)
 
-    monkeypatch.setattr(following, "TAKE", 1)
-    monkeypatch.setattr(Following, "read_whole", until_the_bus_is_known)
+    monkeypatch.setattr(registry_reader, "TAKE", 1)
+    monkeypatch.setattr(RegistryReader, "read_whole", until_the_bus_is_known)
     assert_found(4000, "I3", "I6", "I10", "timers", turn=DAYS)
 
 

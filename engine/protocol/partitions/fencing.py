@@ -1,4 +1,4 @@
-"""Burial: ending the open transactions of engines that died, so that they hold nobody back.
+"""Fencing: ending the open transactions of engines that died, so that they hold nobody back.
 
 docs/understand/engine/takeover.md "Fencing dead engines" has the numbered steps.
 """
@@ -19,7 +19,7 @@ ROUND_S: Final = 1.0
 MOST_APART_S: Final = 60.0  # questions for the members that are not answered: each may take ten seconds
 
 
-class Burial:
+class Fencing:
     """Notices that this engine is held back, and buries engines that are no members any more.
 
     An open transaction tells nobody whose it is. It can be of an engine that was a member when this one

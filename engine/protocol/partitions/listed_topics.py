@@ -18,7 +18,7 @@ FAILED_S: Final = 5.0
 MOST_FAILED_S: Final = 1200.0
 
 
-class Listed:
+class ListedTopics:
     """The topics that the registry lists. `shut`: why some of them are not read now, by name."""
 
     def __init__(

@@ -21,11 +21,11 @@ from ..poison.suspects import is_usual, taken_with_care
 from ..stats import Stats
 from ..tasks.source_task import SourceTask
 from ..tasks.trigger_task import TriggerTask
-from .fencing import Burial
-from .listed_topics import Listed
+from .fencing import Fencing
+from .listed_topics import ListedTopics
 from .missing_records import HALF_MET, begins_anew, look_at, metadata_of, not_read, require_whole
 from .recovery import Recovery
-from .registry_reader import Following
+from .registry_reader import RegistryReader
 
 SAY_AFTER_S: Final = 30.0  # a dead engine's transaction is ended within its time of 15 s, and 10 s more
 RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"
@@ -50,17 +50,17 @@ class Ownership:
         self,
         bus: Bus,
         config: BusConfig,
-        following: Following,
+        registry_reader: RegistryReader,
         registry: Registry,
         index: MatcherIndex[Registered],
-        burial: Burial,
-        listed: Listed,
+        fencing: Fencing,
+        listed: ListedTopics,
         stats: Stats,
         monotonic: Callable[[], float],
         ttl_ms: int,
     ) -> None:
-        self._bus, self._config, self._following = bus, config, following
-        self._registry, self._index, self._burial, self._listed = registry, index, burial, listed
+        self._bus, self._config, self._registry_reader = bus, config, registry_reader
+        self._registry, self._index, self._fencing, self._listed = registry, index, fencing, listed
         self._stats, self._monotonic, self._ttl_ms = stats, monotonic, ttl_ms
         self.sources: dict[TopicPartition, SourceTask] = {}
         self.triggers: dict[TopicPartition, TriggerTask] = {}
@@ -174,26 +174,26 @@ class Ownership:
             readable = [tp for tp in self._waiting if tp.topic not in self._listed.shut]
             committed = self._bus.committed(readable)
             if committed is None:
-                self._burial.held_back(readable)
+                self._fencing.held_back(readable)
                 self._say_held_back()
                 return False  # a transaction of the old owner is open; it ends, times out or is buried
             self._held_since = None
             self._recovery = self._begin(committed)
-            self._burial.took_over(committed.values())
+            self._fencing.took_over(committed.values())
         # 3. The state partitions up to those ends.
         if not self._recovery.advance():
             if self._recovery.held_back:
-                self._burial.held_back(self._waiting)
+                self._fencing.held_back(self._waiting)
             return False
         # 4. The registry up to where the old owner had read it.
         for task in self.tasks():
-            self._following.catch_up(task.applied)
+            self._registry_reader.catch_up(task.applied)
         for trigger in self.triggers.values():
             trigger.recovered()  # those that were kept as well: the registry went on meanwhile
         # 5. Start.
         self._recovery.close()
         self._recovery = None
-        self._burial.goes_on()
+        self._fencing.goes_on()
         self.start()
         self._stats.recovery_s = self._monotonic() - self._began
         log.info(
@@ -221,7 +221,7 @@ class Ownership:
         """Make the tasks, and a recovery for those whose state must be read."""
         if any(found is not None and tp not in self._registry.sources for tp, found in committed.items()):
             # A source record is written with the first commit of its partition, and may not be read yet.
-            self._following.read_to_end()
+            self._registry_reader.read_to_end()
         topics = self._bus.topics(sorted({tp.topic for tp in committed}))
         self._listed.note(topics)
         shut = self._listed.shut
@@ -251,7 +251,7 @@ class Ownership:
                 attempts = (self.sources.get(tp) or self.triggers[tp]).attempts
                 own = self._bus.transactional_id
                 attempts.take_over(
-                    metadata, found.offset, own, self._burial.known, unread=highs[tp] > found.offset
+                    metadata, found.offset, own, self._fencing.known, unread=highs[tp] > found.offset
                 )
                 if attempts.trial is not None:
                     level = logging.DEBUG if is_usual(attempts.trial) else logging.INFO

@@ -19,7 +19,7 @@ TAKE_TIMEOUT_S: Final = 0.1
 STALL_S: Final = 30.0  # a reader that gets nothing for so long will not get there
 
 
-class Following:
+class RegistryReader:
     """Reads the registry as it grows. `changed` is called with each change that is more than an addition.
 
     Reading raises EngineError where it was not read for hours (`Pause`): who goes on must read it from its

@@ -24,7 +24,7 @@ _ROOM_AGAIN: Final = 0.9
 _MARK_BYTES: Final = 300
 
 
-class Judge:
+class Evaluator:
     """Steps keys of one trigger partition. Nothing is written, and no state changed, by a step that raises.
 
     partitions: of the trigger topic. ttl_ms: how long the bus keeps what nothing else ends.

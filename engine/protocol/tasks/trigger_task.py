@@ -24,7 +24,7 @@ from ...registry.registry import Registered, Registry
 from ..outputs import Outputs
 from ..poison.suspects import Attempts
 from ..stats import Stats
-from .evaluator import Judge, as_it_came, wakeup_ms
+from .evaluator import Evaluator, as_it_came, wakeup_ms
 from .store import Kept, Store
 from .wakeups import Wakeup
 
@@ -67,7 +67,7 @@ class TriggerTask:
         self._registry, self._partitions, self._ttl_ms = registry, partitions, ttl_ms
         self._stats = stats
         self._store = Store()
-        self._judge = Judge(tp, self._store, partitions, ttl_ms, stats)
+        self._evaluator = Evaluator(tp, self._store, partitions, ttl_ms, stats)
         self._next = self.last
         self._forgotten: set[str] = set()  # since the last commit
         self._told = (0, 0)  # records and bytes of this pass's states that its outputs were told of
@@ -191,7 +191,7 @@ class TriggerTask:
     def _reach(
         self, source: str, targets: list[Target], match: MatchRecord, outputs: Outputs, now_ms: int
     ) -> None:
-        """Judge what the event met of one registration, once for each origin."""
+        """Evaluator what the event met of one registration, once for each origin."""
         incarnation = targets[0].incarnation
         registered = self._registry.get(incarnation)
         # Gone or replaced by then: nobody waits for it any more. Registered again, at another place: what
@@ -208,7 +208,7 @@ class TriggerTask:
         self._stats.stepped += len(targets)
         for target in targets:
             try:
-                self._judge.match(registered, kept, target, match, outputs, now_ms)
+                self._evaluator.match(registered, kept, target, match, outputs, now_ms)
             except Exception as e:  # noqa: BLE001  # it concerns this target alone
                 name = registered.registration.subscription
                 with at(match.topic, match.partition, match.offset):
@@ -309,7 +309,7 @@ class TriggerTask:
             key = due.key if kept.single is None else kept.single
             self._stats.ticks += 1
             try:
-                self._judge.tick(registered, kept, key, entry[1], until_ms, incomplete, outputs, now_ms)
+                self._evaluator.tick(registered, kept, key, entry[1], until_ms, incomplete, outputs, now_ms)
             except Exception:  # noqa: BLE001  # it concerns this key alone
                 with at(*self.tp):
                     log.exception(
@@ -349,9 +349,9 @@ class TriggerTask:
 
     def full_waits(self) -> list[str]:
         """A sentence for each wait that has no room for new keys."""
-        full = self._judge.full
+        full = self._evaluator.full
         for incarnation in list(full):
-            if self._judge.has_room(self._registry.get(incarnation), self._store.get(incarnation)):
+            if self._evaluator.has_room(self._registry.get(incarnation), self._store.get(incarnation)):
                 del full[incarnation]
         return list(full.values())
 

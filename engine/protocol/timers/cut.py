@@ -18,7 +18,7 @@ from ...records import CLOCK_KEY, CLOCK_VALUE, OffsetMetadata
 from ...registry.registry import Registry
 from ..clock import BrokerClock
 from ..outputs import Outputs
-from ..partitions.listed_topics import Listed
+from ..partitions.listed_topics import ListedTopics
 from ..partitions.missing_records import metadata_of
 from ..stats import Stats
 from ..tasks.trigger_task import TriggerTask
@@ -60,7 +60,7 @@ class Cuts:
         bus: Bus,
         config: BusConfig,
         registry: Registry,
-        listed: Listed,
+        listed: ListedTopics,
         clock: BrokerClock,
         stats: Stats,
         monotonic: Callable[[], float],

@@ -1,4 +1,4 @@
-"""Burial: what a dead engine has open is ended, and a living one is left alone."""
+"""Fencing: what a dead engine has open is ended, and a living one is left alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import NotReadable, UnreachableError
-from interlock.engine.protocol.partitions.fencing import Burial
+from interlock.engine.protocol.partitions.fencing import Fencing
 from interlock.engine.protocol.stats import Stats
 from interlock.engine.records import Registration
 
@@ -186,13 +186,13 @@ def test_a_member_with_an_open_transaction_is_left_alone(written: tuple[TopicPar
 def test_an_engine_never_buries_itself() -> None:
     pool = Pool()
     now = [100.0]
-    burial = Burial(Bus(pool.cluster, "me"), Stats(), lambda: now[0])
+    fencing = Fencing(Bus(pool.cluster, "me"), Stats(), lambda: now[0])
     pool.commit_by_hand(EVENT, 0, '{"v":1,"R":0,"c":"other"}')
     pool.commit_by_hand(TRIGGER, 0, '{"v":1,"R":0,"c":"me"}')
     for _ in range(10):
-        burial.held_back([EVENT, TRIGGER])
+        fencing.held_back([EVENT, TRIGGER])
         now[0] += 1
-    bus = burial._bus
+    bus = fencing._bus
     assert isinstance(bus, Bus)
     assert bus.calls.count("bury me") == 0
     assert "bury other" in bus.calls
@@ -202,21 +202,21 @@ def test_rounds_are_a_second_apart_and_begin_half_a_second_after_the_first_sign(
     pool = Pool()
     now = [100.0]
     bus = Bus(pool.cluster, "me")
-    burial = Burial(bus, Stats(), lambda: now[0])
+    fencing = Fencing(bus, Stats(), lambda: now[0])
     rounds = []
     for tick in range(40):
         before = bus.calls.count("unstable")
-        burial.held_back([EVENT])
+        fencing.held_back([EVENT])
         if bus.calls.count("unstable") > before:
             rounds.append(tick)
         now[0] += 0.125
     assert rounds[0] == 4
     assert all(later - earlier == 8 for earlier, later in pairwise(rounds))
-    burial.goes_on()
-    burial.held_back([EVENT])
+    fencing.goes_on()
+    fencing.held_back([EVENT])
     now[0] += 0.4
     before = bus.calls.count("unstable")
-    burial.held_back([EVENT])
+    fencing.held_back([EVENT])
     assert bus.calls.count("unstable") == before
 
 
@@ -224,13 +224,13 @@ def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(caplog: pytes
     pool = Pool()
     now = [100.0]
     bus = Bus(pool.cluster, "me")
-    burial = Burial(bus, Stats(), lambda: now[0])
+    fencing = Fencing(bus, Stats(), lambda: now[0])
     pool.commit_by_hand(EVENT, 0, "rubbish")
     pool.commit_by_hand(TRIGGER, 0, "")
     with caplog.at_level(logging.ERROR, "interlock.engine"):
-        burial.held_back([EVENT, TRIGGER])
+        fencing.held_back([EVENT, TRIGGER])
         now[0] += 1
-        burial.held_back([EVENT, TRIGGER])
+        fencing.held_back([EVENT, TRIGGER])
     assert [call for call in bus.calls if call.startswith("bury")] == []
     assert "metadata" in caplog.text
 

@@ -7,7 +7,7 @@ import pytest
 from interlock import Event, event
 from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.protocol.partitions import recovery
-from interlock.engine.protocol.partitions.registry_reader import Following
+from interlock.engine.protocol.partitions.registry_reader import RegistryReader
 from interlock.engine.records import (
     MatchRecord,
     Registration,
@@ -63,7 +63,7 @@ def test_a_topic_that_is_listed_again_begins_at_its_end_and_look_backs_bring_wha
 def test_an_owner_that_has_not_read_its_own_source_records_yet_does_not_begin_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Following, "read_new", lambda _: None)
+    monkeypatch.setattr(RegistryReader, "read_new", lambda _: None)
     pool = Pool(topics=(ORDERS.topic,))
     engine = pool.boot()
     pool.run()

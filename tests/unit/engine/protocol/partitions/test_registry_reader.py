@@ -8,7 +8,7 @@ import pytest
 from interlock import event
 from interlock.conditions import MatcherIndex
 from interlock.engine.errors import EngineError
-from interlock.engine.protocol.partitions.registry_reader import Following
+from interlock.engine.protocol.partitions.registry_reader import RegistryReader
 from interlock.engine.records import Registration
 from interlock.engine.registry.pause import MOST_PAUSE_S
 from interlock.engine.registry.registry import Registry
@@ -24,11 +24,11 @@ class Clocks:
     def __init__(self) -> None:
         self.wall_s, self.monotonic_s = 1_000_000.0, 1_000.0
 
-    def follow(self, pool: Pool) -> tuple[Following, Registry]:
+    def follow(self, pool: Pool) -> tuple[RegistryReader, Registry]:
         registry, index = Registry(), MatcherIndex[Any]()
         bus = Bus(pool.cluster, "follower")
         return (
-            Following(bus, CONFIG, registry, index, lambda: self.wall_s, lambda: self.monotonic_s),
+            RegistryReader(bus, CONFIG, registry, index, lambda: self.wall_s, lambda: self.monotonic_s),
             registry,
         )
 
