@@ -17,8 +17,9 @@ import msgspec
 import pytest
 from interlock import Event, count, event
 from interlock.conditions import Cancel, Condition, Hit, Match, MatcherIndex, State, Tick, opened, rehearsal
-from interlock.conditions.evaluate import run, seen, slots, step
+from interlock.conditions.evaluate import run, seen, slots
 from interlock.conditions.evaluate.run import Run
+from interlock.conditions.evaluate.step import step
 from interlock.conditions.filters import Where
 from interlock.conditions.index import matcher_index
 from interlock.conditions.index.checks import Check
