@@ -143,10 +143,10 @@ def test_a_resumption_that_is_read_in_the_middle_of_a_pass_costs_no_match(
     pool.register(EACH)
     pool.resume(OTHER, 0)
     pool.emit("x")
-    following = engine._following
+    reader = engine._registry_reader
     with monkeypatch.context() as patch:
         # Another owner has matched already: this engine finds the match before it has read the registry.
-        patch.setattr(following, "read_new", lambda: None)
+        patch.setattr(reader, "read_new", lambda: None)
         target = Target(pool.log(REGISTRY).end - 2, EACH.incarnation, (0,), "")
         made = Event.of("x", "/elsewhere", id="1")
         match = MatchRecord(1, "elsewhere", 0, 0, pool.cluster.now_ms, made, [target])
