@@ -18,7 +18,7 @@ from types import FrameType
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.runtime.part import frames
+from interlock.engine.runtime.loop_thread import frames
 
 from . import brokers
 from .engine.load import hidden

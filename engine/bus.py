@@ -1,7 +1,7 @@
 """The narrow interface between the engine's protocols, those who wait, and Kafka.
 
 Everything in `engine.protocol` sees Kafka through `Bus`, and waits through `Clients`. Two implementations:
-`kafka.bus.KafkaBus` and `kafka.waiting.KafkaClients` over librdkafka, and the simulation of the tests.
+`kafka.bus.KafkaBus` and `kafka.wait_clients.KafkaClients` over librdkafka, and the simulation of the tests.
 docs/understand/engine/kafka.md lists the facts that both must hold; one suite of tests asks both for them.
 """
 

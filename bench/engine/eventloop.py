@@ -11,8 +11,8 @@ from dataclasses import replace
 from confluent_kafka import Producer
 from interlock.engine.config import BusConfig
 from interlock.engine.protocol.stats import Stats
+from interlock.engine.runtime.reporting import Account
 from interlock.engine.runtime.runtime import run_engine
-from interlock.engine.runtime.telling import Account
 from interlock.events.kafka import encode
 
 from ..lines import percentile, tell

@@ -17,7 +17,7 @@ from interlock import event
 from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
-from interlock.engine.kafka.waiting import LINGER_MS
+from interlock.engine.kafka.wait_clients import LINGER_MS
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.engine.waiting.notices import NoticeBoard

@@ -15,9 +15,9 @@ from ..errors import EngineError, TopicsError
 from ..kafka import probe
 from ..kafka.topics import bus_record, check
 from .access import ROLES, Acl, Role, lacking, needed
+from .deployments import deployments
 from .findings import Finding, Host
 from .health import examine
-from .neighbours import deployments
 from .subscriptions import Subscriptions
 
 CLOCK_NOTE_MS: Final = 1000

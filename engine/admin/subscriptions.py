@@ -13,7 +13,7 @@ from ..kafka.topics import read_registry
 from ..records import LeaseRecord, decode_json
 from ..registry.registry import Registered, Registry
 from ..waiting.acknowledge import remove_registration
-from ..waiting.registering import LEASE_S
+from ..waiting.registration_writer import LEASE_S
 
 MOST_NAMED: Final = 10  # in an error
 # Leases are written every LEASE_S; one that is this much older was left by a process that is gone.

@@ -12,7 +12,7 @@ from ...events.tokens import OAUTH_CB, token_callback
 from ..config import BusConfig
 from ..errors import ConfigError, UnreachableError
 from ..log import log
-from .handshake import certificate_fault
+from .certificate import certificate_fault
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError

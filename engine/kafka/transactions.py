@@ -16,7 +16,7 @@ from ..errors import TransactionAborted, UnreachableError
 from ..log import log
 from ..records.sizes import MAX_INTERNAL_BYTES
 from .clients import ClientErrors, client_log, connect, told
-from .losses import Losses
+from .lost_connections import Losses
 from .reader import not_readable
 
 if TYPE_CHECKING:

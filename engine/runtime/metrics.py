@@ -18,7 +18,7 @@ from ..kafka.clients import ClientErrors
 from ..kafka.positions import Position, positions
 from ..log import log
 from ..protocol.stats import Stats
-from .telling import Account
+from .reporting import Account
 
 EVERY_S: Final = 10.0
 MOST_SAMPLES: Final = 200  # of one kind and interval: a sink may send a packet for each

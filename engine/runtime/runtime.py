@@ -27,9 +27,9 @@ from ..protocol.loop import Engine
 from ..waiting.notices import NoticeBoard
 from ..waiting.waits import PART as WAITS
 from ..waiting.waits import Waits
+from .loop_thread import Part, Turn
 from .metrics import Publisher, Sink
-from .part import Part, Turn
-from .telling import Account, Post, Teller
+from .reporting import Account, Post, Teller
 from .watchdog import Watchdog
 
 STOP_TIMEOUT_S = 8.0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ..log import log
-from .part import Part, Turn
+from .loop_thread import Part, Turn
 
 LOOK_S: Final = 1.0
 # Longer than the longest waits of a pass that still comes back by itself (a registry that is not read on:

@@ -9,7 +9,7 @@ import msgspec
 from ..bus import TOO_LARGE, Clients, Output
 from ..config import BusConfig
 from ..errors import NotSent, TopicsError
-from ..kafka.waiting import KafkaClients
+from ..kafka.wait_clients import KafkaClients
 from ..records import ActionRecord, encode_json, partition_of
 from ..records.firing import fitted
 from ..records.sizes import MAX_INTERNAL_BYTES

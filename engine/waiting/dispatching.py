@@ -17,10 +17,10 @@ from ..bus import Clients, Record, TopicPartition
 from ..log import log
 from ..records import AtLimit, Registration
 from ..registry.registry import Registered, Registry
-from .actions import Place
+from .latest_firings import Place
 from .notices import Notice
 from .open_firings import OpenFirings, read_from
-from .registering import Registering
+from .registration_writer import Registering
 
 REGISTER_AGAIN_S: Final = 30.0
 

@@ -16,11 +16,11 @@ from ..bus import Clients, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import RecordError
 from ..kafka.reader import drain
-from ..kafka.waiting import KafkaClients
+from ..kafka.wait_clients import KafkaClients
 from ..log import at, log
 from ..records import ActionRecord, decode_json, encode_json
 from ..records.firing import fitted
-from .actions import Place, fetch
+from .latest_firings import Place, fetch
 
 MOST_HELD: Final = 10_000  # places in memory of one subscription; 250 bytes each
 FEW: Final = 2_000  # with so many left, those beyond are read from the topic again

@@ -15,16 +15,16 @@ from typing import NamedTuple, TypeAlias
 from ..bus import Clients, End, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import RecordError
-from ..kafka.waiting import KafkaClients
+from ..kafka.wait_clients import KafkaClients
 from ..log import log
 from ..records import ActionRecord, Registration, decode_json
 from ..registry.first_read import FirstRead
 from ..registry.pause import Pause
 from ..registry.registry import Registered, Registry
-from .actions import Actions, Place, fetch
 from .dispatching import Dispatching
+from .latest_firings import Actions, Place, fetch
 from .notices import Notice, NoticeBoard
-from .registering import Registering, nonce
+from .registration_writer import Registering, nonce
 
 TAKE = 2000
 TAKE_TIMEOUT_S = 0.05  # how long a new wait may stand in the queue before it is registered

@@ -143,7 +143,7 @@ def _show_plan(args: Namespace, config: BusConfig) -> None:
 
 def check(args: Namespace) -> None:
     """Shows the topics; exits with 1 and a sentence for each problem."""
-    from ...engine.admin.administration import sources
+    from ...engine.admin.listed_topics import sources
     from ...engine.errors import TopicsError
     from ...engine.kafka import topics
 
@@ -173,7 +173,7 @@ def check(args: Namespace) -> None:
 
 def add(args: Namespace) -> None:
     """Adds topics to the list, and shows all topics that the bus reads."""
-    from ...engine.admin.administration import add_topics
+    from ...engine.admin.listed_topics import add_topics
 
     def work() -> None:
         config = answering_bus(args)
@@ -192,7 +192,7 @@ def add(args: Namespace) -> None:
 
 def remove(args: Namespace) -> None:
     """Removes topics from the list, and shows the topics that the bus still reads."""
-    from ...engine.admin.administration import remove_topics
+    from ...engine.admin.listed_topics import remove_topics
 
     def work() -> None:
         config = answering_bus(args)
@@ -247,7 +247,7 @@ def _resumed(found: Resumption) -> dict[str, Any]:
 
 
 def _show_sources(args: Namespace, config: BusConfig) -> None:
-    from ...engine.admin.administration import sources
+    from ...engine.admin.listed_topics import sources
 
     show(
         args,

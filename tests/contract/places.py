@@ -252,7 +252,7 @@ class Broker:
         return bus
 
     def clients(self) -> Clients:
-        from interlock.engine.kafka.waiting import KafkaClients
+        from interlock.engine.kafka.wait_clients import KafkaClients
 
         return KafkaClients(self.config)
 

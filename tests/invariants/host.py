@@ -22,7 +22,7 @@ from interlock.engine.kafka import clients, topics
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.reader import KafkaReader
-from interlock.engine.runtime import part, runtime  # all that makes clients
+from interlock.engine.runtime import loop_thread, runtime  # all that makes clients
 from interlock.triggers import event as trigger_module
 from interlock.triggers.event import EventTrigger
 
@@ -181,8 +181,8 @@ def process(brokers: Brokers) -> Iterator[None]:
             for path, module in list(sys.modules.items()):  # wherever the engine's rooms have imported it
                 if path.startswith("interlock.engine.") and getattr(module, name, None) is real:
                     patch.setattr(module, name, ours)
-        patch.setattr(part, "MOST_WAIT_S", 0.01)
-        patch.setattr(part, "WELL_AFTER_S", -1.0)
+        patch.setattr(loop_thread, "MOST_WAIT_S", 0.01)
+        patch.setattr(loop_thread, "WELL_AFTER_S", -1.0)
         patch.setattr(BaseHook, "aget_connection", connection)
         patch.setattr(trigger_module, "airflow_stats", lambda: None)
         try:

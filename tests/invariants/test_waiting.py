@@ -22,7 +22,7 @@ from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.tasks import decided
 from interlock.engine.records import BUS_KEY, Registration, firing
 from interlock.engine.records.sizes import MAX_HANDED_BYTES
-from interlock.engine.runtime import part, runtime
+from interlock.engine.runtime import loop_thread, runtime
 from interlock.engine.runtime.runtime import Runtime, run_engine
 from interlock.engine.runtime.watchdog import START_S, Watchdog
 from interlock.engine.waiting import waits
@@ -232,17 +232,17 @@ def test_i8_a_waiter_that_cannot_be_told_keeps_nobody_else_waiting() -> None:
 
 
 def _telling_the_waiting_tasks(patch: Patch) -> None:
-    patch.setattr(part.Turn, "failed", lambda self, error: part.log.error("%s", error))
+    patch.setattr(loop_thread.Turn, "failed", lambda self, error: loop_thread.log.error("%s", error))
 
 
 def _starting_again(patch: Patch) -> None:
-    def once(self: part.Part) -> None:
+    def once(self: loop_thread.Part) -> None:
         try:
             self._life(self._turn)
         except Exception as e:
             self._failed(self._turn, e)
 
-    patch.setattr(part.Part, "_live", once)
+    patch.setattr(loop_thread.Part, "_live", once)
 
 
 def _starting_anew_after_an_error(patch: Patch) -> None:
@@ -252,7 +252,7 @@ def _starting_anew_after_an_error(patch: Patch) -> None:
         try:
             return int(original(self))
         except Exception as e:
-            part.log.error("%s", e)
+            loop_thread.log.error("%s", e)
             return 0
 
     wrap(patch, Engine, "run_pass", only_logged)
@@ -293,11 +293,11 @@ def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and
         if is_over or polls > 300:
             running.stop()
 
-    def life(turn: part.Turn) -> None:
+    def life(turn: loop_thread.Turn) -> None:
         run_engine(turn.config, turn, turn.well, post=turn.post)
 
     brokers.on_poll = look
-    running = part.Part("The engine", "engine", life, brokers.config, board)
+    running = loop_thread.Part("The engine", "engine", life, brokers.config, board)
     with process(brokers), Patch.context() as broken:
         wrap(broken, type(brokers.bus(brokers.config)), "commit", commit_without_answer)
         running.start()
@@ -326,7 +326,7 @@ def test_i11_a_loop_that_hangs_is_given_up_told_and_replaced() -> None:
     board.listen("a waiting task", heard.append)
     hangs, goes_on, release = threading.Event(), threading.Event(), threading.Event()
 
-    def life(turn: part.Turn) -> None:
+    def life(turn: loop_thread.Turn) -> None:
         if not hangs.is_set():
             hangs.set()
             release.wait(DEADLINE_S)
@@ -334,7 +334,7 @@ def test_i11_a_loop_that_hangs_is_given_up_told_and_replaced() -> None:
             goes_on.set()
             turn.wait(DEADLINE_S)
 
-    running = part.Part("The engine", "engine", life, CONFIG, board)
+    running = loop_thread.Part("The engine", "engine", life, CONFIG, board)
     watchdog = Watchdog([running])
     running.start()
     try:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.records import ActionRecord, Registration, decode_json
-from interlock.engine.waiting import registering
+from interlock.engine.waiting import registration_writer
 from interlock.engine.waiting.acknowledge import write
-from interlock.engine.waiting.actions import Actions, Place
+from interlock.engine.waiting.latest_firings import Actions, Place
 from interlock.engine.waiting.waits import Waits
 
 from tests.kit.clients import SimulatedClients, SimulatedReader
@@ -38,7 +38,7 @@ def test_a_firing_that_is_acknowledged_before_its_task_is_resumed_is_found(monke
 
 
 def test_leases_that_are_not_renewed_are_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(registering, "LEASE_S", float("inf"))  # new ones are named, and that is all
+    monkeypatch.setattr(registration_writer, "LEASE_S", float("inf"))  # new ones are named, and that is all
     assert_found(4000, "lease", turn=LEFT_ALONE, every=LATER_EVERY)
 
 

@@ -17,8 +17,8 @@ from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.records import Registration, RegistrationKey, encode_json
+from interlock.engine.runtime.reporting import Account
 from interlock.engine.runtime.runtime import run_engine
-from interlock.engine.runtime.telling import Account
 from interlock.events.kafka import encode
 
 

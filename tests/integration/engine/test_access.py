@@ -24,10 +24,10 @@ from confluent_kafka.admin import (
 )
 from interlock import Event, event, fetch
 from interlock.engine.admin.access import Role, needed
-from interlock.engine.admin.administration import add_topics
 from interlock.engine.admin.doctor import diagnose
 from interlock.engine.admin.findings import Host
 from interlock.engine.admin.hindsight import hindsight
+from interlock.engine.admin.listed_topics import add_topics
 from interlock.engine.admin.subscriptions import Subscriptions
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError

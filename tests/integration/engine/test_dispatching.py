@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from interlock import Condition, event
 from interlock.engine.errors import TopicsError
-from interlock.engine.waiting import actions, open_firings
+from interlock.engine.waiting import latest_firings, open_firings
 from interlock.engine.waiting.acknowledge import acknowledge_all
 from interlock.engine.waiting.dispatching import Durable, Stream
 from interlock.engine.waiting.notices import Notice, NoticeBoard
@@ -139,7 +139,7 @@ def test_more_firings_than_are_held_are_all_given_and_those_of_a_key_in_their_or
 def test_firings_far_apart_are_gone_to_one_by_one(
     bench: Any, process: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actions, "MOST_BETWEEN", 0)
+    monkeypatch.setattr(latest_firings, "MOST_BETWEEN", 0)
     ids = [f"t{n}" for n in range(8)]
     with bench.engine(), process().running() as one:
         one.open()

@@ -18,8 +18,8 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.kafka.topics import check_settings, create
 from interlock.engine.runtime.metrics import Publisher
+from interlock.engine.runtime.reporting import Account
 from interlock.engine.runtime.runtime import run_engine
-from interlock.engine.runtime.telling import Account
 
 PAIR = event("a") & event("b")
 

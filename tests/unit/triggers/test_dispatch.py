@@ -15,8 +15,8 @@ from airflow.sdk import BaseHook, Connection
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import ConfigError
-from interlock.engine.waiting.actions import Place
 from interlock.engine.waiting.dispatching import NEWS
+from interlock.engine.waiting.latest_firings import Place
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.triggers import connections
 from interlock.triggers import dispatch as module

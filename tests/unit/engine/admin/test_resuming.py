@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from interlock import event
-from interlock.engine.admin import administration, resuming
+from interlock.engine.admin import listed_topics, resuming
 from interlock.engine.bus import Committed, Record, Topic, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError
@@ -82,7 +82,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
     monkeypatch.setattr(resuming, "Admin", Admin)
     monkeypatch.setattr(resuming, "positions", lambda *_: cluster.positions())
-    for module in (resuming, administration):
+    for module in (resuming, listed_topics):
         monkeypatch.setattr(module, "read_registry", lambda _: cluster.registry)
         monkeypatch.setattr(
             module, "write_registry_records", lambda _, records: cluster.written.update(records)
@@ -197,7 +197,7 @@ def test_a_topic_that_is_removed_leaves_nothing_in_the_registry_that_stops_it_wh
     cluster.write(place_key("resume", *ORDERS), encode_json(ResumeRecord(topic_id="t", offset=3)))
     cluster.write(place_key("problem", *ORDERS), encode_json(ProblemRecord(text="orders[0] is not read.")))
     cluster.write(place_key("problem", *EVENT), encode_json(ProblemRecord(text="b-event[0] is not read.")))
-    administration.remove_topics(CONFIG, ["orders"])
+    listed_topics.remove_topics(CONFIG, ["orders"])
     [(key, bus), *nulled] = cluster.written.items()
     assert key == BUS_KEY
     assert decode_json(BusRecord, bus or b"", "it").topics == ("gone",)
@@ -209,4 +209,4 @@ def test_a_topic_that_is_removed_leaves_nothing_in_the_registry_that_stops_it_wh
     assert ORDERS not in cluster.registry.sources
     assert cluster.registry.problems.keys() == {EVENT}
     with pytest.raises(TopicsError, match="'orders' is not listed"):
-        administration.remove_topics(CONFIG, ["orders"])
+        listed_topics.remove_topics(CONFIG, ["orders"])

@@ -22,7 +22,7 @@ from interlock.engine.kafka.topics import (
     write_registry,
 )
 from interlock.engine.records.sizes import MAX_VALUE_BYTES
-from interlock.engine.waiting.actions import KEPT_MS
+from interlock.engine.waiting.latest_firings import KEPT_MS
 
 from .clients import FakeProducer, failure
 

@@ -11,7 +11,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import TransactionAborted, UnreachableError
 from interlock.engine.kafka import transactions
 from interlock.engine.kafka.clients import ClientErrors
-from interlock.engine.kafka.losses import Losses
+from interlock.engine.kafka.lost_connections import Losses
 from interlock.engine.kafka.transactions import Transactions
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
 

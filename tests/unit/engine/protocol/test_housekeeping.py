@@ -11,7 +11,7 @@ from interlock.engine.bus import Topic, TopicPartition
 from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.protocol import housekeeping
 from interlock.engine.records import LeaseRecord, Registration, encode_json
-from interlock.engine.waiting.registering import LEASE_S
+from interlock.engine.waiting.registration_writer import LEASE_S
 
 from tests.kit.pool import REGISTRY, STATE, TRIGGER, BusRecord, Pool
 

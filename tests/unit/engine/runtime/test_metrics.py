@@ -13,7 +13,7 @@ from interlock.engine.errors import UnreachableError
 from interlock.engine.kafka.positions import Position
 from interlock.engine.runtime import metrics as module
 from interlock.engine.runtime.metrics import Publisher
-from interlock.engine.runtime.telling import Account, Size
+from interlock.engine.runtime.reporting import Account, Size
 
 CONFIG = BusConfig(name="b", deployment="finance", client={"bootstrap.servers": "one:1"})
 TAGS = {"bus": "b", "deployment": "finance"}

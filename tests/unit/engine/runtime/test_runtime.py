@@ -11,11 +11,11 @@ import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import TopicsError, UnreachableError
 from interlock.engine.identity import Identity
-from interlock.engine.kafka import waiting
+from interlock.engine.kafka import wait_clients
 from interlock.engine.protocol.poison.suspects import process_of
 from interlock.engine.runtime import runtime as module
+from interlock.engine.runtime.reporting import Account
 from interlock.engine.runtime.runtime import ENGINE, Runtime, run_engine
-from interlock.engine.runtime.telling import Account
 from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.waiting.waits import Waits
 from structlog.contextvars import clear_contextvars
@@ -221,7 +221,7 @@ def test_engines_and_waits_begin_without_the_dead_letter_topic(
             raise TopicsError(("Topic 'b-dead-letter' is missing.",))
         raise UnreachableError("it goes on")
 
-    for using in (module, waiting):
+    for using in (module, wait_clients):
         monkeypatch.setattr(using, "check", check)
     with pytest.raises(UnreachableError, match="it goes on"):
         run_engine(CONFIG, threading.Event())

@@ -10,7 +10,7 @@ from interlock import event
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import UnreachableError
-from interlock.engine.kafka.waiting import KafkaClients
+from interlock.engine.kafka.wait_clients import KafkaClients
 from interlock.engine.records import BusRecord, Registration, RegistrationKey, encode_json
 from interlock.engine.records.versions import VERSION
 from interlock.engine.registry.registry import Registry

@@ -26,10 +26,10 @@ from interlock.engine.records import (
     encode_json,
 )
 from interlock.engine.registry.pause import MOST_PAUSE_S
-from interlock.engine.waiting.actions import KEPT_MS, Actions
 from interlock.engine.waiting.dispatching import Durable
+from interlock.engine.waiting.latest_firings import KEPT_MS, Actions
 from interlock.engine.waiting.notices import Notice, NoticeBoard
-from interlock.engine.waiting.registering import LEASE_S
+from interlock.engine.waiting.registration_writer import LEASE_S
 from interlock.engine.waiting.waits import MOST_MISSES, Delivery, Wait, Waits
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
@@ -140,8 +140,8 @@ class Stage:
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage()
-    monkeypatch.setattr("interlock.engine.kafka.waiting.check", lambda *_, **__: {"b-action": 1})
-    monkeypatch.setattr("interlock.engine.kafka.waiting.KafkaReader", lambda *_, **__: made)
+    monkeypatch.setattr("interlock.engine.kafka.wait_clients.check", lambda *_, **__: {"b-action": 1})
+    monkeypatch.setattr("interlock.engine.kafka.wait_clients.KafkaReader", lambda *_, **__: made)
     monkeypatch.setattr("confluent_kafka.Producer", lambda _: made)
     # The real one reads the topic again; tests/integration/engine shows it.
     monkeypatch.setattr("interlock.engine.waiting.waits.fetch", made.fetch)

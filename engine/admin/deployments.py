@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from ..waiting.registering import LEASE_S
+from ..waiting.registration_writer import LEASE_S
 from .findings import Finding, Host, Run
 from .subscriptions import Holder, Subscriptions
 

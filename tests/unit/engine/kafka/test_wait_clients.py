@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaError
 from interlock.engine.bus import TOO_LARGE, Output
 from interlock.engine.errors import NoRoom, NotSent, UnreachableError
-from interlock.engine.kafka.waiting import KafkaClients
+from interlock.engine.kafka.wait_clients import KafkaClients
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
 
 from tests.unit.engine.kafka.clients import CONFIG, failure

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.stats import Stats
-from interlock.engine.runtime.telling import Account, Size, Teller
+from interlock.engine.runtime.reporting import Account, Size, Teller
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 
 

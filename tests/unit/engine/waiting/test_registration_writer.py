@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.clients import ClientErrors
-from interlock.engine.kafka.waiting import KafkaWriter
+from interlock.engine.kafka.wait_clients import KafkaWriter
 from interlock.engine.records import LeaseRecord, decode_json
-from interlock.engine.waiting.registering import LEASE_S, MOST_NAMED, Registering
+from interlock.engine.waiting.registration_writer import LEASE_S, MOST_NAMED, Registering
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 MOST_BYTES = 1_000_000  # of a record, by the client's default

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
-from interlock.engine.runtime import part as module
-from interlock.engine.runtime.part import Life, Part, Turn, frames
+from interlock.engine.runtime import loop_thread as module
+from interlock.engine.runtime.loop_thread import Life, Part, Turn, frames
 from interlock.engine.runtime.watchdog import AGAIN_S, LOOK_S, SILENT_S, START_S, Watchdog
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.errors import UnreachableError
-from interlock.engine.waiting import actions as module
-from interlock.engine.waiting.actions import Place, fetch
+from interlock.engine.waiting import latest_firings as module
+from interlock.engine.waiting.latest_firings import Place, fetch
 
 ONE, TWO = TopicPartition("b-action", 0), TopicPartition("b-action", 1)
 

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import pytest
 from interlock import event
+from interlock.engine.admin.deployments import deployments
 from interlock.engine.admin.findings import Host, Run
-from interlock.engine.admin.neighbours import deployments
 from interlock.engine.admin.subscriptions import Holder, Subscriptions
 from interlock.engine.config import BusConfig
 from interlock.engine.records import Kind, Registration
