@@ -96,7 +96,7 @@ class Topic(NamedTuple):
         return not (self.hidden or self.leaderless)
 
 
-class Taken(Protocol):
+class Polled(Protocol):
     """Records and ends in the order in which they came. To be gone through once."""
 
     def __len__(self) -> int: ...
@@ -113,7 +113,7 @@ class Batch:
     records; it must be passed to `Bus.commit` as it is, and holds until the next poll.
     """
 
-    records: Taken
+    records: Polled
     assigned: tuple[TopicPartition, ...] | None = None
     lost: bool = False
     membership: object = None
@@ -183,7 +183,7 @@ class Bus(Protocol):
     def members(self) -> frozenset[str]:
         """The transactional ids of the group's members, as its coordinator knows them now."""
 
-    def bury(self, transactional_id: str) -> None:
+    def fence(self, transactional_id: str) -> None:
         """End the open transaction of this id, if there is one, and fence its producer."""
 
     def reader(self) -> Reader: ...
@@ -235,7 +235,7 @@ class Writer(Protocol):
     def partitions(self, topic: str, timeout_s: float) -> int:
         """How many the topic has, 0 for one that is missing; UnreachableError without an answer."""
 
-    def trouble(self) -> str | None:
+    def outage(self) -> str | None:
         """Ask the cluster for anything: why it does not answer, or None when it does."""
 
 
@@ -243,8 +243,8 @@ class Clients(Protocol):
     """What waits use of Kafka: one connection's clients, made on first use."""
 
     @property
-    def complain(self) -> bool:
-        """Whether one of the clients reported an error since `Writer.trouble` found none."""
+    def has_error(self) -> bool:
+        """Whether one of the clients reported an error since `Writer.outage` found none."""
 
     def check(self) -> Mapping[str, int]:
         """The partitions of the topics that waits need; an EngineError where one is not as it has to be."""

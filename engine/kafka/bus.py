@@ -223,8 +223,8 @@ class KafkaBus:
     ) -> int | None:
         return self._transactions.commit(outputs, offsets, membership)
 
-    def bury(self, transactional_id: str) -> None:
-        self._transactions.bury(transactional_id)
+    def fence(self, transactional_id: str) -> None:
+        self._transactions.fence(transactional_id)
 
     def close(self) -> None:
         # The transaction first: who takes over waits for its end.

@@ -75,7 +75,7 @@ def _cause(error: Exception) -> str:
 
 
 class Messages:
-    """Consumed messages and ends (see `bus.Taken`); each is made a record when its turn comes, and let go.
+    """Consumed messages and ends (see `bus.Polled`); each is made a record when its turn comes, and let go.
 
     Thousands of records that live at once make the garbage collector go through them again and again, and
     through all that is registered with them: the more is registered, the longer each event takes.

@@ -212,8 +212,8 @@ class Transactions:
             f"Transaction aborted: {reason}.{_advice(error)}", unreadable=unreadable
         ) from cause
 
-    def bury(self, transactional_id: str) -> None:
-        """See `bus.Bus.bury`. Takes 0.5 to 1 s where a transaction is open, at most TIMEOUT_S."""
+    def fence(self, transactional_id: str) -> None:
+        """See `bus.Bus.fence`. Takes 0.5 to 1 s where a transaction is open, at most TIMEOUT_S."""
         if not transactional_id.startswith(f"{self._config.group}-"):
             # The id comes from offset metadata; to initialise any other would end a stranger's transaction.
             log.warning("%r is no transactional id of this bus's engines; left alone.", transactional_id)

@@ -69,7 +69,7 @@ class KafkaWriter:
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e.args[0].str()) from e
 
-    def trouble(self) -> str | None:
+    def outage(self) -> str | None:
         from confluent_kafka import KafkaException
 
         try:
@@ -87,7 +87,7 @@ class KafkaClients:
         self._config, self._errors = config, ClientErrors()
 
     @property
-    def complain(self) -> bool:
+    def has_error(self) -> bool:
         return self._errors.last is not None
 
     def check(self) -> Mapping[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from ..bus import End, Record, Taken
+from ..bus import End, Polled, Record
 
 
 class Backlog:
@@ -22,7 +22,7 @@ class Backlog:
     def __len__(self) -> int:
         return self._left
 
-    def add(self, records: Taken) -> None:
+    def add(self, records: Polled) -> None:
         if len(records):
             self._parts.append(iter(records))
             self._left += len(records)

@@ -199,7 +199,7 @@ def run_engine(
     try:
         for hanging in sorted(ids):
             log.warning("Engine %s of this process hangs: its transactions are fenced.", hanging)
-            bus.bury(hanging)
+            bus.fence(hanging)
             ids.discard(hanging)
         ids.add(bus.transactional_id)
         engine = Engine(bus, config, stats=account.stats)

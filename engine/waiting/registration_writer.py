@@ -82,9 +82,9 @@ class Registering:
         """Tell what became of registrations that were sent."""
         self._writer.serve()
 
-    def trouble(self) -> str | None:
+    def outage(self) -> str | None:
         """Ask the cluster for anything: why it does not answer, or None when it does."""
-        return self._writer.trouble()
+        return self._writer.outage()
 
     # -- leases
 

@@ -357,5 +357,5 @@ class Waits:
 
     def _probe(self, registering: Registering) -> None:
         """A client that lost its broker says so only in passing: ask, and tell the waiting tasks."""
-        if self._clients.complain:
-            self._board.post(PART, registering.trouble())
+        if self._clients.has_error:
+            self._board.post(PART, registering.outage())

@@ -162,7 +162,7 @@ def assert_ended(place: Place, bus: Any, written: TopicPartition, transaction: A
         transaction.commit()
 
 
-def test_k6_burying_ends_the_open_transaction_and_its_producer(place: Place) -> None:
+def test_k6_fencing_ends_the_open_transaction_and_its_producer(place: Place) -> None:
     source, trigger = TopicPartition(place.topic("event"), 0), TopicPartition(place.topic("trigger"), 0)
     bus = place.bus()
     membership = assigned(place, bus, [source.topic]).membership
@@ -170,24 +170,24 @@ def test_k6_burying_ends_the_open_transaction_and_its_producer(place: Place) -> 
     transaction = place.begin(zombie)
     transaction.write(trigger, b"never")
     transaction.send_offsets({source: Committed(9, "")}, membership)
-    bus.bury(zombie)
+    bus.fence(zombie)
     assert place.until("stable offsets", lambda: bus.committed([source])) == {source: None}
     assert_ended(place, bus, trigger, transaction)
 
 
-def test_k6_a_buried_bus_cannot_commit(place: Place) -> None:
+def test_k6_a_fenced_bus_cannot_commit(place: Place) -> None:
     source = TopicPartition(place.topic("event"), 0)
     bus, other = place.bus(), place.bus()
     membership = assigned(place, bus, [source.topic]).membership
     bus.commit([], {source: Committed(1, "")}, membership)
-    other.bury(bus.transactional_id)
+    other.fence(bus.transactional_id)
     with pytest.raises(EngineError) as caught:
         bus.commit([], {source: Committed(2, "")}, membership)
     assert not isinstance(caught.value, TransactionAborted)
 
 
-def test_k6_burying_an_id_that_nobody_uses_does_nothing(place: Place) -> None:
-    place.bus().bury("nobody")
+def test_k6_fencing_an_id_that_nobody_uses_does_nothing(place: Place) -> None:
+    place.bus().fence("nobody")
 
 
 def test_k7_a_dead_member_is_gone_when_the_survivors_have_its_partitions(place: Place) -> None:
@@ -478,7 +478,7 @@ def test_k21_a_writer_counts_partitions_none_of_a_topic_that_is_not_there(place:
     writer = place.clients().writer()
     assert writer.partitions(name, 10) == 3
     assert writer.partitions(f"{name}-gone", 10) == 0
-    assert writer.trouble() is None
+    assert writer.outage() is None
 
 
 def test_records_are_deleted_below_an_offset(place: Place) -> None:

@@ -444,11 +444,11 @@ def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_lett
     assert len(pool.records(DEAD)) == 1
 
 
-def _burying_the_dead(patch: Patch) -> None:
+def _fencing_the_dead(patch: Patch) -> None:
     patch.setattr(Fencing, "held_back", lambda self, partitions: None)
 
 
-@needs(_burying_the_dead)
+@needs(_fencing_the_dead)
 def test_i8_an_engine_killed_inside_a_transaction_holds_the_others_back_no_longer_than_seconds() -> None:
     pool = Pool()
     pool.register(durable("d", event("x")))
@@ -463,5 +463,5 @@ def test_i8_an_engine_killed_inside_a_transaction_holds_the_others_back_no_longe
         pool.run(20, owner)
     assert pool.cluster.group.pending or pool.log(TRIGGER).open, "it was killed elsewhere"
     pool.kill(owner)
-    pool.run(100)  # nothing times out in this Kafka: what is not buried holds them back for good
+    pool.run(100)  # nothing times out in this Kafka: what is not fenced holds them back for good
     assert ids_fired(pool, "d") == [["1"]]

@@ -289,7 +289,7 @@ class SimulatedBus:
 
     # -- transactions
 
-    def bury(self, transactional_id: str) -> None:
+    def fence(self, transactional_id: str) -> None:
         self.step(f"buries {transactional_id}")
         self.host.say(f"buries {transactional_id}")
         current = self.cluster.producers.get(transactional_id)

@@ -30,7 +30,7 @@ class SimulatedClients:
 
     def __init__(self, config: BusConfig, cluster: Cluster, host: Host) -> None:
         self.config, self.cluster, self.host = config, cluster, host
-        self.complain = False
+        self.has_error = False
         self.following: SimulatedReader | None = None
 
     def check(self) -> Mapping[str, int]:
@@ -92,7 +92,7 @@ class SimulatedWriter:
             output, told = self._sent[0]
             failed = self._arrive(output)
             self._sent.popleft()
-            self._clients.complain = self._clients.complain or failed is not None
+            self._clients.has_error = self._clients.has_error or failed is not None
             if told is not None:
                 told(failed)
 
@@ -128,10 +128,10 @@ class SimulatedWriter:
         found = self._cluster.topics.get(topic)
         return 0 if found is None else len(found.logs)
 
-    def trouble(self) -> str | None:
+    def outage(self) -> str | None:
         try:
             self._host.pause("asks for anything")
         except UnreachableError as e:
             return str(e)
-        self._clients.complain = False
+        self._clients.has_error = False
         return None

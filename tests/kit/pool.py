@@ -67,9 +67,9 @@ class Bus(SimulatedBus):
         self.calls += [f"end {tp.topic}" for tp in asked]
         return super().end_offsets(asked)
 
-    def bury(self, transactional_id: str) -> None:
-        self.calls.append(f"bury {transactional_id}")
-        super().bury(transactional_id)
+    def fence(self, transactional_id: str) -> None:
+        self.calls.append(f"fence {transactional_id}")
+        super().fence(transactional_id)
 
     def commit(
         self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object

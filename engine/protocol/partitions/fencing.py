@@ -29,7 +29,7 @@ class Fencing:
     def __init__(self, bus: Bus, stats: Stats, monotonic: Callable[[], float]) -> None:
         self._bus, self._stats, self._monotonic = bus, stats, monotonic
         self._seen: set[str] = set()
-        self._buried: set[str] = set()  # an engine's id is its own for ever: once is enough
+        self._fenced: set[str] = set()  # an engine's id is its own for ever: once is enough
         self._held_since: float | None = None
         self._last_round = monotonic() - ROUND_S
         self._to_look: float | None = None  # when the members are asked for again, which was in vain
@@ -81,19 +81,19 @@ class Fencing:
         if members is None:
             return
         committed = self._bus.committed(partitions, stable=False) or {}
-        dead = (self._seen | _committers(committed.values())) - members - self._buried
+        dead = (self._seen | _committers(committed.values())) - members - self._fenced
         self._seen = set(members)
         for committer in sorted(dead - {self._bus.transactional_id}):
             log.warning("Engine %s is no member any more: what it has open is ended.", committer)
             try:
-                self._bus.bury(committer)
+                self._bus.fence(committer)
             except UnreachableError as e:
                 log.warning(
                     "What engine %s has open could not be ended, which is tried again: %s", committer, e
                 )
                 self._seen.add(committer)
                 continue
-            self._buried.add(committer)
+            self._fenced.add(committer)
             self._stats.buried += 1
 
 

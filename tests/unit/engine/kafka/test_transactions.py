@@ -295,10 +295,10 @@ def test_offsets_that_are_not_sent_because_a_record_fails_meanwhile_are_told_wit
     assert made[0].calls == [*WELL[:-2], "offsets", "abort", "poll"]
 
 
-def test_only_ids_of_the_buss_engines_are_buried(bus: Transactions, made: list[FakeProducer]) -> None:
-    bus.bury("somebody-else")
+def test_only_ids_of_the_buss_engines_are_fenced(bus: Transactions, made: list[FakeProducer]) -> None:
+    bus.fence("somebody-else")
     assert len(made) == 1
-    bus.bury("b-engine-dead")
+    bus.fence("b-engine-dead")
     assert made[1].settings["transactional_id"] == "b-engine-dead"
     assert made[1].calls == ["init"]
 

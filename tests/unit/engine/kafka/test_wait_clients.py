@@ -94,14 +94,14 @@ def test_a_cluster_that_does_not_answer_is_an_error_with_its_reason(producer: Pr
 def test_clients_complain_until_the_cluster_answers(producer: Producer) -> None:
     clients = KafkaClients(CONFIG)
     writer = clients.writer()
-    assert not clients.complain
+    assert not clients.has_error
     producer.settings["error_cb"](KafkaError(KafkaError._RESOLVE, "no such host"))
-    assert clients.complain
+    assert clients.has_error
     producer.fails = [failure(KafkaError._TRANSPORT)]
-    assert "no such host" in (writer.trouble() or "")
-    assert clients.complain
-    assert writer.trouble() is None
-    assert not clients.complain
+    assert "no such host" in (writer.outage() or "")
+    assert clients.has_error
+    assert writer.outage() is None
+    assert not clients.has_error
 
 
 def test_records_of_a_task_are_given_up_when_its_time_is_over(producer: Producer) -> None:

@@ -93,7 +93,7 @@ class _Bus:
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
         self.cluster, self.transactional_id = cluster, transactional_id
 
-    def bury(self, transactional_id: str) -> None:
+    def fence(self, transactional_id: str) -> None:
         if not self.cluster.reachable:
             raise UnreachableError("no answer")
         self.cluster.log.append(f"{self.transactional_id} buries {transactional_id}")

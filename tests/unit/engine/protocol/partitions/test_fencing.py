@@ -18,8 +18,8 @@ from tests.kit.pool import ACTION, EVENT, REGISTRY, STATE, TRIGGER, Bus, Pool
 ONE = Registration.of("one", event("x"), None, 0, kind="durable")
 
 
-def buried(pool: Pool, name: str = "one") -> list[str]:
-    return [call for call in pool.buses[name].calls if call.startswith("bury")]
+def fenced(pool: Pool, name: str = "one") -> list[str]:
+    return [call for call in pool.buses[name].calls if call.startswith("fence")]
 
 
 def die_while_writing(pool: Pool, tp: TopicPartition) -> None:
@@ -40,9 +40,9 @@ def test_the_open_offsets_of_a_dead_engine_hold_a_takeover_back_for_half_a_secon
     pool.emit("x")
     engine = pool.boot()
     pool.run(5)
-    assert buried(pool) == []
+    assert fenced(pool) == []
     pool.run(15)
-    assert buried(pool) == ["bury dead"]
+    assert fenced(pool) == ["fence dead"]
     assert engine.stats.buried == 1
     pool.run()
     assert pool.fired() == [("one", "met")]
@@ -60,7 +60,7 @@ def test_an_engine_that_died_before_it_committed_anything_is_known_as_a_member_o
     pool.run(10)
     die_while_writing(pool, tp)
     pool.run(40, pass_ms=100)
-    assert buried(pool) == ["bury dead"]
+    assert fenced(pool) == ["fence dead"]
 
 
 def test_an_engine_that_died_in_its_first_transaction_is_known_to_one_that_began_while_it_was_a_member() -> (
@@ -74,7 +74,7 @@ def test_an_engine_that_died_in_its_first_transaction_is_known_to_one_that_began
     die_while_writing(pool, TRIGGER)
     assert pool.committed(EVENT) is None
     pool.run(40, pass_ms=100)
-    assert buried(pool) == ["bury dead"]
+    assert fenced(pool) == ["fence dead"]
     assert pool.fired() == [("one", "met")]
 
 
@@ -89,7 +89,7 @@ def test_a_dead_engine_is_ended_while_another_partition_is_busy() -> None:
         pool.emit("y", partition=0)
         pool.emit("y", partition=1)
         pool.run(1, pass_ms=100)
-    assert buried(pool) == ["bury dead"]
+    assert fenced(pool) == ["fence dead"]
 
 
 def test_a_dead_engine_that_holds_back_the_state_is_ended_as_well() -> None:
@@ -100,7 +100,7 @@ def test_a_dead_engine_that_holds_back_the_state_is_ended_as_well() -> None:
     die_while_writing(pool, STATE)
     engine = pool.boot()
     pool.run(30, pass_ms=100)
-    assert buried(pool) == ["bury dead"]
+    assert fenced(pool) == ["fence dead"]
     assert engine.is_open
 
 
@@ -119,7 +119,7 @@ def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_t
     assert pool.metadata(EVENT).c == pool.metadata(TRIGGER).c == "one"
     assert pool.fired() == [("one", "met")]
     pool.run(40)
-    assert buried(pool) == ["bury dead"]
+    assert fenced(pool) == ["fence dead"]
     assert pool.fired() == [("one", "met")] * 2
 
 
@@ -154,17 +154,17 @@ def test_a_burial_that_fails_is_tried_again_and_keeps_no_other_from_its_own(
     die_while_writing(pool, TRIGGER)
     pool.kill("lost")
     bus = pool.buses["one"]
-    bury, failures = bus.bury, [2]
+    fence, failures = bus.fence, [2]
 
     def failing(name: str) -> None:
         if name == "dead" and failures[0]:
             failures[0] -= 1
             raise UnreachableError("The coordinator does not answer.")
-        bury(name)
+        fence(name)
 
-    monkeypatch.setattr(bus, "bury", failing)
+    monkeypatch.setattr(bus, "fence", failing)
     pool.run(60, pass_ms=100)
-    assert buried(pool) == ["bury lost", "bury dead"]
+    assert fenced(pool) == ["fence lost", "fence dead"]
     assert pool.engines["one"].stats.buried == 2
 
 
@@ -179,7 +179,7 @@ def test_a_member_with_an_open_transaction_is_left_alone(written: tuple[TopicPar
     for tp in written:
         pool.cluster.write(transaction, tp, b"k", b"v", None)
     pool.run(100, "one", pass_ms=100)
-    assert buried(pool) == []
+    assert fenced(pool) == []
     assert transaction.decision == "open"
 
 
@@ -194,8 +194,8 @@ def test_an_engine_never_buries_itself() -> None:
         now[0] += 1
     bus = fencing._bus
     assert isinstance(bus, Bus)
-    assert bus.calls.count("bury me") == 0
-    assert "bury other" in bus.calls
+    assert bus.calls.count("fence me") == 0
+    assert "fence other" in bus.calls
 
 
 def test_rounds_are_a_second_apart_and_begin_half_a_second_after_the_first_sign() -> None:
@@ -231,7 +231,7 @@ def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(caplog: pytes
         fencing.held_back([EVENT, TRIGGER])
         now[0] += 1
         fencing.held_back([EVENT, TRIGGER])
-    assert [call for call in bus.calls if call.startswith("bury")] == []
+    assert [call for call in bus.calls if call.startswith("fence")] == []
     assert "metadata" in caplog.text
 
 
@@ -257,7 +257,7 @@ def test_a_group_that_cannot_be_asked_for_is_asked_again_and_ends_no_engine(
     die_while_writing(pool, TRIGGER)
     monkeypatch.setattr(bus, "members", refuse)
     pool.run(40, pass_ms=100)
-    assert buried(pool) == []
+    assert fenced(pool) == []
     monkeypatch.setattr(bus, "members", members)
     pool.run(40, pass_ms=100)
-    assert buried(pool) == ["bury dead"]
+    assert fenced(pool) == ["fence dead"]

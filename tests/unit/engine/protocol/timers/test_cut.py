@@ -359,7 +359,7 @@ def test_a_trigger_partition_that_is_not_read_to_its_end_within_patience_is_inco
     waiting(pool)
     pool.run()
     pool.open_transaction("nobody", TopicPartition("b-action", 0), TRIGGER)
-    pool.cluster.join("999", "nobody", (EVENT.topic,))  # a living member is not buried
+    pool.cluster.join("999", "nobody", (EVENT.topic,))  # a living member is not fenced
     pool.cluster.group.members["999"].joined = True
     pool.run(60)
     pool.run(int(cut.PATIENCE_S), pass_ms=1000)
