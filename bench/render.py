@@ -19,34 +19,34 @@ from .results import RESULTS, ROOT, Line, merge, read
 
 DOCS: Final = ROOT / "docs" / "understand"
 PICTURES: Final = "benchmarks"
-NOT_ASKED: Final = "–"
+NOT_MEASURED: Final = "–"
 
 HEAD: Final = """# Benchmarks
 
-<!-- Made by `make bench-docs` from what `make bench` answered; not written by hand. -->
+<!-- `make bench-docs` writes this page from the results of `make bench`; do not edit it. -->
 
-Above each table stands the command that gives its figures, at the commit named there; a `+` behind it tells
-of changes that were not committed. Aims, what bounds each figure, and what was tried:
-[performance.md](performance.md). All that a line has: [results.jsonl](benchmarks/results.jsonl).
+Above each table are the command that gives its figures, and the commit; a `+` after the commit means
+uncommitted changes. Aims, limits, and what was tried: [performance.md](performance.md). The complete results:
+[results.jsonl](benchmarks/results.jsonl).
 
-- Broker, load and what is measured share the machine: one broker, one replica of each partition, but for
-  `replicas`, where there are two brokers.
-- Behind a figure that is the median of several turns stand the lowest and the highest of them. Its ratio is
-  then the median of the ratios turn by turn, which two medians need not have; any other ratio is that of two
-  figures. What a ratio is to stands above its table.
-- In a table by kind, ratios stand in brackets; –: not asked.
-- Without turns, asked once: `archive`, `backtest`, `eventloop`, `failover`, `peers`, `profile`, `start`,
+- Broker, load and the measured process share the machine. There is one broker with one replica of each
+  partition; `replicas` has two brokers.
+- A figure that is the median of several turns is followed by the lowest and the highest turn. Its ratio is
+  the median of the ratios of the turns, which can differ from the ratio of two medians. Any other ratio is
+  that of two figures. The text above a table says to what its ratios refer.
+- In a table by kind, ratios are in brackets; –: not measured.
+- Measured once, without turns: `archive`, `backtest`, `eventloop`, `failover`, `peers`, `profile`, `start`,
   `timers`, the largest of `recovery`, the look-backs of `registration`. Two runs differ by more than the
   turns of one.
-- Pictures show how the cost of each grows; both axes are logarithmic. What does not grow is a level line, and
-  what many share falls. Sizes of 0, and what did not finish, have no place there.
+- Pictures show how each cost grows; both axes are logarithmic. A cost that does not grow is a level line, a
+  cost that many share falls. Sizes of 0, and measurements that did not finish, are left out.
 """
 
 
 def render(lines: Sequence[Line], docs: Path = DOCS) -> None:
     """Write the page and its pictures into `docs`.
 
-    Left out are lines of questions that there are no more, and of those that are asked by name alone.
+    Leaves out lines of questions that no longer exist, and of those that only run when named.
     """
     order = [name for name, each in QUESTIONS.items() if not each.by_name]
     known = sorted(
@@ -70,7 +70,7 @@ def _section(name: str, lines: Sequence[Line], pictures: Path) -> Iterator[str]:
     yield f"```sh\nmake bench ONLY={name}\n```\n"
     files = f", the broker's files {first['files']}" if "files" in first else ""
     ratio = f" Ratios are {question.ratio}." if question.ratio else ""
-    took = f" Asking took {digits(first['took_s'])} s." if "took_s" in first else ""
+    took = f" Took {digits(first['took_s'])} s." if "took_s" in first else ""
     day = f", {first['time'][:10]}" if "time" in first else ""
     memory = f", {first['memory_gib']} GiB" if "memory_gib" in first else ""
     processor = f" of {first['processor']}" if "processor" in first else ""
@@ -101,7 +101,7 @@ def _tables_by_kind(lines: Sequence[Line]) -> Iterator[str]:
         yield f"| {table} | {' | '.join(columns)} |"
         yield f"|---|{'---:|' * len(columns)}"
         for kind in kinds:
-            yield f"| {kind} | {' | '.join(texts.get((kind, column), NOT_ASKED) for column in columns)} |"
+            yield f"| {kind} | {' | '.join(texts.get((kind, column), NOT_MEASURED) for column in columns)} |"
         yield ""
 
 
@@ -122,9 +122,9 @@ def main() -> None:
     render(read(kept))
     page = "docs/understand/benchmarks.md"
     progress(
-        f"{page} has new answers to {', '.join(replaced)}; others are as they were."
+        f"{page} has new results of {', '.join(replaced)}; the others are unchanged."
         if replaced
-        else f"{page} has no new answers: {RESULTS.relative_to(ROOT)} has none that is later."
+        else f"{page} has no new results: {RESULTS.relative_to(ROOT)} has none that is later."
     )
 
 
