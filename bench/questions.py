@@ -191,8 +191,8 @@ QUESTIONS: Final = {
             needs_broker=False,
             has_broker=False,
             ratio="to the smallest size of the same kind; 1 is a cost that does not grow."
-            " Events of 16 of them: they reach 16 of the subscriptions, over and over; of any of them: each"
-            " time another",
+            " Events of 16 of them match 16 of the subscriptions in turn; events of any of them match another"
+            " subscription each time",
             axis="subscriptions; for the step, events of the key so far",
         ),
         Question(
@@ -212,7 +212,7 @@ QUESTIONS: Final = {
             _hops,
             needs_broker=False,
             has_broker=False,
-            ratio="to an event that meets nothing",
+            ratio="to an event that matches nothing",
         ),
         Question(
             "factors",
@@ -221,9 +221,9 @@ QUESTIONS: Final = {
             _factors,
             300,
             sizes=("EVENTS",),
-            ratio="to the centre's turns beside them, and what to compare: how fast the machine is changes"
-            " between rows; more is better. The centre stands in the rows of each factor, with its turns"
-            " there",
+            ratio="to the centre's turns, measured in turn with the row's. Compare ratios, not figures:"
+            " the machine's speed changes between rows; more is better. The rows of each factor contain"
+            " the centre with its turns",
             axis="waits",
         ),
         Question(
@@ -286,8 +286,8 @@ QUESTIONS: Final = {
             _registration,
             300,
             sizes=("EVENTS", "PARTITIONS"),
-            ratio="to a plain client with the same records: of waits a second more is better, of look-backs"
-            " less",
+            ratio="to a plain client with the same records; for waits per second more is better, for"
+            " look-backs less",
             axis="waits registered together",
         ),
         Question(
