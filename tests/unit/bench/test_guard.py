@@ -1,4 +1,4 @@
-"""The hot path executes no more instructions than it did: CONTRIBUTING.md "The hot path's guard"."""
+"""The hot path executes no more instructions than it did: bench/README.md "The hot path's guard"."""
 
 from __future__ import annotations
 
