@@ -51,6 +51,12 @@ def test_each_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     assert dead == []
 
 
+def test_each_decision_is_listed() -> None:
+    [index, *decisions] = reversed(tracked("docs/decide/adr/*.md"))  # 0001-..., ..., README.md
+    listed = re.findall(r"\((\d{4}-[\w-]+\.md)\)", index.read_text())
+    assert sorted(listed) == sorted(page.name for page in decisions)
+
+
 def test_each_page_named_in_code_and_tests_exists() -> None:
     dead = []
     for path in tracked("*.py", "*.toml", "Makefile", "*.mk"):
