@@ -1,8 +1,8 @@
-"""The narrow interface between the engine's protocols, those who wait, and Kafka.
+"""The interface through which protocols and waits use Kafka.
 
-Everything in `engine.protocol` sees Kafka through `Bus`, and waits through `Clients`. Two implementations:
-`kafka.bus.KafkaBus` and `kafka.wait_clients.KafkaClients` over librdkafka, and the simulation of the tests.
-docs/understand/engine/kafka.md lists the facts that both must hold; one suite of tests asks both for them.
+`engine.protocol` uses `Bus`, waits use `Clients`. Both have two implementations: over librdkafka
+(`kafka.bus.KafkaBus`, `kafka.wait_clients.KafkaClients`) and the tests' simulation.
+docs/understand/engine/kafka.md lists what both guarantee; tests/contract runs one suite against both.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class TopicPartition(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as read; `timestamp_ms` is the record's own (LogAppendTime on the bus's topics).
+    """A record that was read. `timestamp_ms`: the record's own timestamp (LogAppendTime on the bus's topics).
 
-    fault: why the client could not unpack a part of it, "" if it could. Such a part is None here (-1 for the
+    fault: why the client could not unpack a part of the record, "" if it could. That part is None (-1 for the
     timestamp), and the record holds no event.
     """
 
@@ -46,9 +46,9 @@ class Record(NamedTuple):
 
 
 class End(NamedTuple):
-    """A reader of committed records has all there is of a partition below `offset`, the next one it reads.
+    """A reader has returned every committed record of a partition below `offset`, the next offset it reads.
 
-    Control records and aborted records below it are passed. Comes once each time the end is reached.
+    `offset` is past control records and aborted records. Comes once each time the reader reaches the end.
     """
 
     source: TopicPartition
@@ -56,7 +56,7 @@ class End(NamedTuple):
 
 
 class Output(NamedTuple):
-    """One record to write; `partition` None leaves the choice to the client's partitioner (murmur2)."""
+    """A record to write. `partition` None: the client's partitioner (murmur2) chooses."""
 
     topic: str
     partition: int | None
@@ -66,18 +66,18 @@ class Output(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A committed offset (the next one to read) and the metadata that was committed with it."""
+    """A committed offset (the next one to read) and its metadata."""
 
     offset: int
     metadata: str
 
 
 class Topic(NamedTuple):
-    """A topic as it is now; a topic that is deleted and made again has another id.
+    """A topic as it is now. A topic that is deleted and created again gets another id.
 
-    refused: of a topic that is none of the bus's own, what its brokers do not allow this client: "Read", or
-    "Describe", and then nothing else is known of it. leaderless: of such a topic, the partitions that no
-    broker leads now: questions about them wait until their time is up.
+    refused and leaderless are set for listed topics only. refused: the operation that the brokers deny this
+    client, "Read" or "Describe"; with "Describe" nothing else is known of the topic. leaderless: the
+    partitions without a leader; requests about them time out.
     """
 
     id: str
@@ -87,17 +87,17 @@ class Topic(NamedTuple):
 
     @property
     def hidden(self) -> bool:
-        """Whether no question about it is answered."""
+        """Whether the brokers answer no request about the topic."""
         return self.refused == "Describe"
 
     @property
     def has_offsets(self) -> bool:
-        """Whether questions for the offsets of its partitions are answered."""
+        """Whether the brokers answer requests for the offsets of its partitions."""
         return not (self.hidden or self.leaderless)
 
 
 class Polled(Protocol):
-    """Records and ends in the order in which they came. To be gone through once."""
+    """Records and ends in the order in which they arrived. Can be iterated once."""
 
     def __len__(self) -> int: ...
 
@@ -106,11 +106,11 @@ class Polled(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """What one poll of the group's consumer gave.
+    """The result of one poll of the group's consumer.
 
-    `assigned`: the partitions of a new assignment, which replaces all earlier ones, or None when it did
-    not change. `lost`: the old assignment is gone. `membership`: the fence for a transaction over these
-    records; it must be passed to `Bus.commit` as it is, and holds until the next poll.
+    `assigned`: the partitions of a new assignment, which replaces earlier ones; None if it did not change.
+    `lost`: the old assignment ended. `membership`: fences a transaction over these records; pass it to
+    `Bus.commit` unchanged. It is valid until the next poll.
     """
 
     records: Polled
@@ -120,47 +120,47 @@ class Batch:
 
 
 class Reader(Protocol):
-    """Reads partitions without a group, committed records only. One thread."""
+    """Reads committed records without a consumer group. Not thread-safe."""
 
     def read(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions, from these offsets, and no others any more."""
+        """Read these partitions from these offsets, and only these."""
 
     def take(self, most: int, timeout_s: float) -> list[Record | End]:
-        """What has arrived, at most `most`; waits up to the timeout for the first."""
+        """Returns at most `most` items that have arrived. Waits up to the timeout for the first one."""
 
     def close(self) -> None: ...
 
 
 class Bus(Protocol):
-    """A member of the engines' consumer group, with one transactional producer. One thread.
+    """A member of the engines' consumer group with one transactional producer. Not thread-safe.
 
-    Every method may raise UnreachableError; the caller closes the bus and makes a new one. NotReadable among
-    them, which no commit raises, says that one topic cannot be read: the bus can go on without it.
+    Every method may raise UnreachableError: close the bus and create a new one. Its subclass NotReadable
+    says that one topic cannot be read: the bus remains usable without that topic. `commit` never raises it.
     """
 
     @property
     def transactional_id(self) -> str:
-        """Of the producer; also the name under which `members` lists this member."""
+        """The producer's id, and the name under which `members` lists this member."""
 
     def subscribe(self, topics: Sequence[str]) -> None:
-        """The topics whose partitions the group shares, from now on; partitions added to them are found."""
+        """Join the group for these topics. Partitions that are added to them later are found."""
 
     def poll(self, most: int, timeout_s: float) -> Batch:
-        """Records and ends of the started partitions, and changes of the assignment.
+        """Returns records and ends of the started partitions, or a change of the assignment.
 
-        Never waits to fill a batch. A poll that tells of a change of the assignment gives no records.
+        Never waits to fill a batch. A batch with a change of the assignment has no records.
         """
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Fetch these partitions from these offsets, and no others any more."""
+        """Fetch these partitions from these offsets, and only these."""
 
     def committed(
         self, partitions: Iterable[TopicPartition], *, stable: bool = True
     ) -> dict[TopicPartition, Committed | None] | None:
-        """Committed offsets of the group; None for a partition without one.
+        """The group's committed offsets; None for a partition without one.
 
-        stable: None in all while a transaction with an offset of one of them is open. Otherwise those of
-        before it.
+        stable: return None while a transaction with an offset for one of the partitions is open. Without
+        stable, return the offsets from before that transaction.
         """
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -170,21 +170,21 @@ class Bus(Protocol):
         """The high watermarks, open transactions included."""
 
     def stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The last stable offsets: up to there readers of committed records come."""
+        """The last stable offsets: where readers of committed records stop."""
 
     def offsets_since(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int | None]:
-        """The first offset whose timestamp is at or after the given one; None where there is none."""
+        """The first offset with a timestamp at or after the given one; None if there is none."""
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic | None]:
-        """The topics as they are now, asked afresh; None for one that is not there."""
+        """The topics as the brokers describe them now; None for a topic that does not exist."""
 
     def members(self) -> frozenset[str]:
-        """The transactional ids of the group's members, as its coordinator knows them now."""
+        """The transactional ids of the group's current members, from its coordinator."""
 
     def fence(self, transactional_id: str) -> None:
-        """End the open transaction of this id, if there is one, and fence its producer."""
+        """Fence the producer with this transactional id, which ends its open transaction."""
 
     def reader(self) -> Reader: ...
 
@@ -194,66 +194,66 @@ class Bus(Protocol):
         offsets: Mapping[TopicPartition, Committed],
         membership: object,
     ) -> int | None:
-        """One transaction with outputs and offsets, fenced by the membership.
+        """Commit outputs and offsets in one transaction, fenced by the membership.
 
-        Gives the time at which the broker appended one of the records to a topic with LogAppendTime (ms
-        since the epoch), if one went there. Raises TransactionAborted when nothing of it happened and the bus
-        can go on; any other EngineError when the outcome is unknown or the producer is unusable: close the
-        bus, the committed offsets tell.
+        Returns the broker's append time (ms since the epoch) of one of the records, if one went to a topic
+        with LogAppendTime. Raises TransactionAborted if the transaction had no effect; the bus remains
+        usable. Any other EngineError: the outcome is unknown or the producer is unusable. Close the bus; the
+        committed offsets show the outcome.
         """
 
     def delete_below(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Ask for the removal of records below these offsets; a failure is logged, it only costs room."""
+        """Request the deletion of records below these offsets. A failure is logged; it only costs disk."""
 
     def close(self) -> None:
-        """Leave the group and end what is open, so that others take over at once. Never raises."""
+        """End the open transaction and leave the group, so that others take over at once. Never raises."""
 
 
-TOO_LARGE: Final = "The record is larger than its topic takes"  # what a writer tells of it
+TOO_LARGE: Final = "The record is larger than its topic takes"  # the reason that a writer reports for it
 
 
 class Writer(Protocol):
-    """Writes records outside transactions, each once, those of a partition in order. One thread.
+    """Writes records without transactions, each once, in order per partition. Not thread-safe.
 
-    Their headers are not written: nobody who waits has any. A record is on its way after `write`, and may
-    still arrive when nobody waits for it any more.
+    Headers are not written: waits need none. A record may still be delivered after `flush` has timed out.
     """
 
-    def write(self, output: Output, told: Callable[[str | None], None] | None = None) -> None:
-        """Send. `told` hears in a later `serve` or `flush` why it was not written, or None: it was.
+    def write(self, output: Output, on_delivery: Callable[[str | None], None] | None = None) -> None:
+        """Send a record. A later `serve` or `flush` calls `on_delivery` with None, or with why it failed.
 
-        It hears TOO_LARGE where the brokers say so: until the topic is altered it is of no use to try again.
-        NotSent where the client does not take this record, UnreachableError where it takes none any more.
+        The reason is TOO_LARGE if the brokers refuse the record's size: retrying does not help until the
+        topic is altered. Raises NotSent if the client refuses this record, UnreachableError if it refuses
+        all records.
         """
 
     def serve(self, timeout_s: float = 0) -> None:
-        """Tell what became of records; waits up to the timeout for the first news."""
+        """Call the delivery callbacks that are due; wait up to the timeout for the first one."""
 
     def flush(self, timeout_s: float) -> int:
-        """Wait until all have arrived, and tell; how many have not when the time is over."""
+        """Wait until all records are delivered. Returns how many are not when the timeout has passed."""
 
     def partitions(self, topic: str, timeout_s: float) -> int:
-        """How many the topic has, 0 for one that is missing; UnreachableError without an answer."""
+        """The topic's partition count, 0 if it is missing. Raises UnreachableError without an answer."""
 
     def outage(self) -> str | None:
-        """Ask the cluster for anything: why it does not answer, or None when it does."""
+        """Send the cluster a request. Returns why it does not answer, or None if it does."""
 
 
 class Clients(Protocol):
-    """What waits use of Kafka: one connection's clients, made on first use."""
+    """The Kafka clients that waits use, all of one connection. Each is created on first use."""
 
     @property
     def has_error(self) -> bool:
-        """Whether one of the clients reported an error since `Writer.outage` found none."""
+        """Whether one of the clients reported an error since `Writer.outage` last found none."""
 
     def check(self) -> Mapping[str, int]:
-        """The partitions of the topics that waits need; an EngineError where one is not as it has to be."""
+        """{topic: partition count} of the topics that waits need. Raises EngineError if one is not set up."""
 
     def reader(self) -> Reader:
-        """A reader of its own: whoever asks closes it."""
+        """A new reader. The caller closes it."""
 
     def writer(self, delivery_s: float | None = None) -> Writer:
-        """delivery_s: for how long a record is tried; None: as long as the connection says, gathered."""
+        """delivery_s: for how long a record is retried. None: as the connection says, with batching."""
 
     def unreachable(self, reason: str) -> EngineError:
-        """The error for what the cluster did not do, with the clients' own reason where they have one."""
+        """The error to raise for `reason`; it names the clients' own error if they reported one."""

@@ -1,4 +1,4 @@
-"""What an engine or a waiter needs to know of its bus: names, and how to reach the cluster."""
+"""The configuration of a bus: its names, and the client properties that reach its cluster."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from functools import cached_property
 from ..events.properties import refused
 from .errors import ConfigError
 
-# Properties the protocols depend on, and callbacks that Airflow's own Kafka operators take from a connection:
-# whatever it says of them is left out.
+# Properties that the protocols set themselves, and callbacks that Airflow's own Kafka operators take from a
+# connection. A connection's values for them are ignored.
 _OURS = frozenset(
     {
         "acks",
@@ -46,10 +46,10 @@ KINDS = ("event", "trigger", "state", "action", "subscription", "dead-letter")  
 class BusConfig:
     """A bus: its name, the Airflow installation that uses it, and the client properties of its cluster.
 
-    `client` holds librdkafka properties, `bootstrap.servers` at least. Properties that run programs, switch
-    certificate checks off or take tokens that anybody can make or read raise ConfigError unless named in
-    `allowed_client_properties`; properties the protocols set themselves are ignored.
-    `repr` and `describe()` never show any property but `bootstrap.servers`.
+    `client` holds librdkafka properties, at least `bootstrap.servers`. Properties that run programs, disable
+    certificate checks, or accept tokens that anybody can forge or read raise ConfigError unless
+    `allowed_client_properties` names them. Properties that the protocols set themselves are ignored.
+    `repr` and `describe()` show no property but `bootstrap.servers`.
     """
 
     name: str = "interlock"
@@ -66,16 +66,16 @@ class BusConfig:
                 )
         if not self.client.get("bootstrap.servers"):
             raise ConfigError(
-                f"Connection {self.connection!r} names no 'bootstrap.servers'; "
+                f"Connection {self.connection!r} has no 'bootstrap.servers': "
                 'add it to the connection\'s extra, e.g. {"bootstrap.servers": "broker:9092"}.'
             )
         names = refused(self.client, self.allowed_client_properties)
         if names:
             raise ConfigError(
-                f"Connection {self.connection!r} sets {', '.join(names)}: a client property that runs a "
-                "program, switches verification off, or takes tokens that anybody can make or read on their "
-                "way is refused. Take it out of the connection's extra (a token endpoint needs an https:// "
-                "address), or let an administrator name it in [interlock] allowed_client_properties."
+                f"Connection {self.connection!r} sets {', '.join(names)}: Interlock refuses properties "
+                "that run a program, disable verification, or accept tokens that anybody can forge or read. "
+                "Remove it from the connection's extra (a token endpoint needs an https:// address), or let "
+                "an administrator add it to [interlock] allowed_client_properties."
             )
 
     @classmethod
@@ -88,7 +88,7 @@ class BusConfig:
         connection: str,
         allowed_client_properties: Collection[str] = (),
     ) -> BusConfig:
-        """The bus behind an Airflow kafka connection, whose `extra` holds client properties."""
+        """The bus of an Airflow kafka connection, whose `extra` holds client properties."""
         client: dict[str, str] = {}
         for key, value in extra.items():
             if key in _OURS:
@@ -115,15 +115,15 @@ class BusConfig:
 
     @cached_property
     def identity(self) -> str:
-        """Equal for equal buses reached in the same way; holds secrets, never to be shown."""
+        """Equal for equal buses with equal client properties. Contains secrets: never show it."""
         return json.dumps([self.name, self.deployment, sorted(self.client.items())])
 
     def command(self, words: str) -> str:
-        """A command of Interlock's on this bus, as it is to be typed."""
+        """The command line of an Interlock command on this bus."""
         return f"airflow interlock {words} --bus {self.name}"
 
     def topic(self, kind: str) -> str:
-        """The name of the topic of one kind: event, trigger, state, action, subscription, dead-letter."""
+        """The topic of one kind: event, trigger, state, action, subscription or dead-letter."""
         return f"{self.name}-{kind}"
 
     def describe(self) -> str:

@@ -2,18 +2,18 @@
 
 InterlockError
 └── EngineError
-    ├── ConfigError        mend the connection or the setting named in the text
-    ├── TopicsError        create or mend the topics named in the text; the engine tries again
-    ├── UnreachableError   nothing to do but look at the broker; the engine tries again
-    │   └── NotReadable    one topic is not there, or may not be read: a listed one is left out meanwhile
+    ├── ConfigError        correct the connection or the setting that the text names
+    ├── TopicsError        create or correct the topics that the text names; the engine retries
+    ├── UnreachableError   check the brokers; the engine retries
+    │   └── NotReadable    one topic is missing or may not be read; the engine continues without it
     ├── TransactionAborted the batch had no effect; open the partitions again
-    ├── NotSent            this record was not taken; others are
-    │   └── NoRoom         ... for now: its client holds too many that are on their way
-    ├── NoSubscription     no subscription has that name: look at those there are
-    │   └── HasFired       ... any more: it has fired, and the text says when
-    ├── LostRange          records of one partition are gone; that partition stops, the others go on
-    └── RecordError        an internal topic holds what cannot be read
-        └── UnknownVersion ... because another version wrote it: run that one
+    ├── NotSent            the client refused this record; others can be sent
+    │   └── NoRoom         ... because its queue is full: wait for deliveries, then send again
+    ├── NoSubscription     no subscription has that name: list the subscriptions
+    │   └── HasFired       ... any more, because it has fired; the text says when
+    ├── LostRange          records of one partition are gone; that partition stops, others continue
+    └── RecordError        a record of an internal topic cannot be read
+        └── UnknownVersion ... because another version wrote it: run that version
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 
 class EngineError(InterlockError):
-    """Root of what the engine raises."""
+    """Root of the engine's errors."""
 
 
 class ConfigError(EngineError, ValueError):
-    """A bus cannot be set up from what was given; the text names the property."""
+    """A connection or setting is unusable; the text names the property."""
 
 
 class NoSubscription(EngineError):
-    """No subscription is called so."""
+    """No registered subscription has this name."""
 
 
 class HasFired(NoSubscription):
-    """The subscription is registered no more, since it fired; the text tells of its firing."""
+    """The subscription has fired and is no longer registered; the text describes its firing."""
 
 
 class TopicsError(EngineError):
-    """Topics of the bus are missing or made differently; `.problems` has one sentence for each."""
+    """Topics of the bus are missing or set up differently. `problems`: one sentence for each."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__(" ".join(problems))
@@ -51,11 +51,11 @@ class TopicsError(EngineError):
 
 
 class UnreachableError(EngineError):
-    """The cluster does not answer, or does not let this client in."""
+    """The cluster does not answer, or refuses this client."""
 
 
 class NotReadable(UnreachableError):
-    """A topic is not there, or the brokers do not let this client read it."""
+    """A topic does not exist, or the brokers do not let this client read it."""
 
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(reason)
@@ -63,9 +63,9 @@ class NotReadable(UnreachableError):
 
 
 class TransactionAborted(EngineError):
-    """The transaction was aborted and nothing of it is visible; drop what was derived from the batch.
+    """The transaction was aborted and had no effect. Drop what was derived from its batch.
 
-    unreadable: since the brokers refuse a topic of it, or know it no more.
+    unreadable: a topic of the transaction no longer exists, or the brokers refuse this client access to it.
     """
 
     def __init__(self, reason: str, *, unreadable: bool = False) -> None:
@@ -74,20 +74,20 @@ class TransactionAborted(EngineError):
 
 
 class NotSent(EngineError):
-    """A client does not take a record; the text is its reason."""
+    """The client refuses a record; the text is its reason."""
 
 
 class NoRoom(NotSent):
-    """A client takes no more records until some that are on their way have arrived."""
+    """The client's queue is full: it accepts records again when some have been delivered."""
 
 
 class LostRange(EngineError):
-    """A partition has no record at the offset that was asked for, below its start or beyond its end."""
+    """The requested offset is out of a partition's range, below its start or beyond its end."""
 
     def __init__(self, partition: TopicPartition, reason: str) -> None:
         super().__init__(
             f"{partition}: the position is out of range ({reason}): records were removed before they were "
-            "read, or the topic is a new one."
+            "read, or the topic was created again."
         )
         self.partition = partition
 
@@ -97,8 +97,8 @@ class RecordError(EngineError):
 
 
 class UnknownVersion(RecordError):
-    """A record of an internal topic was written by another version; nothing may be decided without it."""
+    """Another version wrote this record of an internal topic; the engine must not decide without it."""
 
 
 class FetchError(EngineError):
-    """What a `dataref` stands for cannot be given: it is gone, not the bus's, or another event."""
+    """The event behind a `dataref` cannot be returned: it is gone, or is not an event of this bus."""

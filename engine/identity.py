@@ -1,4 +1,4 @@
-"""What a process's engines are called: others can tell a process that ended from one that goes on."""
+"""The transactional ids of a process's engines: they tell a dead process from a restarted engine."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from .config import BusConfig
 
 
 class Identity:
-    """A process's name among the engines of a bus, and the number of its lives: clients made anew.
+    """A process's name among the engines of a bus, with a counter of the engines that it has started.
 
-    docs/understand/engine/suspects.md: a life that hangs takes its process's name with it.
+    An engine that restarts keeps its process's name. One that replaces an engine that hangs gets a new name:
+    to others the old process is dead (docs/understand/engine/suspects.md).
     """
 
     def __init__(self) -> None:
-        self._process, self._life = "", 0
+        self._process, self._engines = "", 0
         self.renew()
 
     def renew(self) -> None:
-        """A life hangs and is given up: to others its process has ended."""
-        self._process, self._life = uuid.uuid4().hex[:12], 0
+        """Take a new process name, because an engine hangs and is replaced."""
+        self._process, self._engines = uuid.uuid4().hex[:12], 0
 
     def next(self, config: BusConfig) -> str:
-        """The transactional id of the next life."""
-        self._life += 1
-        return f"{config.group}-{config.deployment}-{self._process}.{self._life}"
+        """The transactional id of the next engine."""
+        self._engines += 1
+        return f"{config.group}-{config.deployment}-{self._process}.{self._engines}"

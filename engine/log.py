@@ -1,7 +1,7 @@
-"""The engine's log, which Airflow shows with the triggerer's; its lines carry fields beside their text.
+"""The engine's logger. Airflow shows its lines in the triggerer's log, with structured fields.
 
-Fields are structlog's context variables: Airflow's set-up adds those of the thread to each line, also to
-lines of this logger of the standard library. `bus` and `engine` are bound in the threads of `runtime`.
+The fields are structlog context variables. Airflow's logging adds those of the current thread to each line,
+also to lines of this standard-library logger. The threads of `runtime` bind `bus` and `engine`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ log = logging.getLogger("interlock.engine")
 
 
 def at(topic: str, partition: int, offset: int | None = None) -> AbstractContextManager[None]:
-    """Within it, lines carry `topic`, `partition` and, where a record is meant, `offset` as fields."""
+    """A context in which log lines carry the fields `topic`, `partition` and, if given, `offset`."""
     place = {"topic": topic, "partition": partition}
     return bound_contextvars(**place if offset is None else {**place, "offset": offset})

@@ -1,1 +1,1 @@
-"""The engine over librdkafka: the bus, its topics, and what all clients share."""
+"""Kafka clients over librdkafka: the bus, the readers and writers of waits, topics and the admin client."""

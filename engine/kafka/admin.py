@@ -1,4 +1,4 @@
-"""Questions to the cluster, asked through the admin client: a consumer answers them between two fetches."""
+"""Requests to the cluster through the admin client, because a consumer delays them until its next fetch."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 REQUEST_TIMEOUT_S = 10.0
 STABLE_TIMEOUT_S = 0.5
-_NONE_SINCE = -1  # the broker's answer for a time after the last record's
+_NONE_SINCE = -1  # the broker's answer if no record has the given time or a later one
 T = TypeVar("T")
 
 
 class Member(NamedTuple):
-    """An engine in the group: its transactional id, where it runs, and what is assigned to it."""
+    """An engine in the group: its transactional id, its host, and its assigned partitions."""
 
     name: str
     host: str
@@ -37,9 +37,10 @@ class Member(NamedTuple):
 
 
 class Admin:
-    """The admin client of a bus; each question is asked afresh and answered within REQUEST_TIMEOUT_S.
+    """The admin client of a bus. Nothing is cached; each request takes at most REQUEST_TIMEOUT_S.
 
-    Raises UnreachableError when there is no answer, or a refusal; NotReadable where it is about one topic.
+    Methods raise UnreachableError if the cluster does not answer or refuses, and NotReadable if the error
+    concerns one topic.
     """
 
     def __init__(self, config: BusConfig, errors: ClientErrors) -> None:
@@ -52,14 +53,14 @@ class Admin:
 
     # -- the group
     #
-    # Not by `list_consumer_group_offsets` and `describe_consumer_groups`: when their time is up while the
-    # coordinator is looked for, librdkafka 2.16.0 fails an assertion and ends the process
+    # Do not use `list_consumer_group_offsets` and `describe_consumer_groups`: if they time out while the
+    # client looks for the coordinator, librdkafka 2.16.0 fails an assertion and ends the process
     # (rd_kafka_enq_once_del_source_return; in 32 of 32 tries).
 
     def committed(
         self, partitions: Iterable[TopicPartition], *, stable: bool
     ) -> dict[TopicPartition, Committed | None] | None:
-        """See `bus.Bus.committed`. Stable ones are waited for, at most STABLE_TIMEOUT_S."""
+        """See `bus.Bus.committed`. Waits at most STABLE_TIMEOUT_S for stable offsets."""
         from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka import TopicPartition as Asked
 
@@ -67,12 +68,13 @@ class Admin:
         if not asked:
             return {}
         consumer = self._consumer("read_committed" if stable else "read_uncommitted")
-        consumer.poll(0)  # errors are told in here only
+        consumer.poll(0)  # the client reports errors only here
         try:
             found = consumer.committed(asked, timeout=STABLE_TIMEOUT_S if stable else REQUEST_TIMEOUT_S)
         except KafkaException as e:
             if stable and e.args[0].code() == KafkaError._TIMED_OUT:
-                # It asks again while an offset is unstable: so it is, if the coordinator answers otherwise.
+                # The client retries while an offset is unstable. If the coordinator answers this second
+                # request, an unstable offset was the reason for the timeout.
                 self.committed([TopicPartition(p.topic, p.partition) for p in asked], stable=False)
                 return None
             raise self._errors.unreachable(self._config, e) from e
@@ -89,7 +91,7 @@ class Admin:
         }
 
     def _consumer(self, isolation_level: str) -> Consumer:
-        """One that never joins the group, nor fetches."""
+        """A consumer that never joins the group or fetches."""
         from confluent_kafka import Consumer
 
         found = self._consumers.get(isolation_level)
@@ -107,22 +109,22 @@ class Admin:
         return found
 
     def outsider(self) -> object:
-        """The group's metadata of a consumer that is no member of it."""
+        """Group metadata of a consumer that is not a member of the group."""
         return self._consumer("read_committed").consumer_group_metadata()
 
     def members(self) -> frozenset[str]:
         return frozenset(member.name for member in self.group_members())
 
     def group_members(self) -> list[Member]:
-        """The members of the engines' group, as its coordinator knows them now."""
+        """The current members of the engines' group, from its coordinator."""
         with _without_warnings:
             groups = self.call(lambda: self._client.list_groups(self._config.group, REQUEST_TIMEOUT_S))
         for group in groups:
-            if group.error is not None:  # no members in it: taken for an answer, all engines were dead
+            if group.error is not None:  # it lists no members: without this check all engines would look dead
                 raise self._errors.unreachable(self._config, f"{group.id}: {group.error.str()}")
         return [_member(member) for group in groups for member in group.members]
 
-    # -- offsets of partitions (a fetching consumer takes 500 ms for each question, this client 0.3 ms)
+    # -- offsets of partitions (a fetching consumer takes 500 ms for each request, this client 0.3 ms)
 
     def start_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         from confluent_kafka.admin import OffsetSpec
@@ -135,7 +137,7 @@ class Admin:
         return self._offsets(partitions, OffsetSpec.latest(), least=0)
 
     def stable_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends for readers of committed records: where the first open transaction of each begins."""
+        """Where readers of committed records stop: the start of the first open transaction, or the end."""
         from confluent_kafka.admin import OffsetSpec
 
         return self._offsets(partitions, OffsetSpec.latest(), least=0, stable=True)
@@ -157,8 +159,8 @@ class Admin:
         asked = {Asked(tp.topic, tp.partition): spec for tp in partitions}
         if not asked:
             return {}
-        # Else read_committed would answer the last stable offset: the end of state that an open transaction
-        # of the old owner is still to commit would be missed.
+        # With read_committed the broker answers the last stable offset. Recovery would then miss state that
+        # an open transaction of the previous owner may still commit.
         level = IsolationLevel.READ_COMMITTED if stable else IsolationLevel.READ_UNCOMMITTED
 
         def ask() -> dict[TopicPartition, int]:
@@ -175,8 +177,8 @@ class Admin:
         except _NoLeader as e:
             raise NotReadable(e.topic, f"Offsets of topic {e.topic!r}: {e}") from e.__cause__
         for tp, offset in found.items():
-            # A question whose time was up is answered by "invalid", and no error. Taken for an offset, it
-            # would say that there is nothing to recover.
+            # A request that timed out returns "invalid" without an error. As an offset it would mean that
+            # there is nothing to recover.
             if offset < least:
                 raise self._errors.unreachable(self._config, f"no answer about the offsets of {tp}")
         return found
@@ -188,7 +190,7 @@ class Admin:
             return int(self._result(future).offset)
         except UnreachableError as e:
             code = _code(e)
-            if code == KafkaError._NOENT:  # so it is too for a topic that is not there, for ever
+            if code == KafkaError._NOENT:  # the client reports a missing topic with this code as well
                 found = self.topics([topic], others=[topic])[topic]
                 if found is not None and not found.hidden:
                     raise _NoLeader(topic, str(e)) from e.__cause__
@@ -201,7 +203,7 @@ class Admin:
     # -- topics
 
     def topics(self, names: Iterable[str], *, others: Collection[str] = ()) -> dict[str, Topic | None]:
-        """See `bus.Bus.topics`. others: those of which a refusal is an answer, and no error."""
+        """See `bus.Bus.topics`. others: topics for which a refusal is a result instead of an error."""
         from confluent_kafka import KafkaError, TopicCollection
         from confluent_kafka.admin import AclOperation
 
@@ -209,7 +211,7 @@ class Admin:
         if not asked:
             return {}
 
-        def told(name: str, future: Future[Any]) -> Topic | None:
+        def described(name: str, future: Future[Any]) -> Topic | None:
             try:
                 description = self._result(future, missing=KafkaError.UNKNOWN_TOPIC_OR_PART)
             except UnreachableError as e:
@@ -234,12 +236,12 @@ class Admin:
                 include_authorized_operations=bool(others),
                 request_timeout=REQUEST_TIMEOUT_S,
             )
-            return {name: told(name, future) for name, future in futures.items()}
+            return {name: described(name, future) for name, future in futures.items()}
 
         return _again(ask)
 
     def settings(self, topic: str) -> dict[str, str] | None:
-        """The settings that hold for a topic; None where this client may not see them."""
+        """The effective settings of a topic; None if this client may not see them."""
         from confluent_kafka import KafkaError
         from confluent_kafka.admin import ConfigResource, ResourceType
 
@@ -258,16 +260,16 @@ class Admin:
             request_timeout=REQUEST_TIMEOUT_S,
         )
 
-        fields = get_contextvars()  # a thread of the client's calls `told`
+        fields = get_contextvars()  # `report` runs in a thread of the client
 
-        def told(future: Future[Any]) -> None:
+        def report(future: Future[Any]) -> None:
             error = future.exception()
             if error is not None:
                 with bound_contextvars(**fields):
                     log.warning("Old records of the trigger topic were not removed: %s", error)
 
         for future in futures.values():
-            future.add_done_callback(told)
+            future.add_done_callback(report)
 
     def close(self) -> None:
         for consumer in self._consumers.values():
@@ -275,7 +277,7 @@ class Admin:
         self._consumers.clear()
 
     def _result(self, future: Future[Any], *, missing: int | None = None) -> Any:
-        """The answer; None for an error with the code `missing`."""
+        """The future's result; None for an error with the code `missing`."""
         try:
             return self.call(lambda: future.result(REQUEST_TIMEOUT_S + 1))
         except UnreachableError as e:
@@ -295,7 +297,7 @@ class Admin:
 
 
 class _NoLeader(UnreachableError):
-    """Nobody leads a partition of the topic, or not the broker that was asked."""
+    """A partition of the topic has no leader, or its leader has moved to another broker."""
 
     def __init__(self, topic: str, reason: str) -> None:
         super().__init__(reason)
@@ -303,7 +305,7 @@ class _NoLeader(UnreachableError):
 
 
 def _again(ask: Callable[[], T]) -> T:
-    """The answer, asked for again while leaders move, for REQUEST_TIMEOUT_S at most."""
+    """The result of `ask`, retried for at most REQUEST_TIMEOUT_S while partition leaders move."""
     again = Retrying(
         retry=retry_if_exception(_leader_moves),
         stop=stop_after_delay(REQUEST_TIMEOUT_S),
@@ -314,15 +316,15 @@ def _again(ask: Callable[[], T]) -> T:
 
 
 def _leader_moves(error: BaseException) -> bool:
-    """Whether a partition has, or had a moment ago, another leader than the client knows, or none yet."""
+    """Whether the error says that a partition's leader has just moved, or is not elected yet."""
     from confluent_kafka import KafkaError
 
-    # _NOENT: librdkafka's own, "No leaders found": of a topic that was made a moment ago
+    # _NOENT: librdkafka's own "No leaders found", for a topic that was created a moment ago
     return not isinstance(error, NotReadable) and _code(error) in leader_moves() | {KafkaError._NOENT}
 
 
 def _code(error: BaseException) -> int | None:
-    """Of the client's error behind one of ours."""
+    """The error code of the client's error that caused one of ours."""
     from confluent_kafka import KafkaException
 
     cause = error.__cause__
@@ -332,14 +334,14 @@ def _code(error: BaseException) -> int | None:
 def _member(listed: Any) -> Member:
     try:
         assigned = tuple(_assigned(listed.assignment))
-    except (struct.error, UnicodeDecodeError) as e:  # of a client that is no engine, in the engines' group
+    except (struct.error, UnicodeDecodeError) as e:  # a client that is not an engine joined the group
         log.warning("The assignment of %r in the engines' group cannot be read: %s", listed.client_id, e)
         assigned = ()
     return Member(listed.client_id, listed.client_host.lstrip("/"), assigned)
 
 
 def _assigned(form: bytes) -> Iterator[TopicPartition]:
-    """What a ConsumerProtocolAssignment of Kafka holds; nothing for a member without an assignment yet."""
+    """The partitions in Kafka's ConsumerProtocolAssignment; none if the member has no assignment yet."""
     if not form:
         return
     (topics,) = struct.unpack_from(">i", form, 2)
@@ -355,10 +357,10 @@ def _assigned(form: bytes) -> Iterator[TopicPartition]:
 
 
 class _WithoutWarnings:
-    """`list_groups` is deprecated in favour of the calls that end the process."""
+    """Hides the deprecation of `list_groups`, whose replacements can end the process (see "the group")."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # the filters are the process's
+        self._lock = threading.Lock()  # warning filters are shared by the whole process
 
     def __enter__(self) -> None:
         self._lock.acquire()

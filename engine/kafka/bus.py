@@ -1,4 +1,4 @@
-"""The bus over librdkafka."""
+"""`bus.Bus` over librdkafka."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 # next heartbeat of each member.
 SESSION_TIMEOUT_MS = 6_000
 HEARTBEAT_MS = 500
-# A thread that hangs longer loses its partitions: as a member it would hold up every rebalance. Passes of the
-# loop are bounded (`protocol/loop.py` MOST_S), and the watchdog replaces it a little later.
+# A thread that hangs longer loses its partitions, because as a member it would delay every rebalance. Passes
+# of the loop are bounded (`protocol/loop.py` MOST_S), and the watchdog replaces the thread soon after.
 MAX_POLL_INTERVAL_MS = 45_000
-# How soon added partitions are found, and a topic that was made a moment before it was subscribed to.
+# How soon the client finds added partitions, and a topic that was created just before the subscription.
 TOPICS_REFRESH_MS = 5_000
 
 
 def consumer_settings() -> dict[str, object]:
-    """Of the group's consumers, beside connection and names."""
+    """Settings of the group's consumers, without connection and names."""
     return {
         "group_protocol": "classic",
         "enable_auto_commit": False,
         "enable_auto_offset_store": False,
         "isolation_level": "read_committed",
-        "auto_offset_reset": "error",  # positions are always explicit; anything else is a lost range
+        "auto_offset_reset": "error",  # positions are always explicit; a missing one is a lost range
         "enable_partition_eof": True,
         "partition_assignment_strategy": "range",
         "session_timeout_ms": SESSION_TIMEOUT_MS,
@@ -63,10 +63,10 @@ def consumer_settings() -> dict[str, object]:
 
 
 class KafkaBus:
-    """One member of the engines' group, and its transactional producer (see `bus.Bus`).
+    """A member of the engines' group and its transactional producer (see `bus.Bus`).
 
-    Made only where `topics.check` passed: a subscription to a missing topic is silent in librdkafka.
-    identity: of the process, where it makes more than one.
+    Create it only after `topics.check` passed: librdkafka silently accepts a subscription to a missing topic.
+    identity: the process's, if the process creates more than one bus.
     """
 
     def __init__(
@@ -97,19 +97,19 @@ class KafkaBus:
 
     # -- the group
     #
-    # The fence. With an eager assignor librdkafka joins the next generation only after `_on_gone` was served
+    # The fence. With an eager assignor librdkafka joins the next generation only after `_on_gone` was called
     # (rdkafka_cgrp.c: rd_kafka_cgrp_revoke_all_rejoin enqueues the revocation and waits for it in
-    # WAIT_UNASSIGN_CALL; rd_kafka_cgrp_unassign_done rejoins), and every generation joined ends in
-    # `_on_assign` (rd_kafka_cgrp_handle_assignment). So the group metadata taken in `_on_assign` are those of
-    # the assignment under which all records until the next `_on_gone` are polled. They are taken there and
-    # not after each poll: librdkafka changes its own in the background, to another member id or to
-    # generation -1 when the coordinator no longer knows it, and the broker lets a transaction with the
-    # latter through when the group is empty. Old metadata are refused.
+    # WAIT_UNASSIGN_CALL; rd_kafka_cgrp_unassign_done rejoins), and each joined generation ends in
+    # `_on_assign` (rd_kafka_cgrp_handle_assignment). So the group metadata read in `_on_assign` belong to the
+    # assignment under which all records until the next `_on_gone` are polled. They are not read after each
+    # poll, because librdkafka changes them in the background: to another member id, or to generation -1 when
+    # the coordinator no longer knows the member. The broker accepts a transaction with generation -1 when the
+    # group is empty; it refuses one with old metadata.
 
     def subscribe(self, topics: Sequence[str]) -> None:
         wanted = frozenset(topics)
         if wanted == self._subscribed:
-            return  # would rebalance the group
+            return  # subscribing again would rebalance the group
         self._subscribed = wanted
         self._consumer.subscribe(
             sorted(wanted), on_assign=self._on_assign, on_revoke=self._on_gone, on_lost=self._on_gone
@@ -119,9 +119,9 @@ class KafkaBus:
         self._assigned = tuple(TopicPartition(p.topic, p.partition) for p in partitions)
         self._troubles.clear()
         metadata, member = consumer.consumer_group_metadata(), consumer.memberid()
-        # Metadata without a member id would commit unfenced.
+        # A commit with metadata without a member id would not be fenced.
         self._membership = metadata if member and member.encode() in metadata else None
-        # Nothing is fetched before the state of these partitions is there: see `start`.
+        # Fetching begins with `start`, when the state of these partitions is recovered.
         consumer.assign([])
 
     def _on_gone(self, _consumer: Consumer, _partitions: list[Any]) -> None:
@@ -131,9 +131,9 @@ class KafkaBus:
         self._troubles.clear()
 
     def poll(self, most: int, timeout_s: float) -> Batch:
-        """See `bus.Bus.poll`. Raises LostRange for a partition that has nothing at the position asked for,
+        """See `bus.Bus.poll`. Raises LostRange for a partition whose position is out of range.
 
-        and NotReadable: start the others again without it; nothing that was polled is lost.
+        After LostRange or NotReadable, `start` the other partitions again. No polled record is lost.
         """
         from confluent_kafka import KafkaException
 
@@ -141,12 +141,12 @@ class KafkaBus:
             raise self._troubles.popleft()
         try:
             messages = consume(self._consumer, most, timeout_s)
-        except KafkaException as e:  # a fatal error, told through the poll
+        except KafkaException as e:  # the poll reports a fatal error
             raise self._errors.unreachable(self._config, e) from e
         assigned, lost = self._assigned, self._lost
         self._assigned, self._lost = None, False
         if lost or assigned is not None:
-            return Batch((), assigned, lost, self._membership)  # messages are of an assignment that is gone
+            return Batch((), assigned, lost, self._membership)  # the messages belong to the old assignment
         items: list[Message | End] = []
         for message in messages:
             error = message.error()
@@ -155,16 +155,16 @@ class KafkaBus:
             elif error.code() == error._PARTITION_EOF:
                 items.append(End(*place(message)))
             else:
-                self._heard(error, message)
+                self._note_error(error, message)
         if self._troubles and not items:
             raise self._troubles.popleft()
         return Batch(Messages(items), None, False, self._membership)
 
-    def _heard(self, error: KafkaError, message: Message) -> None:
+    def _note_error(self, error: KafkaError, message: Message) -> None:
         if error.code() == error._AUTO_OFFSET_RESET:
             self._troubles.append(LostRange(place(message)[0], error.str()))
         elif error.code() == error.UNKNOWN_TOPIC_OR_PART:
-            # A listed topic that was deleted stops its own partitions only: `topics` tells.
+            # Deleting a listed topic stops only its own partitions; the engine sees it in `topics`.
             log.warning("%s", error.str())
         elif not passes(error):
             topic = message.topic()
@@ -178,7 +178,7 @@ class KafkaBus:
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         from confluent_kafka import TopicPartition as Assigned
 
-        self._troubles.clear()  # of the positions of before
+        self._troubles.clear()  # they concern the previous positions
         self._consumer.assign([Assigned(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
 
     def members(self) -> frozenset[str]:
@@ -227,9 +227,9 @@ class KafkaBus:
         self._transactions.fence(transactional_id)
 
     def close(self) -> None:
-        # The transaction first: who takes over waits for its end.
+        # The transaction first: the next owner waits for its end.
         self._transactions.close()
-        with suppress(Exception):  # what is closed is given up; its last words help nobody
+        with suppress(Exception):  # an error while closing does not matter
             self._consumer.close()
         with suppress(Exception):
             self._admin.close()

@@ -1,4 +1,4 @@
-"""Why a broker's certificate is refused: librdkafka says that it is, and leaves out what is wrong with it."""
+"""Why a broker's certificate is refused. librdkafka reports the refusal without the reason."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _REFUSED = re.compile(
 
 
 def certificate_fault(client: Mapping[str, str], reason: str) -> str | None:
-    """What is wrong with the certificate that `reason`, a client's error, says was refused.
+    """What is wrong with the certificate that a client refused with the error text `reason`.
 
-    Asks the broker for it once more, by the connection's own `ssl.ca.*`, and sends nothing but a handshake.
-    None where `reason` is about something else, or the broker does not answer (within 3 s) or passes.
+    Repeats the TLS handshake with the connection's own `ssl.ca.*`, and sends nothing else. Returns None if
+    `reason` is another error, the broker does not answer within 3 s, or the handshake succeeds.
     """
     found = _REFUSED.search(reason)
     if found is None:

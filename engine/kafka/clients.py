@@ -1,4 +1,4 @@
-"""What all Kafka clients of a bus share: their settings, and keeping what they say of the connection."""
+"""What all Kafka clients of a bus share: settings, creation, and the errors that they report."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ client_log = client_logger("interlock.engine.librdkafka")
 _silent = logging.Logger("interlock.engine.silent", logging.CRITICAL + 1)
 
 
-def log_of_a_question(config: BusConfig) -> logging.Logger:
-    """For a client that is asked once: why there is no answer the error says, and its lines would repeat it.
+def one_request_logger(config: BusConfig) -> logging.Logger:
+    """The logger for a client that sends one request: silent, because the raised error has the reason.
 
-    They are logged all the same where the connection asks for more of them.
+    Not silent if the connection sets librdkafka's `debug`.
     """
     return client_log if "debug" in config.client else _silent
 
 
-# How long an attempt took, and how many there were: with it one reason would look like many.
+# Duration and number of attempts. With them each repetition of an error would look like a new one.
 _ATTEMPTS: Final = re.compile(r" \(after \d+ms in state \w+(, \d+ identical error\(s\) suppressed)?\)")
 
 
-def told(error: KafkaError) -> str:
-    """An error in its own words, less what differs from one attempt to the next."""
+def error_text(error: KafkaError) -> str:
+    """An error's text without the parts that differ between attempts."""
     return _ATTEMPTS.sub("", error.str()).rstrip(".")
 
 
 class ClientErrors:
-    """Collects what one or more clients report through `error_cb`; the last word explains a silence."""
+    """Keeps the last error that one or more clients reported through `error_cb`: it explains a timeout."""
 
     def __init__(self) -> None:
         self.last: str | None = None
@@ -53,23 +53,23 @@ class ClientErrors:
         from confluent_kafka import KafkaError
 
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            # It only repeats that the attempts before it failed, and hides why; of them all, only a
-            # connection that the other side closed without a word is no error to the client.
+            # This error only repeats that earlier attempts failed, and hides why. An earlier error is missing
+            # only if the brokers closed the connection without one.
             self.last = self.last or f"{error.str()}, they close the connection; do they want TLS or SASL?"
         else:
-            self.last = told(error)
+            self.last = error_text(error)
         log.debug("client reports %s: %s", error.name(), error.str())
 
     def clear(self) -> None:
         self.last = None
 
     def unreachable(self, config: BusConfig, error: object = None) -> UnreachableError:
-        """The error to raise for a cluster that does not answer, with the client's own reason."""
+        """The error for a cluster that does not answer, with the client's own reason."""
         reason = self.last or (str(error) if error else "no answer")
         if fault := certificate_fault(config.client, reason):
             return UnreachableError(
                 f"Cannot reach {config.describe()}: the broker's certificate is refused, {fault} ({reason}). "
-                "Mend the broker's certificate, or ssl.ca.location or the broker's name in the connection."
+                "Correct the broker's certificate, or ssl.ca.location or the broker's name in the connection."
             )
         return UnreachableError(
             f"Cannot reach {config.describe()}: {reason}. Check that the broker is up, and the "
@@ -79,25 +79,25 @@ class ClientErrors:
     def require_answer(
         self, admin: AdminClient, config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S
     ) -> None:
-        """Return when the cluster answers; raise UnreachableError after the timeout."""
+        """Returns when the cluster answers. Raises UnreachableError after the timeout."""
         from confluent_kafka import KafkaException
 
         try:
             admin.list_topics(timeout=timeout_s)
         except KafkaException as e:
-            admin.poll(0)  # what the client has to say of its attempts is said in here only
+            admin.poll(0)  # the client reports the errors of its attempts only here
             raise self.unreachable(config, e.args[0].str()) from e
         self.clear()
 
 
 def settings(config: BusConfig, errors: ClientErrors, **own: object) -> dict[str, Any]:
-    """Client properties: the connection's, then `own` with dots for underscores, which win.
+    """Client properties: the connection's, overridden by `own` (with dots for underscores).
 
-    ValueError where nothing can give the tokens that the connection needs.
+    Raises ValueError if no source provides the OAuth tokens that the connection needs.
     """
     tokens = token_callback(config.client)
     return {
-        # A broker that comes back is found within a second.
+        # Find a broker that comes back within a second.
         "reconnect.backoff.max.ms": 1000,
         "topic.metadata.refresh.interval.ms": 30000,
         **config.client,
@@ -114,7 +114,7 @@ Client = TypeVar("Client")
 def connect(
     kind: Callable[[dict[str, Any]], Client], config: BusConfig, errors: ClientErrors, **own: object
 ) -> Client:
-    """A client; ConfigError names a property of the connection that it does not take, never its value."""
+    """A client. Raises ConfigError naming the property that the client refuses, never its value."""
     from confluent_kafka import KafkaException
 
     try:
@@ -124,6 +124,6 @@ def connect(
         # librdkafka's sentence quotes the value, which may be a password.
         reason = re.sub(r'Invalid value ".*" for', "Invalid value for", text, flags=re.DOTALL)
         raise ConfigError(
-            f"Connection {config.connection!r}: {reason}. Mend the connection's extra; librdkafka's "
-            "CONFIGURATION.md has the names and values of client properties."
+            f"Connection {config.connection!r}: {reason}. Correct the connection's extra; librdkafka's "
+            "CONFIGURATION.md lists the client properties and their values."
         ) from None

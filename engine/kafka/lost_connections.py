@@ -1,4 +1,4 @@
-"""Whether a client has lost a connection with a request under way, or given up waiting for an answer."""
+"""Whether a client has lost a connection with a request in flight, or a request has timed out."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import logging
 import re
 from typing import Final
 
-# A connection that never stood carried no request: a server's second address may refuse every time.
-_STOOD: Final = re.compile(r"in state (UP|REAUTH)\b")
+# Only an established connection carried requests. A broker's second address may refuse every attempt.
+_ESTABLISHED: Final = re.compile(r"in state (UP|REAUTH)\b")
 
 
-class Losses:
-    """The logger of one client, which hands its lines on.
+class LostConnections:
+    """A logger for one client. It forwards the client's lines to another logger.
 
-    `seen`: whether a request of it may have been sent twice. librdkafka repeats one whose connection was lost
-    and tells neither the caller nor `error_cb`: only its log has it (2.16.0: facility FAIL at level INFO,
-    identical ones once in 30 s, so the first counts for good; REQTMOUT). The line is queued before the
-    request is sent again, and comes with the client's next `poll`.
+    `seen`: whether the client may have sent a request twice. librdkafka repeats a request whose connection
+    was lost and reports that neither to the caller nor to `error_cb`, only to its log (2.16.0: facility FAIL
+    at level INFO, an identical line once in 30 s, so `seen` stays set; or REQTMOUT). The line is queued
+    before the request is repeated, and arrives with the client's next `poll`.
     """
 
     def __init__(self, to: logging.Logger) -> None:
@@ -24,8 +24,8 @@ class Losses:
         self._to = to
 
     def log(self, level: int, message: str, *args: object) -> None:
-        """As `Logger.log`; the client's facility, name and line are the arguments."""
+        """Like `Logger.log`; the arguments are the client's facility, name and line."""
         facility, line = (args[0], args[-1]) if args else ("", "")
-        if facility == "REQTMOUT" or (facility == "FAIL" and _STOOD.search(str(line))):
+        if facility == "REQTMOUT" or (facility == "FAIL" and _ESTABLISHED.search(str(line))):
             self.seen = True
         self._to.log(level, message, *args)

@@ -1,4 +1,4 @@
-"""Where the engines' group stands on each of its partitions, asked of the cluster and not of an engine."""
+"""The offsets and lag of the engines' group on each partition, read from the cluster without an engine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .admin import Admin
 
 @dataclass(frozen=True)
 class Position:
-    """A partition of the group. `low`: the first record there is; `end`: one past the last.
+    """A partition that the group reads. `low`: the first record's offset; `end`: one past the last record.
 
-    listed: whether it is of a topic of others, which is read from its present end when it is read first.
+    listed: whether the partition belongs to a listed topic. Those are first read from their current end.
     """
 
     tp: TopicPartition
@@ -26,9 +26,9 @@ class Position:
 
     @property
     def lag(self) -> int | None:
-        """How many offsets are not worked through: all there are where the group has no offset, or one beyond
+        """How many offsets are unprocessed. All of them if the committed offset is missing or past the end.
 
-        the end. None where it has none of a listed topic: whether it was read before, the registry tells.
+        None for a listed topic without a committed offset: the registry says whether it was read before.
         """
         if self.committed is None:
             return None if self.listed else self.held
@@ -37,14 +37,14 @@ class Position:
 
     @property
     def held(self) -> int:
-        """How many offsets there are."""
+        """How many offsets the partition has."""
         return self.end - self.low
 
     @property
     def retention_used(self) -> float:
-        """The lag as a share of what the topic holds: at 1 the next records removed are unread ones.
+        """The lag as a share of what the partition holds. At 1, retention removes unread records next.
 
-        0 without a committed offset: such a partition is new, or stopped, which is told otherwise.
+        0 without a committed offset: the partition is new, or stopped, which is reported elsewhere.
         """
         if self.committed is None:
             return 0.0
@@ -53,9 +53,9 @@ class Position:
 
 
 def positions(admin: Admin, config: BusConfig, listed: Sequence[str]) -> list[Position]:
-    """All partitions of the event topic, of the topics that the bus lists, and of the trigger topic.
+    """The positions of all partitions of the event topic, the listed topics and the trigger topic.
 
-    A topic that is not there has none, nor has a listed one that may not be described or that has a partition
+    Leaves out missing topics, and listed topics that this client may not describe or that have a partition
     without a leader. Raises UnreachableError.
     """
     found = admin.topics((config.topic("event"), *listed, config.topic("trigger")), others=listed)
@@ -63,7 +63,7 @@ def positions(admin: Admin, config: BusConfig, listed: Sequence[str]) -> list[Po
     partitions = [
         TopicPartition(name, number) for name, topic in topics.items() for number in range(topic.partitions)
     ]
-    # Before the ends: what is committed meanwhile must not count as beyond them.
+    # Before the ends: an offset committed in between must not look as if it were past the end.
     committed = admin.committed(partitions, stable=False) or {}
     low, end = admin.start_offsets(partitions), admin.end_offsets(partitions)
     return [

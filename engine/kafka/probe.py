@@ -1,4 +1,4 @@
-"""What a cluster allows and is, asked by doing: rights, a transaction, the broker's clock and version."""
+"""Checks of a cluster by trying: permissions, a transaction, the broker's clock and version."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any, Final
 from ..config import BusConfig
 from ..errors import UnreachableError
 from .admin import Admin
-from .clients import ClientErrors, connect, log_of_a_question, settings
+from .clients import ClientErrors, connect, one_request_logger, settings
 
 TIMEOUT_S: Final = 10.0
-DOCTOR_KEY: Final = b"doctor"  # of the registry; no reader knows it, so each passes it over
-# What a broker's protocol has from which version of Kafka on: (API, its highest version at least, Kafka).
+DOCTOR_KEY: Final = b"doctor"  # a registry key that every reader ignores
+# (API, its highest version is at least this, the version of Kafka that introduced it).
 # https://kafka.apache.org/protocol
 _SINCE: Final = (
     ("Fetch", 18, "4.1"),
@@ -34,19 +34,19 @@ _API: Final = re.compile(r"ApiKey (\w+) \(\d+\) Versions \d+\.\.(\d+)")
 
 @dataclass(frozen=True)
 class Cluster:
-    """The brokers there are, and the topics that can be seen: {name: the fewest replicas of a partition}."""
+    """How many brokers there are, and the visible topics: {name: the fewest replicas of a partition}."""
 
     brokers: int
     replicas: Mapping[str, int]
 
 
 def cluster(config: BusConfig) -> Cluster:
-    """UnreachableError when nobody answers."""
+    """The cluster's brokers and topics. Raises UnreachableError if no broker answers."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     errors = ClientErrors()
-    client = connect(AdminClient, config, errors, logger=log_of_a_question(config))
+    client = connect(AdminClient, config, errors, logger=one_request_logger(config))
     errors.require_answer(client, config)
     try:
         found = client.list_topics(timeout=TIMEOUT_S)
@@ -61,22 +61,22 @@ def cluster(config: BusConfig) -> Cluster:
 
 
 def broker_version(config: BusConfig) -> str | None:
-    """From which version of Kafka on a broker speaks as this one does: "4.1"; "" for one older than 2.7.
+    """The lowest version of Kafka whose protocol is the broker's, such as "4.1"; "" if older than 2.7.
 
-    None where it does not tell. Read from what librdkafka logs of the versions that it agrees on.
+    None if unknown. Read from the API versions that librdkafka logs.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    heard = _Heard()
-    # Not by `connect`: its logger passes alike lines once a minute.
+    versions = _ApiVersions()
+    # Not `connect`: its logger drops similar lines for a minute.
     properties = settings(config, ClientErrors(), debug="feature")
-    properties["logger"] = heard.logger
+    properties["logger"] = versions.logger
     client = AdminClient(properties)
     with suppress(KafkaException):
         client.list_topics(timeout=TIMEOUT_S)
         client.poll(0)
-    return _version(heard.highest)
+    return _version(versions.highest)
 
 
 def _version(highest: Mapping[str, int]) -> str | None:
@@ -86,7 +86,7 @@ def _version(highest: Mapping[str, int]) -> str | None:
 
 
 def allowed(config: BusConfig, names: Collection[str]) -> dict[str, set[str] | str]:
-    """What this connection may do with each topic, in the words of ACLs; a text says why that is not told."""
+    """The ACL operations that this connection may do on each topic, or a text with why they are unknown."""
     from confluent_kafka import KafkaException, TopicCollection
     from confluent_kafka.admin import AdminClient
 
@@ -106,9 +106,9 @@ def allowed(config: BusConfig, names: Collection[str]) -> dict[str, set[str] | s
 
 
 def transaction_refused(config: BusConfig) -> str | None:
-    """Why no transaction of an engine could begin in the engines' group; None when one could.
+    """Why an engine could not begin a transaction in the engines' group; None if it could.
 
-    It begins under an id of its own, and is aborted; nobody sees anything of it.
+    Begins a transaction under an id of its own and aborts it, without any effect.
     """
     from confluent_kafka import KafkaError, KafkaException, Producer
     from confluent_kafka import TopicPartition as Asked
@@ -125,12 +125,12 @@ def transaction_refused(config: BusConfig) -> str | None:
         try:
             producer.init_transactions(TIMEOUT_S)
             producer.begin_transaction()
-            # The group is asked about before the offset is: one that has members then refuses an outsider's.
+            # The broker checks permission on the group first. A group with members then refuses the offset.
             offset = Asked(config.topic("dead-letter"), 0, 0)
             producer.send_offsets_to_transaction([offset], admin.outsider(), TIMEOUT_S)
         except KafkaException as error:
             refused: KafkaError = error.args[0]
-            return None if refused.code() in _outsider() else refused.str()
+            return None if refused.code() in _not_a_member() else refused.str()
         finally:
             with suppress(KafkaException):
                 producer.abort_transaction(TIMEOUT_S)
@@ -138,14 +138,14 @@ def transaction_refused(config: BusConfig) -> str | None:
 
 
 def clock_difference_ms(config: BusConfig) -> tuple[int, int]:
-    """How far the broker's clock is ahead of this machine's, and by how much that may be wrong.
+    """(How far the broker's clock is ahead of this machine's, the error of that figure), in milliseconds.
 
-    Writes one empty record to the registry, under DOCTOR_KEY. UnreachableError when it is not taken.
+    Writes empty records with the key DOCTOR_KEY to the registry. Raises UnreachableError if one is refused.
     """
     from confluent_kafka import KafkaException, Producer
 
     errors = ClientErrors()
-    told: list[Any] = []
+    reports: list[Any] = []
     producer = connect(Producer, config, errors, acks="all", delivery_timeout_ms=int(TIMEOUT_S * 1000))
     tries: list[tuple[int, int]] = []
     for _ in range(3):  # the first waits for connections
@@ -156,18 +156,18 @@ def clock_difference_ms(config: BusConfig) -> tuple[int, int]:
                 None,
                 DOCTOR_KEY,
                 partition=0,
-                on_delivery=lambda error, message: told.append((error, message)),
+                on_delivery=lambda error, message: reports.append((error, message)),
             )
             producer.flush(TIMEOUT_S)
         except KafkaException as error:
             raise errors.unreachable(config, error.args[0].str()) from error
         after = time.time()
-        if not told:
+        if not reports:
             raise errors.unreachable(config)
-        refused, message = told.pop()
+        refused, message = reports.pop()
         if refused is not None:
             raise UnreachableError(
-                f"Topic {config.topic('subscription')!r} takes no record: {refused.str()}."
+                f"Topic {config.topic('subscription')!r} refuses a record: {refused.str()}."
             )
         middle, within_ms = (before + after) / 2 * 1000, int((after - before) * 500) + 1
         tries.append((within_ms, int(message.timestamp()[1] - middle)))
@@ -175,8 +175,8 @@ def clock_difference_ms(config: BusConfig) -> tuple[int, int]:
     return ahead_ms, within_ms
 
 
-def _outsider() -> frozenset[int]:
-    """What a group with members says to a transaction that does not come from one of them."""
+def _not_a_member() -> frozenset[int]:
+    """The errors with which a group that has members refuses the transaction of another producer."""
     from confluent_kafka import KafkaError
 
     return frozenset(
@@ -185,24 +185,22 @@ def _outsider() -> frozenset[int]:
 
 
 def _word(name: str) -> str:
-    """Of ACLs: DESCRIBE_CONFIGS is DescribeConfigs."""
+    """An operation's name as in Kafka's ACLs: DescribeConfigs for DESCRIBE_CONFIGS."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
-class _Heard:
-    """Keeps the highest version of each API that a client logs, and nothing else of what it logs."""
+class _ApiVersions:
+    """A logger that keeps the highest version of each API that a client logs, and drops all lines."""
 
     def __init__(self) -> None:
         self.highest: dict[str, int] = {}
-        self.logger = logging.Logger(
-            "interlock.probe", logging.DEBUG
-        )  # in no hierarchy: it goes nowhere else
+        self.logger = logging.Logger("interlock.probe", logging.DEBUG)  # outside the logging hierarchy
         handler = logging.Handler()
-        handler.emit = self._hear  # type: ignore[method-assign]
+        handler.emit = self._note  # type: ignore[method-assign]
         self.logger.addHandler(handler)
 
-    def _hear(self, record: logging.LogRecord) -> None:
+    def _note(self, record: logging.LogRecord) -> None:
         found = _API.search(record.getMessage())
         if found is not None:
             api, highest = found[1], int(found[2])
-            self.highest[api] = min(highest, self.highest.get(api, highest))  # of brokers the oldest
+            self.highest[api] = min(highest, self.highest.get(api, highest))  # the oldest broker's

@@ -1,27 +1,27 @@
-"""Whether a cluster answers, for those who must not hold a Kafka client themselves."""
+"""Whether a cluster answers, for callers that must not hold a Kafka client themselves."""
 
 from __future__ import annotations
 
 from ..config import BusConfig
-from .clients import ANSWER_TIMEOUT_S, ClientErrors, connect, log_of_a_question
+from .clients import ANSWER_TIMEOUT_S, ClientErrors, connect, one_request_logger
 
 
 def require_answer(config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-    """Return when the cluster has answered a metadata request.
+    """Returns when the cluster has answered a metadata request.
 
-    Raises UnreachableError, with the client's own reason, when it has not within `timeout_s`.
+    Raises UnreachableError with the client's own reason if it has not within `timeout_s`.
     """
     from confluent_kafka.admin import AdminClient
 
     errors = ClientErrors()
-    client = connect(AdminClient, config, errors, logger=log_of_a_question(config))
+    client = connect(AdminClient, config, errors, logger=one_request_logger(config))
     errors.require_answer(client, config, timeout_s)
 
 
 def require_usable(config: BusConfig) -> None:
-    """Return when a client can be made with the connection's properties; asks the cluster nothing.
+    """Checks that a client accepts the connection's properties; sends no request.
 
-    Raises ConfigError naming the property that it does not take.
+    Raises ConfigError naming the property that the client refuses.
     """
     from confluent_kafka.admin import AdminClient
 

@@ -1,4 +1,4 @@
-"""What consumers give, as the engine's types, and the reader without a group."""
+"""Consumed messages as the engine's types, and a reader without a consumer group."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
 QUEUED_KBYTES = 16_384  # fetched ahead, per client: librdkafka's default is 64 MiB
-# How soon a client that had that much looks whether there is room again. By default it is a second, longer
-# than the engine takes over what was fetched ahead: with many waiting it stood still for the rest of each.
+# How soon a client whose queue was full fetches again. The default is a second; the engine processes a full
+# queue faster, so with a backlog it idled for the rest of each second.
 FETCH_BACKOFF_MS = 10
-# How long a fetch waits at the broker when there is nothing: an end is told, and a moved position read, after
-# it (by default 500 ms). An idle client costs 0.4 % of a core.
+# How long a fetch waits at a broker that has no new records (default 500 ms). The client reports the end of a
+# partition, and reads from a new position, only after it. An idle client costs 0.4 % of a core.
 FETCH_WAIT_MS = 50
-# Of engines, which read what anybody writes. With fetch.min.bytes=1, the default, each append answers a fetch
-# and the client sends the next: so many, each over all partitions, take the broker's time from the
-# transactions, and firings come later. So a fetch waits for more, but no longer than this. The shorter it is,
-# the more an idle client costs. Readers of firings do not gather: transactions answer their fetches,
-# of which an engine writes a few dozen a second at most, and what several write meanwhile comes together.
+# For engines, whose topics anybody may write to. With the default fetch.min.bytes=1 each append answers a
+# fetch and the client sends the next one. So many fetches over all partitions delay the transactions, and
+# firings come later. So a fetch waits for this many bytes, but no longer than this time; a shorter time makes
+# an idle client cost more. Readers of firings do not wait for more bytes: only transactions answer their
+# fetches, an engine writes a few dozen a second at most, and those of several engines arrive together.
 GATHER_MS = 10
 GATHER_BYTES = 100_000
-# Of clients that must not take much memory. Of what is fetched ahead librdkafka counts values only, and the
-# brokers count it compressed: 600 events with 900 kB of attributes each took 800 MB, and 130 MB this way.
+# For clients that must not use much memory. librdkafka's limit for prefetched data counts values only, and
+# brokers count them compressed: 600 events with 900 kB of attributes each took 800 MB; with these 130 MB.
 SPARING_MESSAGES = 10
 SPARING_BYTES = 64 * 1024
 STALL_S = 30.0
 _DRAINED = 1000  # records at a time
-_place = lru_cache(10_000)(TopicPartition)  # of each record: a look-up takes a third of making it anew
+_place = lru_cache(10_000)(TopicPartition)  # for each record: a look-up takes a third of creating one
 
 
 # Where a header's name is not UTF-8, `headers()` of confluent_kafka 2.16.1 sets an error and still returns a
@@ -47,10 +47,7 @@ _headers = methodcaller("headers")
 
 
 def record(message: Message) -> Record:
-    """A consumed message without an error. Called for each event: nothing is read twice.
-
-    Never raises because of what the message holds: see `Record.fault`.
-    """
+    """The record in a consumed message that is not an error. Never raises: see `Record.fault`."""
     try:
         headers, fault = _headers(message), ""
     except Exception as e:  # noqa: BLE001  # else one record would end every engine that reads it
@@ -71,14 +68,14 @@ def record(message: Message) -> Record:
 
 
 def _cause(error: Exception) -> str:
-    return repr(error.__cause__ or error)  # a SystemError of the client's says less than its cause
+    return repr(error.__cause__ or error)  # the client's SystemError says less than its cause
 
 
 class Messages:
-    """Consumed messages and ends (see `bus.Polled`); each is made a record when its turn comes, and let go.
+    """Consumed messages and ends (see `bus.Polled`). Iteration makes each a record, and frees it.
 
-    Thousands of records that live at once make the garbage collector go through them again and again, and
-    through all that is registered with them: the more is registered, the longer each event takes.
+    Thousands of records alive at once would make the garbage collector scan them, and with them all
+    registrations, again and again: events would take longer the more is registered.
     """
 
     def __init__(self, items: list[Message | End]) -> None:
@@ -96,7 +93,7 @@ class Messages:
 
 
 def place(message: Message) -> tuple[TopicPartition, int]:
-    """The partition and offset that a consumer's error or end is about."""
+    """The partition and offset of a message, also of one that reports an error or an end."""
     return (
         _place(cast(str, message.topic()), cast(int, message.partition())),
         cast(int, message.offset()),
@@ -104,7 +101,7 @@ def place(message: Message) -> tuple[TopicPartition, int]:
 
 
 def consume(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
-    """What is there: consume(n, t) alone would wait out its timeout to fill n."""
+    """The messages that have arrived. consume(n, t) alone would wait out its timeout to fill n."""
     first = consumer.poll(timeout_s)
     if first is None:
         return []
@@ -112,7 +109,7 @@ def consume(consumer: Consumer, most: int, timeout_s: float) -> list[Message]:
 
 
 def passes(error: KafkaError) -> bool:
-    """Whether the consumer goes on by itself after this error."""
+    """Whether the consumer continues by itself after this error."""
     return error.retriable() or error.code() in _transient()
 
 
@@ -138,7 +135,7 @@ def _transient() -> frozenset[int]:
 
 @cache
 def leader_moves() -> frozenset[int]:
-    """What is answered while a partition gets another leader, which the clients then look for."""
+    """The error codes that brokers answer while a partition changes its leader; clients then look for it."""
     from confluent_kafka import KafkaError
 
     return frozenset(
@@ -148,15 +145,15 @@ def leader_moves() -> frozenset[int]:
             KafkaError.NOT_LEADER_FOR_PARTITION,
             KafkaError.LEADER_NOT_AVAILABLE,
             KafkaError.REPLICA_NOT_AVAILABLE,
-            KafkaError.OFFSET_NOT_AVAILABLE,  # of a leader that does not know yet how far its followers are
-            KafkaError.KAFKA_STORAGE_ERROR,  # of one that has lost a disk, and its partitions with it
+            KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know its high watermark yet
+            KafkaError.KAFKA_STORAGE_ERROR,  # a broker has lost a disk with its partitions
         }
     )
 
 
 @cache
 def not_readable() -> frozenset[int]:
-    """What brokers say of a topic that is not there, or may not be read."""
+    """The error codes for a topic that does not exist or may not be read."""
     from confluent_kafka import KafkaError
 
     return frozenset(
@@ -173,7 +170,7 @@ def not_readable() -> frozenset[int]:
 class KafkaReader:
     """A consumer without a group (see `bus.Reader`).
 
-    sparing: with little fetched ahead.
+    sparing: prefetch little, to save memory.
     """
 
     def __init__(self, config: BusConfig, errors: ClientErrors, *, sparing: bool = False) -> None:
@@ -188,15 +185,15 @@ class KafkaReader:
             Consumer,
             config,
             errors,
-            group_id=config.group,  # librdkafka wants one, and asks for it; nothing is committed here
+            group_id=config.group,  # librdkafka requires one; this reader commits nothing
             enable_auto_commit=False,
             isolation_level="read_committed",
-            auto_offset_reset="earliest",  # a compacted or purged start has nothing below it
+            auto_offset_reset="earliest",  # if the start was compacted or deleted, read from the first record
             enable_partition_eof=True,
             queued_max_messages_kbytes=QUEUED_KBYTES,
             fetch_queue_backoff_ms=FETCH_BACKOFF_MS,
             fetch_wait_max_ms=FETCH_WAIT_MS,
-            fetch_min_bytes=1,  # what is there is read at once; see GATHER_MS
+            fetch_min_bytes=1,  # records are returned at once; see GATHER_MS
             **(ahead if sparing else {}),
         )
 
@@ -211,7 +208,7 @@ class KafkaReader:
         taken: list[Record | End] = []
         try:
             messages = consume(self._consumer, most, timeout_s)
-        except KafkaException as e:  # a fatal error, told through the poll
+        except KafkaException as e:  # the poll reports a fatal error
             raise self._errors.unreachable(self._config, e) from e
         for message in messages:
             error = message.error()
@@ -236,9 +233,9 @@ def drain(
     ends: Mapping[TopicPartition, int] | None = None,
     stall_s: float = STALL_S,
 ) -> Iterator[Record]:
-    """The committed records of partitions from `starts` up to `ends`, or up to where each of them ends now.
+    """Yields the committed records of partitions from `starts` up to `ends`, or to their current ends.
 
-    Closes nothing. UnreachableError when nothing comes for `stall_s`.
+    Does not close the reader. Raises UnreachableError if nothing arrives for `stall_s`.
     """
     left = {tp: at for tp, at in starts.items() if ends is None or at < ends[tp]}
     if not left:
@@ -255,6 +252,6 @@ def drain(
             end = None if ends is None else ends[item.source]
             if isinstance(item, Record) and (end is None or item.offset < end):
                 yield item
-            # An end may lie below the one asked for: an open transaction holds the rest back.
+            # The reader's end may be below `ends`, where an open transaction hides the rest.
             if isinstance(item, End) or (end is not None and item.offset >= end - 1):
                 left.pop(item.source, None)

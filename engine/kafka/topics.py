@@ -1,4 +1,4 @@
-"""The topics of a bus: how each must be made, making them, and telling what differs."""
+"""The topics of a bus: their settings, creating them, checking them, and reading and writing the registry."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _DAY_MS = 24 * 3600 * 1000
-# Small segments: the cleaner never touches the active one, and a recovery reads all that is not cleaned.
+# Small segments: the log cleaner never cleans the active one, and a recovery reads all uncleaned records.
 _COMPACT = {
     "cleanup.policy": "compact",
     "segment.bytes": str(64 * 1024 * 1024),
     "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
-_AT_LEAST = frozenset({"max.message.bytes"})  # more does no harm
-_MEND = "Mend the topics' settings, or make a bus of another name."
+_AT_LEAST = frozenset({"max.message.bytes"})  # a higher value is fine
+_CORRECT = "Correct the topics' settings, or create a bus with another name."
 TIMEOUT_S = 15.0
 MAX_PARTITIONS = 1000
 MAX_REPLICAS = 1000
@@ -40,7 +40,7 @@ MAX_REPLICAS = 1000
 
 @dataclass(frozen=True)
 class TopicSpec:
-    """One topic of a bus. `required` settings are compared by `check`, the others only used by `create`."""
+    """A topic of a bus. `check` compares the `required` settings; `create` sets all."""
 
     name: str
     partitions: int
@@ -49,7 +49,7 @@ class TopicSpec:
 
 
 def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[TopicSpec, ...]:
-    """The topics of the bus, in the order they are made; TopicsError for a number that no bus has."""
+    """The topics of the bus in the order of their creation. Raises TopicsError for a wrong `partitions`."""
     if not 1 <= partitions <= MAX_PARTITIONS:
         raise TopicsError((f"A bus has 1 to {MAX_PARTITIONS} partitions, not {partitions}.",))
     internal = {"max.message.bytes": str(MAX_INTERNAL_BYTES)}
@@ -58,8 +58,7 @@ def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[Topi
         settings = {**required, **{key.replace("_", "."): value for key, value in other.items()}}
         return TopicSpec(config.topic(kind), count, settings, frozenset(required))
 
-    # One clock, the brokers': whether an event counts is decided by the time the log took it, and so are
-    # timers and leases.
+    # The brokers' clock alone decides whether an event counts, when timers fire and when leases end.
     stamped = {"message.timestamp.type": "LogAppendTime"}
     retention = {"cleanup.policy": "delete", **stamped}
     compact = {**_COMPACT, **stamped}
@@ -72,18 +71,18 @@ def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[Topi
             retention_ms=month,
             max_message_bytes=str(MAX_EVENT_BYTES),
         ),
-        # Never removed by time: the engine deletes below its committed offset.
+        # No retention: the engine deletes records below its committed offset.
         spec("trigger", partitions, {**retention, "retention.ms": "-1", "retention.bytes": "-1", **internal}),
         spec("state", partitions, {**compact, **internal}),
-        # What every task has taken long ago goes: a wait that comes back later finds its events again, or
-        # is told that there are none (`actions.KEPT_MS`).
+        # Old firings are deleted (`latest_firings.KEPT_MS`). A wait that comes back even later looks for its
+        # events again, or learns that there are none.
         spec(
             "action",
             partitions,
             {**compact, **internal, "cleanup.policy": "compact,delete"},
             retention_ms=month,
         ),
-        # A reader that lags less than this never misses a registration that was removed again.
+        # A reader that lags less than this misses no removal of a registration.
         spec("subscription", 1, {**compact, "min.compaction.lag.ms": str(_DAY_MS)}),
         spec(
             "dead-letter",
@@ -98,21 +97,21 @@ def specs(config: BusConfig, partitions: int = DEFAULT_PARTITIONS) -> tuple[Topi
 def create(
     config: BusConfig, *, partitions: int = DEFAULT_PARTITIONS, replication_factor: int = -1
 ) -> tuple[list[str], list[str]]:
-    """Make what is missing: the names created and the names that were there already.
+    """Create the missing topics. Returns (names created, names that existed). Safe to repeat.
 
-    `replication_factor` -1 takes the broker's default. Raises TopicsError when the cluster refuses one,
-    UnreachableError when it does not answer. Safe to repeat.
+    `replication_factor` -1: the broker's default. Raises TopicsError if the cluster refuses a topic,
+    UnreachableError if it does not answer.
     """
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 
-    from .clients import log_of_a_question
+    from .clients import one_request_logger
 
     wanted = specs(config, partitions)
     if replication_factor != -1 and not 1 <= replication_factor <= MAX_REPLICAS:
-        told = f"1 to {MAX_REPLICAS} replicas, or -1 for the broker's default"
-        raise TopicsError((f"A partition has {told}, not {replication_factor}.",))
-    admin = _admin(config, log_of_a_question(config))
+        allowed = f"1 to {MAX_REPLICAS} replicas, or -1 for the broker's default"
+        raise TopicsError((f"A partition has {allowed}, not {replication_factor}.",))
+    admin = _admin(config, one_request_logger(config))
     futures = admin.create_topics(
         [
             NewTopic(s.name, s.partitions, replication_factor=replication_factor, config=dict(s.settings))
@@ -145,7 +144,7 @@ def create(
 
 
 def _until_known(admin: AdminClient, names: list[str]) -> None:
-    """A created topic is in a broker's metadata a moment later: wait for that, ten seconds at most."""
+    """Wait at most ten seconds until the created topics are in the brokers' metadata."""
 
     def unknown() -> bool:
         listed = admin.list_topics(timeout=TIMEOUT_S).topics
@@ -155,19 +154,19 @@ def _until_known(admin: AdminClient, names: list[str]) -> None:
         retry=retry_if_result(bool),
         wait=wait_fixed(0.1),
         stop=stop_after_delay(10),
-        retry_error_callback=lambda _: None,  # whoever uses the topics next says which one is missing
+        retry_error_callback=lambda _: None,  # the next request to a missing topic reports it
     )(unknown)
 
 
 def bus_record(config: BusConfig) -> BusRecord | None:
-    """What the registry says that the bus was made with; reads it to its end."""
+    """The bus record, read from the registry; None if there is none."""
     return read_registry(config).bus
 
 
-def read_registry(config: BusConfig, heard: Callable[[Record], None] | None = None) -> Registry:
-    """The registry as it is now, read to its end; UnreachableError when nothing of it comes for a while.
+def read_registry(config: BusConfig, on_record: Callable[[Record], None] | None = None) -> Registry:
+    """The registry, read to its current end. Raises UnreachableError if no record arrives for a while.
 
-    heard: gets each of its records, for what the registry does not keep of them.
+    on_record: called with each record, for data that the registry does not keep.
     """
     from .clients import ClientErrors
     from .reader import STALL_S, KafkaReader
@@ -177,23 +176,23 @@ def read_registry(config: BusConfig, heard: Callable[[Record], None] | None = No
     errors = ClientErrors()
     reader = KafkaReader(config, errors)
     reader.read({TopicPartition(config.topic("subscription"), 0): 0})
-    heard_at = time.monotonic()
+    arrived_at = time.monotonic()
 
     def ended() -> bool:
-        nonlocal heard_at
+        nonlocal arrived_at
         items = reader.take(1000, 0.5)
         if items:
-            heard_at = time.monotonic()
+            arrived_at = time.monotonic()
         for item in items:
             first.take(item)
-            if heard is not None and isinstance(item, Record):
-                heard(item)
+            if on_record is not None and isinstance(item, Record):
+                on_record(item)
         return any(isinstance(item, End) for item in items)
 
     try:
         Retrying(
             retry=retry_if_result(lambda done: not done),
-            stop=lambda _: time.monotonic() - heard_at > STALL_S,
+            stop=lambda _: time.monotonic() - arrived_at > STALL_S,
         )(ended)
     except RetryError:
         reason = f"topic {config.topic('subscription')!r} cannot be read to its end"
@@ -205,19 +204,19 @@ def read_registry(config: BusConfig, heard: Callable[[Record], None] | None = No
 
 
 def write_bus_record(config: BusConfig, record: BusRecord) -> None:
-    """Say what the bus is from now on; UnreachableError when the cluster has not taken it."""
+    """Write the bus record. Raises UnreachableError if the cluster does not accept it."""
     write_registry(config, BUS_KEY, encode_json(record))
 
 
 def write_registry(config: BusConfig, key: bytes, value: bytes | None) -> None:
-    """Write one record of the registry; UnreachableError when the cluster has not taken it."""
+    """Write a record to the registry. Raises UnreachableError if the cluster does not accept it."""
     write_registry_records(config, {key: value})
 
 
 def write_registry_records(config: BusConfig, records: Mapping[bytes, bytes | None]) -> None:
-    """Write records of the registry by their keys, in this order.
+    """Write records {key: value} to the registry, in this order.
 
-    UnreachableError when the cluster has not taken all of them; those before may be there.
+    Raises UnreachableError if the cluster does not accept all; the first ones may have been written.
     """
     from confluent_kafka import KafkaException, Producer
 
@@ -236,16 +235,16 @@ def write_registry_records(config: BusConfig, records: Mapping[bytes, bytes | No
                 on_delivery=lambda error, _: refused.append(error.str()) if error is not None else None,
             )
         left = producer.flush(TIMEOUT_S)
-    except (KafkaException, SystemError) as e:  # SystemError: a report served while a fatal error was raised
+    except (KafkaException, SystemError) as e:  # SystemError: a callback ran while a fatal error was raised
         fatal = e if isinstance(e, KafkaException) else e.__cause__
         reason = fatal.args[0].str() if isinstance(fatal, KafkaException) else str(e)
-        raise UnreachableError(f"{config.describe()} does not take the bus's records: {reason}.") from e
+        raise UnreachableError(f"{config.describe()} refuses registry records: {reason}.") from e
     if left or refused:
         raise errors.unreachable(config, *refused[:1])
 
 
 def topic_ids(config: BusConfig) -> dict[str, str]:
-    """The ids of the bus's topics, by kind: one that is deleted and made again has another."""
+    """{kind: id} of the bus's topics. A topic that is deleted and created again gets another id."""
     from .admin import Admin
     from .clients import ClientErrors
 
@@ -254,11 +253,11 @@ def topic_ids(config: BusConfig) -> dict[str, str]:
 
 
 def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
-    """The partition count of each topic, when all are there and made as the protocols need.
+    """{topic: partition count}, if all topics exist and have the settings that the protocols need.
 
-    dead_letters: False leaves their topic out, as engines and waits do: what needs it waits, and nothing
-    else. Raises TopicsError naming each topic that is missing or differs, and what to do; UnreachableError
-    when the cluster does not answer.
+    dead_letters: False skips their topic. Engines and waits do that: only a partition that must write a dead
+    letter needs it. Raises TopicsError naming each topic that is missing or differs, and what to do;
+    UnreachableError if the cluster does not answer.
     """
     from confluent_kafka import KafkaException
 
@@ -277,37 +276,36 @@ def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
         )
     counts = {s.name: found[s.name] for s in wanted}
     problems = []
-    # A trigger partition, its states and the firings it writes have the same number.
+    # A trigger partition, its state partition and its action partition have the same number.
     same = [config.topic(kind) for kind in ("trigger", "state", "action")]
     if len({counts[name] for name in same}) != 1:
-        told = ", ".join(f"{name!r} has {counts[name]}" for name in same)
-        problems.append(f"These topics must have the same number of partitions: {told}.")
+        listing = ", ".join(f"{name!r} has {counts[name]}" for name in same)
+        problems.append(f"These topics must have the same number of partitions: {listing}.")
     if counts[config.topic("subscription")] != 1:
         problems.append(f"Topic {config.topic('subscription')!r} must have exactly one partition.")
     problems += _differing_settings(admin, wanted)
     if problems:
-        raise TopicsError((*problems, _MEND))
+        raise TopicsError((*problems, _CORRECT))
     return counts
 
 
 def check_settings(config: BusConfig) -> None:
-    """TopicsError where a topic that an engine works with is set otherwise than the protocols need.
+    """Raises TopicsError if a topic has other settings than the protocols need, the dead-letter topic aside.
 
-    The dead-letter topic may be away or altered: what needs it waits. UnreachableError when a topic's
-    settings cannot be read.
+    Raises UnreachableError if a topic's settings cannot be read.
     """
     problems = _differing_settings(_admin(config), _working(config))
     if problems:
-        raise TopicsError((*problems, _MEND))
+        raise TopicsError((*problems, _CORRECT))
 
 
 def _working(config: BusConfig) -> tuple[TopicSpec, ...]:
-    """The topics that nothing goes on without."""
+    """The topics without which no engine and no wait can work."""
     return tuple(s for s in specs(config) if s.name != config.topic("dead-letter"))
 
 
 def _differing_settings(admin: AdminClient, wanted: tuple[TopicSpec, ...]) -> list[str]:
-    """A sentence for each required setting that a topic has otherwise."""
+    """A sentence for each required setting that differs."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import ConfigResource, ResourceType
 
@@ -329,7 +327,7 @@ def _differing_settings(admin: AdminClient, wanted: tuple[TopicSpec, ...]) -> li
                 fits, needed = int(value or 0) >= int(needed), f"{needed} or more"
             elif key == "cleanup.policy":
                 policies = set((value or "").split(","))
-                fits = needed.split(",")[0] in policies <= set(needed.split(","))  # without retention as well
+                fits = needed.split(",")[0] in policies <= set(needed.split(","))  # "delete" may be missing
             else:
                 fits = value == needed
             if not fits:
@@ -344,6 +342,6 @@ def _admin(config: BusConfig, logger: logging.Logger | None = None) -> AdminClie
 
     errors = ClientErrors()
     admin = connect(AdminClient, config, errors, logger=logger or client_log)
-    # A client that cannot connect only says so by waiting; ask once, with its own words for why.
+    # A client that cannot connect raises nothing, requests just time out. So send one request here.
     errors.require_answer(admin, config)
     return admin

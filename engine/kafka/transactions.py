@@ -1,4 +1,4 @@
-"""The bus's transactional producer: one transaction for each commit, and what its errors mean."""
+"""The bus's transactional producer: one transaction per commit, and how its errors are handled."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from ..config import BusConfig
 from ..errors import TransactionAborted, UnreachableError
 from ..log import log
 from ..records.sizes import MAX_INTERNAL_BYTES
-from .clients import ClientErrors, client_log, connect, told
-from .lost_connections import Losses
+from .clients import ClientErrors, client_log, connect, error_text
+from .lost_connections import LostConnections
 from .reader import not_readable
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-# Shorter than a wait for a person, longer than a broker's restart of a second or two. An engine that is
-# killed inside a transaction holds readers of committed records back for this long (KIP-447 has 10 s).
+# Longer than a broker's restart of a second or two, but short: an engine that is killed inside a transaction
+# blocks readers of committed records for this long (KIP-447 recommends 10 s).
 TRANSACTION_TIMEOUT_MS = 15_000
-# Of all steps of a commit, and of a burial, repetitions included. Below the transaction's own timeout: the
-# broker answers one that it has ended itself with errors that look like fencing.
+# For all steps of a commit, or of fencing, with retries. Below the transaction's own timeout: if the broker
+# has ended the transaction itself, it answers with errors that look like fencing.
 TIMEOUT_S = 10.0
-LAST_STEP_S = 1.0  # what the last step has at least
-CLOSE_TIMEOUT_S = 2.0  # of each of the two attempts to end what is open
+LAST_STEP_S = 1.0  # the least time for the last step
+CLOSE_TIMEOUT_S = 2.0  # for each of the two attempts to end an open transaction
 T = TypeVar("T")
 
 
 def producer_settings() -> dict[str, object]:
-    """Of the transactional producers, beside connection and names."""
+    """Settings of the transactional producers, without connection and names."""
     return {
         "transaction_timeout_ms": TRANSACTION_TIMEOUT_MS,
         "acks": "all",
-        # The coordinator answers CONCURRENT_TRANSACTIONS while the last transaction's markers are
-        # written; the default of 100 ms makes that the cost of every transaction.
+        # The coordinator answers CONCURRENT_TRANSACTIONS while it writes the markers of the last
+        # transaction. With the default backoff every transaction would take at least 100 ms.
         "retry_backoff_ms": 1,
         "retry_backoff_max_ms": 10,
         "delivery_timeout_ms": int(TIMEOUT_S * 1000),
         # Longer than all of a commit: the client sends what had no answer in this time again, by itself.
         "socket_timeout_ms": int((TIMEOUT_S + 2 * LAST_STEP_S) * 1000),
-        "log_connection_close": True,  # see `Losses`
+        "log_connection_close": True,  # see `LostConnections`
         "linger_ms": 0,
         "compression_type": "lz4",
         "message_max_bytes": MAX_INTERNAL_BYTES,
@@ -54,12 +54,13 @@ def producer_settings() -> dict[str, object]:
 
 
 class Transactions:
-    """A producer with one transactional id. One thread.
+    """A producer with one transactional id. Not thread-safe.
 
-    One that has lost a connection is replaced when its transaction is over. The client may have repeated a
-    request, and the first one may arrive in the next transaction: an end of before would commit what that
-    one has written so far, without its offsets. Brokers refuse it for the new producer's epoch (KIP-890 has
-    the fault; its own cure, an epoch for each transaction, librdkafka 2.16.0 does not have).
+    A producer that has lost a connection is replaced after its transaction. The client may have repeated a
+    request whose first copy arrives during the next transaction: a late EndTxn would commit what that
+    transaction has written so far, without its offsets. Brokers refuse the late copy because the new producer
+    has another epoch. (KIP-890 describes the fault; librdkafka 2.16.0 lacks its cure, an epoch per
+    transaction.)
     """
 
     def __init__(self, config: BusConfig, errors: ClientErrors, transactional_id: str) -> None:
@@ -69,11 +70,11 @@ class Transactions:
         self._appended: int | None = None
         self._producer, self._losses = self._initialised(transactional_id, TIMEOUT_S)
 
-    def _initialised(self, transactional_id: str, timeout_s: float) -> tuple[Producer, Losses]:
+    def _initialised(self, transactional_id: str, timeout_s: float) -> tuple[Producer, LostConnections]:
         from confluent_kafka import KafkaException, Producer
 
-        losses = Losses(client_log)
-        # A level of the connection's could keep from us what is lost.
+        losses = LostConnections(client_log)
+        # A log level in the connection could hide the lines about lost connections.
         client = {key: value for key, value in self._config.client.items() if key != "log_level"}
         producer = connect(
             Producer,
@@ -90,11 +91,11 @@ class Transactions:
         return producer, losses
 
     def _replace_after_a_loss(self) -> None:
-        """Between two transactions; UnreachableError where there is no new producer within TIMEOUT_S."""
-        self._producer.poll(0)  # brings what the client has logged
+        """Called between transactions. Raises UnreachableError without a new producer within TIMEOUT_S."""
+        self._producer.poll(0)  # delivers the client's log lines
         if not self._losses.seen:
             return
-        log.info("The producer of %s has lost a connection, and is replaced.", self._id)
+        log.info("The producer of %s lost a connection and is replaced.", self._id)
         self._producer, self._losses = self._initialised(self._id, TIMEOUT_S)
 
     def commit(
@@ -104,7 +105,7 @@ class Transactions:
         from confluent_kafka import TopicPartition as Sent
 
         # Without a real offset, or with the metadata of a consumer that never joined, the broker would
-        # accept the transaction of a member that has lost its partitions (KIP-447).
+        # accept a transaction from a member that has lost its partitions (KIP-447).
         if not offsets or membership is None or any(c.offset < 0 for c in offsets.values()):
             raise TransactionAborted("A transaction without offsets or membership is not fenced; not sent.")
         sent = [
@@ -124,25 +125,25 @@ class Transactions:
                 except KafkaException as e:
                     if e.args[0].code() != e.args[0]._STATE:
                         raise _Refused(output, e) from e
-                    break  # a record before this one failed; the next call tells which, and why
+                    break  # an earlier record failed; the next call raises its error
             self._send_offsets(sent, membership)
-            # Waits for all records. One that cannot be delivered makes it fail: no reports are needed.
+            # Waits for all records and fails if one cannot be delivered, so no delivery reports are needed.
             _repeated(deadline, producer.commit_transaction)
             self._open = False
         except _Refused as e:
-            self._abort(e.error, f"a record of {e.output.topic!r} was refused: {told(e.error)}", e)
+            self._abort(e.error, f"a record of {e.output.topic!r} was refused: {error_text(e.error)}", e)
         except KafkaException as e:
             error = e.args[0]
-            # An error of the client's own (below zero: timed out, no connection, not let in) leaves a request
-            # without an answer, and the next send_offsets of such a producer may never return.
+            # After a local error of the client (below zero: timeout, no connection, authentication) a request
+            # has no answer, and the producer's next send_offsets may never return.
             if error.txn_requires_abort() and error.code() > 0:
-                self._abort(error, told(error), e)
-            # Fatal, fenced, timed out or unknown: only new clients and the committed offset tell.
+                self._abort(error, error_text(error), e)
+            # Fatal, fenced, timed out or unknown: only new clients can read the outcome, from the offsets.
             raise UnreachableError(
-                f"A transaction on {self._config.describe()} failed ({error.name()}: {told(error)}). "
+                f"A transaction on {self._config.describe()} failed ({error.name()}: {error_text(error)}). "
                 "The engine starts again from the committed offsets."
             ) from e
-        except SystemError as e:  # a report that was served while the client raised a fatal error
+        except SystemError as e:  # a callback ran while the client raised a fatal error
             raise UnreachableError(
                 f"A transaction on {self._config.describe()} failed: {e.__cause__ or e}."
             ) from e
@@ -150,9 +151,9 @@ class Transactions:
         return self._appended
 
     def _send_offsets(self, offsets: list[Any], membership: object) -> None:
-        """Once, whatever an error says of repeating it, but where nothing was sent.
+        """Called once even if the error is retriable, except if nothing was sent.
 
-        After a call that had no answer the next one on this producer may never return (librdkafka 2.16.0,
+        After a call without an answer the next call on this producer may never return (librdkafka 2.16.0,
         issue 5456).
         """
         from confluent_kafka import KafkaException
@@ -162,11 +163,11 @@ class Transactions:
         except KafkaException as e:
             if e.args[0].code() != e.args[0]._STATE:
                 raise
-            # A record failed just now: this call tells which, and why.
+            # A record failed just now: this call raises its error.
             self._producer.send_offsets_to_transaction(offsets, membership, TIMEOUT_S)
 
     def _clocked(self, outputs: Sequence[Output]) -> int | None:
-        """The index of the output whose append time is asked for: one of a topic with LogAppendTime."""
+        """The index of the output whose append time is returned: one to a topic with LogAppendTime."""
         likely = {self._config.topic("state"), self._config.topic("action")}
         for i in range(len(outputs) - 1, -1, -1):
             if outputs[i].topic in likely:
@@ -188,7 +189,7 @@ class Transactions:
         while True:
             try:
                 if headers is None and on_delivery is None:
-                    produce(topic, value, key, at)  # by position: keywords make it twice as dear (1.0 us)
+                    produce(topic, value, key, at)  # positional: keyword arguments double the cost (1.0 us)
                 elif on_delivery is None:
                     produce(topic, value, key, at, headers=_listed(headers))
                 else:
@@ -198,7 +199,7 @@ class Transactions:
                 self._producer.poll(0.1)
 
     def _abort(self, error: KafkaError, reason: str, cause: BaseException) -> None:
-        """Raises TransactionAborted; UnreachableError when the abort does not come through."""
+        """Abort, then raise TransactionAborted; or UnreachableError if the abort fails."""
         from confluent_kafka import KafkaException
 
         try:
@@ -213,31 +214,32 @@ class Transactions:
         ) from cause
 
     def fence(self, transactional_id: str) -> None:
-        """See `bus.Bus.fence`. Takes 0.5 to 1 s where a transaction is open, at most TIMEOUT_S."""
+        """See `bus.Bus.fence`. Takes 0.5 to 1 s if a transaction is open, at most TIMEOUT_S."""
         if not transactional_id.startswith(f"{self._config.group}-"):
-            # The id comes from offset metadata; to initialise any other would end a stranger's transaction.
-            log.warning("%r is no transactional id of this bus's engines; left alone.", transactional_id)
+            # The id comes from offset metadata. Initialising an id of another application would end its
+            # transaction.
+            log.warning("%r is not a transactional id of this bus's engines; not fenced.", transactional_id)
             return
         self._initialised(transactional_id, TIMEOUT_S)
 
     def close(self) -> None:
-        """End what is open, so that nobody waits for its timeout. At most twice CLOSE_TIMEOUT_S."""
+        """End the open transaction, so that nobody waits for its timeout. At most 2 * CLOSE_TIMEOUT_S."""
         from confluent_kafka import KafkaException
 
-        with suppress(Exception):  # what is closed is given up; its last words help nobody
+        with suppress(Exception):  # an error while closing does not matter
             self._producer.purge()
             if self._open:
                 try:
                     self._producer.abort_transaction(CLOSE_TIMEOUT_S)
                 except KafkaException:  # a commit without an answer cannot be aborted by its own producer
                     self._initialised(self._id, CLOSE_TIMEOUT_S)
-        # Not Producer.close: it waits for a broker that does not answer, without end.
+        # Not Producer.close: it waits without limit for a broker that does not answer.
         with suppress(AttributeError):
             del self._producer
 
 
 class _Refused(Exception):
-    """The client did not take a record."""
+    """The client refused a record."""
 
     def __init__(self, output: Output, cause: KafkaException) -> None:
         super().__init__(str(cause))
@@ -249,7 +251,7 @@ def _listed(headers: Headers | None) -> Any:
 
 
 def _advice(error: KafkaError) -> str:
-    """What to do about the reasons that do not pass by themselves."""
+    """What to do about errors that need an administrator."""
     code = error.code()
     if code == error.MSG_SIZE_TOO_LARGE:
         return (
@@ -268,9 +270,9 @@ def _is_retriable(error: BaseException) -> bool:
 
 
 def _repeated(deadline: float, call: Callable[..., T], *args: object) -> T:
-    """The call with a timeout as its last argument, repeated while it says so, until the deadline.
+    """Call with a timeout as the last argument, and repeat retriable errors until the deadline.
 
-    A call that failed with a retriable error goes on when it is repeated, and has no outcome before.
+    After a retriable error the client resumes the call when it is repeated; until then it has no outcome.
     """
     retrying = Retrying(
         retry=retry_if_exception(_is_retriable),

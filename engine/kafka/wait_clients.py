@@ -1,4 +1,4 @@
-"""What waits use of Kafka, over librdkafka: readers without a group, and producers without transactions."""
+"""The Kafka clients of waits, over librdkafka: readers without a group, producers without transactions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class KafkaWriter:
             errors,
             enable_idempotence=True,
             acks="all",
-            message_max_bytes=MAX_INTERNAL_BYTES,  # what the topics take
+            message_max_bytes=MAX_INTERNAL_BYTES,  # the topics' limit
             **own,
         )
 
-    def write(self, output: Output, told: Callable[[str | None], None] | None = None) -> None:
+    def write(self, output: Output, on_delivery: Callable[[str | None], None] | None = None) -> None:
         from confluent_kafka import KafkaException
 
         try:
@@ -46,7 +46,7 @@ class KafkaWriter:
                 output.value,
                 output.key,
                 partition=-1 if output.partition is None else output.partition,
-                on_delivery=None if told is None else _reporting(told),
+                on_delivery=None if on_delivery is None else _reporting(on_delivery),
             )
         except BufferError as e:
             raise NoRoom(str(e)) from e
@@ -105,11 +105,11 @@ class KafkaClients:
         return self._errors.unreachable(self._config, reason)
 
 
-def _reporting(told: Callable[[str | None], None]) -> Callable[[KafkaError | None, object], None]:
+def _reporting(on_delivery: Callable[[str | None], None]) -> Callable[[KafkaError | None, object], None]:
     def report(error: KafkaError | None, _: object) -> None:
         if error is None:
-            told(None)
+            on_delivery(None)
         else:
-            told(TOO_LARGE if error.code() == error.MSG_SIZE_TOO_LARGE else error.str())
+            on_delivery(TOO_LARGE if error.code() == error.MSG_SIZE_TOO_LARGE else error.str())
 
     return report

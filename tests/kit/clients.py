@@ -82,8 +82,8 @@ class SimulatedWriter:
         self._clients, self._host, self._cluster = clients, clients.host, clients.cluster
         self._sent: deque[tuple[Output, Callable[[str | None], None] | None]] = deque()
 
-    def write(self, output: Output, told: Callable[[str | None], None] | None = None) -> None:
-        self._sent.append((output, told))
+    def write(self, output: Output, on_delivery: Callable[[str | None], None] | None = None) -> None:
+        self._sent.append((output, on_delivery))
         if self._host.choose(2):
             self.serve()
 

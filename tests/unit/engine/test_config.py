@@ -200,7 +200,7 @@ def test_the_administrator_allows_properties_by_name_and_no_others() -> None:
 
 
 def test_a_connection_without_servers_is_refused_with_an_example() -> None:
-    with pytest.raises(ConfigError, match=r"names no 'bootstrap.servers'.*broker:9092"):
+    with pytest.raises(ConfigError, match=r"has no 'bootstrap.servers'.*broker:9092"):
         BusConfig.from_extra({}, name="b", deployment="d", connection="kafka_default")
 
 

@@ -98,7 +98,7 @@ def test_a_connection_of_another_type_is_refused() -> None:
 
 
 def test_a_connection_without_servers_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"'c' names no 'bootstrap.servers'"):
+    with pytest.raises(ConfigError, match=r"'c' has no 'bootstrap.servers'"):
         bus_config(kafka())
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from interlock.engine.kafka.clients import told
+from interlock.engine.kafka.clients import error_text
 
 REFUSED = "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Connection refused"
 
@@ -17,4 +17,4 @@ REFUSED = "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Conn
 )
 def test_one_reason_reads_the_same_however_often_it_came(more: str) -> None:
     error: Any = SimpleNamespace(str=lambda: f"{REFUSED}{more}")
-    assert told(error) == REFUSED
+    assert error_text(error) == REFUSED

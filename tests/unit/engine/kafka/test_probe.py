@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from interlock.engine.kafka.probe import _Heard, _version, _word
+from interlock.engine.kafka.probe import _ApiVersions, _version, _word
 
 
 def test_of_several_brokers_the_oldest_counts_and_nothing_else_is_kept() -> None:
-    heard = _Heard()
+    heard = _ApiVersions()
     for line in (
         "APIVERSION [rdkafka#producer-1]   ApiKey Fetch (1) Versions 4..18",
         "APIVERSION [rdkafka#producer-1]   ApiKey Metadata (3) Versions 0..13",

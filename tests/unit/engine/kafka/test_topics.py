@@ -100,7 +100,7 @@ def test_a_cluster_that_takes_no_record_of_the_registry_is_told_in_its_words(
         return Producer(settings)
 
     monkeypatch.setattr(clients, "connect", connect)
-    with pytest.raises(UnreachableError, match="not take the bus's records: not supported by any broker"):
+    with pytest.raises(UnreachableError, match="refuses registry records: not supported by any broker"):
         write_registry(CONFIG, b"bus", None)
 
 

@@ -11,7 +11,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import TransactionAborted, UnreachableError
 from interlock.engine.kafka import transactions
 from interlock.engine.kafka.clients import ClientErrors
-from interlock.engine.kafka.lost_connections import Losses
+from interlock.engine.kafka.lost_connections import LostConnections
 from interlock.engine.kafka.transactions import Transactions
 from interlock.engine.records.sizes import MAX_INTERNAL_BYTES
 
@@ -60,7 +60,7 @@ def test_the_producers_settings_are_those_the_protocols_need(
     bus: Transactions, made: list[FakeProducer]
 ) -> None:
     settings = dict(made[0].settings)
-    assert isinstance(settings.pop("logger"), Losses)
+    assert isinstance(settings.pop("logger"), LostConnections)
     assert settings == {
         "transactional_id": "b-engine-1",
         "transaction_timeout_ms": 15_000,
