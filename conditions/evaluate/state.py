@@ -12,8 +12,7 @@ import msgspec
 from ...events.event import Event
 from ..errors import ConditionError
 
-VERSION: Final = 2
-READS: Final = (1, 2)
+VERSION: Final = 1
 
 MAX_MATCHERS: Final = 256  # the nodes of a condition
 
@@ -107,10 +106,10 @@ class State(msgspec.Struct, frozen=True, array_like=True):
         """The state in a serial form; ConditionError if it is none, or of an unknown version."""
         try:
             # another version may have any other form: it is told before the rest is read
-            if data[:2] != _OWN_HEAD and (version := _header_decoder.decode(data).version) not in READS:
+            if data[:2] != _OWN_HEAD and (version := _header_decoder.decode(data).version) != VERSION:
                 raise ConditionError(
-                    f"the stored state has version {version}, this release reads"
-                    f" {' and '.join(map(str, READS))}: run the release that wrote it, or a later one"
+                    f"the stored state has version {version}, this release reads {VERSION}:"
+                    " run the release that wrote it, or a later one"
                 )
             state = _decoder.decode(data)
             for match in (*state.matches, *state.waiting) if state.waiting else state.matches:
@@ -120,7 +119,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
             if isinstance(error, ConditionError):
                 raise
             raise ConditionError(f"the stored state cannot be read: {error}") from error
-        return state if state.version == VERSION else _of_version_1(state)
+        return state
 
 
 class _Header(msgspec.Struct, frozen=True, array_like=True):
@@ -133,13 +132,6 @@ _decoder = msgspec.msgpack.Decoder(State)
 
 EMPTY: Final = State()
 _OWN_HEAD: Final = EMPTY.encode()[:2]  # the number of members, and the version
-
-
-def _of_version_1(state: State) -> State:
-    # its members are the first of today's, and its matches were in the order of their matchers
-    matches = tuple(sorted(state.matches, key=lambda match: match.rank))
-    last = max((match.timestamp_ms for match in matches), default=None)
-    return State(matches=matches, seen=state.seen, last_ms=last)
 
 
 def of_another(number: int, matchers: int) -> str:

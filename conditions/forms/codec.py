@@ -1,8 +1,7 @@
-"""JSON forms of conditions: {"v": 1, "condition": node} and {"v": 2, ...}; schema: condition.schema.json.
+"""The JSON form of conditions: {"v": 1, "condition": node}; its schema is condition.schema.json.
 
-Version 1 has `all`, `any` and matchers of exact filters. It is still written where it is enough, because the
-incarnation of a registration is a hash of its JSON: an upgrade must not change it. All else is version 2.
-A published version is read for ever; what changes a form takes a new number.
+The incarnation of a registration is a hash of this form, so a release must write a condition as earlier
+releases did. A published version is read for ever; a change to the form takes a new number.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ from ..nodes.combinations import AllOf, AnyOf, AtLeast, Combination, Count, Sequ
 from ..nodes.condition import MAX_DEPTH, MAX_NODES, Condition, Keep
 from ..nodes.duration import MAX_DURATION_MS
 from ..nodes.matcher import Matcher
-from ..nodes.reading import parse_path
 from ..nodes.timers import Absent, ArmedBy, Expires, Ordered, Quiet, moment_ms, moment_text
 from ..nodes.windows import Not, Reset, Within
 from .vocabulary import near
 
-VERSIONS: Final = (1, 2)
+VERSION: Final = 1
 # Of all matchers of a form together, so that reading it costs no more than its size allows: members and
 # items; characters (a Kafka record of default size holds as many); those of `where` and `sql`, which cost
 # some 10 us each to compile.
@@ -36,8 +34,6 @@ _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
 _COMBINATIONS: Final[Mapping[str, type[Combination]]] = {kind.kind: kind for kind in (AllOf, AnyOf)}
-_NODES_1: Final = ("all", "any", "event")
-_MEMBERS_2: Final = ("filters", "where", "keep", "limit")  # of a matcher
 
 
 def to_json(condition: Condition) -> dict[str, object]:
@@ -47,7 +43,7 @@ def to_json(condition: Condition) -> dict[str, object]:
     is larger than `from_json` reads.
     """
     condition.check()
-    return {"v": 1 if _is_of_version_1(condition) else 2, "condition": _node(condition, _Size())}
+    return {"v": VERSION, "condition": _node(condition, _Size())}
 
 
 def from_json(obj: object) -> Condition:
@@ -55,12 +51,9 @@ def from_json(obj: object) -> Condition:
     if isinstance(obj, (str, bytes, bytearray)):
         raise ConditionError(f"$ is a {type(obj).__name__}: parse it with json.loads first")
     members = _members(obj, "$", required=("v", "condition"))
-    version = _whole(members["v"])
-    if version not in VERSIONS:
-        raise ConditionError(
-            f"$.v is {shown(members['v'])}: this release reads versions {' and '.join(map(str, VERSIONS))}"
-        )
-    condition = _Reader(version).read(members["condition"], "$.condition", 1)
+    if _whole(members["v"]) != VERSION:
+        raise ConditionError(f"$.v is {shown(members['v'])}: this release reads version {VERSION}")
+    condition = _Reader().read(members["condition"], "$.condition", 1)
     try:
         condition.check()
     except ConditionError as error:
@@ -101,19 +94,6 @@ class _Size:
 
 
 # -- writing
-
-
-def _is_of_version_1(condition: Condition) -> bool:
-    if isinstance(condition, Combination):
-        return all(map(_is_of_version_1, condition.of))
-    return (
-        isinstance(condition, Matcher)
-        and not condition.filters
-        and condition.where is None
-        and condition.keeps is None
-        and not isinstance(condition.by, tuple)
-        and (condition.by is None or not parse_path(condition.by).offset_ms)
-    )
 
 
 def _node(condition: Condition, size: _Size) -> dict[str, object]:
@@ -174,11 +154,9 @@ def _given(**members: object) -> dict[str, object]:
 class _Reader:
     """Reads one tree and counts its nodes, so that no input is followed beyond the limits."""
 
-    def __init__(self, version: int) -> None:
+    def __init__(self) -> None:
         self._nodes = 0
         self._size = _Size()
-        self._names = _NODES_1 if version == 1 else (*_NODES_1, *_READERS)
-        self._is_1 = version == 1
 
     def read(self, obj: object, path: str, depth: int) -> Condition:
         self._nodes += 1
@@ -187,13 +165,11 @@ class _Reader:
         if depth > MAX_DEPTH:
             raise ConditionError(f"{path}: the condition is nested more than {MAX_DEPTH} levels deep")
         if not isinstance(obj, Mapping) or len(obj) != 1:
-            raise ConditionError(f"{path} must be an object with one member: {_either(self._names)}")
+            raise ConditionError(f"{path} must be an object with one member: {_either(_NAMES)}")
         name, body = next(iter(obj.items()))
-        if not isinstance(name, str) or name not in self._names:
-            if self._is_1 and isinstance(name, str) and name in _READERS:
-                raise ConditionError(f"{path}.{name} needs v 2, and this form is v 1")
-            hint = near(name, self._names) if isinstance(name, str) else ""
-            belongs = hint or f"{_either(self._names)} belongs there"
+        if not isinstance(name, str) or name not in _NAMES:
+            hint = near(name, _NAMES) if isinstance(name, str) else ""
+            belongs = hint or f"{_either(_NAMES)} belongs there"
             raise ConditionError(f"{path} has the member {shown(name)}: {belongs}")
         path = f"{path}.{name}"
         if name == "event":
@@ -211,12 +187,9 @@ class _Reader:
 
     def _matcher(self, obj: object, path: str) -> Matcher:
         self._size.add(obj, path)
-        if self._is_1:
-            members = _members(obj, path, required=("exact",), optional=("by", "label"), later=_MEMBERS_2)
-        else:
-            members = _members(obj, path, optional=("exact", "by", "label", *_MEMBERS_2))
+        members = _members(obj, path, optional=("exact", "by", "label", "filters", "where", "keep", "limit"))
         for name in ("exact", "filters"):
-            if not self._is_1 and name in members and not members[name]:
+            if name in members and not members[name]:
                 raise ConditionError(f"{path}.{name} is empty: leave it out")
         exact = members.get("exact", {})
         if not isinstance(exact, Mapping):
@@ -230,10 +203,6 @@ class _Reader:
             if name in members:
                 _text(members, name, path)
         by = members.get("by")
-        if isinstance(by, (list, tuple)) and self._is_1:
-            raise ConditionError(f"{path}.by is a list, which needs v 2, and this form is v 1")
-        if isinstance(by, str) and self._is_1 and _built(f"{path}.by", lambda: parse_path(by)).offset_ms:
-            raise ConditionError(f"{path}.by has an offset, which needs v 2, and this form is v 1")
         if not isinstance(by, (list, tuple)):
             by = _text(members, "by", path) if "by" in members else None
         limit = _integer(members, "limit", path) if "limit" in members else None
@@ -334,6 +303,7 @@ _READERS: Final[Mapping[str, Callable[[_Reader, object, str, int], Condition]]] 
     "expires": _Reader._expires,
     "ordered": _Reader._ordered,
 }
+_NAMES: Final = ("all", "any", "event", *_READERS)
 
 
 def _members(
@@ -341,14 +311,11 @@ def _members(
     path: str,
     required: tuple[str, ...] = (),
     optional: tuple[str, ...] = (),
-    later: tuple[str, ...] = (),
 ) -> Mapping[str, object]:
     if not isinstance(obj, Mapping):
         raise ConditionError(f"{path} is a {type(obj).__name__}: an object belongs there")
     known = required + optional
     for name in obj:  # before what is missing: that may be here under a wrong name
-        if name in later:
-            raise ConditionError(f"{path}.{name} needs v 2, and this form is v 1")
         if name not in known:
             hint = near(name, known) if isinstance(name, str) else ""
             raise ConditionError(f"{path} has an unknown member {shown(name)}: {hint or ', '.join(known)}")

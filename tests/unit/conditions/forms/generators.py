@@ -103,26 +103,6 @@ def conditions(draw: Draw, depth: int = 3) -> Condition:
     return made
 
 
-@st.composite
-def simple(draw: Draw) -> Condition:
-    """Whole conditions with the features of version 1: exact filters, all and any."""
-
-    def leaf() -> Condition:
-        return Matcher(draw(attributes).items(), draw(keys["none"] | paths), draw(st.none() | texts))
-
-    def node(depth: int) -> Condition:
-        if depth == 0 or not draw(st.integers(0, 2)):
-            return leaf()
-        return draw(st.sampled_from((AllOf, AnyOf)))(
-            *(node(depth - 1) for _ in range(draw(st.integers(2, 3))))
-        )
-
-    try:
-        return node(3)
-    except ConditionError:  # one label twice, equal operands
-        reject()
-
-
 def _whole(draw: Draw, leaves: st.SearchStrategy[Matcher], depth: int) -> Condition:
     kind = draw(st.sampled_from(("events", "events", "timed", "ending", "either")))
     if kind == "events":

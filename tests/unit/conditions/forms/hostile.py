@@ -443,7 +443,7 @@ def worst_forms() -> Iterator[tuple[str, Any]]:
 
 
 def of_condition(node: Any) -> dict[str, Any]:
-    return {"v": 2, "condition": node}
+    return {"v": 1, "condition": node}
 
 
 def worst_form_texts() -> Iterator[tuple[str, bytes]]:
@@ -452,23 +452,22 @@ def worst_form_texts() -> Iterator[tuple[str, bytes]]:
             yield name, json.dumps(form, ensure_ascii=False).encode()
     yield "open lists", b"[" * 1_000_000
     yield "open objects", b'{"all":[' * 100_000
-    yield "digits", b'{"v": 2, "condition": ' + b"1" * 1_000_000 + b"}"
+    yield "digits", b'{"v": 1, "condition": ' + b"1" * 1_000_000 + b"}"
 
 
 def worst_states() -> Iterator[tuple[str, bytes]]:
-    match = State.decode(bytes.fromhex(STATES["version 2"][1]["bytes"])).matches[0]
+    match = State.decode(bytes.fromhex(STATES["version 1"][1]["bytes"])).matches[0]
     many = tuple(
         msgspec.structs.replace(match, offset=n, event=msgspec.structs.replace(match.event))
         for n in range(1000)
     )
     yield "1,000 waiting", State(waiting=many).encode()
     yield "1,000 held", State(matches=many).encode()
-    yield "1,000 held, of version 1", msgspec.msgpack.encode([1, many, b""])
     yield "refuters", State(refuters={n: tuple(range(1000)) for n in range(20)}).encode()
     yield "open arrays", b"\x91" * 1_000_000
-    yield "a false length", b"\x92\x02\xdd\xff\xff\xff\xff"
-    yield "false lengths in each other", b"\x92\x02" + b"\xdd\xff\xff\xff\xff" * 100_000
-    yield "a false length of bytes", b"\x93\x02\x90\xc6\xff\xff\xff\xff"
+    yield "a false length", b"\x92\x01\xdd\xff\xff\xff\xff"
+    yield "false lengths in each other", b"\x92\x01" + b"\xdd\xff\xff\xff\xff" * 100_000
+    yield "a false length of bytes", b"\x93\x01\x90\xc6\xff\xff\xff\xff"
 
 
 def worst_filters() -> Iterator[tuple[str, Any]]:

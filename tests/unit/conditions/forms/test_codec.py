@@ -23,14 +23,14 @@ from interlock.conditions import (
 from interlock.conditions.filters import Exact, Prefix, Sql
 from interlock.conditions.forms import codec
 
-from .generators import conditions, simple
+from .generators import conditions
 
 a, b, c = event("a"), event("b"), event("c")
 A, B, C = ({"event": {"exact": {"type": name}}} for name in "abc")
 
 
-def form(node: object, version: object = 2) -> dict[str, object]:
-    return {"v": version, "condition": node}
+def form(node: object) -> dict[str, object]:
+    return {"v": 1, "condition": node}
 
 
 def text(condition: Condition) -> str:
@@ -38,7 +38,7 @@ def text(condition: Condition) -> str:
 
 
 @settings(max_examples=200)
-@given(conditions() | simple())
+@given(conditions())
 def test_the_json_of_a_condition_reads_back_equal(condition: Condition) -> None:
     read = from_json(json.loads(text(condition)))
     assert read == condition
@@ -51,18 +51,14 @@ def test_conditions_are_equal_exactly_when_their_json_is(one: Condition, other: 
     assert (one == other) == (text(one) == text(other))
 
 
-@given(simple())
-def test_what_version_1_can_say_is_written_in_it(condition: Condition) -> None:
-    written = condition.to_json()
-    assert written["v"] == 1
-    assert from_json({**written, "v": 2}) == condition  # a reader of version 2 takes the same nodes
-
-
 @pytest.mark.parametrize(
     ("condition", "node"),
     [
-        (event("a", by="subject", label="l"), None),
-        (event("a", filters=[Exact(source="s")]), None),
+        (
+            event("a", by="subject", label="l"),
+            {"event": {"exact": {"type": "a"}, "by": "subject", "label": "l"}},
+        ),
+        (event("a", filters=[Exact(source="s")]), {"event": {"exact": {"source": "s", "type": "a"}}}),
         (event("a", by=("subject", "id")), {"event": {"exact": {"type": "a"}, "by": ["subject", "id"]}}),
         (event("a", where="data.x"), {"event": {"exact": {"type": "a"}, "where": "data.x"}}),
         (
@@ -97,14 +93,9 @@ def test_what_version_1_can_say_is_written_in_it(condition: Condition) -> None:
         ),
     ],
 )
-def test_a_form_is_of_the_version_that_it_needs(condition: Condition, node: object) -> None:
-    """None: version 1 is enough."""
+def test_each_node_and_member_has_its_form(condition: Condition, node: object) -> None:
     written = condition.to_json()
-    assert written["v"] == (1 if node is None else 2)
-    if node is not None:
-        assert written == form(node)
-        with pytest.raises(ConditionError):
-            from_json({**written, "v": 1})
+    assert written == form(node)
     assert from_json(written) == condition
 
 
@@ -191,27 +182,6 @@ def test_a_wrong_form_is_refused_with_its_path(node: object, told: str) -> None:
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("node", "told"),
-    [
-        ({"within": WITHIN}, "$.condition.within needs v 2, and this form is v 1"),
-        ({"all": [A, {"count": {"n": 2, "of": B}}]}, "$.condition.all[1].count needs v 2"),
-        ({"event": {"exact": {"type": "a"}, "where": "true"}}, "$.condition.event.where needs v 2"),
-        ({"event": {"filters": []}}, "$.condition.event.filters needs v 2"),
-        (
-            {"event": {"exact": {"type": "a"}, "by": ["subject", "id"]}},
-            "$.condition.event.by is a list, which needs v 2",
-        ),
-        ({"none": WITHIN}, "$.condition has the member 'none': all, any or event belongs there"),
-        ({"event": {"exact": {"type": "a"}, "x": 1}}, "unknown member 'x': exact, by, label"),
-    ],
-)
-def test_what_version_1_has_not_is_said_to_need_version_2(node: object, told: str) -> None:
-    with pytest.raises(ConditionError) as caught:
-        from_json(form(node, 1))
-    assert told in str(caught.value)
-
-
 def test_the_default_of_armed_by_may_be_written_out() -> None:
     read = from_json(form({"expires": {"of": A, "after_ms": 1000, "armed_by": "subscription"}}))
     assert read == a.expires(after="1s")
@@ -233,7 +203,7 @@ def as_floats(obj: object) -> object:
     return float(obj) if isinstance(obj, int) and not isinstance(obj, bool) else obj
 
 
-@given(conditions() | simple())
+@given(conditions())
 def test_whole_numbers_may_be_written_with_a_fraction_of_zero(condition: Condition) -> None:
     read = from_json(json.loads(json.dumps(as_floats(condition.to_json()))))
     assert read == condition

@@ -1,6 +1,6 @@
 """What earlier releases have written still loads. A fixture never changes: that would break the format.
 
-A new node or a new version adds entries. Those of version 1 were written by the release before version 2.
+A new node or a new version adds entries.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ CONDITIONS = json.loads((FIXTURES / "conditions.json").read_text("utf-8"))
 STATES = json.loads((FIXTURES / "states.json").read_text("utf-8"))
 
 
-def entries(fixture: dict[str, list[Any]], *versions: str) -> list[Any]:
+def entries(fixture: dict[str, list[Any]]) -> list[Any]:
     return [
         pytest.param(entry, id=f"{version}: {entry['name']}")
-        for version in versions or fixture
+        for version in fixture
         for entry in fixture[version]
     ]
 
@@ -67,21 +67,14 @@ def test_a_stored_state_loads_with_all_it_holds(entry: dict[str, Any]) -> None:
     }
 
 
-@pytest.mark.parametrize("entry", entries(STATES, "version 2"))
+@pytest.mark.parametrize("entry", entries(STATES))
 def test_a_stored_state_is_written_again_byte_for_byte(entry: dict[str, Any]) -> None:
     assert State.decode(bytes.fromhex(entry["bytes"])).encode().hex() == entry["bytes"]
 
 
-@pytest.mark.parametrize("entry", entries(STATES, "version 1"))
-def test_a_state_of_version_1_is_written_as_version_2(entry: dict[str, Any]) -> None:
-    state = State.decode(bytes.fromhex(entry["bytes"]))
-    assert state.version == 2
-    assert State.decode(state.encode()) == state
-
-
 def test_the_fixtures_have_every_node_and_member() -> None:
     found: set[str] = set()
-    waiting: list[Any] = [entry["form"] for entry in CONDITIONS["version 2"]]
+    waiting: list[Any] = [entry["form"] for entry in CONDITIONS["version 1"]]
     while waiting:
         each = waiting.pop()
         if isinstance(each, dict):
@@ -95,7 +88,7 @@ def test_the_fixtures_have_every_node_and_member() -> None:
         *("at_least", "count", "n", "of", "sequence", "ordered", "within", "duration_ms", "lateness_ms"),
         *("reset", "cron", "timezone", "absent", "armed_by", "quiet", "expires", "after_ms", "at"),
     }
-    expiries = [each["form"]["condition"].get("expires", {}) for each in CONDITIONS["version 2"]]
+    expiries = [each["form"]["condition"].get("expires", {}) for each in CONDITIONS["version 1"]]
     assert any("armed_by" in each for each in expiries)  # absent() has a member of this name too
-    full = next(entry["state"] for entry in STATES["version 2"] if entry["name"] == "every member")
+    full = next(entry["state"] for entry in STATES["version 1"] if entry["name"] == "every member")
     assert all(full.values())

@@ -170,14 +170,6 @@ def test_it_travels_as_json_and_as_text(condition: Condition) -> None:
     assert parse(str(condition)) == condition
 
 
-def test_an_offset_needs_the_newer_form() -> None:
-    form = dag_run("ingest", offset="1d").to_json()
-    assert form["v"] == 2
-    with pytest.raises(ConditionError, match="offset, which needs v 2"):
-        from_json({**form, "v": 1})
-    assert dag_run("ingest", by="ds").to_json()["v"] == 1
-
-
 @pytest.mark.parametrize(
     ("build", "told"),
     [
