@@ -1,4 +1,4 @@
-"""What an author places in a DAG."""
+"""Operators, the sensor and `dispatch_dag`: what authors use in DAG files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["EmitEventOperator", "EventSensor", "SparkSubmitEventOperator", "disp
 
 
 def __getattr__(name: str) -> object:
-    # The Spark provider takes a tenth of a second to import: only DAG files that submit pay for it.
+    # The Spark provider takes 0.1 s to import, so it is imported only by DAG files that use it.
     if name != "SparkSubmitEventOperator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from .spark_submit import SparkSubmitEventOperator

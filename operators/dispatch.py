@@ -1,4 +1,4 @@
-"""`dispatch_dag`: one run of a DAG for every firing of a condition (protocol: docs/use/dispatch.md)."""
+"""`dispatch_dag`: one run of a DAG for each firing of a condition (protocol: docs/use/dispatch.md)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..engine.waiting.acknowledge import acknowledge_all
 from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
-from .run_arguments import run_of
-from .run_creation import Open, Pass
+from .run_arguments import run_arguments
+from .run_creation import OpenFiring, Pass
 from .target import Target, passes_partition_keys
 
 if TYPE_CHECKING:
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from ..engine.config import BusConfig
 
 TASK_ID: Final = "dispatch"
-STATE_KEY: Final = "interlock.dispatch"  # in Airflow's task state store: that a registration was seen
+STATE_KEY: Final = "interlock.dispatch"  # in Airflow's task state store: True once registered
 STATE_KEPT: Final = timedelta(days=30)
 ACKNOWLEDGE_EVERY: Final = 50
-MOST_HELD: Final = 1000  # firings that cannot be mapped; their places travel in the trigger
-# A target that is missing must not end the run: @continuous would start the next one at once.
+MAX_HELD: Final = 1000  # firings without a run; the trigger's arguments carry their places
+# A missing target must not end the run: @continuous would start the next one at once.
 RETRIES: Final = 1000
 RETRY_DELAY: Final = timedelta(seconds=10)  # a broker that restarts is back by then
 MAX_RETRY_DELAY: Final = timedelta(minutes=5)
-START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous wants one that is over
-_OURS: Final = ("schedule", "catchup", "max_active_runs", "max_consecutive_failed_dag_runs")
+START: Final = datetime(2020, 1, 1, tzinfo=UTC)  # @continuous needs a start date in the past
+_RESERVED: Final = ("schedule", "catchup", "max_active_runs", "max_consecutive_failed_dag_runs")
 
 _NO_RUN: Final = (
-    "firings have no run yet: the lines above say which and why. Mend what they name, such as the arguments "
-    "of dispatch_dag; they are tried again."
+    "firings have no run yet: the lines above name them and the reasons. Correct what they name, such as the "
+    "arguments of dispatch_dag. The firings are tried again."
 )
 
 Places = Sequence[Sequence[int]]
@@ -63,34 +63,34 @@ def dispatch_dag(
     bus: str | None = None,
     **dag_arguments: Any,
 ) -> DAG:
-    """A DAG that starts one run of `trigger_dag_id` for each firing of `condition`.
+    """Returns a DAG, the dispatcher, that starts one run of `trigger_dag_id` for each firing of `condition`.
 
-    None is lost and none is repeated, whatever is paused, killed or down, for the 30 days that firings are
-    kept. The run's id is `dispatch__` and the firing's.
+    Each firing gets exactly one run, whatever is paused, killed or down, for the 30 days that firings are
+    kept. The run id is `dispatch__` plus the firing's id.
 
-    conf: of the run; default: the firing, in the form that EventSensor returns. logical_date: an ISO 8601
-        text; without it runs have none. note, partition_key: of the run. All four are templates that see
-        `firing`, e.g. `logical_date="{{ firing.key }}"`.
-    since: events count whose record timestamp is at or after it; default: when the dispatcher's first run
-        began, however late the subscription was registered in it.
-    max_runs_in_flight: so many runs of the target may be queued or running; beyond that firings wait.
-    renew_after: a run of the dispatcher ends then, and the next one takes what was edited. One whose
-        subscription is not registered by then goes on, so that `since` stays.
-    max_keys, at_limit: what bounds the open keys of the condition.
-    dag_arguments: as of any DAG, such as tags and default_args.
+    conf: conf of the run; default: the firing, in the form that EventSensor returns. logical_date: ISO 8601
+        text; without it runs have no logical date. note, partition_key: of the run. All four are templates
+        that can use `firing`, e.g. `logical_date="{{ firing.key }}"`.
+    since: events count if their record timestamp is at or after it. Default: the start of the dispatcher's
+        first run, even if the subscription was registered later.
+    max_runs_in_flight: how many runs of the target may be queued or running; more firings wait.
+    renew_after: a run of the dispatcher ends after this time, and the next one uses the edited DAG file. A
+        run whose subscription is not registered by then continues, so that `since` does not change.
+    max_keys, at_limit: limit the open keys of the condition.
+    dag_arguments: arguments of the DAG, such as tags and default_args.
 
-    An edited condition is another subscription under the same name: what was half met is dropped.
+    An edited condition is a new incarnation of the subscription: partly met keys are dropped.
     """
-    for name in _OURS:
+    for name in _RESERVED:
         if name in dag_arguments:
-            raise ValueError(f"dispatch_dag {dag_id!r}: {name} is not for you to set; leave it out.")
+            raise ValueError(f"dispatch_dag {dag_id!r}: {name} cannot be set; leave it out.")
     dag_arguments.setdefault("start_date", START)
     with DAG(
         dag_id,
         schedule="@continuous",
         catchup=False,
         max_active_runs=1,
-        # Runs fail as long as a firing is held: [core] would have Airflow pause the dispatcher after some.
+        # Runs fail while a firing is held: a limit in [core] would let Airflow pause the dispatcher.
         max_consecutive_failed_dag_runs=0,
         **dag_arguments,
     ) as dag:
@@ -113,7 +113,7 @@ def dispatch_dag(
             retry_delay=RETRY_DELAY,
             retry_exponential_backoff=2,
             max_retry_delay=MAX_RETRY_DELAY,
-            # Whatever default_args say: after a failed run the next one would wait for ever.
+            # Override default_args: otherwise the run after a failed one would wait for ever.
             depends_on_past=False,
             wait_for_downstream=False,
         )
@@ -121,9 +121,9 @@ def dispatch_dag(
 
 
 class DispatchOperator(BaseOperator):
-    """The one task of a dispatcher; arguments as of `dispatch_dag`."""
+    """The task of a dispatcher; arguments as in `dispatch_dag`."""
 
-    # Airflow shows them as they are written: nothing is rendered before a firing is there.
+    # Airflow shows them as written: they are rendered for each firing, not for the task.
     template_fields: Sequence[str] = (
         "condition",
         "trigger_dag_id",
@@ -158,11 +158,14 @@ class DispatchOperator(BaseOperator):
         who = f"dispatch_dag {self.dag_id!r}"
         if not isinstance(condition, Condition):
             raise ConditionError(
-                f"{who}: condition must be made with interlock.event() and its like; got "
-                f"{type(condition).__name__}."
+                f"{who}: condition is a {type(condition).__name__}; build it with interlock.event() and "
+                "other functions of interlock."
             )
         if from_json(condition.to_json()) != condition:
-            raise ConditionError(f"{who}: the condition does not survive being written as JSON.")
+            raise ConditionError(
+                f"{who}: the condition changes when it is written as JSON and read again. Build it only with "
+                "the names of interlock.conditions."
+            )
         condition.check_key(key_given=False)
         if trigger_dag_id == self.dag_id:
             raise ValueError(f"{who}: trigger_dag_id names the dispatcher itself; name another DAG.")
@@ -175,8 +178,8 @@ class DispatchOperator(BaseOperator):
             raise ValueError(f"{who}: renew_after is {renew_after}; give a minute or more.")
         if partition_key is not None and not passes_partition_keys():
             raise ValueError(
-                f"{who}: partition_key is given, and this version of Airflow does not let a task set it: the "
-                "run would have none. Put it into conf."
+                f"{who}: this version of Airflow does not pass a partition_key from a task to a run. Put it "
+                "into conf instead."
             )
         self.condition = condition
         self.trigger_dag_id = trigger_dag_id
@@ -198,7 +201,7 @@ class DispatchOperator(BaseOperator):
     def execute(self, context: Context) -> NoReturn:
         now = datetime.now(UTC)
         self.log.info(
-            "One run of %r for each firing of %s. Subscription %s on %s.",
+            "Creating one run of %r for each firing of %s. Subscription %s on %s.",
             self.trigger_dag_id,
             self.condition,
             self._subscription(self._config()),
@@ -216,9 +219,9 @@ class DispatchOperator(BaseOperator):
         created: int = 0,
         blocked: Sequence[str] = (),
     ) -> int:
-        """Create the runs of what fired; then defer again, or end when it is time. Gives their number.
+        """Creates the runs of open firings, then defers again or ends. Returns how many runs it created.
 
-        `dag.test()` drops all that was deferred with and hands on `event` alone: then one pass is the run.
+        `dag.test()` passes only `event` and no other arguments: then the task ends after one pass.
         """
         from ..engine.waiting.open_firings import read
 
@@ -230,31 +233,32 @@ class DispatchOperator(BaseOperator):
             return self._renew(since, held, created, registered)
         config = self._config()
         target = Target(self.trigger_dag_id)
-        there: list[Open] = []
+        found: list[OpenFiring] = []
         gone: list[list[int]] = []
         for place, action in zip(places, read(config, places), strict=True):
             if action is None or action.state != "fired":
                 gone.append(list(place))
             else:
-                there.append(Open(place, action))
+                found.append(OpenFiring(place, action))
         if gone:
             self.log.warning(
-                "%d firings are not there any more: acknowledged meanwhile, or older than 30 days.", len(gone)
+                "%d firings do not exist any more: they were acknowledged, or are older than 30 days.",
+                len(gone),
             )
 
         def create(action: ActionRecord) -> bool:
             firing = action.firing
             new = target.create(**self._run(firing, context))
-            told = "created" if new else "was there"
+            outcome = "created" if new else "exists already"
             self.log.info(
-                "Run dispatch__%s of %r: %s, key %s.", firing.id, self.trigger_dag_id, told, firing.key
+                "Run dispatch__%s of %r: %s, key %s.", firing.id, self.trigger_dag_id, outcome, firing.key
             )
             return new
 
         this = Pass(create, self.max_runs_in_flight - target.in_flight(), blocked, self.log)
         done: list[ActionRecord] = []
         try:
-            for action in this.over(there):
+            for action in this.create_runs(found):
                 done.append(action)
                 if len(done) >= ACKNOWLEDGE_EVERY:
                     _acknowledge(config, done)
@@ -263,9 +267,9 @@ class DispatchOperator(BaseOperator):
             _acknowledge(config, done)
         held = [*map(list, held), *map(list, this.held)]
         created += this.created
-        if len(held) > MOST_HELD:
-            raise AirflowException(f"{len(held)} {_NO_RUN} There are too many to go on without them.")
-        # However much is still to be done.
+        if len(held) > MAX_HELD:
+            raise AirflowException(f"{len(held)} {_NO_RUN} There are too many of them to continue.")
+        # End on time even if firings are left.
         if not renew_at or datetime.now(UTC) >= datetime.fromisoformat(renew_at):
             return self._renew(since, held, created, registered)
         return self._defer(
@@ -317,13 +321,13 @@ class DispatchOperator(BaseOperator):
         self.defer(trigger=trigger, method_name="resume", kwargs=kept)
 
     def _renew(self, since: str, held: Places, created: int, registered: bool) -> int:
-        """End, for the next run to begin. It would have another `since`: with nothing registered, go on."""
+        """Ends, so that the next run begins; if nothing is registered, defers again to keep `since`."""
         if registered or not since or self.since is not None:
             if held:
                 raise AirflowFailException(f"{len(held)} {_NO_RUN} {created} runs were created.")
             return created
         self.log.warning(
-            "The subscription is not registered yet. This run goes on until it is; events count from %s on.",
+            "The subscription is not registered yet. This run continues until it is. Events since %s count.",
             since,
         )
         if held:
@@ -335,17 +339,18 @@ class DispatchOperator(BaseOperator):
         )
 
     def _note_registration(self, context: Context) -> None:
-        """For later tries: what they find registered no more was cancelled, or edited."""
+        """Stores for later tries that the subscription was registered: if not, it was cancelled or edited."""
         try:
             context["task_state_store"].set(STATE_KEY, True, retention=STATE_KEPT)
-        except Exception as e:  # noqa: BLE001  # a store that fails must fail no firing
+        except Exception as e:  # noqa: BLE001  # an error of the store must not fail a firing
             self.log.warning(
-                "The task state store fails; a cancelled subscription may count events of before: %s", e
+                "The task state store failed. If the subscription is cancelled, earlier events may count: %s",
+                e,
             )
 
     def _run(self, firing: Firing, context: Context) -> dict[str, Any]:
-        """The arguments of the firing's run; RunRefused where there are none."""
-        return run_of(
+        """Returns the arguments of the firing's run. Raises RunRefused if it cannot have a run."""
+        return run_arguments(
             firing,
             context,
             self.render_template,
@@ -363,11 +368,11 @@ class DispatchOperator(BaseOperator):
 
 
 def _began(context: Context, now: datetime) -> datetime:
-    """From when on events count where nothing is registered: when the run began, the same in all its tries.
+    """Returns the default of `since` if nothing is registered: the start of the run, in all its tries.
 
-    Once a registration was seen in it, from now on: whoever cancelled it does not want what was before.
+    Returns now if an earlier try was registered: whoever cancelled it does not want earlier events.
     """
-    with suppress(Exception):  # a store that fails must not lose events
+    with suppress(Exception):  # an error of the store must not lose events
         if context["task_state_store"].get(STATE_KEY):
             return now
     run = context["dag_run"]
@@ -375,6 +380,6 @@ def _began(context: Context, now: datetime) -> datetime:
 
 
 def _acknowledge(config: BusConfig, actions: list[ActionRecord]) -> None:
-    """An EngineError while the broker is away: the next try finds the runs, and acknowledges then."""
+    """Raises EngineError if the broker does not answer; the next try finds the runs and acknowledges them."""
     acknowledge_all(config, actions)
     count_acknowledged(task_stats(), config, len(actions))

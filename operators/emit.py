@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -21,21 +22,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What an event has beside extension attributes; `id` is made, `time` is the record's.
-_WITH_ARGUMENTS: Final = frozenset({"id", "source", "specversion", "type", "subject", "data", "time"})
+# Not allowed in `extensions`: they have arguments, or are set here (`id`), or come from the record (`time`).
+_RESERVED: Final = frozenset({"id", "source", "specversion", "type", "subject", "data", "time"})
 
 
 class EmitEventOperator(BaseOperator):
     """Emits one CloudEvent to the bus; succeeds only when the broker has acknowledged it (acks=all).
 
     type, source, subject, data, extensions: the event; all templated. source defaults to
-        `/deployment/dag/task`. data: anything JSON can hold. extensions: CloudEvents extension attributes,
-        e.g. `{"partitionkey": "eu"}`.
+        `/deployment/dag/task`. data: any JSON value. extensions: CloudEvents extension attributes, e.g.
+        `{"partitionkey": "eu"}`.
     delivery_timeout: seconds for the broker to acknowledge.
 
-    The event's id is the same when the task is retried (the event counts once) and another when it is
-    cleared. An event that is not valid fails the task with the attributes named; a broker that does not
-    acknowledge fails it with the reason, and a retry is safe.
+    The event's id is the same in retries of the task, so that the event counts once, and a new one after a
+    clear. An invalid event fails the task with an error that names the attributes. If the broker does not
+    acknowledge the event, the task fails with the reason, and a retry is safe.
 
     Returns `{"source", "id", "topic", "partition", "offset"}`.
     """
@@ -68,18 +69,11 @@ class EmitEventOperator(BaseOperator):
         self.delivery_timeout = delivery_timeout
 
     def execute(self, context: Context) -> dict[str, Any]:
-        return _emit(
-            context,
-            self.type,
-            self.source,
-            self.subject,
-            self.data,
-            self.extensions,
-            0,
-            self.kafka_conn_id,
-            self.bus,
+        arguments = _Arguments(
+            self.type, self.source, self.subject, self.data, self.extensions, self.kafka_conn_id, self.bus,
             self.delivery_timeout,
-        )
+        )  # fmt: skip
+        return arguments.emit(context, 0)
 
 
 def emit(
@@ -94,16 +88,16 @@ def emit(
     bus: str | None = None,
     delivery_timeout: float = 30.0,
 ) -> dict[str, Any]:
-    """Emit one CloudEvent from inside a running task, as `EmitEventOperator` does; it returns the same.
+    """Emits one CloudEvent from inside a running task, and returns the same as `EmitEventOperator`.
 
-    ordinal: which of this task's events it is, part of the id. Without it the calls of a try count from 0:
-        right where a retry emits the same events in the same order. Give one, such as the region the event is
-        about, where the order may change, where threads emit, and in a task that defers or is rescheduled:
-        it goes on in another process, where the count would begin anew.
+    ordinal: identifies the event among this task's events; part of the id. By default the calls of a try are
+        numbered from 0, which is right if a retry emits the same events in the same order. Give an ordinal,
+        such as the region that the event is about, if the order may change, if threads emit, and in a task
+        that defers or is rescheduled: it continues in another process, where the numbers start at 0 again.
 
-    Returns when the broker has acknowledged. EventError for an event that is not valid, outside of a task,
-    and without an ordinal in a task that was resumed; EmitError when it was not acknowledged, and then a
-    retry of the task is safe.
+    Returns when the broker has acknowledged the event. Raises EventError for an invalid event, outside of a
+    task, and without an ordinal in a resumed task; EmitError if the event was not acknowledged. A retry of
+    the task is safe then.
     """
     from airflow.sdk import get_current_context
 
@@ -111,34 +105,66 @@ def emit(
         context = get_current_context()
     except RuntimeError:
         raise EventError(
-            "emit() was called outside of a running task, which gives the event its id: use"
-            " interlock.events.Emitter there, with an id of your own"
+            "emit() was called outside of a running task, and the event's id comes from the task: use"
+            " interlock.events.Emitter with an id of your own"
         ) from None
     if ordinal is None:
         if _is_resumed(context):
             raise EventError(
-                "emit() needs ordinal= in a task that was deferred or rescheduled: calls before that were in"
-                " another process, and counting would begin anew with their ids. Give a text that says which"
-                " of the task's events it is"
+                "emit() needs ordinal= in a task that was deferred or rescheduled: earlier calls were in"
+                " another process, so numbering would repeat their ids. Give a text that identifies the event"
+                " among the task's events"
             )
         ordinal = _number_of_call(str(context["ti"].id))
-    return _emit(
-        context, type, source, subject, data, extensions, ordinal, kafka_conn_id, bus, delivery_timeout
-    )
+    arguments = _Arguments(type, source, subject, data, extensions, kafka_conn_id, bus, delivery_timeout)
+    return arguments.emit(context, ordinal)
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """Arguments of `emit`."""
+
+    type: str
+    source: str | None
+    subject: str | None
+    data: Any
+    extensions: Mapping[str, Any] | None
+    kafka_conn_id: str
+    bus: str | None
+    delivery_timeout: float
+
+    def emit(self, context: Context, ordinal: int | str) -> dict[str, Any]:
+        config = bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
+        extensions = self.extensions or {}
+        if reserved := sorted(_RESERVED & extensions.keys()):
+            raise EventError(f"extensions cannot contain {', '.join(reserved)}: use the arguments for these")
+        event = Event.of(
+            self.type,
+            self.source or event_source(context, config.deployment),
+            id=event_id(context, config.deployment, ordinal),
+            subject=self.subject,
+            data=self.data,
+            **extensions,
+        )
+        with Emitter(config.client, config.topic("event")) as emitter:
+            delivery = emitter.emit(event, timeout_s=self.delivery_timeout)
+        log.info("Emitted %s, id %s, to %s[%d]@%d.", event.type, event.id, *delivery)
+        return {"source": event.source, "id": event.id, **delivery._asdict()}
 
 
 def _is_resumed(context: Context) -> bool:
-    """Whether an earlier process of this try may have emitted: before a deferral, or in an earlier poke.
+    """Returns whether an earlier process of this try may have emitted: before a deferral, or in a poke.
 
-    Of a task that is no sensor a reschedule says nothing: so those start whose DAG file was not found.
+    The reschedule count matters for sensors only: Airflow also reschedules a task whose DAG file was not
+    found.
     """
     ti: Any = context["ti"]
-    if getattr(getattr(ti, "_ti_context_from_server", None), "next_method", None):  # no public name tells it
+    if getattr(getattr(ti, "_ti_context_from_server", None), "next_method", None):  # has no public name
         return True
     return bool(context.get("task_reschedule_count")) and getattr(ti.task, "reschedule", False)
 
 
-# Of the try that runs in this process: its id, which is new in each try, and the numbers of its calls.
+# The try that runs in this process: its id (Airflow gives each try a new one), and the numbers of its calls.
 _calls: tuple[str, Iterator[int]] = ("", count())
 
 
@@ -147,33 +173,3 @@ def _number_of_call(try_id: str) -> int:
     if _calls[0] != try_id:
         _calls = (try_id, count())
     return next(_calls[1])
-
-
-def _emit(
-    context: Context,
-    type: str,  # noqa: A002
-    source: str | None,
-    subject: str | None,
-    data: Any,
-    extensions: Mapping[str, Any] | None,
-    ordinal: int | str,
-    kafka_conn_id: str,
-    bus: str | None,
-    delivery_timeout: float,
-) -> dict[str, Any]:
-    config = bus_config(BaseHook.get_connection(kafka_conn_id), bus=bus)
-    reserved = sorted(_WITH_ARGUMENTS & (extensions or {}).keys())
-    if reserved:
-        raise EventError(f"extensions cannot hold {', '.join(reserved)}: these have arguments of their own")
-    event = Event.of(
-        type,
-        source or event_source(context, config.deployment),
-        id=event_id(context, config.deployment, ordinal),
-        subject=subject,
-        data=data,
-        **(extensions or {}),
-    )
-    with Emitter(config.client, config.topic("event")) as emitter:
-        delivery = emitter.emit(event, timeout_s=delivery_timeout)
-    log.info("Emitted %s, id %s, to %s[%d]@%d.", event.type, event.id, *delivery)
-    return {"source": event.source, "id": event.id, **delivery._asdict()}

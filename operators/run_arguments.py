@@ -1,4 +1,4 @@
-"""What the run of a firing is given: the arguments of `dispatch_dag`, rendered."""
+"""Renders the arguments of `dispatch_dag` for the run of a firing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .target import RunRefused
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-MOST_CONF_BYTES: Final = 64 * 1024
-MOST_NOTE: Final = 1000  # characters, by Airflow's table
+MAX_CONF_BYTES: Final = 64 * 1024
+MAX_NOTE_CHARS: Final = 1000  # limit of Airflow's table
 
 
-def run_of(
+def run_arguments(
     firing: Firing,
     context: Context,
     render: Callable[[Any, Any], Any],
@@ -27,49 +27,49 @@ def run_of(
     note: str | None,
     partition_key: str | None,
 ) -> dict[str, Any]:
-    """The arguments of the firing's run; RunRefused where there are none.
+    """Returns the arguments of `Target.create` for the firing's run. Raises RunRefused if one is not usable.
 
-    render: of a template and the names that it sees.
+    render: renders a template, given the template and its context.
     """
     form = firing_form(firing)
-    seen: Any = {**context, "firing": form}
+    template_context: Any = {**context, "firing": form}
 
     def rendered(argument: str, template: Any, render: Callable[[Any, Any], Any] = render) -> Any:
         try:
-            value = render(template, seen)
+            value = render(template, template_context)
             json_text(str(value) if isinstance(value, datetime) else value)
         except Exception as e:  # a template may raise anything
             labels = ", ".join(firing.events) or "none"
             raise RunRefused(
-                f"the template of {argument} failed: {type(e).__name__}: {e}. The firing has events of these"
-                f" labels: {labels}. Mend the template; until then the firing is held"
+                f"the template of {argument} failed: {type(e).__name__}: {e}. The firing has events with"
+                f" these labels: {labels}. Correct the template; until then the firing is held"
             ) from e
         return value
 
     if conf is None:
-        given = rendered("conf", form, lambda whole, _: whole)  # data of events are no templates
+        given = rendered("conf", form, lambda whole, _: whole)  # event data must not be rendered
     else:
         given = {name: rendered(f"conf[{name!r}]", each) for name, each in conf.items()}
     date = rendered("logical_date", logical_date)
     note, partition_key = rendered("note", note), rendered("partition_key", partition_key)
     size = len(json_text(given))
-    if size > MOST_CONF_BYTES:
-        raise RunRefused(f"its conf has {size} bytes, and {MOST_CONF_BYTES} are allowed")
+    if size > MAX_CONF_BYTES:
+        raise RunRefused(f"its conf has {size} bytes, and the limit is {MAX_CONF_BYTES}")
     return {
         "run_id": f"dispatch__{firing.id}",
         "conf": given,
         "logical_date": None if date in (None, "") else _moment(date),
-        "note": None if note is None else str(note)[:MOST_NOTE],
+        "note": None if note is None else str(note)[:MAX_NOTE_CHARS],
         "partition_key": None if partition_key is None else str(partition_key),
     }
 
 
 def _moment(given: object) -> datetime:
-    """A time from what a template gave; UTC where it has no zone."""
+    """Returns the time of a rendered template, in UTC if it has no zone. Raises RunRefused."""
     try:
         moment = given if isinstance(given, datetime) else datetime.fromisoformat(str(given))
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         raise RunRefused(
-            f"logical_date is {str(given)[:100]!r}, which is no ISO 8601 date of the years 1 to 9999 in UTC"
+            f"logical_date is {str(given)[:100]!r}; it must be an ISO 8601 date of the years 1 to 9999 in UTC"
         ) from None

@@ -1,5 +1,5 @@
-"""One pass of a dispatcher over firings, and whose fault it is where a run cannot be created
-(rule: docs/use/dispatch.md)."""
+"""Creates the runs of firings, and decides whether a failure is due to the firing or to the target
+(docs/use/dispatch.md)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Final
 from ..engine.records import ActionRecord
 from .target import RunRefused, TargetFails
 
-PROBES: Final = 3  # each takes Airflow's client 5 tries, so many seconds, where Airflow fails
+PROBES: Final = 3  # if Airflow fails, its client tries each 5 times, which takes many seconds
 
 
 @dataclass(frozen=True, eq=False)
-class Open:
-    """A firing without a run, and where it stands: partition and offset of the action topic."""
+class OpenFiring:
+    """A firing without a run. place: its partition and offset in the action topic."""
 
     place: tuple[int, int]
     action: ActionRecord
@@ -27,12 +27,14 @@ class Open:
 
 
 class Pass:
-    """Creates the runs of firings while there is room.
+    """One pass of a dispatcher: creates the runs of open firings while the target has room.
 
-    create: of one firing; False if its run was there. RunRefused, TargetRefuses, TargetFails.
-    blocked: keys of which one is held, and none may go before it.
+    create: creates the run of one firing and returns False if it existed. Raises RunRefused, TargetRefuses
+        or TargetFails.
+    room: how many runs may be created.
+    blocked: keys with a held firing. Later firings of these keys are held too, to keep their order.
 
-    created: how many runs are new. held: places of firings that get none for now. blocked: the keys by now.
+    created: number of new runs. held: places of held firings. blocked: as above, updated.
     """
 
     def __init__(
@@ -43,10 +45,10 @@ class Pass:
         self.blocked = set(blocked)
         self._create, self._room, self._log = create, room, log
 
-    def over(self, firings: Iterable[Open]) -> Iterator[ActionRecord]:
-        """Each firing whose run is there, once it is; those of a key in their order.
+    def create_runs(self, firings: Iterable[OpenFiring]) -> Iterator[ActionRecord]:
+        """Yields each firing as soon as its run exists; firings of one key in their order.
 
-        TargetRefuses where it is the target's fault that the next run cannot be created.
+        Raises TargetRefuses if the target does not accept any run.
         """
         todo = list(firings)
         while todo and self._room > 0:
@@ -58,15 +60,17 @@ class Pass:
                 new = self._run(each)
             except TargetFails as e:
                 self._log.warning(
-                    "The run of firing %s failed, others are tried: %s", each.action.firing.id, e
+                    "Creating the run of firing %s failed; trying others: %s", each.action.firing.id, e
                 )
                 yield from self._judge(each, todo, e)
             else:
                 if new is not None:
                     yield each.action
 
-    def _judge(self, failed: Open, todo: list[Open], error: TargetFails) -> Iterator[ActionRecord]:
-        """Hold `failed` if another gets a run and this one, after that, still does not; else raise."""
+    def _judge(
+        self, failed: OpenFiring, todo: list[OpenFiring], error: TargetFails
+    ) -> Iterator[ActionRecord]:
+        """Tries other firings, then `failed` again. Holds it if it fails again; raises if all others fail."""
         for other in self._probes(failed, todo):
             try:
                 new = self._run(other)
@@ -75,19 +79,19 @@ class Pass:
             todo.remove(other)
             if new is not None:
                 yield other.action
-            if new:  # one that was there says nothing of new ones
+            if new:  # an existing run does not prove that new runs are possible
                 break
         else:
             raise error
         if self._room <= 0:
-            return  # the next pass has it again
+            return  # the next pass tries it again
         try:
             new = self._run(failed)
         except TargetFails as e:
-            behind = "" if failed.key is None else f", nor do those of its key {failed.key!r} after it"
+            behind = "" if failed.key is None else f", and neither do later firings of its key {failed.key!r}"
             self._log.error(
-                "Firing %s gets no run for now%s. Airflow failed twice with it, and not with another in "
-                "between: %s",
+                "Firing %s gets no run for now%s. Airflow failed twice to create it, and created the run of "
+                "another firing in between: %s",
                 failed.action.firing.id,
                 behind,
                 e,
@@ -99,8 +103,8 @@ class Pass:
             if new is not None:
                 yield failed.action
 
-    def _probes(self, failed: Open, todo: list[Open]) -> list[Open]:
-        """At random, so that no number of bad firings in front is always met first."""
+    def _probes(self, failed: OpenFiring, todo: list[OpenFiring]) -> list[OpenFiring]:
+        """Chooses firings at random, so that bad firings at the front are not always chosen."""
         passed = {failed.key, *self.blocked} - {None}
         candidates = []
         for each in todo:
@@ -110,8 +114,8 @@ class Pass:
                 passed.add(each.key)
         return random.sample(candidates, min(PROBES, len(candidates)))
 
-    def _run(self, each: Open) -> bool | None:
-        """Whether the run is new; None if there is none, and the firing is held."""
+    def _run(self, each: OpenFiring) -> bool | None:
+        """Creates the run. Returns whether it is new; None if it was refused, and the firing is held."""
         try:
             new = self._create(each.action)
         except RunRefused as e:

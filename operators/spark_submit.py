@@ -1,4 +1,4 @@
-"""`SparkSubmitEventOperator`: submits a Spark application and tells how it ended, by its exit code."""
+"""`SparkSubmitEventOperator`: submits a Spark application and emits its completion event."""
 
 from __future__ import annotations
 
@@ -40,28 +40,29 @@ if TYPE_CHECKING:
 
     from ..engine.config import BusConfig
 
-_HERE: Final = ("file", "local")  # schemes of URIs that name a file of this machine
+_LOCAL_SCHEMES: Final = ("file", "local")  # URI schemes of files on this machine
 _KILL_S: Final = 10.0
-_EXIT_CODE: Final = "Error code is:"  # the provider's words, behind the whole command line
+_EXIT_CODE: Final = "Error code is:"  # in the provider's error message, after the whole command line
 _WRAPPER: Final = Path(__file__).parents[1] / "spark" / "__main__.py"
 
 
 class SparkSubmitEventOperator(SparkSubmitOperator):
-    """A SparkSubmitOperator whose application's end is an event on the bus, whatever ended it.
+    """A SparkSubmitOperator that emits a completion event when its application ends, for whatever reason.
 
-    completion: the event's subject; by default `name`. Templated. completion_data: members of its data, JSON;
-        templated. events: what is told beside the end, as `spark.interlock.events`. started: tell the start
-        too. wrap: run an application in Python in the wrapper, which tells ids, what was written, queries and
-        streaming queries; without it, and for other applications, the event has what this task knows.
-    kafka_conn_id, bus, delivery_timeout: as of EmitEventOperator. The driver reads the connection from a file
-        that only its user can read; nothing of it is on a command line.
-    required: fail the task when an event was not acknowledged, as it does for a block that requires its own.
-        A retry submits the application again.
+    completion: the event's subject; default: `name`. Templated. completion_data: members of its data, JSON
+        values; templated. events: which other events are emitted, as `spark.interlock.events`. started: emit
+        an event at the start too. wrap: run a Python application in the wrapper, which adds ids and written
+        data to the event and emits events of queries and streaming queries. Without it, and for other
+        applications, the event contains what this task knows.
+    kafka_conn_id, bus, delivery_timeout: as for EmitEventOperator. The driver reads the connection from a
+        file that only its user can read; no part of it is on a command line.
+    required: fail the task if an event was not acknowledged, as a block with `required` does. A retry submits
+        the application again.
 
-    The application failed if spark-submit says so, or a block of `completion_event` in it did; one event for
-    `completion`, and one for each block of another name. A task that is killed with its worker tells nothing.
-    In cluster deploy mode the driver is elsewhere: it tells nothing, and this task all it knows. Other
-    arguments are those of SparkSubmitOperator.
+    The application failed if spark-submit fails, or a block of `completion_event` in it fails. Emits one
+    event for `completion`, and one for each block with another name. A task that is killed with its worker
+    emits nothing. In cluster deploy mode the driver runs elsewhere and emits nothing; the event contains what
+    this task knows. Other arguments are those of SparkSubmitOperator.
     """
 
     template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "completion", "completion_data")
@@ -82,7 +83,7 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if isinstance(completion_data, Mapping):  # another task's output is known when the task runs
+        if isinstance(completion_data, Mapping):  # another task's output is checked when the task runs
             _check(completion_data, self.task_id)
         self.completion = completion
         self.completion_data = completion_data
@@ -103,32 +104,32 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
             try:
                 result = super().execute(context)
             except AirflowTaskTimeout as error:
-                self._end_driver()  # Airflow does so as well, later: what was told would not be the end
-                self._tell(context, config, Path(folder), error)
+                self._end_driver()  # Airflow ends it only later: the application must end before its event
+                self._emit(context, config, Path(folder), error)
                 raise
             except BaseException as error:
-                self._tell(context, config, Path(folder), error)
+                self._emit(context, config, Path(folder), error)
                 raise
-            self._tell(context, config, Path(folder), None)
+            self._emit(context, config, Path(folder), None)
             return result
 
     def _end_driver(self) -> None:
         self.on_kill()
         process = None if self._hook is None else self._hook._submit_sp
         if process is not None:
-            with suppress(TimeoutExpired):  # then it is told all the same
+            with suppress(TimeoutExpired):  # emit the event anyway
                 process.wait(_KILL_S)
 
     def _is_cluster_mode(self) -> bool:
         return self._get_hook()._connection.get("deploy_mode") == "cluster"
 
     def _prepare(self, folder: Path, config: BusConfig) -> None:
-        """What the driver needs: settings, the client's properties in a file, the wrapper."""
+        """Prepares what the driver needs: settings, a file with the client's properties, the wrapper."""
         client = folder / "client.properties"
         client.touch(mode=0o600)
         client.write_text(client_file(config.client))
         ours = {
-            BOOTSTRAP: "",  # nothing of spark-defaults.conf goes before the file
+            BOOTSTRAP: "",  # a value in spark-defaults.conf must not override the file
             BUS: config.name,
             CLIENT_FILE: str(client),
             EVENTS: self.events or "none",
@@ -141,22 +142,22 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
         if not (self.wrap and self.application.endswith(".py")):
             return
         scheme, colon, path = self.application.partition(":")
-        if not colon or scheme in _HERE:
+        if not colon or scheme in _LOCAL_SCHEMES:
             job = f"/{path.lstrip('/')}" if colon else self.application
             self.application_args = [job, *(self.application_args or ())]
             self.application = str(_WRAPPER)
-        else:  # spark-submit fetches the application that it is given, and would not fetch an argument
+        else:  # spark-submit fetches the application from its URI, but not an argument
             self.log.warning(
-                "%s is run without the wrapper, which runs files of this machine: its event has what this"
-                " task knows, and queries are not told",
+                "%s runs without the wrapper, which needs a file on this machine: its event contains only"
+                " what this task knows, and no events of queries are emitted",
                 self.application,
             )
 
     def _subject(self) -> str:
         return self.completion or self.name
 
-    def _tell(self, context: Context, config: BusConfig, folder: Path, error: BaseException | None) -> None:
-        """The outcome of each report, or of the application where there is none."""
+    def _emit(self, context: Context, config: BusConfig, folder: Path, error: BaseException | None) -> None:
+        """Emits an event for each report of the driver, or for the application if there is no report."""
         failed = None if error is None else _failure(error)
         ti = context["ti"]
         task = {
@@ -180,15 +181,19 @@ class SparkSubmitEventOperator(SparkSubmitOperator):
             ]
             with Emitter(config.client, config.topic("event")) as emitter:
                 for delivery in emitter.emit_all(events, timeout_s=self.delivery_timeout):
-                    self.log.info("The end of the application was told: %s[%d]@%d", *delivery)
+                    self.log.info("Emitted the application's completion event to %s[%d]@%d", *delivery)
         except InterlockError as problem:
             if error is None and (self.required or any(report.required for report in reports)):
                 raise
-            self.log.warning("The end of the application was not told; its result stands: %s", problem)
+            self.log.warning(
+                "The application's completion event was not emitted. This does not change the result of the "
+                "task: %s",
+                problem,
+            )
 
 
 def _failure(error: BaseException) -> Failure:
-    """Of a task; without the command line, which is long and the author's, where spark-submit failed."""
+    """Returns the failure of a task. If spark-submit failed, without its command line, which is long."""
     _, found, rest = str(error).partition(_EXIT_CODE)
     failure = Failure.of(error)
     return replace(failure, message=redacted(f"spark-submit: {_EXIT_CODE}{rest}")) if found else failure
@@ -198,5 +203,5 @@ def _check(data: object, task_id: str) -> None:
     what = f"completion_data of {task_id!r}"
     if not isinstance(data, Mapping):
         raise EventError(f"{what} is a {type(data).__name__}: give a mapping of names to values")
-    if taken := sorted(RESERVED & data.keys()):
-        raise EventError(f"{what} has {', '.join(taken)}: Interlock's names; choose others")
+    if reserved := sorted(RESERVED & data.keys()):
+        raise EventError(f"{what} contains names that Interlock uses: {', '.join(reserved)}; choose others")

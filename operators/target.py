@@ -1,4 +1,4 @@
-"""The DAG that gets the runs, as Airflow's supervisor of a task lets one see it."""
+"""The target DAG of a dispatcher: counts and creates its runs through the task's supervisor."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from typing import Any, Final
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, ErrorType
 
 IN_FLIGHT: Final = ("queued", "running")
-MOST_OF_A_DATE: Final = 10_000
-WINDOW: Final = 100  # logical dates that are asked for at once; they travel in a URL
+MAX_RUNS_OF_A_DATE: Final = 10_000
+WINDOW: Final = 100  # logical dates in one query; they are part of a URL
 MICROSECOND: Final = timedelta(microseconds=1)
-# What Airflow answers, with status 400, where it is this run that cannot be, and another might.
+# Reasons in Airflow's answer that concern only this run; another run may be accepted.
 _OF_THE_RUN: Final = frozenset({"value_error", "not_partitioned", "invalid_partition_key"})
-# And where it is no run of this DAG.
+# Reasons in Airflow's answer that concern all runs of the DAG.
 _OF_THE_TARGET: Final = frozenset({"not_found", "import_errors", "denied_run_type"})
 _NOT_ALLOWED: Final = frozenset({401, 403, 404})
 
 
 class TargetRefuses(AirflowException):
-    """The target takes no runs now: it is missing, or has import errors."""
+    """The target accepts no runs now: it is missing, or has import errors."""
 
 
 class TargetFails(TargetRefuses):
-    """Airflow failed, and does not say whether with this run or with all: an error 500, no answer."""
+    """Airflow failed, and whether this run or all runs fail is unknown: an error 500, no answer."""
 
 
 class RunRefused(ValueError):
-    """The target does not take this run; the text says why."""
+    """The target does not accept this run; the text says why."""
 
 
 class Target:
-    """One DAG, for one pass of a dispatcher."""
+    """The target DAG, for one pass of a dispatcher."""
 
     def __init__(self, dag_id: str) -> None:
         self.dag_id = dag_id
-        self._taken: dict[datetime, int] = {}  # microseconds beyond a date that are taken, as far as known
+        self._used: dict[datetime, int] = {}  # logical date: known number of used microseconds after it
 
     def in_flight(self) -> int:
-        """How many of its runs are queued or running."""
+        """Returns how many of its runs are queued or running."""
         return self._count(states=list(IN_FLIGHT))
 
     def create(
@@ -51,9 +51,9 @@ class Target:
         note: str | None,
         partition_key: str | None,
     ) -> bool:
-        """Create this run; False if it was there. RunRefused, TargetRefuses or TargetFails.
+        """Creates this run; returns False if it exists. Raises RunRefused, TargetRefuses or TargetFails.
 
-        A logical date that another run has gives the next free microsecond.
+        If another run has the logical date, this one gets the next free microsecond.
         """
         with self._refusals(logical_date):
             if logical_date is None:
@@ -62,19 +62,21 @@ class Target:
                 if self._exists(run_id):
                     return False
                 raise TargetFails(
-                    f"Airflow says that {run_id!r} of {self.dag_id!r} exists, and does not show it."
+                    f"Airflow answers that run {run_id!r} of {self.dag_id!r} exists, but does not show it."
                 )
-            beyond = self._taken.get(logical_date)
-            if beyond is None:  # asked first: a collision is an error in the API server's log
-                beyond = self._next_free(logical_date, 1) if self._count(logical_dates=[logical_date]) else 0
-            while beyond < MOST_OF_A_DATE:
-                if self._send(run_id, conf, logical_date + beyond * MICROSECOND, note, partition_key):
-                    self._taken[logical_date] = beyond + 1
+            used = self._used.get(logical_date)
+            if used is None:  # query first: a collision is an error in the API server's log
+                used = self._next_free(logical_date, 1) if self._count(logical_dates=[logical_date]) else 0
+            while used < MAX_RUNS_OF_A_DATE:
+                if self._send(run_id, conf, logical_date + used * MICROSECOND, note, partition_key):
+                    self._used[logical_date] = used + 1
                     return True
-                if self._exists(run_id):  # Airflow's answer is the same for a run id and a logical date
+                if self._exists(run_id):  # Airflow's answer is the same for a used run id and logical date
                     return False
-                beyond = self._next_free(logical_date, beyond + 1)
-            raise RunRefused(f"{MOST_OF_A_DATE} runs of {self.dag_id!r} have the logical date {logical_date}")
+                used = self._next_free(logical_date, used + 1)
+            raise RunRefused(
+                f"{MAX_RUNS_OF_A_DATE} runs of {self.dag_id!r} have the logical date {logical_date}"
+            )
 
     def _send(
         self,
@@ -84,7 +86,7 @@ class Target:
         note: str | None,
         partition_key: str | None,
     ) -> bool:
-        """False where Airflow says that the run exists."""
+        """Returns False if Airflow answers that the run exists."""
         from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
 
         message = TriggerDagRun(
@@ -105,15 +107,15 @@ class Target:
     def _exists(self, run_id: str) -> bool:
         return self._count(run_ids=[run_id]) > 0
 
-    def _next_free(self, date: datetime, beyond: int) -> int:
-        """Where the next one may be free; it is tried, and another may be faster."""
-        while beyond < MOST_OF_A_DATE:
-            window = [date + n * MICROSECOND for n in range(beyond, beyond + WINDOW)]
-            taken = self._count(logical_dates=window)
-            if taken < WINDOW:
-                return beyond + taken
-            beyond += WINDOW
-        return beyond
+    def _next_free(self, date: datetime, start: int) -> int:
+        """Returns a number of microseconds after `date` that is probably free; another may use it first."""
+        while start < MAX_RUNS_OF_A_DATE:
+            window = [date + n * MICROSECOND for n in range(start, start + WINDOW)]
+            used = self._count(logical_dates=window)
+            if used < WINDOW:
+                return start + used
+            start += WINDOW
+        return start
 
     def _count(self, **which: Any) -> int:
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
@@ -122,29 +124,29 @@ class Target:
 
     @contextmanager
     def _refusals(self, logical_date: datetime | None) -> Iterator[None]:
-        """What Airflow's answers mean for who creates a run."""
+        """Raises Airflow's errors as RunRefused, TargetRefuses or TargetFails."""
         try:
             yield
         except AirflowRuntimeError as e:
             raise self._refusal(e) from e
         except OverflowError:
-            raise RunRefused(f"there is no logical date after {logical_date} that is free") from None
+            raise RunRefused(f"no logical date after {logical_date} is free") from None
 
     def _refusal(self, error: AirflowRuntimeError) -> Exception:
-        told: Any = error.error.detail or {}
-        status, reason = told.get("status_code"), told.get("detail") or {}
+        detail: Any = error.error.detail or {}
+        status, reason = detail.get("status_code"), detail.get("detail") or {}
         reason = reason.get("detail", reason) if isinstance(reason, dict) else reason
         named = reason.get("reason") if isinstance(reason, dict) else None
         text = str((reason.get("message") if isinstance(reason, dict) else None) or reason or error)[:500]
         if status == 422 or named in _OF_THE_RUN:
-            return RunRefused(f"{self.dag_id!r} does not take it: {text}")
-        sure = status in _NOT_ALLOWED or named in _OF_THE_TARGET
-        kind = TargetRefuses if sure else TargetFails
-        return kind(f"No run of {self.dag_id!r} can be created, which is tried again: {text}")
+            return RunRefused(f"{self.dag_id!r} does not accept it: {text}")
+        refuses_all = status in _NOT_ALLOWED or named in _OF_THE_TARGET
+        kind = TargetRefuses if refuses_all else TargetFails
+        return kind(f"No run of {self.dag_id!r} can be created. It is tried again. {text}")
 
 
 def passes_partition_keys() -> bool:
-    """Whether a partition key that a task gives reaches the run: 3.3's supervisor drops it."""
+    """Returns whether the run gets a partition key that a task sets: Airflow 3.3's supervisor drops it."""
     import inspect
 
     from airflow.sdk.api.client import DagRunOperations

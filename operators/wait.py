@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 
 
 STATE_KEY: Final = "interlock.wait"  # in Airflow's task state store (ADR 17)
-STATE_KEPT: Final = timedelta(days=30)  # beside the timeout
+STATE_KEPT: Final = timedelta(days=30)  # in addition to the timeout
 
 
-class _Began(NamedTuple):
-    """When the wait began. instance: tells it from one of its name whose run was deleted (ADR 26).
+class _Start(NamedTuple):
+    """When the wait started.
 
-    generation: how many tries were over at the last clear (ADR 16).
+    instance: distinguishes it from a wait with the same name whose run was deleted (ADR 26).
+    generation: how many tries had ended at the last clear (ADR 16).
     """
 
     at: datetime
@@ -51,34 +52,34 @@ class _Began(NamedTuple):
 class EventSensor(BaseSensorOperator):
     """Waits, deferred, until `condition` is met, and returns the firing.
 
-    condition: see docs/use/conditions.md. One that makes no sense is an error when the DAG file is parsed.
-        Times that run from the registration (`expires(after=)`) begin when the wait is registered.
-    fail_on: a condition that ends the wait as failed, without a retry, when it is met first. After the task
-        was cleared it counts later events only.
-    key: where matchers have `by`: the value that their events must have, e.g. `"{{ ds }}"`. Templated.
-        A list for a composite key; another task's output does as well. Compared in its canonical form.
-        Without it, the first value for which the condition is met counts.
-    since: events count whose record timestamp is at or after it. Default: the earlier of logical date and
-        run_after, less the look-back and the largest `offset` of the matchers, where a key is given; else
-        run_after. The same for every try, so that a retry, a cleared task and a backfill find their past
-        events.
-    lookback: the look-back of this wait, a timedelta, in place of `[interlock] lookback_hours`; for waits
-        without a key too. Give it where events may be much older than the run, as with a key of last week.
-    on_expired: what the task does when the condition's own time (`expires()`) is up and it was not met:
-        "fail" (default; it is not retried, for a retry would find the same firing), "skip", or "succeed",
-        which returns the firing with the outcome `expired` and what was missing.
-    timeout: as of any sensor, all tries together; a clear begins anew. Then the task fails without a retry,
-        or is skipped with `soft_fail`.
+    condition: see docs/use/conditions.md. An invalid one is an import error of the DAG file. Durations that
+        start at the registration (`expires(after=)`) start when the wait is registered.
+    fail_on: a condition that fails the task, without a retry, if it is met first. After the task was cleared,
+        it counts only later events.
+    key: for matchers with `by`: the value that their events must have, e.g. `"{{ ds }}"`. Templated. A list
+        for a composite key. May be another task's output. Compared in its canonical form. Without it, the
+        first key for which the condition is met counts.
+    since: events count if their record timestamp is at or after it. Default with a key: the earlier of
+        logical date and run_after, minus the look-back and the largest `offset` of the matchers. Default
+        without a key: run_after. It is the same for every try, so that a retry, a cleared task and a backfill
+        find their past events.
+    lookback: the look-back of this wait, a timedelta, instead of `[interlock] lookback_hours`; also for waits
+        without a key. Give it if events may be much older than the run, for example with a key of last week.
+    on_expired: what the task does if the condition expires (`expires()`): "fail" (default; no retry, because
+        a retry would find the same firing), "skip", or "succeed", which returns the firing with the outcome
+        `expired` and the missing labels.
+    timeout: as for any sensor, for all tries together; a clear starts it again. After it the task fails
+        without a retry, or is skipped with `soft_fail`.
 
     Returns (as XCom, at most 48 KiB) `{"version", "firing_id", "outcome", "key", "fired_at", "events":
-    {label: [CloudEvent JSON]}, "recorded": {label: [time]}, "missing": []}`; data of events that do not fit
-    are replaced by a `dataref`, which `interlock.fetch` reads.
+    {label: [CloudEvent JSON]}, "recorded": {label: [time]}, "missing": []}`. If an event's data does not fit,
+    a `dataref` replaces it, which `interlock.fetch` reads.
 
-    A broker that cannot be reached, or a topic that is missing, does not fail the task: its log says what
-    is wrong, and the wait goes on. Each firing resumes its task once.
+    A broker that does not answer, or a missing topic, does not fail the task: its log says what is wrong, and
+    the wait continues. Each firing resumes its task once.
     """
 
-    # Airflow shows them as what the task was rendered to; only the key is rendered.
+    # The UI shows these fields; only the key is rendered.
     template_fields: Sequence[str] = ("condition", "fail_on", "key", "since")
     ui_color = "#d7e3f4"
 
@@ -119,11 +120,11 @@ class EventSensor(BaseSensorOperator):
 
     @classmethod
     def partial(cls, **arguments: Any) -> OperatorPartial:
-        """As any operator's; `expand` refuses what the constructor would refuse when the task runs."""
+        """As for any operator, but `expand` also raises errors that the constructor would raise later."""
         made: OperatorPartial = super().partial(**arguments)
         if cls.__init__ is not EventSensor.__init__:
-            return made  # it may take other arguments
-        made._expand_called = True  # else it warns that it was dropped
+            return made  # a subclass may have other arguments
+        made._expand_called = True  # otherwise it warns when it is dropped
         return CheckedPartial(operator_class=cls, kwargs=made.kwargs, params=made.params)
 
     @property
@@ -140,7 +141,7 @@ class EventSensor(BaseSensorOperator):
             raise ConditionError(
                 f"{self._who}: the key {self._key_written!r} cannot be rendered: {error}. A run that was "
                 "triggered without a logical date has no `ds`, `ts` and `logical_date`. Trigger it with one "
-                "(airflow dags trigger --logical-date), or take the key from what each run has, such as "
+                "(airflow dags trigger --logical-date), or use a value that each run has, such as "
                 "{{ dag_run.conf['date'] }} or {{ dag_run.run_after | ds }}."
             ) from error
 
@@ -153,8 +154,8 @@ class EventSensor(BaseSensorOperator):
         since = self._since(context)
         subscription = task_identity(context, config.deployment)
         now = datetime.now(UTC)
-        began = self._began(context, now)
-        timeout_at = began.at + timedelta(seconds=self.timeout)
+        start = self._start(context, now)
+        timeout_at = start.at + timedelta(seconds=self.timeout)
         trigger = EventTrigger(
             subscription=subscription,
             condition=whole.to_json(),
@@ -165,8 +166,8 @@ class EventSensor(BaseSensorOperator):
             deployment=config.deployment,
             timeout_at=timeout_at.isoformat(),
             resume_not_before=(now + resume_floor()).isoformat(),
-            generation=began.generation,
-            instance=began.instance,
+            generation=start.generation,
+            instance=start.instance,
         )
         self.log.info(
             "Waiting for %s%s%s, events since %s, until %s. Subscription %s on %s.",
@@ -178,29 +179,28 @@ class EventSensor(BaseSensorOperator):
             subscription,
             config.describe(),
         )
-        # No timeout for Airflow's own clock: the trigger keeps the time, and the task removes what it
-        # registered.
+        # No `timeout=`: the trigger watches the time, so that the resumed task can remove its registration.
         self.defer(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Resumed: acknowledge the firing and return it. AirflowSensorTimeout when the time is over."""
+        """Acknowledges the firing and returns it. Raises AirflowSensorTimeout after the timeout."""
         payload = Payload.from_json(event)
         if payload.outcome == "timeout":
-            self._give_up(context, payload.registration_keys)
+            self._time_out(context, payload.registration_keys)
         action = payload.action_record()
         firing = action.firing
-        self.log.info("Firing %s of %s: %s.", firing.id, firing.fired_at, firing.outcome)
-        for label, taking_part in _told(firing.events):
-            self.log.info("%s: %s", label, taking_part)
+        self.log.info("Firing %s, decided at %s: %s.", firing.id, firing.fired_at, firing.outcome)
+        for label, identity in _identities(firing.events):
+            self.log.info("%s: %s", label, identity)
         for label, number in firing.left_out.items():
-            self.log.warning("%s: %d more, for which the firing has no room", label, number)
+            self.log.warning("%s: %d more events do not fit into the firing", label, number)
         self._acknowledge(action, payload.registration_keys)
         if firing.outcome == "expired":
             firing = _without_fail_on(firing)
             self._expired(firing, context)
         elif is_failure(firing.events):
-            text = "fail_on was met, by " + "; ".join(text for _, text in _told(firing.events)) + "."
-            self.log.error("%s Clear the task to wait anew; then these count no more.", text)
+            text = "fail_on was met by " + "; ".join(text for _, text in _identities(firing.events)) + "."
+            self.log.error("%s To wait again without these events, clear the task.", text)
             raise AirflowFailException(text)
         return firing_form(firing)
 
@@ -216,7 +216,7 @@ class EventSensor(BaseSensorOperator):
         return begin - (settings().lookback if self.lookback is None else self.lookback)
 
     def _largest_offset(self) -> timedelta:
-        """By how much the earliest event that is waited for is earlier than the key says."""
+        """Returns how much earlier than the key's date the earliest expected event is."""
         paths = (
             path
             for matcher in with_fail_on(self.condition, self.fail_on).matchers
@@ -227,15 +227,15 @@ class EventSensor(BaseSensorOperator):
     def _canonical_key(self) -> str | None:
         return None if self.key is None else canonical_key(self.key)
 
-    def _began(self, context: Context, now: datetime) -> _Began:
-        """In this try, or in one before it that no clear came after (ADR 17)."""
+    def _start(self, context: Context, now: datetime) -> _Start:
+        """Returns the start of the first try since the last clear (ADR 17)."""
         began, own = now, generation(context)
-        mark: str | None = secrets.token_hex(8)
+        instance: str | None = secrets.token_hex(8)
         try:
             store = context["task_state_store"]
             found = store.get(STATE_KEY)
             if isinstance(found, dict):
-                mark = None if found.get("instance") is None else str(found["instance"])
+                instance = None if found.get("instance") is None else str(found["instance"])
                 own = generation_after(context, found)
                 if found.get("generation") == own:
                     began = datetime.fromisoformat(str(found["began"]))
@@ -243,57 +243,57 @@ class EventSensor(BaseSensorOperator):
                 "generation": own,
                 **clears(context),
                 "began": began.isoformat(),
-                "instance": mark,
+                "instance": instance,
             }
             if kept != found:
                 store.set(STATE_KEY, kept, retention=timedelta(seconds=self.timeout) + STATE_KEPT)
-        except Exception as e:  # noqa: BLE001  # a store that fails must fail no wait
-            self.log.warning("The timeout counts from this try: the task state store fails: %s", e)
-            return _Began(now, None, generation(context))  # a mark is what no later try would know
-        return _Began(began, mark, own)
+        except Exception as e:  # noqa: BLE001  # an error of the store must not fail the wait
+            self.log.warning("The timeout counts from this try, because the task state store failed: %s", e)
+            return _Start(now, None, generation(context))  # no instance: later tries would not know it
+        return _Start(began, instance, own)
 
     def _config(self) -> BusConfig:
         return bus_config(BaseHook.get_connection(self.kafka_conn_id), bus=self.bus)
 
     def _acknowledge(self, action: ActionRecord, registration_keys: tuple[str, ...]) -> None:
-        """The firing is this task's by now: whatever goes wrong here must not take it back."""
+        """Acknowledges the firing. An error must not fail the task, which has the firing already."""
         try:
             config = self._config()
             acknowledge(config, action, registration_keys)
             count_acknowledged(task_stats(), config, 1)
         except Exception as e:  # noqa: BLE001
             self.log.warning(
-                "The firing %s could not be acknowledged, which changes nothing for this task: it stays as "
-                "it is until retention removes it. %s",
+                "The firing %s could not be acknowledged. This does not affect the task; retention removes "
+                "the firing later. %s",
                 action.firing.id,
-                _named(e),
+                _with_type(e),
             )
 
     def _expired(self, firing: Firing, context: Context) -> None:
-        """The condition's time was up: raise what `on_expired` says."""
+        """Logs the expiry, and raises an exception according to `on_expired`."""
         missing = ", ".join(firing.missing) or "nothing by name"
         text = f"{self.condition} expired; missing: {missing}."
         if firing.incomplete:
-            text += " Not all events of before could be judged by then; the engine's log says which."
+            text += " Some earlier events were not evaluated in time; the engine's log names them."
         self.log.warning("%s", text)
-        self._tell_why(context, firing.timer_ms)
+        self._log_near_misses(context, firing.timer_ms)
         if self.on_expired == "skip" or (self.on_expired == "fail" and self.soft_fail):
             raise AirflowSkipException(text)
         if self.on_expired == "fail":
             raise AirflowFailException(text)
 
-    def _give_up(self, context: Context, registration_keys: tuple[str, ...]) -> NoReturn:
+    def _time_out(self, context: Context, registration_keys: tuple[str, ...]) -> NoReturn:
         self.log.warning("%s was not met within %.0f s.", self.condition, self.timeout)
-        # First: a worker may be killed while it reads events to tell why, in each of its tries.
+        # Remove it first: the worker may be killed while it reads events for the log, in each of its tries.
         try:
             remove_registration(self._config(), registration_keys)
-        except Exception as e:  # noqa: BLE001  # the time is over, whatever happens here
-            self.log.warning("The registration stays, and may still fire unheard. %s", _named(e))
-        self._tell_why(context)
+        except Exception as e:  # noqa: BLE001  # the timeout stands, whatever happens here
+            self.log.warning("The registration could not be removed. It expires by itself. %s", _with_type(e))
+        self._log_near_misses(context)
         raise AirflowSensorTimeout(f"{self.condition} was not met within {self.timeout:.0f} s.")
 
-    def _tell_why(self, context: Context, until_ms: int | None = None) -> None:
-        """Log what was missing and what nearly matched. Whatever that meets changes nothing else."""
+    def _log_near_misses(self, context: Context, until_ms: int | None = None) -> None:
+        """Logs what was missing and what nearly matched. An error is only logged."""
         from ..engine.admin.hindsight import hindsight
 
         if self._key_written is NO_KEY and self.condition.keyed:
@@ -301,20 +301,20 @@ class EventSensor(BaseSensorOperator):
         until_ms = until_ms or int(time.time() * 1000)
         try:
             since_ms = int(self._since(context).timestamp() * 1000)
-            told = hindsight(self._config(), self.condition, self._canonical_key(), since_ms, until_ms)
+            text = hindsight(self._config(), self.condition, self._canonical_key(), since_ms, until_ms)
         except Exception as e:  # noqa: BLE001
-            self.log.warning("What nearly matched cannot be told: %s", e)
+            self.log.warning("The search for events that nearly matched failed: %s", e)
         else:
-            self.log.info("%s", told)
+            self.log.info("%s", text)
 
 
-def _named(error: Exception) -> str:
-    """Airflow's errors often hold no more than the name of what is not there."""
+def _with_type(error: Exception) -> str:
+    """Airflow's errors often contain only the name of what is missing, so the type is needed."""
     return f"{type(error).__name__}: {error}"
 
 
-def _told(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
-    """Label and identity of each event."""
+def _identities(events: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
+    """Returns label and identity of each event."""
     return [(label, _identity(each)) for label, together in events.items() for each in together]
 
 
@@ -324,7 +324,7 @@ def _identity(form: Mapping[str, Any]) -> str:
 
 
 def _without_fail_on(firing: Firing) -> Firing:
-    """An expiry without the parts of `fail_on`: what was there of them, and that the others were missing."""
+    """Returns the expired firing without events and missing labels of `fail_on`."""
     return msgspec.structs.replace(
         firing,
         events={label: events for label, events in firing.events.items() if not is_failure([label])},

@@ -1,4 +1,4 @@
-"""The arguments of a wait: what is wrong with them is an error of the DAG file, mapped or not."""
+"""Checks the arguments of a wait, mapped or not: a mistake is an import error of the DAG file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 OnExpired: TypeAlias = Literal["fail", "skip", "succeed"]
 
-NO_KEY: Final = msgspec.UNSET  # no key was given; None is one that somebody took from somewhere
-_NOT_KNOWN: Final = object()  # until the task runs
+NO_KEY: Final = msgspec.UNSET  # no key was given; None would be a mistake, such as a missing value
+_UNKNOWN: Final = object()  # known only when the task runs
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "condition": None,
     "fail_on": None,
@@ -42,18 +42,18 @@ def check(
     on_expired: Any,
     deferrable: Any,
 ) -> None:
-    """ConditionError or ValueError, with a sentence that begins with `who`."""
+    """Raises ConditionError or ValueError with a message that begins with `who`."""
     whole = _check_condition(who, condition, fail_on)
     _check_key(who, whole, key)
-    if on_expired not in (*get_args(OnExpired), _NOT_KNOWN):
+    if on_expired not in (*get_args(OnExpired), _UNKNOWN):
         choices = ", ".join(map(repr, get_args(OnExpired)))
         raise ValueError(f"{who}: on_expired is {on_expired!r}; give one of {choices}.")
     if not deferrable:
         raise ValueError(
-            f"{who}: deferrable=False is not supported; it waits in the triggerer and holds no worker slot."
+            f"{who}: deferrable=False is not supported; waits run in the triggerer and use no worker slot."
         )
     _check_lookback(who, lookback, since)
-    if since is None or since is _NOT_KNOWN:
+    if since is None or since is _UNKNOWN:
         return
     if not isinstance(since, datetime):
         raise ValueError(
@@ -65,47 +65,49 @@ def check(
 
 
 def _check_lookback(who: str, lookback: Any, since: Any) -> None:
-    if lookback is None or lookback is _NOT_KNOWN:
+    if lookback is None or lookback is _UNKNOWN:
         return
     if not isinstance(lookback, timedelta) or lookback < timedelta(0):
         raise ValueError(f"{who}: lookback is {lookback!r}; give a timedelta, 0 or more.")
     if since is not None:
-        raise ValueError(f"{who}: since says where the looking back ends, so give it or lookback, not both.")
+        raise ValueError(f"{who}: since and lookback both set the earliest event; give one of them.")
 
 
 def check_rendered_key(who: str, condition: Condition, written: object, key: object) -> None:
-    """ConditionError for what a key must not be rendered to. written: as it stands in the DAG file."""
+    """Raises ConditionError if the rendered key is not usable. written: the key in the DAG file."""
     templated = any("{{" in text or "{%" in text for text in _texts(written))
     empty = ("None", "") if templated else ()
     if any(part is None or part in empty for part in _parts(key)):
         raise ConditionError(
-            f"{who}: the key {_shown(written)} was rendered to {key!r}: this run has nothing there. Without "
-            "a key events of any key would count, so give one that every run of the DAG has."
+            f"{who}: the key {_shown(written)} was rendered to {key!r}: this run has no such value. Without "
+            "a key, events with any key would count, so use a value that every run of the DAG has."
         )
     check_key_parts(who, condition, key)
 
 
 def check_key_parts(who: str, condition: Condition, key: object) -> None:
-    """ConditionError unless the key has as many values as the matchers read."""
+    """Raises ConditionError unless the key has as many values as the matchers read."""
     given = len(key) if isinstance(key, (list, tuple)) else 1
     if given != condition.key_parts:
         raise ConditionError(
             f"{who}: key has {given} value(s), and the matchers read {condition.key_parts}: give a list with"
-            " one for each path in by=, in their order."
+            " one value for each path in by=, in the same order."
         )
 
 
 class CheckedPartial(OperatorPartial):
-    """What `EventSensor.partial()` gives. Airflow makes no operator of it before the task runs, and so
-    checks names only; here `expand` and `expand_kwargs` check the values that stand in the DAG file.
+    """The result of `EventSensor.partial()`.
+
+    Airflow creates the operator only when the task runs, and checks only names before. Here `expand` and
+    `expand_kwargs` also check the values in the DAG file.
     """
 
     __slots__ = ()
 
     def expand(self, **mapped: Any) -> MappedOperator:
-        self._expand_called = True  # else an error would come with a warning that it was not
+        self._expand_called = True  # otherwise Airflow warns about it when the check raises
         values = {name: list(_elements(mapped[name])) for name in _DEFAULTS if name in mapped}
-        first = self._with({name: each[0] if each else _NOT_KNOWN for name, each in values.items()})
+        first = self._with({name: each[0] if each else _UNKNOWN for name, each in values.items()})
         self._check(first)
         for name, each in values.items():
             for value in each[1:]:
@@ -121,7 +123,7 @@ class CheckedPartial(OperatorPartial):
         return super().expand_kwargs(kwargs, strict=strict)
 
     def _with(self, mapped: Mapping[str, Any]) -> dict[str, Any]:
-        """All arguments of a wait, as Airflow will put them together."""
+        """Returns all arguments of a wait, merged as Airflow will merge them."""
         given: dict[str, Any] = dict(_DEFAULTS)
         for where in (self.kwargs.get("dag"), self.kwargs.get("task_group")):
             given.update(getattr(where, "default_args", None) or {})
@@ -134,25 +136,24 @@ class CheckedPartial(OperatorPartial):
 
 
 def _check_condition(who: str, condition: Any, fail_on: Any) -> Condition | None:
-    """Both as one, if they are known."""
-    if condition is _NOT_KNOWN:
+    """Returns condition and fail_on combined; None if one of them is unknown."""
+    if condition is _UNKNOWN:
         return None
     if not isinstance(condition, Condition):
         raise ConditionError(
-            f"{who}: condition must be made with interlock.event() and its like, or "
-            "with Condition.parse() from a text, or Condition.from_json() from JSON; got "
-            f"{type(condition).__name__}."
+            f"{who}: condition is a {type(condition).__name__}; build it with interlock.event() and other "
+            "functions of interlock, Condition.parse() or Condition.from_json()."
         )
-    if fail_on is _NOT_KNOWN:
+    if fail_on is _UNKNOWN:
         return None
     if fail_on is not None and not isinstance(fail_on, Condition):
-        raise ConditionError(f"{who}: fail_on must be a condition too; got {type(fail_on).__name__}.")
+        raise ConditionError(f"{who}: fail_on is a {type(fail_on).__name__}; give a condition.")
     whole = with_fail_on(condition, fail_on)
-    # A condition travels to the engine as JSON: what would not come back equal is an error here.
+    # The engine reads the condition from JSON, so it must be equal after a round trip.
     if from_json(whole.to_json()) != whole:
         raise ConditionError(
-            f"{who}: the condition does not survive being written as JSON. "
-            "Build it with the names of interlock.conditions only."
+            f"{who}: the condition changes when it is written as JSON and read again. Build it only with "
+            "the names of interlock.conditions."
         )
     return whole
 
@@ -160,8 +161,7 @@ def _check_condition(who: str, condition: Any, fail_on: Any) -> Condition | None
 def _check_key(who: str, whole: Condition | None, key: Any) -> None:
     if any(part is None for part in _parts(key)):
         raise ConditionError(
-            f"{who}: key is {key!r}, and None is no key: give a value. To take events of any key, leave key "
-            "out."
+            f"{who}: key is {key!r}, and None is not a key: give a value, or leave key out to accept any key."
         )
     if isinstance(key, (str, list, tuple)) and not key:
         raise ConditionError(f"{who}: key is empty; give one, or leave it out.")
@@ -171,19 +171,19 @@ def _check_key(who: str, whole: Condition | None, key: Any) -> None:
         whole.check_key(key is not NO_KEY)
     except ConditionError as e:
         raise ConditionError(f"{who}: {e}") from None
-    if isinstance(key, (str, list, tuple)):  # anything else is rendered first, such as an XComArg
+    if isinstance(key, (str, list, tuple)):  # anything else, such as an XComArg, is rendered first
         check_key_parts(who, whole, key)
 
 
 def _known(value: Any) -> Any:
-    return _NOT_KNOWN if isinstance(value, XComArg) else value
+    return _UNKNOWN if isinstance(value, XComArg) else value
 
 
 def _elements(mapped: Any) -> Iterator[Any]:
-    """What Airflow makes a task instance of each, as far as it stands in the DAG file."""
+    """Yields the values of the mapped task instances as far as the DAG file has them."""
     if isinstance(mapped, Mapping):
         mapped = list(mapped.items())
-    yield from map(_known, mapped) if isinstance(mapped, Sequence) else (_NOT_KNOWN,)
+    yield from map(_known, mapped) if isinstance(mapped, Sequence) else (_UNKNOWN,)
 
 
 def _parts(key: object) -> Sequence[object]:

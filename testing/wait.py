@@ -133,8 +133,8 @@ class WaitingTask:
     ) -> WaitResult:
         """What the resumed task does: its own code, but for what it tells the bus."""
         task = self.task.prepare_for_execution()
-        for told_to_or_by_the_bus in ("_acknowledge", "_tell_why"):
-            task.__dict__[told_to_or_by_the_bus] = lambda *_: None
+        for needs_the_bus in ("_acknowledge", "_log_near_misses"):
+            task.__dict__[needs_the_bus] = lambda *_: None
         told, output = str(self), None
         try:
             event = payload.to_json()

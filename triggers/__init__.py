@@ -1,1 +1,1 @@
-"""Deferrable triggers: thin, they ask the process-wide runtime."""
+"""Deferrable triggers: thin wrappers around the runtime of the process; and their settings."""

@@ -26,28 +26,30 @@ from .stats import airflow_stats, count_acknowledged
 if TYPE_CHECKING:
     from ..engine.config import BusConfig
 
-MOST: Final = 100  # firings that are read at once
-MOST_UNSTORED: Final = 500  # beyond it no more are handed over: a subscriber's queue takes 1,024
+MAX_BATCH: Final = 100  # firings in one read
+MAX_UNSTORED: Final = 500  # firings handed over and not stored yet; a subscriber's queue holds 1,024
 FULL_S: Final = 0.5
-LOOK_S: Final = 30.0
-AGAIN_S: Final = 5.0  # before what went wrong is tried again, and twice as long each further time
-MOST_AGAIN_S: Final = 60.0
-FOLLOWED_S: Final = 60.0  # by then an acknowledgement was read by whoever follows the action topic
-# What another has the place of for longer is no trigger that an edit replaced: Airflow ends those in seconds.
+POLL_S: Final = 30.0
+RETRY_S: Final = 5.0  # pause before a retry; doubles with each further one
+MAX_RETRY_S: Final = 60.0
+FOLLOWED_S: Final = 60.0  # by then the readers of the action topic have read an acknowledgement
+# Airflow ends a trigger that an edit replaced within seconds. If another trigger is active for longer, two
+# watchers have the same name.
 REPLACED_S: Final = 60.0
 
 
 class ConditionTrigger(BaseEventTrigger):
     """For `AssetWatcher(trigger=...)`: each firing of `condition` becomes an asset event with it as payload.
 
-    name: of the subscription, one for each watcher: of several the last to begin hands over. since: events
-    count from this record timestamp on; default: when the trigger began that could register it, and what came
-    before, while none could, does not count: give one where it must. max_keys, at_limit: what bounds the open
-    keys.
+    name: of the subscription; each watcher needs its own. If several have the same name, only the one that
+        started last hands firings over.
+    since: events count if their record timestamp is at or after it. Default: the start of the trigger that
+        registered the subscription; earlier events do not count, so give `since` if they must.
+    max_keys, at_limit: limit the open keys.
 
-    A firing is acknowledged once Airflow says that its asset event is stored. Airflow starts one run for
-    asset events that come close together, leaves all but the first to the next event's run, and drops those
-    of paused DAGs: where each firing counts, use `dispatch_dag`.
+    A firing is acknowledged once Airflow reports that its asset event is stored. Airflow may start one run
+    for several asset events in quick succession, leave the rest to the next event's run, and drop the asset
+    events of paused DAGs. If each firing must have a run, use `dispatch_dag`.
     """
 
     def __init__(
@@ -67,7 +69,10 @@ class ConditionTrigger(BaseEventTrigger):
         if isinstance(condition, dict):
             condition = from_json(condition)
         if not isinstance(condition, Condition):
-            raise ConditionError(f"{who}: condition must be made with interlock.event() and its like.")
+            raise ConditionError(
+                f"{who}: condition is a {type(condition).__name__}; build it with interlock.event() and "
+                "other functions of interlock."
+            )
         condition.check_key(key_given=False)
         if not name or "/" in name or "\0" in name:
             raise ValueError(f"{who}: give a name without '/'.")
@@ -105,8 +110,8 @@ class ConditionTrigger(BaseEventTrigger):
         return f"{self.deployment}/asset/{self.name}"
 
     def shared_stream_key(self) -> Hashable:
-        # All arguments: an edited trigger begins before the one that it replaces is ended. In one stream with
-        # it, it would get the firings of the old condition, for as long as the triggerer lives.
+        # The key contains all arguments: an edited trigger starts before the one that it replaces ends. If
+        # they shared a stream, it would get firings of the old condition until the triggerer ends.
         arguments = json.dumps(self.serialize()[1], sort_keys=True)
         return ("interlock", self.subscription, hashlib.sha256(arguments.encode()).hexdigest())
 
@@ -117,62 +122,63 @@ class ConditionTrigger(BaseEventTrigger):
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Any]) -> AsyncIterator[TriggerEvent]:
         async for handed in shared_stream:
             yield TriggerEvent(handed.payload)
-            handed.kept += 1  # not if the trigger is ended before the triggerer has put the event aside
+            handed.queued += 1  # not reached if the trigger ends before the triggerer has queued the event
 
     def run(self) -> AsyncIterator[TriggerEvent]:
-        """Not called by a triggerer, which takes the stream."""
-        raise NotImplementedError("A ConditionTrigger runs as the trigger of an AssetWatcher only.")
+        """Never called: a triggerer uses the shared stream."""
+        raise NotImplementedError("A ConditionTrigger can only be the trigger of an AssetWatcher.")
 
 
-class _Trouble:
-    """Something that is tried again: told once per change, after longer and longer pauses."""
+class _Retry:
+    """Log lines and pauses of an operation that is retried: one line per change, increasing pauses."""
 
     def __init__(self, log: Any) -> None:
         self._log = log
         self._text = ""
         self._pause_s = 0.0
 
-    def told(self, text: str) -> float:
-        """Say it, unless that is what was said last; the seconds until the next try."""
+    def failed(self, text: str) -> float:
+        """Logs the text unless it was the last one logged; returns the seconds until the next try."""
         if text != self._text:
             self._text = text
             self._log.warning("%s It is tried again.", text)
-        self._pause_s = min(max(AGAIN_S, 2 * self._pause_s), MOST_AGAIN_S)
+        self._pause_s = min(max(RETRY_S, 2 * self._pause_s), MAX_RETRY_S)
         return self._pause_s
 
-    def over(self, text: str) -> None:
+    def succeeded(self, text: str) -> None:
+        """Logs the text if the operation had failed."""
         if self._text:
             self._log.info("%s", text)
         self._text, self._pause_s = "", 0.0
 
 
 class _Handed:
-    """A firing on its way through the shared stream; `kept`: how many triggers' events of it are put aside.
+    """A firing in the shared stream. queued: how many triggers' events of it the triggerer has queued.
 
-    Airflow 3.3.2 takes one that was yielded, and not put aside before its trigger was ended, for stored.
+    Airflow 3.3.2 reports an event as stored if its trigger ended after yielding it and before it was queued.
     """
 
     def __init__(self, action: ActionRecord, payload: dict[str, Any]) -> None:
         self.action, self.payload = action, payload
-        self.kept = 0
+        self.queued = 0
 
 
 class _Producer(SharedStreamProducer):
-    """The firings of one subscription; each is acknowledged when Airflow says that it is stored.
+    """The firings of one subscription; acknowledges each when Airflow reports that it is stored.
 
-    Neither the stream nor an acknowledgement ends because Kafka cannot be reached or the connection is no
-    good: Airflow would start the stream anew, and what is not acknowledged would be handed over again.
+    If Kafka does not answer or the connection is not usable, stream and acknowledgement retry and do not end:
+    Airflow would restart the stream, and unacknowledged firings would be handed over again.
     """
 
     def __init__(self, trigger: ConditionTrigger) -> None:
         self._trigger = trigger
         self._firings: Firings | None = None
-        self._handed: dict[tuple[int, int], _Handed] = {}  # over, and not acknowledged yet
-        # Acknowledged, perhaps not followed yet; the oldest first.
-        self._done: dict[tuple[int, int], float] = {}
-        self._reading, self._storing, self._acknowledging = (_Trouble(trigger.log) for _ in range(3))
+        self._handed: dict[tuple[int, int], _Handed] = {}  # handed over, not acknowledged
+        # Place: when it was acknowledged, the oldest first. Readers may not have seen it yet.
+        self._acknowledged: dict[tuple[int, int], float] = {}
+        self._reading, self._storing, self._acknowledging = (_Retry(trigger.log) for _ in range(3))
         self._not_before = 0.0  # nothing is handed over until then
-        self._replaced_until: float | None = None  # without a word about it
+        self._report_replaced_at: float | None = None
         self._ended = asyncio.Event()
 
     async def open_stream(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -195,25 +201,25 @@ class _Producer(SharedStreamProducer):
         try:
             await self._open(firings)
             while True:
-                self._look_for_another(firings)
+                self._report_if_replaced(firings)
                 while (left := self._not_before - time.monotonic()) > 0:
                     await firings.news(left)
-                if len(self._handed) >= MOST_UNSTORED:
+                if len(self._handed) >= MAX_UNSTORED:
                     await firings.news(FULL_S)
                     continue
-                places = firings.take(MOST, self._left_out())
+                places = firings.take(MAX_BATCH, self._excluded())
                 if not places:
-                    await firings.news(LOOK_S)
+                    await firings.news(POLL_S)
                     continue
                 try:
                     found = await asyncio.to_thread(_payloads, firings.config, read, places)
                 except EngineError as e:
-                    self._wait(self._reading.told(f"Firings cannot be read: {e}"))
+                    self._pause(self._reading.failed(f"Firings cannot be read: {e}"))
                     continue
-                self._reading.over("Firings are read again.")
+                self._reading.succeeded("Firings are read again.")
                 for place, action, payload in found:
                     if payload is None:
-                        self._done[place] = time.monotonic()
+                        self._acknowledged[place] = time.monotonic()
                         continue
                     self._handed[place] = handed = _Handed(action, payload)
                     yield handed, place
@@ -221,15 +227,15 @@ class _Producer(SharedStreamProducer):
             self._ended.set()
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """Acknowledge what was stored; what was not is handed over again, after a pause.
+        """Acknowledges stored firings; the others are handed over again after a pause.
 
-        Nothing is acknowledged once another has the place of this stream. Airflow drops what the trigger of
-        an edited watcher still yields, and calls it stored: the new trigger has it as well, if it is open.
+        Acknowledges nothing once another stream has replaced this one: Airflow drops what the trigger of an
+        edited watcher still yields, and reports it as stored. The new trigger hands open firings over.
         """
         from ..engine.waiting.acknowledge import acknowledge_all
 
         if self._firings is None:
-            return  # not opened: nothing was handed over
+            return  # the stream was not opened, so nothing was handed over
         if self._firings.replaced:
             for item in batch:
                 self._handed.pop(item.broker_payload, None)
@@ -237,7 +243,7 @@ class _Producer(SharedStreamProducer):
         stored = [
             item.broker_payload
             for item in batch
-            if item.outcome.is_clean and self._handed[item.broker_payload].kept >= item.outcome.acked
+            if item.outcome.is_clean and self._handed[item.broker_payload].queued >= item.outcome.acked
         ]
         actions = [self._handed[place].action for place in stored]
         while True:
@@ -247,20 +253,20 @@ class _Producer(SharedStreamProducer):
                 count_acknowledged(airflow_stats(), config, len(actions))
                 break
             except EngineError as e:
-                pause_s = self._acknowledging.told(f"Firings cannot be acknowledged: {e}")
+                pause_s = self._acknowledging.failed(f"Firings cannot be acknowledged: {e}")
             if self._ended.is_set():
-                # Whoever ended the stream waits for this. The next stream hands them over once more.
+                # The end of the stream waits for this call. The next stream hands them over again.
                 self._trigger.log.warning("%d firings stay unacknowledged.", len(stored))
                 return
             with suppress(TimeoutError, asyncio.TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), pause_s)
-        self._acknowledging.over("Firings are acknowledged again.")
+        self._acknowledging.succeeded("Firings are acknowledged again.")
         if len(stored) == len(batch):
-            self._storing.over("Asset events are stored again.")
+            self._storing.succeeded("Asset events are stored again.")
         else:
-            self._wait(self._storing.told("Airflow has not stored the asset events of some firings."))
+            self._pause(self._storing.failed("Airflow has not stored the asset events of some firings."))
         now = time.monotonic()
-        self._done.update(dict.fromkeys(stored, now))
+        self._acknowledged.update(dict.fromkeys(stored, now))
         for item in batch:
             self._handed.pop(item.broker_payload, None)
 
@@ -269,39 +275,40 @@ class _Producer(SharedStreamProducer):
             self._firings.close()
 
     async def _open(self, firings: Firings) -> None:
-        trouble = _Trouble(self._trigger.log)
+        retry = _Retry(self._trigger.log)
         while True:
             try:
                 await firings.open()
                 break
             except ConfigError as e:
-                await asyncio.sleep(trouble.told(str(e)))
-        trouble.over("The connection can be used.")
+                await asyncio.sleep(retry.failed(str(e)))
+        retry.succeeded("The connection can be used.")
 
-    def _look_for_another(self, firings: Firings) -> None:
-        """Say it, once, where another has had the place of this stream for longer than an edit takes."""
+    def _report_if_replaced(self, firings: Firings) -> None:
+        """Logs an error, once, if another stream has replaced this one for longer than an edit takes."""
         now = time.monotonic()
         if not firings.replaced:
-            self._replaced_until = None
-        elif self._replaced_until is None:
-            self._replaced_until = now + REPLACED_S
-        elif now >= self._replaced_until:
-            self._replaced_until = math.inf
+            self._report_replaced_at = None
+        elif self._report_replaced_at is None:
+            self._report_replaced_at = now + REPLACED_S
+        elif now >= self._report_replaced_at:
+            self._report_replaced_at = math.inf
             self._trigger.log.error(
-                "This watcher hands nothing over: another one of the deployment %r is named %r too, has "
-                "another condition, since or limits, and was begun later. Give each a name of its own.",
+                "This watcher hands no firings over: another watcher of deployment %r is also named %r, has "
+                "another condition, since or limits, and started later. Give each watcher its own name.",
                 self._trigger.deployment,
                 self._trigger.name,
             )
 
-    def _wait(self, pause_s: float) -> None:
+    def _pause(self, pause_s: float) -> None:
         self._not_before = max(self._not_before, time.monotonic() + pause_s)
 
-    def _left_out(self) -> set[tuple[int, int]]:
+    def _excluded(self) -> set[tuple[int, int]]:
+        """Returns the places that must not be taken again."""
         old = time.monotonic() - FOLLOWED_S
-        while self._done and next(iter(self._done.values())) < old:
-            del self._done[next(iter(self._done))]
-        return {*self._handed, *self._done}
+        while self._acknowledged and next(iter(self._acknowledged.values())) < old:
+            del self._acknowledged[next(iter(self._acknowledged))]
+        return {*self._handed, *self._acknowledged}
 
 
 def _payloads(
@@ -309,7 +316,7 @@ def _payloads(
     read: Callable[[BusConfig, list[tuple[int, int]]], Iterable[ActionRecord | None]],
     places: list[tuple[int, int]],
 ) -> list[tuple[tuple[int, int], Any, dict[str, Any] | None]]:
-    """In a thread: reading, and fitting large firings, take a while."""
+    """Reads the firings. Blocks, since reading and shrinking large firings takes time."""
     made = []
     for place, action in zip(places, read(config, places), strict=True):
         made.append((place, action, None if action is None else asset_payload(action.firing)))

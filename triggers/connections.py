@@ -1,4 +1,4 @@
-"""Airflow connections as a triggerer reads them: once for all triggers that want the same one at a time."""
+"""Reads Airflow connections in a triggerer, once for all triggers that need the same one at a time."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..engine.errors import ConfigError
 if TYPE_CHECKING:
     from airflow.sdk import Connection
 
-FRESH_S: Final = 5.0  # so long an answer serves those who ask after it
-MOST_WAIT_S: Final = 15.0  # between two readings of a connection that was not told
+FRESH_S: Final = 5.0  # how long an answer is used for later reads
+MAX_PAUSE_S: Final = 15.0  # between two reads of an unreadable connection
 
 Read = TypeVar("Read")
 
 
 class UnreadableError(ConfigError):
-    """The connection was not told. That passes, unless nobody ever made it: Airflow does not tell which."""
+    """The connection could not be read: it does not exist, or Airflow failed. Airflow does not say which."""
 
 
 class _Answer(NamedTuple):
@@ -31,14 +31,14 @@ _reads: dict[str, asyncio.Task[_Answer]] = {}  # the latest of each connection
 
 
 async def read_connection(conn_id: str) -> Connection:
-    """The connection as it reads now, or read at most FRESH_S ago; UnreadableError, likewise.
+    """Returns the connection, read at most FRESH_S ago. Raises UnreadableError.
 
-    A thousand waits begin at once after a restart: one question is under way at a time, for all of them.
+    After a restart a thousand waits start at once: they share one query.
     """
     read = _reads.get(conn_id)
     if read is None or not _serves(read):
         read = _reads[conn_id] = asyncio.create_task(_read(conn_id))
-    answer = await asyncio.shield(read)  # others wait for it as well
+    answer = await asyncio.shield(read)  # others await the same task
     if isinstance(answer.found, Exception):
         raise UnreadableError(
             f"Connection {conn_id!r} cannot be read: {answer.found}. Create it (type kafka), or name another "
@@ -50,38 +50,39 @@ async def read_connection(conn_id: str) -> Connection:
 async def until_readable(
     read: Callable[[], Awaitable[Read]], conn_id: str, log: Any, within_s: float | None
 ) -> Read | None:
-    """What `read` gives as soon as the connection can be read; None when that is not within `within_s`.
+    """Calls `read` until the connection can be read, and returns its result; None after `within_s`.
 
-    The worker has read it a moment ago, so what is wrong will pass. ConfigError: it was read, and is no good.
+    Retries because the worker could read the connection a moment ago. Raises ConfigError if the connection
+    was read and is not usable.
     """
     from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
-    said: str | None = None
+    logged: str | None = None
 
-    def say(state: RetryCallState) -> None:
-        nonlocal said
+    def log_change(state: RetryCallState) -> None:
+        nonlocal logged
         text = str(state.outcome.exception()) if state.outcome else ""
-        if text != said:
-            said = text
-            log.warning("%s It is read again until the time is over.", text)
+        if text != logged:
+            logged = text
+            log.warning("%s It is read again until the timeout.", text)
 
-    again = AsyncRetrying(
+    retrying = AsyncRetrying(
         retry=retry_if_exception_type(UnreadableError),
-        wait=wait_random_exponential(max=MOST_WAIT_S),
-        before_sleep=say,
+        wait=wait_random_exponential(max=MAX_PAUSE_S),
+        before_sleep=log_change,
     )
     try:
         async with asyncio.timeout(within_s):
-            found: Read = await again(read)
+            found: Read = await retrying(read)
     except TimeoutError:
         return None
-    if said is not None:
+    if logged is not None:
         log.info("Connection %r can be read now.", conn_id)
     return found
 
 
 def _serves(read: asyncio.Task[_Answer]) -> bool:
-    """Whether it is under way in this loop, or its answer is fresh."""
+    """Returns whether this read is running in this event loop, or its answer is fresh."""
     if read.get_loop() is not asyncio.get_running_loop() or read.cancelled():
         return False
     return not read.done() or time.monotonic() - read.result().at < FRESH_S
@@ -92,6 +93,6 @@ async def _read(conn_id: str) -> _Answer:
 
     try:
         found: Connection | Exception = await BaseHook.aget_connection(conn_id)
-    except Exception as e:  # noqa: BLE001  # of the secrets backends, whatever they are
+    except Exception as e:  # noqa: BLE001  # secrets backends may raise anything
         found = e
     return _Answer(found, time.monotonic())

@@ -12,22 +12,22 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from .connections import until_readable
 from .firings import Firings
 
-MOST: Final = 500  # firings of one pass: their places are about 6 kB
-ROOM_S: Final = 5.0  # between two looks at a target whose runs take all the room
-READ_S: Final = 30.0  # for how long a trigger that starts too late reads its connection
+MAX_FIRINGS: Final = 500  # in one event; their places take about 6 kB
+ROOM_S: Final = 5.0  # between two counts of the runs of a full target
+READ_S: Final = 30.0  # how long a trigger that starts after `renew_at` tries to read its connection
 IN_FLIGHT: Final = ("queued", "running")
 
 
 class DispatchTrigger(BaseTrigger):
-    """Yields one event: the places of open firings, once the target has room for them, or that time is up.
+    """Yields one event: places of open firings as soon as the target has room, or no places at `renew_at`.
 
-    The event tells too whether the subscription was seen registered. Neither Kafka nor the connection that
-    cannot be reached ends it before its time; a connection that was read and is no good does.
+    The event also contains whether the subscription was seen registered. The trigger keeps trying while Kafka
+    does not answer or the connection cannot be read; it raises if the connection is not usable.
 
-    durable: the arguments of `Durable`. trigger_dag_id, max_runs_in_flight: the target, and how many of its
-    runs may be queued or running. held, gone: places (partition, offset) to leave out, because their firings
-    get no run for now, or are not there. resume_not_before, renew_at: ISO 8601; nothing is yielded before the
-    one (ADR 6), and what there is at the other.
+    durable: the arguments of `Durable`.
+    trigger_dag_id, max_runs_in_flight: the target, and how many of its runs may be queued or running.
+    held, gone: places (partition, offset) to exclude: firings that are held, or do not exist any more.
+    resume_not_before, renew_at: ISO 8601. Yields no earlier than the first (ADR 6), and at the second.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class DispatchTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        from ..engine.waiting.dispatching import Durable  # with all it imports: not when a DAG file is parsed
+        from ..engine.waiting.dispatching import Durable  # a heavy import, not needed to parse a DAG file
 
         firings = Firings(Durable(**self.durable), self.kafka_conn_id, self.bus, self.deployment, self.log)
         places: list[tuple[int, int]] = []
@@ -89,21 +89,21 @@ class DispatchTrigger(BaseTrigger):
         yield TriggerEvent({"outcome": outcome, "places": places, "registered": registered})
 
     async def _places(self, firings: Firings) -> list[tuple[int, int]]:
-        """Of the firings to hand on; empty when time is up."""
-        left_out = {(place[0], place[1]) for place in (*self.held, *self.gone)}
+        """Returns the places of the firings to hand over; empty at `renew_at`."""
+        excluded = {(place[0], place[1]) for place in (*self.held, *self.gone)}
         gone = {(place[0], place[1]) for place in self.gone}
         full = False
         while True:
             left = _seconds_until(self.renew_at)
-            if firings.take(1, left_out, gone):
+            if firings.take(1, excluded, gone):
                 await asyncio.sleep(_seconds_until(self.resume_not_before))
                 room = self.max_runs_in_flight - await runs_in_flight(self.trigger_dag_id)
                 if room > 0:
-                    return firings.take(min(room, MOST), left_out)
+                    return firings.take(min(room, MAX_FIRINGS), excluded)
                 if not full:
                     full = True
                     self.log.info(
-                        "%d runs of %r are queued or running: firings wait until there are fewer.",
+                        "%d runs of %r are queued or running. Firings wait until there are fewer.",
                         self.max_runs_in_flight - room,
                         self.trigger_dag_id,
                     )
@@ -116,7 +116,7 @@ class DispatchTrigger(BaseTrigger):
 
 
 async def runs_in_flight(dag_id: str) -> int:
-    """How many runs of a DAG are queued or running, asked from the triggerer."""
+    """Returns how many runs of a DAG are queued or running. For triggerers."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
     from asgiref.sync import sync_to_async
 

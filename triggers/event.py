@@ -30,33 +30,33 @@ if TYPE_CHECKING:
     from ..engine.waiting.waits import Delivery, Wait
 
 READ_AGAIN_S = 15.0
-STATE_S = 25.0  # that `on_kill` takes at most for a task's state; Airflow gives it 30 s
-# So long it is asked for beside that: a triggerer's first question has taken 36 s on a busy machine.
-STATE_MOST_S = 600.0
-STATE_AGAIN_S = 2.0  # between two times it is asked for: a locked or restarted database answers soon
-# As Airflow's API tells them; a task that waits to be retried registers the same again.
-WAITED_FOR = frozenset({"deferred", "up_for_retry"})
-LOOK_S = 30.0  # for how long a trigger that starts too late looks whether its firing is there
+STATE_S = 25.0  # `on_kill` waits at most this long for the task's state; Airflow allows it 30 s
+# The query then continues in the background: the first one took 36 s on a busy machine.
+MAX_STATE_S = 600.0
+STATE_RETRY_S = 2.0  # a locked or restarted database answers soon
+# States in Airflow's API in which a task still waits; a retry will register the same wait again.
+WAITING_STATES = frozenset({"deferred", "up_for_retry"})
+LOOK_S = 30.0  # how long a trigger that starts after its timeout searches for its firing
 
 
 class EventTrigger(BaseTrigger):
-    """Waits until the condition is met, and yields one event: the firing, or that the time is over.
+    """Waits until the condition is met, and yields one event: the firing, or that the timeout has passed.
 
-    Thin: it opens a wait in the process's runtime and sleeps. It never fails because Kafka cannot be
-    reached; it writes what is wrong to the task's log, once per change, and goes on waiting.
+    It opens a wait in the process's runtime and sleeps. It does not fail if Kafka does not answer: it logs
+    the problem to the task's log, once per change, and keeps waiting.
 
-    subscription: names the waiting task instance. condition: `Condition.to_json()`, with `fail_on` in it.
-    key: the correlation key, if one is given. since_ms: events count from this record timestamp on.
-    generation: how many tries were over when the task was cleared last, 0 where it never was (ADR 16).
-    instance: tells the task instance from one of the same name whose run was deleted (ADR 26).
-    timeout_at and resume_not_before: ISO 8601; a firing that is there earlier than the latter is kept until
-    then (ADR 6).
+    subscription: name of the waiting task instance. condition: `Condition.to_json()`, including `fail_on`.
+    key: the correlation key, or None. since_ms: events count from this record timestamp on.
+    generation: how many tries had ended at the last clear, 0 if the task was never cleared (ADR 16).
+    instance: distinguishes the task instance from one with the same name whose run was deleted (ADR 26).
+    timeout_at, resume_not_before: ISO 8601. A firing that comes before resume_not_before is delivered then
+    (ADR 6).
     """
 
-    _asking: ClassVar[set[asyncio.Future[None]]] = set()  # for states of tasks, after `on_kill` as well
-    # Airflow answers one question at a time. A thousand that wait must not hold up what the loop's own
-    # threads do for other waits.
-    _questions: ClassVar[ThreadPoolExecutor] = ThreadPoolExecutor(1, "interlock-states")
+    _withdrawing: ClassVar[set[asyncio.Future[None]]] = set()  # may continue after `on_kill`
+    # Airflow answers one state query at a time. Queries must not occupy the threads of the event loop, which
+    # other waits need.
+    _state_queries: ClassVar[ThreadPoolExecutor] = ThreadPoolExecutor(1, "interlock-states")
 
     def __init__(
         self,
@@ -105,8 +105,7 @@ class EventTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        # With all they import: not when a DAG file is parsed.
-        from ..engine.waiting.waits import Delivery
+        from ..engine.waiting.waits import Delivery  # a heavy import, not needed to parse a DAG file
 
         loop = asyncio.get_running_loop()
         config = await self._readable_bus_config()
@@ -117,7 +116,7 @@ class EventTrigger(BaseTrigger):
         condition = from_json(self.condition)
         arrived: asyncio.Queue[Delivery | Notice] = asyncio.Queue()
 
-        def deliver(item: Delivery | Notice) -> None:  # called in the waits' thread
+        def deliver(item: Delivery | Notice) -> None:  # runs in the waits' thread
             loop.call_soon_threadsafe(arrived.put_nowait, item)
 
         look_until = loop.time() + LOOK_S
@@ -132,12 +131,12 @@ class EventTrigger(BaseTrigger):
                     return
                 if isinstance(item, Delivery):
                     await asyncio.sleep(_seconds_until(self.resume_not_before) or 0)
-                    # A large firing takes a while to fit: not in the loop that all triggers share.
+                    # In a thread: shrinking a large firing would block the event loop of all triggers.
                     payload = await asyncio.to_thread(Payload.of_firing, item.action, item.registration_keys)
                     yield TriggerEvent(payload.to_json())
                     return
                 if item.text is not None:
-                    self.log.warning("%s The wait goes on.", item.text)
+                    self.log.warning("%s The wait continues.", item.text)
                     trouble = trouble or asyncio.create_task(self._read_connection_again(runtime))
                     continue
                 self.log.info("The bus works again.")
@@ -150,47 +149,50 @@ class EventTrigger(BaseTrigger):
             runtime.waits.close(wait)
 
     async def on_kill(self) -> None:
-        """The task was marked, cleared or deleted by a user: nobody waits any more, so nothing is registered.
+        """Removes the registration if a user marked, cleared or deleted the task.
 
-        Airflow also calls this where the trigger is another triggerer's by now, as after this one stood still
-        for longer than `triggerer_health_check_threshold`. The wait goes on there with what it has: nothing
-        is removed. Nor is it where the task's state is not told within ten minutes; the lease ends in a day.
+        Airflow also calls this if the trigger moved to another triggerer, for example after this one was
+        stopped for longer than `triggerer_health_check_threshold`. Then the wait continues there, and nothing
+        is removed. Nothing is removed either if the task's state is unknown for ten minutes: the lease ends
+        after a day.
         """
         if self._open is None:
             return
-        asking = asyncio.ensure_future(self._withdraw(*self._open))
-        self._asking.add(asking)
-        asking.add_done_callback(self._asking.discard)
-        await asyncio.wait({asking}, timeout=STATE_S)  # it goes on where that is not long enough
+        withdrawing = asyncio.ensure_future(self._withdraw(*self._open))
+        self._withdrawing.add(withdrawing)
+        withdrawing.add_done_callback(self._withdrawing.discard)
+        await asyncio.wait({withdrawing}, timeout=STATE_S)  # does not cancel it
 
     async def _withdraw(self, runtime: Runtime, wait: Wait) -> None:
-        if not await self._is_waited_for():
+        if not await self._still_waits():
             runtime.waits.withdraw(wait)
 
-    async def _is_waited_for(self) -> bool:
-        """Whether the task goes on waiting, in another triggerer or try; True where that is not known."""
+    async def _still_waits(self) -> bool:
+        """Returns whether the task keeps waiting, in another triggerer or try; True if that is unknown."""
         task = self.task_instance
         if task is None:  # in `dag.test()`
             return False
         from tenacity import AsyncRetrying, stop_after_delay, wait_fixed
 
-        question = partial(state_of, task.dag_id, task.run_id, task.task_id, task.map_index)
+        query = partial(state_of, task.dag_id, task.run_id, task.task_id, task.map_index)
 
         async def ask() -> str | None:
-            return await asyncio.get_running_loop().run_in_executor(self._questions, question)
+            return await asyncio.get_running_loop().run_in_executor(self._state_queries, query)
 
-        again = AsyncRetrying(
-            wait=wait_fixed(STATE_AGAIN_S), stop=stop_after_delay(STATE_MOST_S), reraise=True
+        retrying = AsyncRetrying(
+            wait=wait_fixed(STATE_RETRY_S), stop=stop_after_delay(MAX_STATE_S), reraise=True
         )
         try:
-            async with asyncio.timeout(STATE_MOST_S + STATE_AGAIN_S):
-                state: str | None = await again(ask)
-        except Exception as e:  # noqa: BLE001  # whatever it is, what was found so far must stay
-            self.log.warning("The task's state is not known, so its registration stays for a day: %r", e)
+            async with asyncio.timeout(MAX_STATE_S + STATE_RETRY_S):
+                state: str | None = await retrying(ask)
+        except Exception as e:  # noqa: BLE001  # after any error the registration must stay
+            self.log.warning("The task's state is unknown, so its registration stays for a day: %r", e)
             return True
-        if state not in WAITED_FOR:
+        if state not in WAITING_STATES:
             return False
-        self.log.info("The task is still %s: its wait goes on elsewhere, and its registration stays.", state)
+        self.log.info(
+            "The task is still %s: its wait continues elsewhere, and its registration stays.", state
+        )
         return True
 
     async def _timeout(self, registration_keys: tuple[str, ...]) -> TriggerEvent:
@@ -198,7 +200,7 @@ class EventTrigger(BaseTrigger):
         return TriggerEvent(Payload(outcome="timeout", registration_keys=registration_keys).to_json())
 
     async def _readable_bus_config(self) -> BusConfig | None:
-        """The bus, as soon as its connection can be read; None when the time is over before."""
+        """Returns the bus as soon as its connection can be read; None after the timeout."""
         left = _seconds_until(self.timeout_at)
         within_s = None if left is None else max(left, LOOK_S)
         return await until_readable(self._bus_config, self.kafka_conn_id, self.log, within_s)
@@ -208,7 +210,7 @@ class EventTrigger(BaseTrigger):
 
         if self.task_instance is not None:
             return Runtime.of(config, airflow_stats())
-        # In `dag.test()`, a process that may stand at a breakpoint: with others about it takes no partition.
+        # In `dag.test()` the process may stop at a breakpoint: it runs no engine if the bus has another one.
         elsewhere = await asyncio.to_thread(has_engine, config)
         return Runtime.of(config, airflow_stats(), with_engine=not elsewhere)
 
@@ -228,7 +230,7 @@ class EventTrigger(BaseTrigger):
         )
 
     def _serves(self, condition: Condition) -> Callable[[ActionRecord], bool] | None:
-        """Whether a task that was cleared takes the firing that it had before: one that was met."""
+        """Returns a filter for firings of earlier generations: a cleared task accepts those that were met."""
         if not self.generation:
             return None
 
@@ -248,32 +250,32 @@ class EventTrigger(BaseTrigger):
     async def _next(
         self, arrived: asyncio.Queue[Delivery | Notice], wait: Wait, look_until: float
     ) -> Delivery | Notice | None:
-        """What is delivered next; None when the time is over."""
+        """Returns the next delivery; None after the timeout."""
         with suppress(asyncio.TimeoutError):
             return await asyncio.wait_for(arrived.get(), _seconds_until(self.timeout_at))
-        # No triggerer may have run when the time went by: a firing that was there by then still counts.
+        # Perhaps no triggerer ran at the timeout: a firing from before it still counts.
         clock = asyncio.get_running_loop().time
         while not wait.looked and arrived.empty() and clock() < look_until:  # noqa: ASYNC110  # a thread's flag
             await asyncio.sleep(0.1)
-        await asyncio.sleep(0)  # what was delivered just before `looked` is put now
+        await asyncio.sleep(0)  # let a delivery from just before `looked` arrive in the queue
         return None if arrived.empty() else arrived.get_nowait()
 
     async def _read_connection_again(self, runtime: Runtime) -> None:
-        """While something is wrong: what an administrator mends in the connection takes effect by itself."""
+        """Reads the connection again while something is wrong: an administrator may have corrected it."""
         while True:
             await asyncio.sleep(READ_AGAIN_S)
             if runtime.may_read_connection():
                 try:
                     runtime.use(await self._bus_config())
                 except ConfigError as e:
-                    self.log.warning("%s The wait goes on with the connection as it was.", e)
+                    self.log.warning("%s The wait continues with the earlier connection.", e)
 
     async def _bus_config(self) -> BusConfig:
         return await read_bus_config(self.kafka_conn_id, self.bus, self.deployment)
 
 
 def _seconds_until(moment: str | None) -> float | None:
-    """Seconds from now, 0 for a moment that is over; None where there is none."""
+    """Returns the seconds until a moment, at least 0; None for None."""
     if moment is None:
         return None
     left = datetime.fromisoformat(moment) - datetime.now(UTC)

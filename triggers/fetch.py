@@ -1,4 +1,4 @@
-"""`interlock.fetch`: the event behind a `dataref`. A public name: the call alone imports Airflow."""
+"""`interlock.fetch`: reads the event behind a `dataref`. Imports Airflow only when called."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from .settings import DEFAULT_CONNECTION, bus_config
 def fetch(
     event: Mapping[str, Any] | str, *, kafka_conn_id: str = DEFAULT_CONNECTION, bus: str | None = None
 ) -> Event:
-    """The whole event: read from its topic where the firing holds a `dataref` in place of its data.
+    """Returns the whole event. Reads it from its topic if the firing has a `dataref` instead of its data.
 
-    event: one of a firing's `events`, or the text of a dataref, `kafka:topic/partition/offset`. An event that
-    has its data, or never had a dataref, is given as it is; nothing is read then. kafka_conn_id, bus: as of
-    the sensor. For tasks: it asks Airflow for the connection.
+    event: one of a firing's `events`, or the text of a dataref, `kafka:topic/partition/offset`. An event with
+        data or without a dataref is returned as it is; nothing is read then.
+    kafka_conn_id, bus: as for the sensor. Call it in tasks: it reads the connection from Airflow.
 
-    FetchError says why there is none: retention removed the record, the bus does not read that topic, or
-    another event stands there. UnreachableError: the cluster does not answer; a retry may help.
+    Raises FetchError if the event cannot be read: retention removed the record, the bus does not read that
+    topic, or the record contains another event. Raises UnreachableError if the cluster does not answer; a
+    retry may help.
     """
     if not isinstance(event, str):
         form = dict(event)
@@ -38,7 +39,7 @@ def fetch(
     for name, value in (("id", found.id), ("source", found.source)):
         if name in form and form[name] != value:
             raise FetchError(
-                f"At {dataref} stands event {found.id!r} of {found.source!r}, not {form.get('id')!r} of "
+                f"{dataref} contains event {found.id!r} of {found.source!r}, not {form.get('id')!r} of "
                 f"{form.get('source')!r}."
             )
     return found

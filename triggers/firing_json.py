@@ -1,4 +1,4 @@
-"""A firing as tasks return it and as confs and asset events hold it, and what Airflow's database takes."""
+"""The JSON form of a firing that tasks return, and that confs and asset events contain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def firing_form(firing: Firing) -> dict[str, Any]:
-    """A firing as authors get it, docs/use/waiting.md."""
+    """Returns the firing in the form that is described in docs/use/waiting.md."""
     form = {
         "version": FORM_VERSION,
         "firing_id": firing.id,
@@ -31,10 +31,9 @@ def firing_form(firing: Firing) -> dict[str, Any]:
 
 
 def _recorded(firing: Firing, label: str) -> list[str]:
-    """When each event's record was stamped: a time that every event has, unlike its attribute `time`.
+    """Returns the record timestamp of each event; unlike the attribute `time`, every event has one.
 
-    When the firing was decided, where that is not told (by an engine of before) or is beyond the year 9999
-    (by a producer that stamps records itself).
+    For a timestamp beyond the year 9999, which a producer may set: when the firing was decided.
     """
     moments = []
     for origin in firing.origins.get(label, ()):
@@ -48,16 +47,16 @@ def _recorded(firing: Firing, label: str) -> list[str]:
 
 
 def json_text(value: Any) -> str:
-    """The JSON of what Airflow's database is to hold; ValueError for what PostgreSQL does not take."""
+    """Returns JSON for Airflow's database. Raises ValueError for what PostgreSQL does not accept."""
     text = json.dumps(value, allow_nan=False, ensure_ascii=False)
     text.encode()  # no lone surrogate
     if _NUL.search(text):
-        raise ValueError("it holds a NUL character")
+        raise ValueError("it contains a NUL character")
     return text
 
 
 def asset_payload(firing: Firing) -> dict[str, Any]:
-    """The firing as an asset event holds it; without the events' content where a database would refuse it."""
+    """Returns the payload of the asset event; without the events' content if the database would refuse it."""
     for most in (MAX_HANDED_BYTES, 1):
         form = firing_form(fit(firing, most))
         try:

@@ -1,4 +1,4 @@
-"""The open firings of a durable subscription, as a trigger in its event loop sees them."""
+"""Registers a durable subscription and follows its open firings, from the event loop of a triggerer."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from ..engine.waiting.notices import Notice
 
 READ_AGAIN_S: Final = 15.0
-LOOK_S: Final = 30.0  # so often is looked for firings that nobody told of
+POLL_S: Final = 30.0  # fallback poll interval, should a notification be lost
 
 
 class Firings:
-    """Registers the subscription, and waits for its firings. `open` first, `close` at the end.
+    """The open firings of a durable subscription. Call `open` first and `close` at the end.
 
-    It never fails because Kafka cannot be reached: it logs what is wrong, once per change, and goes on.
+    It does not fail if Kafka does not answer: it logs the problem, once per change, and keeps trying.
     """
 
     def __init__(self, durable: Durable, conn_id: str, bus: str, deployment: str, log: Any) -> None:
@@ -37,14 +37,14 @@ class Firings:
         self._trouble: asyncio.Task[None] | None = None
 
     async def open(self) -> BusConfig:
-        """ConfigError where the connection is missing or no good."""
+        """Registers the subscription. Raises ConfigError if the connection is missing or not usable."""
         from ..engine.runtime.runtime import Runtime
 
         config = await read_bus_config(*self._connection)
         self._runtime = runtime = Runtime.of(config, airflow_stats())
         loop = asyncio.get_running_loop()
 
-        def deliver(item: News | Notice) -> None:  # called in the waits' thread
+        def deliver(item: News | Notice) -> None:  # runs in the waits' thread
             loop.call_soon_threadsafe(self._arrived.put_nowait, item)
 
         self._stream = runtime.waits.dispatching.open(self.durable, deliver)
@@ -53,19 +53,22 @@ class Firings:
 
     @property
     def config(self) -> BusConfig:
-        """As the connection reads now: it may have been mended since `open`, which goes first."""
+        """The bus with the current connection, which may have been corrected since `open`."""
         if self._runtime is None:
             raise RuntimeError("These firings were not opened.")
         return self._runtime.config
 
     @property
     def registered(self) -> bool:
-        """Whether the subscription was found registered, or was registered, since `open`."""
+        """Whether the subscription has been registered since `open`, by this object or another."""
         return self._stream is not None and self._stream.registered
 
     @property
     def replaced(self) -> bool:
-        """Whether another has their place, so that nothing can be taken; see `Dispatching.is_replaced`."""
+        """Whether another stream replaced this one, so that `take` returns nothing.
+
+        See `Dispatching.is_replaced`.
+        """
         if self._runtime is None or self._stream is None:
             return False
         return self._runtime.waits.dispatching.is_replaced(self._stream)
@@ -73,23 +76,23 @@ class Firings:
     def take(
         self, most: int, without: Collection[tuple[int, int]] = (), gone: Collection[tuple[int, int]] = ()
     ) -> list[tuple[int, int]]:
-        """Partitions and offsets of the first open firings; see `Dispatching.take`."""
+        """Returns partitions and offsets of the first open firings; see `Dispatching.take`."""
         if self._runtime is None or self._stream is None:
             return []
         places = self._runtime.waits.dispatching.take(self._stream, most, without, gone)
         return [(place.source.partition, place.offset) for place in places]
 
     async def news(self, timeout_s: float) -> None:
-        """Return when there may be something to take, or after `timeout_s`."""
+        """Returns when there may be firings to take, or after `timeout_s`."""
         from ..engine.waiting.notices import Notice
 
         with suppress(TimeoutError, asyncio.TimeoutError):
-            async with asyncio.timeout(min(timeout_s, LOOK_S)):
+            async with asyncio.timeout(min(timeout_s, POLL_S)):
                 while isinstance(item := await self._arrived.get(), Notice):
-                    self._say(item)
-                while not self._arrived.empty():  # hundreds may have been told of one by one
+                    self._log_notice(item)
+                while not self._arrived.empty():  # there may be hundreds of notifications
                     if isinstance(item := self._arrived.get_nowait(), Notice):
-                        self._say(item)
+                        self._log_notice(item)
 
     def close(self) -> None:
         if self._trouble is not None:
@@ -98,9 +101,9 @@ class Firings:
             self._runtime.board.ignore(self)
             self._runtime.waits.dispatching.close(self._stream)
 
-    def _say(self, notice: Notice) -> None:
+    def _log_notice(self, notice: Notice) -> None:
         if notice.text is not None:
-            self._log.warning("%s It is waited on.", notice.text)
+            self._log.warning("%s The trigger keeps waiting.", notice.text)
             self._trouble = self._trouble or asyncio.create_task(self._read_connection_again())
             return
         self._log.info("The bus works again.")
@@ -109,11 +112,11 @@ class Firings:
             self._trouble = None
 
     async def _read_connection_again(self) -> None:
-        """While something is wrong: what is mended in the connection takes effect by itself."""
+        """Reads the connection again while something is wrong: an administrator may have corrected it."""
         while self._runtime is not None:
             await asyncio.sleep(READ_AGAIN_S)
             if self._runtime.may_read_connection():
                 try:
                     self._runtime.use(await read_bus_config(*self._connection))
                 except ConfigError as e:
-                    self._log.warning("%s The connection stays as it was.", e)
+                    self._log.warning("%s The trigger continues with the earlier connection.", e)

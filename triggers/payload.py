@@ -1,7 +1,7 @@
-"""What a trigger hands to the resumed task: small and strict JSON, whatever the events hold.
+"""The payload that a trigger passes to the resumed task: small and strict JSON, whatever the events contain.
 
 A payload that is not strict JSON stops the whole triggerer, and a large one blocks it for seconds. So the
-firing travels as one JSON text inside it, in ASCII: no NaN, no NUL, no lone surrogate reaches the database.
+payload contains the firing as one ASCII JSON text: no NaN, NUL or lone surrogate reaches the database.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..engine.records import ActionRecord, decode_json, encode_json
 from ..engine.records.firing import fitted
 
 
-class _Unshown(dict[str, Any]):
-    """Is stored whole, and shows only which firing it is: Airflow logs what a trigger yields."""
+class _ShortRepr(dict[str, Any]):
+    """Its `repr` only names the firing, without event data: Airflow logs what a trigger yields."""
 
     def __repr__(self) -> str:
         if self["action"] is None:
@@ -26,7 +26,7 @@ class _Unshown(dict[str, Any]):
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome` "timeout" comes without a firing."""
+    """action: the firing's record as JSON; None for the outcome "timeout"."""
 
     outcome: Literal["fired", "timeout"]
     action: str | None = None
@@ -34,7 +34,7 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """The payload of a TriggerEvent; its `repr` has no data of events."""
-        return _Unshown(
+        return _ShortRepr(
             outcome=self.outcome,
             action=self.action,
             registration_keys=list(self.registration_keys),
@@ -46,9 +46,9 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of_firing(cls, action: ActionRecord, registration_keys: tuple[str, ...]) -> Payload:
-        text = json.dumps(json.loads(encode_json(fitted(action))))  # ASCII only, unlike msgspec's
+        text = json.dumps(json.loads(encode_json(fitted(action))))  # ASCII only; msgspec writes UTF-8
         return cls(outcome="fired", action=text, registration_keys=registration_keys)
 
     def action_record(self) -> ActionRecord:
-        """The firing; only for outcome "fired"."""
+        """Returns the firing; only for outcome "fired"."""
         return decode_json(ActionRecord, self.action or "", "The trigger's payload")

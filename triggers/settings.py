@@ -1,4 +1,4 @@
-"""The `[interlock]` section of Airflow's configuration, and the bus behind an Airflow connection."""
+"""Reads section `[interlock]` of Airflow's configuration, and the bus of an Airflow connection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECTION = "interlock"
 
 @dataclass(frozen=True)
 class Settings:
-    """What the section says, with the defaults that the provider info declares."""
+    """Settings of the section; the defaults are those in the provider info."""
 
     bus: str = "interlock"
     deployment: str = "airflow"
@@ -30,7 +30,7 @@ class Settings:
 
 
 def settings() -> Settings:
-    """Read the section; ConfigError names a value that does not fit."""
+    """Reads the section. Raises ConfigError for an invalid value."""
     from airflow.sdk.configuration import conf
 
     text = conf.get(SECTION, "lookback_hours", fallback="24")
@@ -53,7 +53,7 @@ def settings() -> Settings:
 
 @dataclass(frozen=True)
 class ListenerSettings:
-    """What the listener tells, and where; see docs/use/events.md. kinds empty: no listener.
+    """Which events the listener emits, and where; see docs/use/events.md. kinds empty: no listener.
 
     dags: (pattern, whether it excludes). timeout_s: how long a process waits for the broker at its end.
     """
@@ -65,7 +65,7 @@ class ListenerSettings:
     timeout_s: float = 5.0
 
     def wants(self, dag_id: str, tags: Callable[[], Collection[str]]) -> bool:
-        """Whether the ends of a DAG are told. tags: asked only where the answer depends on them."""
+        """Returns whether events of a DAG are emitted. tags: called only if the result depends on them."""
         included = [pattern for pattern, excludes in self.dags if not excludes]
         if included and not any(fnmatchcase(dag_id, pattern) for pattern in included):
             return False
@@ -80,7 +80,7 @@ MAX_LISTENER_TIMEOUT_S = 15.0  # Airflow kills a process 20 s after its task has
 
 
 def listener_settings() -> ListenerSettings:
-    """The listener's part of the section; ConfigError names a value that does not fit."""
+    """Reads the listener's settings. Raises ConfigError for an invalid value."""
     from airflow.sdk.configuration import conf
 
     text = conf.get(SECTION, "listener_timeout", fallback="5")
@@ -103,31 +103,32 @@ def listener_settings() -> ListenerSettings:
 
 
 def kinds_of(text: str, what: str) -> frozenset[str]:
-    """The kinds of ends that a text lists; ConfigError for others."""
-    kinds = frozenset(_listed(text))
+    """Returns the kinds of completion events in a comma-separated text. Raises ConfigError for others."""
+    kinds = frozenset(_items(text))
     if kinds - set(KINDS):
-        raise ConfigError(f"{what} = {text!r}: give {' or '.join(KINDS)}, or both with a comma.")
+        raise ConfigError(f"{what} = {text!r}: give {' or '.join(KINDS)}, or both separated by a comma.")
     return kinds
 
 
 def patterns_of(text: str) -> tuple[tuple[str, bool], ...]:
-    """Patterns of DAG ids; `!` before one excludes."""
-    return tuple((each.removeprefix("!").strip(), each.startswith("!")) for each in _listed(text))
+    """Returns the patterns of DAG ids in a comma-separated text; a leading `!` excludes."""
+    return tuple((each.removeprefix("!").strip(), each.startswith("!")) for each in _items(text))
 
 
 def tags_of(text: str) -> frozenset[str]:
-    return frozenset(_listed(text))
+    return frozenset(_items(text))
 
 
-def _listed(text: str) -> list[str]:
+def _items(text: str) -> list[str]:
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def resume_floor() -> timedelta:
-    """How long after a deferral its task must not be resumed (ADR 6).
+    """Returns the least time between a deferral and the resumption of its task (ADR 6).
 
     Airflow notices the end of the deferring process up to `[workers] min_heartbeat_interval` late, and fails
-    a task that is running again by then: apache/airflow#72716, #71580. ConfigError: the margin does not fit.
+    a task that is running again by then: apache/airflow#72716, #71580. Raises ConfigError if `resume_margin`
+    is invalid.
     """
     from airflow.sdk.configuration import conf
 
@@ -144,13 +145,13 @@ def resume_floor() -> timedelta:
 
 
 def bus_config(connection: Connection, bus: str | None = None, deployment: str | None = None) -> BusConfig:
-    """The bus behind a kafka connection; ConfigError tells what the connection lacks.
+    """Returns the bus of a kafka connection. Raises ConfigError if the connection is not usable.
 
-    `bus` and `deployment` None: as the section says.
+    bus, deployment: None for the values in the section.
     """
     if connection.conn_type and connection.conn_type != "kafka":
         raise ConfigError(
-            f"Connection {connection.conn_id!r} is of type {connection.conn_type!r}; a bus needs 'kafka'."
+            f"Connection {connection.conn_id!r} has type {connection.conn_type!r}; give one of type 'kafka'."
         )
     default = settings()
     extra, allowed = connection.extra_dejson, default.allowed_client_properties
@@ -166,7 +167,7 @@ def bus_config(connection: Connection, bus: str | None = None, deployment: str |
 
 
 def _trusted_callbacks() -> frozenset[str]:
-    """The functions that an administrator lets connections name, for Airflow's own Kafka hooks as well."""
+    """Returns the callbacks that an administrator allows in connections; Airflow's Kafka hooks use it too."""
     from airflow.sdk.configuration import conf
 
     allowed = conf.get("apache_kafka", "callback_allowlist", fallback="") or ""
@@ -174,8 +175,9 @@ def _trusted_callbacks() -> frozenset[str]:
 
 
 async def read_bus_config(conn_id: str, bus: str, deployment: str) -> BusConfig:
-    """The bus behind an Airflow connection, from the triggerer, as it reads now or read seconds ago.
+    """Returns the bus of an Airflow connection. For triggerers; the connection may be seconds old.
 
-    UnreadableError: it was not told, and may be the next time. Other ConfigErrors say what is wrong with it.
+    Raises UnreadableError if it could not be read, which a retry may solve, and ConfigError if the connection
+    is not usable.
     """
     return bus_config(await read_connection(conn_id), bus=bus, deployment=deployment)

@@ -1,7 +1,7 @@
-"""Airflow's own metrics, as a sink for the engine's: StatsD, DataDog or OpenTelemetry, as Airflow is set up.
+"""A sink for the engine's metrics: Airflow's own metrics (StatsD, DataDog or OpenTelemetry).
 
-Core's and not `airflow.sdk`'s: the triggerer sets up core's before it starts the process that runs triggers,
-and the other there stays silent.
+It uses core's metrics: the triggerer sets them up before it starts the process that runs triggers, and does
+not set up those of `airflow.sdk`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def airflow_stats() -> Sink | None:
-    """The metrics of this process; None where this Airflow has none to offer."""
+    """Returns the metrics of this process; None if this Airflow has none."""
     try:
         from airflow.observability import stats
     except ImportError:
@@ -23,7 +23,7 @@ def airflow_stats() -> Sink | None:
 
 
 def initialised_stats() -> Sink | None:
-    """As `airflow_stats`, for a process that Airflow has not set them up for."""
+    """As `airflow_stats`, for a process in which Airflow has not set up metrics."""
     try:
         from airflow.configuration import conf
         from airflow.observability import stats
@@ -38,20 +38,20 @@ def initialised_stats() -> Sink | None:
 
 
 def task_stats() -> Sink:
-    """The metrics of a task's process, which Airflow sets up apart from core's."""
+    """Returns the metrics of a task's process, which Airflow sets up in `airflow.sdk`."""
     from airflow.sdk.observability import stats
 
     return cast("Sink", stats)
 
 
 def count_acknowledged(sink: Sink | None, config: BusConfig, count: int) -> None:
-    """Tell that so many firings were acknowledged, by whatever route."""
+    """Counts acknowledged firings."""
     if sink is not None and count:
         sink.incr("interlock.acknowledged", count, tags={"bus": config.name, "deployment": config.deployment})
 
 
 class _Stats:
-    """Adds the host to gauges, as Airflow's own gauges of a process have it."""
+    """Adds the tag `hostname` to gauges, as Airflow does for its own gauges."""
 
     def __init__(self, stats: Any) -> None:
         import socket

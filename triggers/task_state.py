@@ -1,12 +1,12 @@
-"""The state of a task instance, as Airflow's API tells it to a task's process and to a triggerer."""
+"""The state of a task instance, read from Airflow's API by a task's process or a triggerer."""
 
 from __future__ import annotations
 
 
 def state_of(dag_id: str, run_id: str, task_id: str, map_index: int | None) -> str | None:
-    """Its state in the database; None where it has none, as after a clear, or is no more.
+    """Returns the state in the database; None if it has no state, as after a clear, or does not exist.
 
-    It asks through the supervisor and blocks; whatever Airflow raises goes on to the caller.
+    Blocks while it queries the supervisor. Raises whatever Airflow raises.
     """
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 

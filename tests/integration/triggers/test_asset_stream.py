@@ -59,7 +59,7 @@ def test_a_firing_of_more_than_a_megabyte_is_acknowledged_and_the_next_one_is_ha
             async with asyncio.timeout(DEADLINE_S):
                 for _ in range(2):
                     handed, place = await anext(stream)
-                    handed.kept += 1
+                    handed.queued += 1
                     keys.append(handed.payload["key"])
                     await producer.advance([AdvanceItem(place, STORED)])
         finally:

@@ -188,7 +188,7 @@ def test_a_condition_that_cannot_be_kept_is_an_import_error_that_says_why(site: 
 
     found = eventually("both files are reported", errors)
     [condition] = [text for name, text in found.items() if name.endswith("broken_condition.py")]
-    assert "condition must be made with interlock.event() and its like" in condition
+    assert "build it with interlock.event() and other functions of interlock" in condition
     [conjunction] = [text for name, text in found.items() if name.endswith("broken_and.py")]
     assert "&" in conjunction
 

@@ -375,7 +375,7 @@ def test_clear_after_firing_finds_the_same_firing_again(rows: Any) -> None:
 
 def test_clear_after_firing_of_fail_on_waits_anew_and_counts_no_failure_of_before(rows: Any) -> None:
     played = rows[clear_after_failing].result()
-    assert "fail_on was met, by row.failed from /test, id before the wait" in played["log"]
+    assert "fail_on was met by row.failed from /test, id before the wait" in played["log"]
     assert [e["id"] for e in played["output"]["events"]["row"]] == ["mended"]
 
 
@@ -411,7 +411,7 @@ def test_dag_edited_while_waiting_leaves_the_wait_its_condition_and_key(rows: An
 def test_dag_edited_while_waiting_leaves_the_wait_its_fail_on(rows: Any) -> None:
     played = rows[edited].result()
     assert played["tasks"]["fails"] == ("failed", 1)
-    assert "fail_on was met, by row.failed.first from /test, id first." in played["log"]
+    assert "fail_on was met by row.failed.first from /test, id first." in played["log"]
 
 
 def test_dag_edited_while_waiting_has_a_later_try_wait_for_what_it_says_then(rows: Any) -> None:

@@ -117,7 +117,7 @@ def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> A
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"condition": lambda event: True}, "must be made with interlock.event"),
+        ({"condition": lambda event: True}, "build it with interlock\\.event"),
         ({"condition": DAILY & event("y")}, "has no key to share"),
         ({"condition": absent(DAILY, "1h", armed_by="subscription")}, "armed_by"),
         ({"trigger_dag_id": "d"}, "names the dispatcher itself"),
@@ -125,9 +125,9 @@ def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> A
         ({"max_runs_in_flight": 0}, "1 or more"),
         ({"max_keys": 0}, "1 or more"),
         ({"renew_after": timedelta(seconds=5)}, "a minute or more"),
-        ({"schedule": "@daily"}, "not for you to set"),
-        ({"catchup": True}, "not for you to set"),
-        ({"max_consecutive_failed_dag_runs": 3}, "not for you to set"),
+        ({"schedule": "@daily"}, "cannot be set"),
+        ({"catchup": True}, "cannot be set"),
+        ({"max_consecutive_failed_dag_runs": 3}, "cannot be set"),
     ],
 )
 def test_what_cannot_be_dispatched_is_an_import_error_that_says_why(
@@ -140,7 +140,7 @@ def test_what_cannot_be_dispatched_is_an_import_error_that_says_why(
 def test_a_partition_key_is_refused_where_airflow_would_drop_it(
     monkeypatch: pytest.MonkeyPatch, supervisor: Any, log: Log
 ) -> None:
-    with pytest.raises(ValueError, match="does not let a task set it"):
+    with pytest.raises(ValueError, match="does not pass a partition_key from a task"):
         task(partition_key="{{ firing.key }}")
     monkeypatch.setattr(module, "passes_partition_keys", lambda: True)
     log.fire(firing("a"))
@@ -233,7 +233,7 @@ def test_a_run_that_is_not_registered_when_it_is_time_goes_on_and_keeps_its_sinc
     assert again["durable"] == first["durable"]
     assert datetime.fromisoformat(again["renew_at"]) > datetime.fromisoformat(first["renew_at"])
     told = capsys.readouterr().out
-    assert f"not registered yet. This run goes on until it is; events count from {BEGAN.isoformat()}" in told
+    assert f"not registered yet. This run continues until it is. Events since {BEGAN.isoformat()}" in told
     assert since_of(deferral(operator.execute, given)[0]) == BEGAN_MS  # should it be tried again
     assert operator.resume(given, event={**event, "registered": True}, **kept) == 0
 
@@ -585,7 +585,7 @@ def test_what_is_mended_in_the_dag_file_takes_effect_in_the_next_run(supervisor:
 def test_too_many_that_cannot_be_mapped_are_tried_again_later(
     supervisor: Any, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_HELD", 2)
+    monkeypatch.setattr(module, "MAX_HELD", 2)
     log.fire(*(firing(f"f{n}", "soon") for n in range(3)))
     operator = task(logical_date="{{ firing.key }}")
     _, kept = deferral(operator.execute, context())

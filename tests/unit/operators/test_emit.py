@@ -99,7 +99,7 @@ def test_a_broker_that_does_not_acknowledge_fails_the_task(emitted: list[Any]) -
 
 @pytest.mark.parametrize("name", ["id", "source", "type", "subject", "data"])
 def test_an_extension_that_has_an_argument_of_its_own_is_refused(emitted: list[Any], name: str) -> None:
-    with pytest.raises(EventError, match=rf"extensions cannot hold {name}"):
+    with pytest.raises(EventError, match=rf"extensions cannot contain {name}"):
         run(extensions={name: "x"})
     assert emitted == []
 

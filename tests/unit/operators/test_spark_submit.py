@@ -262,13 +262,15 @@ def test_in_cluster_mode_the_driver_is_given_nothing(site: Site, monkeypatch: py
 
 
 def test_names_that_are_interlocks_are_refused_in_the_dag_file() -> None:
-    with pytest.raises(EventError, match="completion_data of 'orders' has airflow"):
+    with pytest.raises(
+        EventError, match="completion_data of 'orders' contains names that Interlock uses: airflow"
+    ):
         SparkSubmitEventOperator(task_id="orders", completion_data={"airflow": 1})
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [({"error": "x"}, "has error: Interlock's names"), ("text", "is a str: give a mapping")],
+    [({"error": "x"}, "contains names that Interlock uses: error"), ("text", "is a str: give a mapping")],
 )
 def test_data_of_another_task_is_looked_at_when_the_task_runs(site: Site, given: Any, message: str) -> None:
     with DAG("daily", schedule=None):

@@ -74,7 +74,7 @@ def test_dates_that_runs_of_another_origin_have_are_passed_over(supervisor: Any)
 def test_hundreds_of_one_date_cost_a_few_questions_and_have_a_limit(
     supervisor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MOST_OF_A_DATE", 300)
+    monkeypatch.setattr(module, "MAX_RUNS_OF_A_DATE", 300)
     target = Target("t")
     for n in range(300):
         create(target, f"r{n}", DAY)

@@ -24,13 +24,13 @@ def partial(**arguments: Any) -> Any:
 @pytest.mark.parametrize(
     ("given", "mapped", "sentence"),
     [
-        ({}, {"key": ["a"]}, "condition must be made with interlock.event"),
-        ({"condition": "x"}, {"key": ["a"]}, "condition must be made with interlock.event"),
+        ({}, {"key": ["a"]}, "build it with interlock\\.event"),
+        ({"condition": "x"}, {"key": ["a"]}, "build it with interlock\\.event"),
         ({"condition": SOLO}, {"key": ["a"]}, "a key is given, but no matcher reads one"),
-        ({"condition": PAIR, "fail_on": "z"}, {"key": ["a"]}, "fail_on must be a condition"),
+        ({"condition": PAIR, "fail_on": "z"}, {"key": ["a"]}, "fail_on is a str; give a condition"),
         ({"condition": PAIR}, {"key": ["a", ["b", "c"]]}, "key has 2 value"),
-        ({"condition": PAIR}, {"key": [None, "b"]}, "None is no key"),
-        ({"condition": PAIR}, {"key": ["a", None]}, "None is no key"),
+        ({"condition": PAIR}, {"key": [None, "b"]}, "None is not a key"),
+        ({"condition": PAIR}, {"key": ["a", None]}, "None is not a key"),
         ({"condition": PAIR}, {"key": ["a", ""]}, "key is empty"),
         ({"condition": PAIR, "deferrable": False}, {"key": ["a"]}, "deferrable=False is not supported"),
         ({"condition": PAIR, "since": datetime(2026, 1, 1)}, {"key": ["a"]}, "has no time zone"),  # noqa: DTZ001
@@ -65,7 +65,7 @@ def test_what_another_task_gives_is_taken_as_it_is_until_it_runs() -> None:
 def test_a_key_of_none_from_another_task_is_refused_when_the_task_is_unmapped() -> None:
     waits = partial(condition=PAIR).expand(key=["a"])
     assert waits.unmap({"key": "a"}).key == "a"
-    with pytest.raises(ConditionError, match="'wait': key is None, and None is no key"):
+    with pytest.raises(ConditionError, match="'wait': key is None, and None is not a key"):
         waits.unmap({"key": None})
 
 

@@ -26,7 +26,7 @@ MISTAKES = {
     "topic": ('condition=event(topic="t")', "write event(source='t')"),
     "data": ('condition=event("a", data="x")', "write where="),
     "where": ('condition=event("a", where="data.x >")', "where"),
-    "text": ('condition="a"', "EventSensor 'w': condition must be made with interlock.event()"),
+    "text": ('condition="a"', "EventSensor 'w': condition is a str; build it with interlock.event()"),
     "key": ('condition=a, key="{{ ds }}"', "a key is given, but no matcher reads one: add by="),
     "no_key": ("condition=keyed & a", "has no key to share with the matchers beside it: add by="),
     "timers": ('condition=absent(a, "1h").within("2h")', "absent"),

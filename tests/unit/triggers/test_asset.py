@@ -57,7 +57,7 @@ def test_an_edited_trigger_shares_no_stream_with_the_one_before(edit: dict[str, 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"condition": lambda event: True}, "must be made with interlock.event"),
+        ({"condition": lambda event: True}, "build it with interlock\\.event"),
         ({"condition": CONDITION & event("y")}, "has no key to share"),
         ({"name": ""}, "give a name"),
         ({"name": "a/b"}, "give a name"),
@@ -170,7 +170,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pause before what went wrong is tried again."""
-    monkeypatch.setattr(module, "AGAIN_S", 0.0)
+    monkeypatch.setattr(module, "RETRY_S", 0.0)
 
 
 def producer() -> Any:
@@ -183,7 +183,7 @@ async def some(stream: Any, count: int) -> list[tuple[str, Any]]:
     taken = []
     for _ in range(count):
         handed, place = await anext(stream)
-        handed.kept += 1
+        handed.queued += 1
         taken.append((handed.payload["firing_id"], place))
     return taken
 
@@ -235,15 +235,16 @@ def test_what_was_not_stored_is_not_handed_over_again_at_once(topic: Topic) -> N
     asyncio.run(story())
 
 
-def test_pauses_get_longer_up_to_a_minute_and_each_change_is_told_once(log: list[str]) -> None:
-    trouble = module._Trouble(ConditionTrigger("n", CONDITION).log)
-    assert [trouble.told("One.") for _ in range(3)] == [5.0, 10.0, 20.0]
-    assert [trouble.told("Other.") for _ in range(3)] == [40.0, 60.0, 60.0]
-    trouble.over("Well.")
-    trouble.over("Well.")
-    assert trouble.told("Other.") == 5.0
-    told = ["One. It is tried again.", "Other. It is tried again.", "Well.", "Other. It is tried again."]
-    assert log == told
+def test_pauses_increase_up_to_a_minute_and_each_change_is_logged_once(log: list[str]) -> None:
+    retry = module._Retry(ConditionTrigger("n", CONDITION).log)
+    assert [retry.failed("One.") for _ in range(3)] == [5.0, 10.0, 20.0]
+    assert [retry.failed("Other.") for _ in range(3)] == [40.0, 60.0, 60.0]
+    retry.succeeded("Well.")
+    retry.succeeded("Well.")
+    assert retry.failed("Other.") == 5.0
+    assert log == [
+        "One. It is tried again.", "Other. It is tried again.", "Well.", "Other. It is tried again.",
+    ]  # fmt: skip
 
 
 def test_what_is_not_there_any_more_is_passed_over(topic: Topic) -> None:
@@ -256,8 +257,8 @@ def test_what_is_not_there_any_more_is_passed_over(topic: Topic) -> None:
 
 
 def test_firings_wait_while_too_many_are_not_stored(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_UNSTORED", 2)
-    monkeypatch.setattr(module, "MOST", 1)
+    monkeypatch.setattr(module, "MAX_UNSTORED", 2)
+    monkeypatch.setattr(module, "MAX_BATCH", 1)
     monkeypatch.setattr(module, "FULL_S", 0.0)
 
     async def story() -> None:
@@ -459,8 +460,8 @@ def test_watchers_of_one_name_are_told_apart_in_the_log_and_one_hands_over(
     asyncio.run(story())
     [said] = log
     assert said == (
-        "This watcher hands nothing over: another one of the deployment 'airflow' is named 'n' too, has "
-        "another condition, since or limits, and was begun later. Give each a name of its own."
+        "This watcher hands no firings over: another watcher of deployment 'airflow' is also named 'n', has "
+        "another condition, since or limits, and started later. Give each watcher its own name."
     )
 
 

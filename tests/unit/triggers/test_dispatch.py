@@ -199,7 +199,7 @@ def test_what_is_wrong_with_the_bus_is_logged_and_waited_out(
     trigger = a_trigger()
     monkeypatch.setattr(trigger.log, "warning", lambda text, *values: said.append(text % values))
     assert outcome(trigger)["places"] == [(0, 1)]
-    assert said == ["The broker is away. It is waited on."]
+    assert said == ["The broker is away. The trigger keeps waiting."]
 
 
 def test_it_tells_that_nothing_was_registered_in_its_time(stage: Stage) -> None:
@@ -216,7 +216,7 @@ class Connections:
         self._answers = list(answers)
         monkeypatch.setattr(BaseHook, "aget_connection", self.get)
         monkeypatch.setattr(connections, "FRESH_S", 0.0)
-        monkeypatch.setattr(connections, "MOST_WAIT_S", 0.01)
+        monkeypatch.setattr(connections, "MAX_PAUSE_S", 0.01)
 
     async def get(self, conn_id: str) -> Connection:
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
@@ -253,5 +253,5 @@ def test_a_connection_that_is_of_no_good_fails_the_task_and_is_named(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Connections(monkeypatch, Connection(conn_id="kafka_default", conn_type="http"))
-    with pytest.raises(ConfigError, match="'kafka_default' is of type 'http'"):
+    with pytest.raises(ConfigError, match="'kafka_default' has type 'http'"):
         outcome(a_trigger())

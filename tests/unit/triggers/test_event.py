@@ -219,7 +219,10 @@ def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(
     said = said_by(trigger)
     [payload] = events_of(trigger)
     assert payload["outcome"] == "fired"
-    assert said == [("warning", "Cannot reach the bus. The wait goes on."), ("info", "The bus works again.")]
+    assert said == [
+        ("warning", "Cannot reach the bus. The wait continues."),
+        ("info", "The bus works again."),
+    ]
 
 
 def test_while_something_is_wrong_the_connection_is_read_again(
@@ -290,7 +293,7 @@ class Connections:
         self.answers, self.asked = list(answers), 0
         monkeypatch.setattr(BaseHook, "aget_connection", self.get)
         monkeypatch.setattr(connections, "FRESH_S", 0.0)
-        monkeypatch.setattr(connections, "MOST_WAIT_S", 0.01)
+        monkeypatch.setattr(connections, "MAX_PAUSE_S", 0.01)
 
     async def get(self, conn_id: str) -> Connection:
         self.asked += 1
@@ -315,7 +318,7 @@ def test_a_connection_that_cannot_be_read_now_is_read_again_and_said_once_per_ch
     [payload] = events_of(trigger)
     assert payload["outcome"] == "fired"
     advice = "Create it (type kafka), or name another one with kafka_conn_id."
-    until = "It is read again until the time is over."
+    until = "It is read again until the timeout."
     assert said == [
         ("warning", f"Connection 'kafka_default' cannot be read: the backend is away. {advice} {until}"),
         ("warning", f"Connection 'kafka_default' cannot be read: it is not defined. {advice} {until}"),
@@ -337,7 +340,7 @@ def test_a_connection_that_reads_wrong_fails_the_wait_at_once(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Connections(monkeypatch, OSError("away"), Connection(conn_id="kafka_default", conn_type="http"))
-    with pytest.raises(ConfigError, match="is of type 'http'"):
+    with pytest.raises(ConfigError, match="has type 'http'"):
         events_of(a_trigger())
     assert waits.opened == []
 
@@ -417,7 +420,7 @@ def test_a_wait_that_another_triggerer_has_by_now_leaves_its_registration(
 def test_a_wait_whose_tasks_state_cannot_be_asked_for_leaves_its_registration(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.triggers.event.STATE_MOST_S", 0.0)  # one question
+    monkeypatch.setattr("interlock.triggers.event.MAX_STATE_S", 0.0)  # one question
     States(monkeypatch, "success", failures=math.inf)
     trigger = a_trigger()
     said = said_by(trigger)
@@ -430,7 +433,7 @@ def test_a_wait_whose_tasks_state_cannot_be_asked_for_leaves_its_registration(
 def test_a_tasks_state_that_is_not_told_at_first_is_asked_for_again(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.triggers.event.STATE_AGAIN_S", 0.01)
+    monkeypatch.setattr("interlock.triggers.event.STATE_RETRY_S", 0.01)
     States(monkeypatch, "success", failures=2)
     cancelled(a_trigger())
     assert waits.withdrawn == waits.opened

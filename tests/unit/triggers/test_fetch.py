@@ -48,5 +48,5 @@ def test_a_reference_is_read_with_the_connection_and_bus_of_the_wait(read: list[
 def test_another_event_at_its_place_is_an_error(changed: dict[str, str]) -> None:
     form = {"id": "1", "source": "/s", "type": "x", "dataref": "kafka:t/0/1"}
     assert fetch(form) == THERE
-    with pytest.raises(FetchError, match="At kafka:t/0/1 stands event '1' of '/s', not"):
+    with pytest.raises(FetchError, match="kafka:t/0/1 contains event '1' of '/s', not"):
         fetch({**form, **changed})

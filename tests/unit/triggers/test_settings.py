@@ -93,7 +93,7 @@ def test_bus_and_deployment_of_the_section_hold_unless_given(monkeypatch: pytest
 
 
 def test_a_connection_of_another_type_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'c' is of type 'http'; a bus needs 'kafka'"):
+    with pytest.raises(ConfigError, match="'c' has type 'http'; give one of type 'kafka'"):
         bus_config(Connection(conn_id="c", conn_type="http"))
 
 
