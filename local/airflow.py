@@ -107,14 +107,14 @@ class LocalAirflow:
     ) -> None:
         self.stop()
 
-    def prepare(self, timeout_s: float = 120.0) -> None:
+    def prepare(self) -> None:
         """Writes the configuration and creates the database. A home that was used before is refused."""
         if (self.home / "airflow.cfg").exists():
             raise ServiceError(f"{self.home} was used already; give LocalAirflow an empty folder")
         self.home.mkdir(parents=True, exist_ok=True)
         self._write_private(self.home / "airflow.cfg", self._configuration())
         self._write_private(self.home / "passwords.json", json.dumps({USER: self.login.password}) + "\n")
-        done = self.cli("db", "migrate", timeout_s=timeout_s)
+        done = self.cli("db", "migrate", timeout_s=120.0)
         if done.returncode:
             raise ServiceError(f"airflow db migrate ended with {done.returncode}:\n{done.stdout[-2000:]}")
 

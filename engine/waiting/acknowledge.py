@@ -28,18 +28,16 @@ def acknowledge(
     write(config, KafkaClients(config), (action,), registration_keys, timeout_s)
 
 
-def acknowledge_all(config: BusConfig, actions: Sequence[ActionRecord], timeout_s: float = TIMEOUT_S) -> None:
+def acknowledge_all(config: BusConfig, actions: Sequence[ActionRecord]) -> None:
     """Mark firings of durable subscriptions `acked`, whose registrations stay. As `acknowledge` otherwise."""
     if actions:
-        write(config, KafkaClients(config), actions, (), timeout_s)
+        write(config, KafkaClients(config), actions, ())
 
 
-def remove_registration(
-    config: BusConfig, registration_keys: Sequence[str], timeout_s: float = TIMEOUT_S
-) -> None:
+def remove_registration(config: BusConfig, registration_keys: Sequence[str]) -> None:
     """Nobody waits for this registration any more. Safe to repeat; errors as `acknowledge`."""
     if registration_keys:
-        write(config, KafkaClients(config), (), registration_keys, timeout_s)
+        write(config, KafkaClients(config), (), registration_keys)
 
 
 def write(

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 from interlock.conditions import Condition, from_json
-from interlock.events.errors import EventError
 from interlock.events.event import Event
 from interlock.events.kafka import decode
 
@@ -304,15 +303,6 @@ def read_action(record: Rec) -> Mapping[str, Any] | None:
 def read_offset_metadata(text: str) -> Mapping[str, Any]:
     """What is committed with an offset; {} for nothing."""
     return json.loads(text) if text else {}
-
-
-def is_poison(record: Rec, listed: bool) -> bool:
-    """True if a source's record holds no event."""
-    try:
-        read_event(record, listed)
-    except EventError:
-        return True
-    return False
 
 
 def _json(record: Rec) -> dict[str, Any]:

@@ -201,7 +201,6 @@ class Model:
         self.differences = Differences()
         self.registrations: Registrations = read_registrations(log)
         self.lives = list(self.registrations.lives.values())
-        self.life_at = {life.r: life for life in self.lives}
         self.poison: list[Rec] = []
         self.events = 0
         listed = self.registrations.joined_ms.items()

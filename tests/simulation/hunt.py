@@ -79,13 +79,16 @@ def _texts(*violations: Iterable[Violation]) -> list[str]:
     return [str(violation) for some in violations for violation in some]
 
 
-def shrink(outcome: Outcome, most: int = 400) -> Outcome:
+MOST_TRIES = 400  # of a shorter list of actions
+
+
+def shrink(outcome: Outcome) -> Outcome:
     """Leave actions out as long as a problem of the same kind is left."""
     kinds, actions, tries = outcome.kinds, outcome.actions, 0
     size = max(1, len(actions) // 2)
-    while size and tries < most:
+    while size and tries < MOST_TRIES:
         at = 0
-        while at < len(actions) and tries < most:
+        while at < len(actions) and tries < MOST_TRIES:
             tries += 1
             fewer = actions[:at] + actions[at + size :]
             if kinds & play(outcome.seed, actions=fewer).kinds:
@@ -122,14 +125,14 @@ def _play_some(seeds: range) -> tuple[list[Outcome], Counter[str]]:
     return failed, seen
 
 
-def hunt(seeds: Iterable[int], processes: int | None = None) -> tuple[list[Outcome], Counter[str]]:
+def hunt(seeds: Iterable[int]) -> tuple[list[Outcome], Counter[str]]:
     """Play all seeds on all cores: those that failed, and in how many worlds each thing was seen."""
     all_seeds = list(seeds)
     first, count = all_seeds[0], len(all_seeds)
     parts = [range(at, min(at + 100, first + count)) for at in range(first, first + count, 100)]
     failed: list[Outcome] = []
     seen: Counter[str] = Counter()
-    with multiprocessing.get_context("spawn").Pool(processes or os.cpu_count()) as pool:
+    with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
         for some_failed, some_seen in pool.imap_unordered(_play_some, parts):
             failed += some_failed
             seen += some_seen

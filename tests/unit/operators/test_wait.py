@@ -499,8 +499,8 @@ def test_the_registration_goes_before_a_worker_reads_what_may_kill_it(
 FAILED = event("z", by="data.day", label="z")
 
 
-def failed_payload(label: str = "fail_on: z") -> dict[str, Any]:
-    firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={label: [FORM]}, origins={})
+def failed_payload() -> dict[str, Any]:
+    firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={"fail_on: z": [FORM]}, origins={})
     action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
     return Payload.of_firing(action, ("i:n",)).to_json()
 

@@ -19,12 +19,10 @@ from interlock.engine.records.sizes import MAX_HANDED_BYTES
 from interlock.triggers.payload import Payload
 
 
-def action(*events: Event, label: str = "a") -> ActionRecord:
+def action(*events: Event) -> ActionRecord:
     forms = [json_form(e) for e in events]
     origins = [{"topic": "b-event", "partition": 3, "offset": n} for n in range(len(events))]
-    firing = Firing(
-        id="f", outcome="met", key="d", fired_at="t", events={label: forms}, origins={label: origins}
-    )
+    firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={"a": forms}, origins={"a": origins})
     return ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
 
 

@@ -20,10 +20,10 @@ from interlock.plugin.broker import BrokerError, LocalBroker
 from interlock.plugin.broker.jars import KAFKA_VERSION, cache_directory
 
 
-def _eventually(holds: Callable[[], bool], what: str, within_s: float = 20.0) -> None:
-    deadline = time.monotonic() + within_s
+def _eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 20
     while not holds():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
+        assert time.monotonic() < deadline, f"not within 20 s: {what}"
         time.sleep(0.05)
 
 

@@ -10,8 +10,9 @@ from interlock.events import Event
 A, B = event("a", label="a"), event("b", label="b")
 
 
-def after(condition: Condition, *stamps: int, state: State = EMPTY) -> State:
+def after(condition: Condition, *stamps: int) -> State:
     """The state after events of type a with these stamps."""
+    state = EMPTY
     for number, stamp in enumerate(stamps):
         happened = Event.of("a", "/s", id=str(number))
         state, _ = step(condition, state, Match(happened, (0,), "t", 0, number, stamp))
@@ -57,6 +58,7 @@ def test_a_state_that_nothing_can_come_of_is_not_half_met(
 
 
 def negated(condition: Condition, *stamps: int) -> State:
+    state = EMPTY
     state = EMPTY
     for number, stamp in enumerate(stamps):
         happened = Event.of("a", "/s", id=str(number))

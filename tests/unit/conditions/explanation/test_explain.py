@@ -60,8 +60,8 @@ def held(condition: Condition, *sent: str, state: State = EMPTY) -> State:
     return state
 
 
-def told(condition: Condition, *sent: str, now: float = 100, state: State = EMPTY) -> Explanation:
-    return explain(condition, held(condition, *sent, state=state), at(now))
+def told(condition: Condition, *sent: str, now: float = 100) -> Explanation:
+    return explain(condition, held(condition, *sent), at(now))
 
 
 def ids(node: Explained) -> list[str]:

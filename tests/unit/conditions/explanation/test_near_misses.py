@@ -53,7 +53,8 @@ def miss_of(matcher: Matcher, seen: object, key: str | None = None, state: State
     return miss
 
 
-def after(condition: Condition, *events: Event, state: State = EMPTY) -> State:
+def after(condition: Condition, *events: Event) -> State:
+    state = EMPTY
     for offset, happened in enumerate(events):
         numbers = tuple(n for n, matcher in enumerate(condition.matchers) if matcher.accepts(happened))
         state, _ = step(condition, state, Match(happened, numbers, "events", 0, offset, NOON_MS))

@@ -45,9 +45,9 @@ class Written:
         self.write(key, encode_json(registration), ago_ms)
         return registration
 
-    def lease(self, process: str, *registrations: Registration, ago_ms: int, host: str = "h") -> None:
+    def lease(self, process: str, *registrations: Registration, ago_ms: int) -> None:
         named = [registration.incarnation for registration in registrations]
-        lease = LeaseRecord(deployment="airflow", incarnations=named, host=host)
+        lease = LeaseRecord(deployment="airflow", incarnations=named, host="h")
         self.write(f"lease/{process}/0".encode(), encode_json(lease), ago_ms)
 
 

@@ -107,8 +107,8 @@ def register(
     return registration
 
 
-def unregister(registry: Registry, offset: int, registration: Registration, nonce: str = "n") -> None:
-    key = RegistrationKey(registration.incarnation, nonce).encode()
+def unregister(registry: Registry, offset: int, registration: Registration) -> None:
+    key = RegistrationKey(registration.incarnation, "n").encode()
     registry.apply(Record(SUBSCRIPTIONS, offset, 0, key, None, None))
 
 

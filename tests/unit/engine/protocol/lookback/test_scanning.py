@@ -52,8 +52,8 @@ def began(pool: Pool) -> None:
     pool.run()
 
 
-def look_back(pool: Pool, name: str = "w", since_ms: int = 0, event_type: str = "a") -> Registration:
-    return pool.register(Registration.of(name, event(event_type), None, since_ms))
+def look_back(pool: Pool, name: str = "w", since_ms: int = 0) -> Registration:
+    return pool.register(Registration.of(name, event("a"), None, since_ms))
 
 
 def lost(pool: Pool) -> int:

@@ -18,8 +18,8 @@ from tests.kit.pool import ACTION, EVENT, REGISTRY, STATE, TRIGGER, Bus, Pool
 ONE = Registration.of("one", event("x"), None, 0, kind="durable")
 
 
-def fenced(pool: Pool, name: str = "one") -> list[str]:
-    return [call for call in pool.buses[name].calls if call.startswith("fence")]
+def fenced(pool: Pool) -> list[str]:
+    return [call for call in pool.buses["one"].calls if call.startswith("fence")]
 
 
 def die_while_writing(pool: Pool, tp: TopicPartition) -> None:
