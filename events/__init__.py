@@ -1,4 +1,4 @@
-"""CloudEvents: the event, its Kafka binding, the emitter, and the types that Interlock emits."""
+"""CloudEvents: the event, its Kafka binding, the emitter, and the event types that Interlock emits."""
 
 from __future__ import annotations
 

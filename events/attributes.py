@@ -1,4 +1,4 @@
-"""Context attributes of CloudEvents 1.0: names, canonical strings, and what is wrong with a set of them.
+"""Context attributes of CloudEvents 1.0: names, canonical strings, validation.
 
 Rules: CloudEvents 1.0.2, sections "Naming Conventions", "Type System" and "Required Attributes".
 """
@@ -14,7 +14,7 @@ SPECVERSION = "1.0"
 REQUIRED = ("specversion", "id", "source", "type")
 CORE = frozenset({*REQUIRED, "subject", "time", "datacontenttype", "dataschema"})
 
-# Names met on nearly every record; known to follow the rule, so the pattern is not run on them.
+# Names on nearly every record; they are valid, so the pattern need not run on them.
 USUAL_NAMES = CORE | {"partitionkey", "sequence", "traceparent", "tracestate", "correlationid"}
 _NAME = re.compile(r"[a-z0-9]+")
 _NAME_HINT = "lower-case letters a-z and digits only, and not 'data'"
@@ -31,7 +31,7 @@ _RFC3339 = re.compile(
     r"(?:\.(?P<fraction>[0-9]+))?"
     r"(?P<zone>[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
-# Most timestamps, in half the time: it remembers no parts, and has the days of every month alone.
+# Matches most timestamps in half the time: no groups, and only days that every month has.
 _USUAL_TIMESTAMP = re.compile(
     r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
     r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
@@ -41,19 +41,19 @@ _INTEGER_MIN, _INTEGER_MAX = -(2**31), 2**31 - 1
 
 
 def is_name(name: str) -> bool:
-    """True if `name` may name an attribute: lower-case letters a-z and digits, at least one, not "data"."""
+    """Returns whether `name` is a valid attribute name: lower-case letters a-z and digits, not "data"."""
     return _NAME.fullmatch(name) is not None and name != "data"
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """`value` for an error message: repr of a text (line breaks escaped) or number, cut to `limit`.
+    """Returns `value` for an error message: the repr of a text or number, cut to `limit`.
 
-    Anything else is named by its type alone: its repr may be long, costly or fail.
+    For anything else only the type: its repr may be long or slow, or may raise.
     """
     if isinstance(value, (str, bytes)):
         text = repr(value[: limit + 1])
     elif isinstance(value, int) and value.bit_length() > 64:
-        text = "a large int"  # repr refuses some
+        text = "a large int"  # repr() raises for very large ones
     elif value is None or isinstance(value, (int, float)):
         text = repr(value)
     else:
@@ -62,7 +62,7 @@ def shown(value: object, limit: int = 80) -> str:
 
 
 def kind(value: object) -> str:
-    """The type of `value` with its article, for an error message: "an int", "a str"; "None" for None."""
+    """Returns the type of `value` with its article, for an error message: "an int", "a str", "None"."""
     if value is None:
         return "None"
     name = type(value).__name__
@@ -70,7 +70,7 @@ def kind(value: object) -> str:
 
 
 def is_timestamp(text: str) -> bool:
-    """True if `text` is an RFC 3339 timestamp that names a day of the calendar; a leap second is allowed."""
+    """Returns whether `text` is an RFC 3339 timestamp with a valid date; a leap second is allowed."""
     if _USUAL_TIMESTAMP.fullmatch(text) is not None:
         return True
     match = _RFC3339.fullmatch(text)
@@ -88,14 +88,14 @@ def _is_day(match: re.Match[str]) -> bool:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """The aware UTC datetime of an RFC 3339 text, to the microsecond (further digits are cut).
+    """Returns the aware UTC datetime of an RFC 3339 text, to the microsecond (further digits are cut).
 
-    A leap second counts as the last microsecond before it. Raises ValueError where is_timestamp says no,
-    and for instants before the year 1 or after 9999 in UTC, which datetime cannot hold.
+    A leap second becomes the last microsecond before it. Raises ValueError if the text is not a timestamp,
+    and for times before the year 1 or after 9999 in UTC, which datetime cannot hold.
     """
     match = _RFC3339.fullmatch(text)
     if match is None:
-        raise ValueError(f"{shown(text)} is no RFC 3339 timestamp with a zone")
+        raise ValueError(f"{shown(text)} is not an RFC 3339 timestamp with a zone")
     second, fraction = int(match["second"]), (match["fraction"] or "")[:6].ljust(6, "0")
     micro = int(fraction)
     if second == 60:
@@ -112,24 +112,24 @@ def parse_timestamp(text: str) -> datetime:
     try:
         return local - offset
     except OverflowError as error:
-        raise ValueError(f"{shown(text)} lies outside the years 1 to 9999 in UTC") from error
+        raise ValueError(f"{shown(text)} is outside the years 1 to 9999 in UTC") from error
 
 
 def format_timestamp(value: datetime) -> str:
-    """RFC 3339 text in UTC with "Z"; whole seconds carry no fraction. A datetime without zone: ValueError."""
+    """Returns RFC 3339 text in UTC with "Z"; whole seconds have no fraction. Raises ValueError."""
     if value.utcoffset() is None:
         raise ValueError("it has no time zone; give an aware datetime, e.g. datetime.now(timezone.utc)")
     try:
         utc = value.astimezone(UTC)
     except OverflowError as error:
-        raise ValueError("it lies outside the years 1 to 9999 in UTC") from error
+        raise ValueError("it is outside the years 1 to 9999 in UTC") from error
     return utc.replace(tzinfo=None).isoformat() + "Z"
 
 
 def canonical(name: str, value: object) -> str:
-    """The canonical string of an attribute value given as Python object; ValueError tells what is wrong.
+    """Returns the canonical string of an attribute value. Raises ValueError.
 
-    str as it is; bool "true"/"false"; int in 32 bits; aware datetime as RFC 3339 in UTC; bytes as base64.
+    str unchanged; bool "true"/"false"; 32-bit int; aware datetime as RFC 3339 in UTC; bytes as base64.
     """
     if isinstance(value, str):
         return str.__str__(value)
@@ -143,17 +143,17 @@ def canonical(name: str, value: object) -> str:
         try:
             return format_timestamp(value)
         except ValueError as error:
-            raise ValueError(f"{name} is no Timestamp: {error}") from error
+            raise ValueError(f"{name} is not a Timestamp: {error}") from error
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     raise ValueError(
-        f"{name} is a {type(value).__name__}: an attribute is a string, bool, 32-bit int, aware datetime or"
-        " bytes; put other values in the data"
+        f"{name} is a {type(value).__name__}: give a string, bool, 32-bit int, aware datetime or bytes, and"
+        " put other values in the data"
     )
 
 
 def find_problems(attributes: Mapping[str, str]) -> list[str]:
-    """What keeps `attributes` from being those of a CloudEvent 1.0, one sentence each; empty: nothing."""
+    """Returns what is invalid about `attributes`, one sentence each; empty for a valid CloudEvent 1.0."""
     problems: list[str] = []
     for name in REQUIRED:
         if name not in attributes:
@@ -168,7 +168,9 @@ def find_problems(attributes: Mapping[str, str]) -> list[str]:
             if name in CORE:
                 problems.append(f"attribute {name} is empty: leave it out or give it a value")
         elif not value.isprintable() and _FORBIDDEN.search(value):
-            problems.append(f"attribute {name[:40]} holds a control or non-Unicode character: {shown(value)}")
+            problems.append(
+                f"attribute {name[:40]} contains a control or non-Unicode character: {shown(value)}"
+            )
     time = attributes.get("time")
     if time and not is_timestamp(time):
         problems.append(f"attribute time is {shown(time)}: RFC 3339 with a zone, as 2026-11-20T06:00:00Z")

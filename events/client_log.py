@@ -1,4 +1,4 @@
-"""What Kafka clients say of themselves in the log: each line once a minute, however often it is repeated."""
+"""Limits the log lines of Kafka clients: each line at most once a minute."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import time
 from typing import Final
 
 REPEAT_AFTER_S: Final = 60.0
-# The client goes on by itself, and what it cannot do its caller is told: a coordinator that starts, as on a
-# cluster that is new.
+# The client retries by itself while a coordinator starts, as on a new cluster. A lasting failure reaches the
+# caller as an error.
 _PASSES = re.compile(r"Failed to acquire idempotence PID .*: retrying$")
 
 
 class OncePerMinute(logging.Filter):
-    """Lets a client's line pass once a minute: while a broker is away, each repeats its own by the second."""
+    """Passes a line once a minute: while a broker is down, each client repeats its lines every second."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class OncePerMinute(logging.Filter):
         text = record.getMessage()
         if _PASSES.search(text):
             return False
-        # lines differ in the times and the client's number they tell
+        # Repeated lines differ only in numbers: times and the client's number.
         shape = re.sub(r"\d+", "#", text)[:200]
         now = time.monotonic()
         if now - self._passed.get(shape, -REPEAT_AFTER_S) < REPEAT_AFTER_S:
@@ -36,7 +36,7 @@ class OncePerMinute(logging.Filter):
 
 
 def client_logger(name: str) -> logging.Logger:
-    """The logger of this name, for clients to write to."""
+    """Returns a logger with this name and filter, for Kafka clients."""
     logger = logging.getLogger(name)
     if not any(isinstance(each, OncePerMinute) for each in logger.filters):
         logger.addFilter(OncePerMinute())

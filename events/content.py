@@ -1,4 +1,4 @@
-"""Data of an event: what its content type says about the bytes, and the value in them."""
+"""Data of an event: parses and serializes it according to its content type."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _CHARSET = re.compile(r";\s*charset\s*=\s*\"?([^\s;\"]+)", re.IGNORECASE)
 
 
 def is_json(content_type: str | None) -> bool:
-    """True if data of this type is JSON; no type stated means JSON."""
+    """Returns whether data of this type is JSON; no type means JSON."""
     return content_type is None or content_type == JSON or _JSON_TYPE.fullmatch(content_type) is not None
 
 
 def is_text(content_type: str | None) -> bool:
-    """True for text/* other than JSON."""
+    """Returns True for text/* other than JSON."""
     return (
         content_type is not None and not is_json(content_type) and _TEXT_TYPE.match(content_type) is not None
     )
 
 
 def parse(data: bytes | None, content_type: str | None) -> object:
-    """The value in `data`: parsed JSON, str for text/*, the bytes themselves for any other type.
+    """Returns the parsed `data`: a JSON value, str for text/*, the bytes themselves for any other type.
 
-    None without data; empty data of a JSON type counts as none, because some producers write that for it.
-    Raises EventError for bad JSON or text.
+    None without data, and for empty data of a JSON type, because some producers write that for no data.
+    Raises EventError for invalid JSON or text.
     """
     if data is None:
         return None
@@ -44,33 +44,31 @@ def parse(data: bytes | None, content_type: str | None) -> object:
         try:
             return data.decode(charset[1] if charset else "utf-8")
         except (LookupError, ValueError) as error:
-            raise EventError(
-                f"data is not the text that {shown(content_type)} says: {_cause(error)}"
-            ) from error
+            raise EventError(f"data is not text of type {shown(content_type)}: {_cause(error)}") from error
     return data
 
 
 def parse_json(text: bytes) -> object:
-    """The value of a JSON text; EventError where it is none, or nested too deep to read."""
+    """Returns the value of a JSON text. Raises EventError if it is invalid or nested too deeply."""
     try:
         return msgspec.json.decode(text)
     except RecursionError as error:
-        raise EventError("data is nested too deep to be read as JSON") from error
+        raise EventError("data is nested too deeply to be read as JSON") from error
     except (msgspec.MsgspecError, ValueError) as error:
         raise EventError(f"data is not valid JSON: {_cause(error)}") from error
 
 
 def serialize(data: object, content_type: str | None) -> bytes:
-    """The bytes of `data` for a content type; bytes stay as they are. EventError if it cannot be written."""
+    """Returns the bytes of `data` for a content type; bytes are not changed. Raises EventError."""
     if isinstance(data, bytes):
         return data
     if is_json(content_type):
         try:
-            # not msgspec: it writes NaN as null, silently
+            # msgspec would write NaN as null.
             text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
             return text.encode("utf-8")
         except RecursionError as error:
-            raise EventError("data is nested too deep for JSON") from error
+            raise EventError("data is nested too deeply for JSON") from error
         except (TypeError, ValueError) as error:
             raise EventError(f"data cannot be written as JSON: {_cause(error)}") from error
     if isinstance(data, str):
@@ -80,11 +78,11 @@ def serialize(data: object, content_type: str | None) -> bytes:
         except (LookupError, ValueError) as error:
             raise EventError(f"data cannot be written as {shown(content_type)}: {_cause(error)}") from error
     raise EventError(
-        f"data is a {type(data).__name__}, and {shown(content_type)} is no JSON type: give bytes or a string,"
-        " or a JSON datacontenttype"
+        f"data is a {type(data).__name__}, and datacontenttype {shown(content_type)} is not JSON: give bytes"
+        " or a string, or a JSON datacontenttype"
     )
 
 
 def _cause(error: Exception) -> str:
-    # A UnicodeError's own text is enough; it and the JSON reader name a position, never the data.
+    # The last argument of a UnicodeError is its reason. No message may contain the data.
     return str(error) if not isinstance(error, UnicodeError) else f"{type(error).__name__}: {error.args[-1]}"

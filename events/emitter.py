@@ -23,27 +23,28 @@ log = client_logger("interlock.events.librdkafka")
 
 _BOOTSTRAP = "bootstrap.servers"
 _MOST_BYTES = "message.max.bytes"
-_LEAVE_OUT = "Keep large data elsewhere, and emit where they are (`dataref`)."
+_LEAVE_OUT = "Store large data elsewhere, and emit a reference to it (`dataref`)."
 _EMIT_AGAIN = "Check that the broker can be reached and the topic exists, then emit again with the same id."
-# Not the caller's to choose: an event is emitted when all in-sync replicas have it, once, on the partition
-# that every other Kafka client would choose for its key.
+# Callers cannot change these: all in-sync replicas must have the event, once, on the partition that every
+# other Kafka client would choose for its key.
 _FIXED: dict[str, Any] = {"acks": "all", "enable.idempotence": True, "partitioner": "murmur2_random"}
 _ALIASES_OF_FIXED = frozenset({"request.required.acks", "message.timeout.ms", "delivery.timeout.ms"})
-# How long a topic may be unknown before its records fail; librdkafka's default of 30 s hides the answer.
+# How long a topic may be unknown before its records fail. With librdkafka's default of 30 s, the timeout
+# would come first and hide the reason.
 _TOPIC_UNKNOWN_MS = 5_000
-# The client reports a timeout itself; this much later it is taken to hang.
+# The client reports a timeout itself; if it has not done so this much later, it hangs.
 _REPORT_GRACE_S = 5.0
-# Shorter texts than this are not blotted out of messages unless their key says secret: "1" is everywhere.
+# Shorter values are redacted in messages only if their name suggests a secret: "1" is everywhere.
 _REDACT_FROM = 4
 _SECRET_WORDS = ("password", "secret", "token", "key", "username", "jaas", "oauth", "credential")
 
 
 class _TooLarge(str):
-    """Why an event was not sent at all."""
+    """The reason why an event was not sent."""
 
 
 class Delivery(NamedTuple):
-    """Where an acknowledged event lies."""
+    """The position of an acknowledged event."""
 
     topic: str
     partition: int
@@ -53,21 +54,21 @@ class Delivery(NamedTuple):
 class Emitter:
     """Emits events to one topic; an event counts as emitted when all in-sync replicas have it.
 
-    client: settings of the Kafka client (`bootstrap.servers`, security, ...). acks=all, enable.idempotence,
-        the murmur2_random partitioner and the delivery timeout are set here, whatever `client` says.
-    An event may be as large as the event topics take (MAX_EVENT_BYTES), or as `message.max.bytes` of `client`
-        says, where another topic takes more: as a record, with key and headers, before any compression.
-    Nothing connects before `connect` or the first emit. Threads may share an emitter; processes may not
-        (fork first).
-    Values of `client` other than bootstrap.servers appear in no message and no log.
-    logger: what the client itself logs, its failures to connect among it, goes there.
+    client: properties of the Kafka client (`bootstrap.servers`, security, ...). acks=all,
+        enable.idempotence, the murmur2_random partitioner and the delivery timeout cannot be overridden.
+    logger: gets what the Kafka client logs, such as connection failures.
+
+    The size limit of an event is that of event topics (MAX_EVENT_BYTES), or `message.max.bytes` of `client`
+    for a topic with another limit. It applies to the uncompressed record with key and headers.
+    It connects at `connect` or the first emit. Threads may share an emitter; forked processes may not.
+    Messages and logs contain no values of `client` except bootstrap.servers.
     """
 
     def __init__(self, client: Mapping[str, str], topic: str, *, logger: logging.Logger = log) -> None:
         if not topic:
             raise EmitError("no topic to emit to: name one")
         if not client.get(_BOOTSTRAP):
-            raise EmitError(f"cannot emit to topic {topic}: the client settings lack {_BOOTSTRAP}")
+            raise EmitError(f"cannot emit to topic {topic}: the client has no {_BOOTSTRAP}")
         self._client = dict(client)
         self._topic = topic
         most = str(client.get(_MOST_BYTES, ""))
@@ -79,22 +80,23 @@ class Emitter:
         self._last_error: str | None = None
 
     def connect(self, timeout_s: float = 30.0) -> None:
-        """Let the client connect by itself meanwhile: the first emit, with the same timeout, finds it ready.
+        """Connects in the background, so that the first emit with the same timeout is fast.
 
-        A client alone takes half a second to its first acknowledgement, since it asks twice for the id that
-        makes it idempotent. EmitError where it refuses its settings.
+        Without it the first acknowledgement takes half a second longer, since the client requests its
+        producer id twice. Raises EmitError if the client refuses its properties.
         """
         with self._lock:
             self._ready_producer(max(1, int(timeout_s * 1000)))
 
     def emit(self, event: Event, timeout_s: float = 30.0) -> Delivery:
-        """Send one event, wait for its acknowledgement; EmitError after `timeout_s` + 5 s at the latest."""
+        """Sends one event and waits for its acknowledgement. Raises EmitError within `timeout_s` + 5 s."""
         return self.emit_all((event,), timeout_s)[0]
 
     def emit_all(self, events: Iterable[Event], timeout_s: float = 30.0) -> list[Delivery]:
-        """Send events in their order and wait for all acknowledgements; deliveries come in the same order.
+        """Sends events in order and waits for all acknowledgements; returns deliveries in the same order.
 
-        EmitError tells in `undelivered` which events have none; the others are in the topic.
+        Raises EmitError; its `undelivered` lists the events without an acknowledgement. The others are in the
+        topic.
         """
         batch = list(events)
         with self._lock:
@@ -104,18 +106,18 @@ class Emitter:
             for number, event in enumerate(batch):
                 self._send(producer, event, number, answers, deadline)
             while any(answer is None for answer in answers) and time.monotonic() < deadline:
-                # Unlike a poll it does not let records linger for others to join them.
+                # Unlike poll(), flush() sends records at once instead of waiting to batch them.
                 if not producer.flush(0.1):
-                    break  # the client holds none any more, so there is no answer to wait for
+                    break  # the client has no records left, so no more answers will come
             delivered = [answer for answer in answers if isinstance(answer, Delivery)]
             if len(delivered) == len(batch):
                 return delivered
             if any(answer is None for answer in answers):
-                self._producer = None  # it hangs: what it still holds must not come out of the next emit
+                self._producer = None  # it hangs; its pending records must not be sent by the next emit
             raise self._failure(batch, answers, timeout_s)
 
     def close(self) -> None:
-        """Let the client go; everything emitted is already acknowledged. May be called again."""
+        """Drops the client; all emitted events are acknowledged already. Idempotent."""
         with self._lock:
             self._producer = None
 
@@ -128,7 +130,7 @@ class Emitter:
         self.close()
 
     def _ready_producer(self, timeout_ms: int) -> Producer:
-        # The timeout is a setting of the client as a whole: another timeout takes another client.
+        # The timeout is a property of the whole client, so another timeout needs another client.
         if self._producer is not None and self._producer_timeout_ms == timeout_ms:
             return self._producer
         from confluent_kafka import KafkaException, Producer
@@ -150,8 +152,8 @@ class Emitter:
         except (KafkaException, ValueError, TypeError) as error:
             raise EmitError(
                 f"cannot emit to topic {self._topic} at {self._client[_BOOTSTRAP]}: the client refuses its"
-                f" settings ({self._redacted(_text_of(error))}); correct the connection"
-            ) from None  # the cause may show a secret
+                f" properties ({self._redacted(_text_of(error))}); correct the connection"
+            ) from None  # the cause may contain a secret
         self._producer_timeout_ms = timeout_ms
         return self._producer
 
@@ -175,15 +177,15 @@ class Emitter:
         size = record_bytes(key, value, headers)
         if size > self._most_bytes:
             answers[number] = _TooLarge(
-                f"it is too large: {size} bytes as a record with its key and headers, and {self._most_bytes}"
-                " are the most"
+                f"it is too large: {size} bytes as a record with key and headers, and the limit is"
+                f" {self._most_bytes}"
             )
             return
         while True:
             try:
                 producer.produce(self._topic, value, key, headers=list(headers), on_delivery=on_delivery)
                 return
-            except BufferError:  # the client's queue is full: acknowledgements make room
+            except BufferError:  # the client's queue is full; acknowledgements free space
                 if time.monotonic() >= deadline:
                     answers[number] = "the client's send queue stayed full"
                     return
@@ -210,7 +212,7 @@ class Emitter:
             f" {self._redacted(cause)}."
         )
         if self._last_error and self._last_error != cause:
-            text += f" The client last said: {self._redacted(self._last_error)}."
+            text += f" Last error of the client: {self._redacted(self._last_error)}."
         return EmitError(
             f"{text} {_LEAVE_OUT if isinstance(cause, _TooLarge) else _EMIT_AGAIN}", lost, too_large
         )

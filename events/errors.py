@@ -1,8 +1,8 @@
 """Errors of the events room, and the root of all errors of the package.
 
 InterlockError
-├── EventError      a record or an argument is no valid CloudEvent: fix the producer, or set the record aside
-└── EmitError       an event was not acknowledged by the broker: emit it again (a repeat is a duplicate)
+├── EventError      a record or argument is not a valid CloudEvent: correct the producer or the argument
+└── EmitError       the broker did not acknowledge an event: emit it again (a repeat counts once)
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 
 class InterlockError(Exception):
-    """Root of the errors that this package raises on purpose."""
+    """Base class of the errors that this package raises on purpose."""
 
 
 class EventError(InterlockError, ValueError):
-    """A record or an argument is no valid CloudEvent 1.0.
+    """A record or an argument is not a valid CloudEvent 1.0.
 
-    problems: one sentence for each attribute or part at fault, all that were found at once.
+    problems: one sentence for each invalid attribute or part.
     """
 
     def __init__(self, problems: str | Sequence[str]) -> None:
@@ -28,9 +28,9 @@ class EventError(InterlockError, ValueError):
 class EmitError(InterlockError):
     """The broker did not acknowledge an event; the message names topic, bootstrap.servers and cause.
 
-    undelivered: (source, id) of the events without an acknowledgement. Some of them may be in the topic
-    all the same (the answer was lost): emit them again with the same id, a repeat counts as a duplicate.
-    too_large: those of them that no attempt can deliver.
+    undelivered: (source, id) of the events without an acknowledgement. Some of them may be in the topic, if
+    only the answer was lost: emit them again with the same id; a repeat counts once.
+    too_large: those of them that are too large for the topic, so that a retry cannot succeed.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The event: an immutable view of one CloudEvent 1.0."""
+"""`Event`: an immutable CloudEvent 1.0."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
     """One CloudEvent: its context attributes as canonical strings, and its data as on the wire.
 
-    Events come from `Event.of`, `Event.from_json_dict`, `Event.from_cloudevent` and `kafka.decode`, which
-    validate. The bare constructor and msgspec's decoders trust what they get: they serve the records that
-    Interlock itself wrote. Equality is by attributes and data; the hash is that of the identity.
+    `Event.of`, `Event.from_json_dict`, `Event.from_cloudevent` and `kafka.decode` validate. The constructor
+    and msgspec's decoders do not: they are for records that Interlock wrote. Events are equal if attributes
+    and data are equal; the hash is that of the identity.
     """
 
     attributes: Mapping[str, str]
@@ -60,12 +60,12 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """(source, id): two events with the same identity are one event, sent twice."""
+        """(source, id): two events with the same identity are one event that was sent twice."""
         return (self.attributes["source"], self.attributes["id"])
 
     @property
     def time(self) -> datetime | None:
-        """The `time` attribute as aware UTC datetime; None where it is absent or beyond datetime's years."""
+        """The `time` attribute as aware UTC datetime; None if it is absent or datetime cannot hold it."""
         text = self.attributes.get("time")
         if text is None:
             return None
@@ -76,11 +76,11 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @cached_property
     def payload(self) -> object:
-        """The value in the data, parsed once, when first asked for.
+        """The parsed data; parsed at the first access.
 
-        Parsed JSON for JSON content types or none stated; str for text/*; the bytes for any other type; None
-        without data. Raises EventError for data that is not what its content type says. Do not change it:
-        it is shared by all who hold the event.
+        The JSON value for JSON content types or none; str for text/*; the bytes for any other type; None
+        without data. Raises EventError if the data does not match its content type. Do not modify the value:
+        all users of the event share it.
         """
         return content.parse(self.data, self.attributes.get("datacontenttype"))
 
@@ -98,14 +98,14 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         dataschema: str | None = None,
         **extensions: object,
     ) -> Event:
-        """A new event, validated; EventError names every attribute at fault.
+        """Returns a new, validated event. Raises EventError, which names every invalid attribute.
 
-        id: a random UUID unless given; give one wherever the sender may repeat itself.
-        time: aware datetime or RFC 3339 text; left out unless given, and then the record's timestamp counts.
-        data: bytes go out as they are; anything else is written as JSON (as text for a str under another
-            content type), and datacontenttype is application/json unless given. None: no data, which in Kafka
-            is a null value; JSON's null is data=b"null".
-        extensions: str, bool, 32-bit int, aware datetime or bytes; None leaves the attribute out.
+        id: default: a random UUID; give one if the sender may send the event again.
+        time: aware datetime or RFC 3339 text; without it the record's timestamp counts.
+        data: bytes are sent unchanged. Other values are written as JSON, or a str as text for a content type
+            other than JSON; datacontenttype defaults to application/json. None: no data, a null value in
+            Kafka; for JSON's null give data=b"null".
+        extensions: str, bool, 32-bit int, aware datetime or bytes; None omits the attribute.
         """
         given: dict[str, object] = {
             "specversion": _attributes.SPECVERSION,
@@ -122,7 +122,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         for name, value in extensions.items():
             given.setdefault(name, value)
         texts, problems = _canonical_texts(given)
-        # for a type that is itself at fault the data is not looked at
+        # If the content type is invalid, the data is not checked.
         stated = texts.get("datacontenttype")
         payload: bytes | None = None
         if data is not None and (stated or datacontenttype is None):
@@ -133,10 +133,10 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return _validated(texts, payload, problems)
 
     def to_json_dict(self) -> dict[str, object]:
-        """The event in CloudEvents' JSON format, ready for json.dumps.
+        """Returns the event in CloudEvents' JSON format, ready for json.dumps.
 
-        Attributes are strings. Data is the JSON value under `data` for JSON types (or none stated), a string
-        for UTF-8 text; data of another type, or that is not what its type says, is base64 in `data_base64`.
+        Attributes are strings. `data` is the JSON value for JSON content types or none, and a string for
+        UTF-8 text. Data of another type, or data that does not match its type, is base64 in `data_base64`.
         """
         result: dict[str, object] = dict(self.attributes)
         if self.data is None:
@@ -145,7 +145,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         if self.data and (content.is_json(stated) or content.is_text(stated)):
             try:
                 value = self.payload
-                # a charset other than UTF-8 would be lost in the string
+                # A string would lose a charset other than UTF-8.
                 if content.is_json(stated) or (isinstance(value, str) and value.encode() == self.data):
                     result["data"] = value
                     return result
@@ -156,13 +156,13 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @classmethod
     def from_json_dict(cls, obj: object) -> Event:
-        """The event in a parsed JSON object of CloudEvents' JSON format; EventError names all that is wrong.
+        """Returns the event in a parsed object of CloudEvents' JSON format. Raises EventError.
 
-        null attributes count as absent, JSON booleans and integers become their canonical strings. `data`
-        without a datacontenttype is JSON, and the event says so from here on.
+        null attributes count as absent; JSON booleans and integers become their canonical strings. `data`
+        without a datacontenttype is JSON: the event gets the datacontenttype application/json.
         """
         if not isinstance(obj, Mapping):
-            raise EventError(f"a CloudEvent in JSON is an object, this is a {type(obj).__name__}")
+            raise EventError(f"a CloudEvent in JSON must be an object, not a {type(obj).__name__}")
         members = dict(obj)
         has_data, data = "data" in members, members.pop("data", None)
         encoded = members.pop("data_base64", None)
@@ -176,7 +176,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         try:
             if not content.is_json(stated) and not isinstance(data, str):
                 problems.append(
-                    f"data is no string, although datacontenttype {_attributes.shown(stated)} is no JSON type"
+                    f"data is not a string, and datacontenttype {_attributes.shown(stated)} is not JSON"
                 )
             else:
                 payload = content.serialize(data, stated)
@@ -186,20 +186,20 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
     @classmethod
     def from_json_bytes(cls, text: bytes) -> Event:
-        """As from_json_dict, from the JSON text; JSON data keeps its bytes as they are in the text."""
+        """As from_json_dict, but from JSON text; the bytes of JSON data are kept unchanged."""
         try:
             members = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
             raw = members.pop("data", None)
             rest: dict[str, object] = {name: msgspec.json.decode(value) for name, value in members.items()}
             stated = rest.get("datacontenttype")
             if raw is not None and not (isinstance(stated, str) and not content.is_json(stated)):
-                # read once, so that what is passed on is known to be JSON
+                # Only to check that it is valid JSON.
                 content.parse_json(bytes(raw))
             elif raw is not None:
                 rest["data"] = msgspec.json.decode(raw)
                 raw = None
         except RecursionError as error:
-            raise EventError("the event's JSON is nested too deep to be read") from error
+            raise EventError("the event's JSON is nested too deeply") from error
         except EventError:
             raise
         except (msgspec.MsgspecError, ValueError) as error:
@@ -214,14 +214,14 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         return _validated(texts, bytes(raw), problems)
 
     def to_cloudevent(self) -> CloudEvent:
-        """The SDK's event with the same attributes; sdk.to_cloudevent says what its data is."""
+        """Returns the SDK's event with the same attributes; see sdk.to_cloudevent for its data."""
         from . import sdk
 
         return sdk.to_cloudevent(self)
 
     @classmethod
     def from_cloudevent(cls, cloudevent: CloudEvent) -> Event:
-        """The event in the SDK's one, validated."""
+        """Returns the validated event of an SDK event."""
         from . import sdk
 
         return sdk.from_cloudevent(cloudevent)
@@ -236,17 +236,16 @@ def _canonical_texts(
         if value is None:
             continue
         if not isinstance(name, str):
-            problems.append(f"attribute name {_attributes.shown(name)} is no string")
+            problems.append(f"attribute name {_attributes.shown(name)} is not a string")
             continue
         try:
             if json_types and not isinstance(value, (str, bool, int)):
                 raise ValueError(
-                    f"attribute {name[:40]} is a {type(value).__name__}: a string, boolean or integer belongs"
-                    " here"
+                    f"attribute {name[:40]} is a {type(value).__name__}: give a string, boolean or integer"
                 )
             is_time = name == "time" and isinstance(value, datetime)
             if name in _attributes.CORE and not isinstance(value, str) and not is_time:
-                raise ValueError(f"attribute {name} is a {type(value).__name__}: a string belongs here")
+                raise ValueError(f"attribute {name} is a {type(value).__name__}: give a string")
             texts[name] = _attributes.canonical(f"attribute {name[:40]}", value)
         except ValueError as error:
             problems.append(str(error))
@@ -259,18 +258,18 @@ def _with_base64(texts: dict[str, str], encoded: object, problems: list[str]) ->
     if encoded is not None:
         try:
             if not isinstance(encoded, str):
-                raise ValueError("it is no string")
+                raise ValueError("not a string")
             data = base64.b64decode(encoded.encode("ascii"), validate=True)
         except (binascii.Error, ValueError):
-            problems.append("data_base64 is no base64 text")
+            problems.append("data_base64 is not base64 text")
     return _validated(texts, data, problems)
 
 
 def _validated(texts: dict[str, str], data: bytes | None, problems: list[str]) -> Event:
-    # A name whose value was refused stands in `texts` with a dummy; only its own problem is told.
-    told = {problem.split(" ")[1] for problem in problems if problem.startswith("attribute ")}
+    # An attribute with an invalid value has a dummy in `texts`; do not report problems of the dummy.
+    reported = {problem.split(" ")[1] for problem in problems if problem.startswith("attribute ")}
     found = _attributes.find_problems(texts)
-    problems = problems + [problem for problem in found if problem.split(" ")[1] not in told]
+    problems = problems + [problem for problem in found if problem.split(" ")[1] not in reported]
     if problems:
         raise EventError(problems)
     return Event(texts, data)

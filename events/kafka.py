@@ -1,7 +1,7 @@
-"""Kafka protocol binding of CloudEvents 1.0: records to events and back, on plain bytes and headers.
+"""Kafka protocol binding of CloudEvents 1.0: converts records to events and back.
 
-This is the hot path: one pass over the headers, the value handed on untouched. The SDK is not used here; it
-costs several times as much and changes what it carries (docs/use/events.md lists how).
+This is the hot path: one pass over the headers, and the value is not touched. It does not use the SDK, which
+takes several times as long and changes some events (docs/use/events.md lists how).
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ CONTENT_TYPE = "content-type"
 _PREFIX = "ce_"
 _CLOUDEVENTS = b"application/cloudevents"
 _STRUCTURED_PREFIX = _CLOUDEVENTS.decode()
-# Headers that are attributes, and nothing else.
+# Names of headers that are attributes.
 _USUAL = {_PREFIX + name: name for name in USUAL_NAMES - {"datacontenttype"}}
 _USUAL[CONTENT_TYPE] = "datacontenttype"
 _STRUCTURED = ("application/cloudevents+json",)
 
 
 def decode(
-    key: bytes | None,  # noqa: ARG001  # part of a record, and no part of its event
+    key: bytes | None,  # noqa: ARG001  # the record key is not part of the event
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]] | None,
 ) -> Event:
-    """The event in a Kafka record, binary or structured; EventError, and nothing else, if it holds none.
+    """Returns the event in a Kafka record, binary or structured. Raises only EventError.
 
-    The content type alone decides the mode: one that begins with application/cloudevents (in any case) means
-    structured, and ce_ headers beside it are ignored. The record key adds nothing to the event: a key mapper
-    must not change an event (Kafka binding, section 3.1), so neither does reading one.
+    The content type decides the mode: one that begins with application/cloudevents (in any case) means
+    structured, and ce_ headers are ignored then. The record key is ignored: a key mapper must not change an
+    event (Kafka binding, section 3.1), so decoding must not either.
     """
     usual = _usual(headers)
     return _decode(value, headers) if usual is None else Event(usual, value)
 
 
 def _usual(headers: Sequence[tuple[str, bytes | None]] | None) -> dict[str, str] | None:
-    """The attributes in the headers of most events; None where there is anything to be looked at closely.
+    """Returns the attributes of a usual event; None if `_decode` must look closer.
 
-    It finds nothing wrong that `_decode` would not, and takes half the time (2 us for seven headers).
+    Accepts only events that `_decode` accepts, in half the time (2 us for seven headers).
     """
     try:
         attributes = {_USUAL[name]: raw.decode() for name, raw in headers or ()}  # type: ignore[union-attr]
         version, time = attributes["specversion"], attributes.get("time")
         attributes["id"], attributes["source"], attributes["type"]
-    except (LookupError, AttributeError, UnicodeDecodeError):  # unusual, missing, null, no UTF-8
+    except (LookupError, AttributeError, UnicodeDecodeError):  # unusual, missing, null, not UTF-8
         return None
     values = attributes.values()
     if (
         version != SPECVERSION
         or "" in values
-        or len(attributes) != len(headers or ())  # one is there twice
+        or len(attributes) != len(headers or ())  # a duplicate header
         or not "".join(values).isprintable()
         or (time is not None and not is_timestamp(time))
         or attributes.get("datacontenttype", "")[:23].lower() == _STRUCTURED_PREFIX
@@ -65,12 +65,12 @@ def _decode(value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | N
     attributes: dict[str, str] = {}
     problems: list[str] = []
     for name, raw in headers or ():
-        if raw is None:  # a null header is an unset attribute, as null is in JSON
+        if raw is None:  # a null header means no attribute, like null in JSON
             continue
         if name[:3] == _PREFIX:
             attribute = name[3:]
             if attribute == "datacontenttype":
-                problems.append(f"header ce_datacontenttype: the data's type belongs in {CONTENT_TYPE}")
+                problems.append(f"header ce_datacontenttype is not allowed: use {CONTENT_TYPE}")
                 continue
         elif name == CONTENT_TYPE:
             if raw[:23].lower() == _CLOUDEVENTS:
@@ -79,7 +79,7 @@ def _decode(value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | N
         else:
             continue
         if attribute in attributes:
-            problems.append(f"header {shown(name)} is there twice")
+            problems.append(f"header {shown(name)} appears twice")
         try:
             attributes[attribute] = raw.decode()
         except UnicodeDecodeError:
@@ -92,10 +92,10 @@ def _decode(value: bytes | None, headers: Sequence[tuple[str, bytes | None]] | N
 
 
 def encode(event: Event) -> tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]:
-    """(key, value, headers) of the record for an event, in binary mode.
+    """Returns (key, value, headers) of the event's record, in binary mode.
 
-    key: partitionkey, else subject, else source, so that one subject's events keep their order. value: the
-    data as it is, null without data.
+    key: partitionkey, else subject, else source, so that the events of one subject keep their order. value:
+    the data unchanged, null without data.
     """
     attributes = event.attributes
     key = attributes.get("partitionkey") or attributes.get("subject") or attributes["source"]
@@ -110,13 +110,12 @@ def _decode_structured(content_type: bytes, value: bytes | None) -> Event:
     media_type = content_type.partition(b";")[0].strip().lower().decode("utf-8", "replace")
     if media_type.startswith("application/cloudevents-batch"):
         raise EventError(
-            "the record is a batch of CloudEvents, which the Kafka binding does not have: send one record for"
-            " each event"
+            "the record is a batch of CloudEvents, which the Kafka binding does not support: send one record"
+            " for each event"
         )
     if media_type not in _STRUCTURED:
         raise EventError(
-            f"content-type {shown(media_type)} is a CloudEvents format that is not supported: use"
-            f" {_STRUCTURED[0]}, or the binary mode"
+            f"content-type {shown(media_type)} is not supported: use {_STRUCTURED[0]} or the binary mode"
         )
     if value is None:
         raise EventError(f"the record has no value, although its content-type is {media_type}")
@@ -125,6 +124,6 @@ def _decode_structured(content_type: bytes, value: bytes | None) -> Event:
 
 def _explained(attributes: dict[str, str], problems: list[str], found: list[str]) -> list[str]:
     if not attributes and not problems:
-        head = f"the record is no CloudEvent: it has no ce_ headers and no content-type {_STRUCTURED[0]}"
+        head = f"the record is not a CloudEvent: it has no ce_ headers and no content-type {_STRUCTURED[0]}"
         return [head, *found]
     return problems + found

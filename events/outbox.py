@@ -1,4 +1,4 @@
-"""A bounded queue of events and the thread that emits them, for processes that must not wait."""
+"""A bounded queue of events and a thread that emits them, for processes that must not block."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from .event import Event
 
 MAX_EVENTS: Final = 1000
 _BATCH: Final = 200
-_AGAIN_S: Final = 1.0
-# The answer "not acknowledged" comes this much before a process has waited its time, so that its reason is
-# in the one warning.
+_RETRY_S: Final = 1.0
+# An emit gets this share of a flush's timeout, so that the reason of its failure is in the warning.
 SHARE: Final = 0.8
 
 
 class Outbox:
-    """Events in, acknowledged events out; `put` never waits and nothing here raises.
+    """Emits queued events in a thread. `put` never blocks; `put`, `deliver` and `flush` do not raise.
 
-    open_emitter: called in the thread, again after each failure, so that a connection that was mended is
-    used. timeout_s: how long a flush waits; SHARE of it is given to an emit. What is not acknowledged is
-    emitted again, with the same ids, until it is or the process ends; while `max_events` wait, those that
-    come are dropped. Each outage is one warning in `log`, which begins with `who` and ends with what may be
-    done about what is lost, `remedy`. An event that is too large for the topic is dropped, with a warning.
+    open_emitter: called in the thread, and again after each failure, so that a corrected connection is used.
+    timeout_s: how long a flush waits; an emit gets SHARE of it.
+    log, who, remedy: each outage is one warning in `log`; it begins with `who` and ends with `remedy`, what
+        to do about lost events.
+    max_events: while so many events wait, new ones are dropped.
     at_exit: flush at the end of the process.
+
+    Events without an acknowledgement are emitted again, with the same ids, until the process ends. An event
+    that is too large for the topic is dropped with a warning.
     """
 
     def __init__(
@@ -52,16 +54,16 @@ class Outbox:
         self._thread: threading.Thread | None = None
         self._problem: str | None = None
         self._dropped = 0
-        self._too_large: dict[tuple[str, str], str] = {}  # of those that `deliver` waits for
-        self._given_up = False
+        self._too_large: dict[tuple[str, str], str] = {}  # identity: reason, of events in `deliver`
+        self._flush_timed_out = False
         self._at_exit = at_exit
         self.acknowledged = 0
         self._pid = os.getpid()
 
     def put(self, event: Event, *, always: bool = False) -> None:
-        """always: also where the queue is full."""
+        """Queues an event. always: even if the queue is full."""
         with self._changed:
-            self._given_up = False
+            self._flush_timed_out = False
             if len(self._events) >= self._max_events and not always:
                 self._drop()
             else:
@@ -74,9 +76,9 @@ class Outbox:
                     atexit.register(self.flush)
 
     def deliver(self, events: Sequence[Event], timeout_s: float) -> dict[tuple[str, str], str]:
-        """Put events and wait for their acknowledgements; {identity: why} of those without one in the time.
+        """Queues events and waits for their acknowledgements; returns {identity: reason} of the others.
 
-        Those stay in the queue, but for what is too large.
+        Events without an acknowledgement stay in the queue unless they are too large.
         """
         deadline = time.monotonic() + timeout_s
         wanted = {event.identity for event in events}
@@ -88,31 +90,31 @@ class Outbox:
                 (left := deadline - time.monotonic()) > 0
             ):
                 self._changed.wait(left)
-            why = self._problem or f"no acknowledgement within {timeout_s:.3g} s"
+            reason = self._problem or f"no acknowledgement within {timeout_s:.3g} s"
             found = {each: self._too_large.pop(each) for each in wanted}
-            return {each: text for each, text in found.items() if text} | dict.fromkeys(waiting, why)
+            return {each: text for each, text in found.items() if text} | dict.fromkeys(waiting, reason)
 
     @property
     def unacknowledged(self) -> int:
-        """How many events wait, or were dropped since the last acknowledgement."""
+        """Number of events that wait or were dropped since the last acknowledgement."""
         with self._changed:
             return len(self._events) + self._dropped
 
     def flush(self, timeout_s: float | None = None) -> bool:
-        """Wait until all is acknowledged; False after the timeout, which is warned of once.
+        """Waits until all events are acknowledged; returns False after the timeout, and warns once.
 
-        timeout_s: where it differs from that of the outbox.
+        timeout_s: default: that of the outbox.
         """
         if os.getpid() != self._pid:
-            return True  # at the end of a fork, which has this object, but not its thread
+            return True  # a forked process has this object but not its thread
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + timeout_s
         with self._changed:
-            while self._events and not self._given_up:
+            while self._events and not self._flush_timed_out:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    self._given_up = True
-                    self._tell(f"no acknowledgement within {timeout_s:.3g} s")
+                    self._flush_timed_out = True
+                    self._warn(f"no acknowledgement within {timeout_s:.3g} s")
                     break
                 self._changed.wait(left)
             return not self._events
@@ -133,28 +135,27 @@ class Outbox:
             except EmitError as e:
                 problem, too_large = str(e), set(e.too_large)
                 lost = set(e.undelivered) - too_large
-            except Exception as e:  # noqa: BLE001  # a connection that cannot be read, in Airflow's words
+            except Exception as e:  # noqa: BLE001  # Airflow's errors when a connection cannot be read
                 problem, lost = f"{type(e).__name__}: {e}", {event.identity for event in batch}
             with self._changed:
                 done = {id(event) for event in batch if event.identity not in lost}
                 self.acknowledged += len(done) - len(too_large)
                 self._events = deque(event for event in self._events if id(event) not in done)
                 if problem is not None and too_large:
-                    self._leave_out(too_large, problem)
+                    self._warn_too_large(too_large, problem)
                 if lost:
                     emitter = None
-                    self._tell(str(problem))
+                    self._warn(str(problem))
                 else:
-                    self._works()
+                    self._recovered()
                 self._changed.notify_all()
             if lost:
-                time.sleep(_AGAIN_S)
+                time.sleep(_RETRY_S)
 
-    def _leave_out(self, too_large: set[tuple[str, str]], problem: str) -> None:
-        """Tell of what no attempt can deliver."""
+    def _warn_too_large(self, too_large: set[tuple[str, str]], problem: str) -> None:
         self._too_large |= dict.fromkeys(too_large & self._too_large.keys(), problem)
         self._log.warning(
-            "%s: %s too large for the topic, and lost. %s %s",
+            "%s: %s too large for the topic and lost. %s %s",
             self._who,
             _counted(len(too_large), "is", "are"),
             problem,
@@ -164,17 +165,17 @@ class Outbox:
     def _drop(self) -> None:
         if not self._dropped:
             self._log.warning(
-                "%s: %d events wait already; those that come now are lost. %s",
+                "%s: the queue is full (%d events); new events are lost. %s",
                 self._who,
                 self._max_events,
                 self._remedy,
             )
         self._dropped += 1
 
-    def _tell(self, problem: str) -> None:
+    def _warn(self, problem: str) -> None:
         if self._problem is None:
             self._log.warning(
-                "%s: %s to be emitted; no task and no job waits for that. %s %s",
+                "%s: %s to be emitted; tasks and jobs are not delayed. %s %s",
                 self._who,
                 _counted(len(self._events), "waits", "wait"),
                 problem if problem.endswith(".") else f"{problem}.",
@@ -182,10 +183,10 @@ class Outbox:
             )
         self._problem = problem
 
-    def _works(self) -> None:
+    def _recovered(self) -> None:
         if self._problem is not None or self._dropped:
-            dropped = f" {self._dropped} events found the queue full: {self._remedy}" if self._dropped else ""
-            self._log.info("%s emits again.%s", self._who, dropped)
+            dropped = f" {self._dropped} events were lost: the queue was full. {self._remedy}"
+            self._log.info("%s: emitting works again.%s", self._who, dropped if self._dropped else "")
         self._problem, self._dropped = None, 0
 
 

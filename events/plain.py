@@ -1,4 +1,4 @@
-"""Records that are no CloudEvents, read as events: any topic can be a source of a bus."""
+"""Reads plain records, which are not CloudEvents, as events, so that a bus can read any topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLOUDEVENTS: Final = b"application/cloudevents"
 
 
 def is_plain(headers: Sequence[tuple[str, bytes | None]] | None) -> bool:
-    """Whether nothing in the headers says that the record is a CloudEvent."""
+    """Returns whether no header marks the record as a CloudEvent."""
     for name, raw in headers or ():
         if name.startswith("ce_") or (name == CONTENT_TYPE and (raw or b"")[:23].lower() == _CLOUDEVENTS):
             return False
@@ -33,11 +33,11 @@ def event_of_record(
     value: bytes | None,
     headers: Sequence[tuple[str, bytes | None]] | None,
 ) -> Event:
-    """The event that a plain record is read as; every record gives one, the same each time.
+    """Returns the event of a plain record: always an event, and always the same one for a record.
 
-    source: the topic; type: `org.apache.kafka.record`; id: partition/offset; subject: the key, where it is
-    text; time: the record's timestamp; data: the value. The content type is the header's of that name, else
-    what the value looks like.
+    source: the topic; type: `org.apache.kafka.record`; id: partition/offset; subject: the key if it is text;
+    time: the record's timestamp; data: the value. The content type comes from the header content-type, or is
+    detected from the value.
     """
     attributes = {
         "specversion": "1.0",
@@ -69,7 +69,7 @@ def _text(raw: bytes | None) -> str | None:
 
 
 def _is_text(value: bytes) -> bool:
-    """Whether it is UTF-8 of any number of lines, without the control characters that binary forms have."""
+    """Returns whether this is UTF-8 text. Line breaks are allowed, other control characters are not."""
     try:
         value.decode()
     except UnicodeDecodeError:

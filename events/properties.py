@@ -1,4 +1,4 @@
-"""Which properties of a Kafka client are refused: they run programs, switch checks off or show tokens."""
+"""Kafka client properties that are refused because they run programs, disable checks or expose tokens."""
 
 from __future__ import annotations
 
@@ -16,32 +16,36 @@ _LOADS_OR_RUNS: Final = frozenset(
         "ssl.providers",
     }
 )
-# What leaves a check on; the client reads more spellings of what does not than a list would hold.
-_ON: Final = {
+# Values that leave a check enabled; the client accepts too many spellings of the others to list them.
+_CHECK_ENABLED: Final = {
     "enable.ssl.certificate.verification": frozenset({"true", "t", "1"}),
     "ssl.endpoint.identification.algorithm": frozenset({"https"}),
-    # on: tokens that nobody signed, with which anyone is whom they say they are
+    # true would accept unsigned tokens, with which anyone can claim any identity
     "enable.sasl.oauthbearer.unsecure.jwt": frozenset({"false", "f", "0"}),
 }
-# The client sends its secret there, and gets a token that opens the brokers.
+# The client sends its secret to this URL, and gets a token for the brokers.
 _TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  # the name of a property
 _HTTPS: Final = "https://"
-# The client puts these into the shell command that gets a Kerberos ticket, as they are.
+# The client inserts these unquoted into the shell command that gets a Kerberos ticket.
 _IN_A_COMMAND: Final = frozenset({"sasl.kerberos.keytab", "sasl.kerberos.principal"})
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_/.@:+][A-Za-z0-9_/.@:+=-]*")
-# With suites of this kind a broker shows no certificate, and there is nothing to verify. OpenSSL takes them
-# at security level 0 only, which a list of suites may ask for; groups such as ALL hold them as well.
+# With these suites a broker presents no certificate, so nothing is verified. OpenSSL accepts them only at
+# security level 0, which a cipher list may set; groups such as ALL contain them too.
 _SUITES: Final = "ssl.cipher.suites"
 _OPEN_SUITE: Final = re.compile(r"NULL|ADH|AECDH|_anon_|COMPLEMENTOF", re.IGNORECASE)
 _SAFE_COMMAND: Final = re.compile(r"STRENGTH|SECLEVEL=[1-5]")
 
 
 def refused(client: Mapping[str, str], allowed: Collection[str] = ()) -> list[str]:
-    """The names of the properties that are refused for what they are, or for their value; sorted.
+    """Returns the sorted names of the properties that are refused, for their name or their value.
 
-    `allowed`: names that are not refused, whatever their value.
+    allowed: names that are never refused.
     """
-    off = {name for name, on in _ON.items() if name in client and client[name].strip().lower() not in on}
+    off = {
+        name
+        for name, enabled in _CHECK_ENABLED.items()
+        if name in client and client[name].strip().lower() not in enabled
+    }
     shell = {name for name in _IN_A_COMMAND & client.keys() if not _PLAIN.fullmatch(client[name])}
     suites = {_SUITES} if _opens(client.get(_SUITES, "")) else set()
     url = {_TOKEN_URL} if not client.get(_TOKEN_URL, _HTTPS).lower().startswith(_HTTPS) else set()
@@ -49,7 +53,7 @@ def refused(client: Mapping[str, str], allowed: Collection[str] = ()) -> list[st
 
 
 def _opens(suites: str) -> bool:
-    """Whether an OpenSSL cipher list adds suites without authentication or encryption, or lets them in."""
+    """Returns whether an OpenSSL cipher list allows suites without authentication or encryption."""
     for item in re.split(r"[:;,\s]+", suites):
         names, *commands = item.split("@")
         if not all(map(_SAFE_COMMAND.fullmatch, commands)):

@@ -1,4 +1,4 @@
-"""The CloudEvents SDK's type at the public edge; no other module of this package knows the SDK."""
+"""Converts to and from the CloudEvents SDK's type. The only module that imports the SDK."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ _SOME_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_cloudevent(event: Event) -> CloudEvent:
-    """The SDK's event. Data: the payload for JSON objects and for text, the bytes for all else.
+    """Returns the SDK's event. Its data: the parsed value for JSON objects and text, else the bytes.
 
-    The SDK writes JSON data other than objects wrongly (a list with Python's quotes, null as nothing), so
-    such data stays bytes, which it passes through. `time` is cut to microseconds; one beyond datetime's years
-    is an EventError.
+    The SDK writes other JSON data wrongly (a list with Python's quotes, null as nothing), but passes bytes
+    through. `time` is cut to microseconds. Raises EventError for a time that datetime cannot hold.
     """
     attributes: dict[str, Any] = dict(event.attributes)
-    # The SDK puts the present moment in where there is no time: give it one and take it out again.
+    # The SDK adds the current time if there is no time, so set one and remove it afterwards.
     attributes["time"] = _SOME_TIME
     if "time" in event.attributes:
         attributes["time"] = event.time
         if event.time is None:
             raise EventError(
-                f"attribute time is {shown(event.attributes['time'])}: the SDK's year is 1 to 9999"
+                f"attribute time is {shown(event.attributes['time'])}: the SDK supports the years 1 to 9999"
             )
     result = CloudEvent(attributes, _data(event))
     if "time" not in event.attributes:
@@ -38,7 +37,7 @@ def to_cloudevent(event: Event) -> CloudEvent:
 
 
 def from_cloudevent(cloudevent: CloudEvent) -> Event:
-    """The event in the SDK's one, validated; a dict or str in it becomes JSON unless its type is another."""
+    """Returns the validated event of an SDK event; dict or str data becomes JSON without a content type."""
     attributes = dict(cloudevent.get_attributes())
     missing = [f"attribute {name} is missing" for name in REQUIRED if attributes.get(name) is None]
     if missing:

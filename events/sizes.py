@@ -1,20 +1,20 @@
-"""How large an event may be: counted as the brokers count it, as a record with key and headers."""
+"""The size of an event as brokers count it: as a record with key and headers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-# What event topics are made with (max.message.bytes), and what emitters keep to.
+# max.message.bytes of event topics, and the limit of emitters.
 MAX_EVENT_BYTES: Final = 1024 * 1024
-# Of a batch of one record, format 2 (https://kafka.apache.org/documentation/#recordbatch); and of the record:
-# its attributes and the differences of its time and offset from the batch's, which are 0.
+# Header of a batch, format 2 (https://kafka.apache.org/documentation/#recordbatch); then the record's
+# attributes, and the deltas of its timestamp and offset, which are 0 for the only record of a batch.
 _BATCH_BYTES: Final = 61
 _FIXED_BYTES: Final = 3
 
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
-    """What a broker compares with `max.message.bytes` when this is sent alone and not compressed."""
+    """Returns the size that a broker compares with `max.message.bytes` for a single uncompressed record."""
     body = _FIXED_BYTES + _with_length(key) + _with_length(value) + _varint(len(headers))
     body += sum(_with_length(name.encode()) + _with_length(raw) for name, raw in headers)
     return _BATCH_BYTES + _varint(body) + body
@@ -25,6 +25,6 @@ def _with_length(part: bytes | None) -> int:
 
 
 def _varint(number: int) -> int:
-    """Bytes of a zigzag variable-length integer."""
+    """Returns the length in bytes of a zigzag variable-length integer."""
     zigzag = number * 2 if number >= 0 else -number * 2 - 1
     return max(1, -(-zigzag.bit_length() // 7))

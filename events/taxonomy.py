@@ -1,6 +1,6 @@
-"""Types of the events that Interlock itself emits. A type is a promise: it is never renamed.
+"""Types of the events that Interlock itself emits. They are public: a type is never renamed.
 
-A type ends with the outcome; OUTCOMES names the state of the thing that ended, in its own system's word.
+The mappings give the event type for each state, in the words of Airflow or Spark.
 """
 
 from __future__ import annotations

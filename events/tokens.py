@@ -1,4 +1,4 @@
-"""OAUTHBEARER tokens that librdkafka does not get by itself: Amazon MSK's, and a function's of one's own."""
+"""OAUTHBEARER tokens that librdkafka cannot get itself: those of Amazon MSK, and of a user's function."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final, TypeAlias
 
-# Gets `sasl.oauthbearer.config`, gives a token and when it ends (seconds since the epoch).
+# Takes `sasl.oauthbearer.config`; returns a token and when it expires (seconds since the epoch).
 TokenCallback: TypeAlias = Callable[[str], tuple[Any, ...]]
 OAUTH_CB: Final = "oauth_cb"
 _MSK: Final = ("kafka", "kafka-serverless")
 
 
 def token_callback(client: Mapping[str, str]) -> TokenCallback | None:
-    """What gives a client with these properties its tokens; None where it needs nobody for that.
+    """Returns the function that gets tokens for a client with these properties; None if it needs none.
 
-    `oauth_cb` names an importable function, `package.module.function`. Without it, bootstrap servers of
-    Amazon MSK with `sasl.mechanism=OAUTHBEARER` take IAM's tokens, as Airflow's Kafka hook does. ValueError,
-    without the value, for a function that is none and for a signer that is not installed.
+    `oauth_cb` names an importable function, `package.module.function`. Without it, Amazon MSK with
+    `sasl.mechanism=OAUTHBEARER` gets IAM tokens, as in Airflow's Kafka hook. Raises ValueError if `oauth_cb`
+    is not a function (the message does not contain its value), and if the MSK signer is not installed.
     """
     if OAUTH_CB in client:
         return _imported(client[OAUTH_CB])
@@ -32,14 +32,14 @@ def token_callback(client: Mapping[str, str]) -> TokenCallback | None:
         import_module("aws_msk_iam_sasl_signer")
     except ImportError:
         raise ValueError(
-            "Amazon MSK takes tokens of IAM, and what signs them is not installed: "
+            "Amazon MSK needs IAM tokens, and the package that signs them is not installed. Run: "
             "pip install 'apache-airflow-providers-apache-kafka[msk]'"
         ) from None
     return partial(_msk_token, region)
 
 
 def msk_region(servers: str) -> str | None:
-    """The region in the name of an Amazon MSK broker, the first of `servers` that is one; None without."""
+    """Returns the region in the name of the first Amazon MSK broker in `servers`; None if there is none."""
     for server in servers.split(","):
         labels = server.strip().split(":")[0].lower().split(".")
         end = labels[-2:] if labels[-1] != "cn" else labels[-3:-1]
@@ -63,8 +63,6 @@ def _imported(path: str) -> TokenCallback:
     except (ImportError, AttributeError, ValueError):
         found = None
     if not callable(found):
-        raise ValueError(
-            f"{OAUTH_CB} names no function that can be imported here: give its path, package.module.function"
-        )
+        raise ValueError(f"{OAUTH_CB} is not an importable function: give its path, package.module.function")
     result: TokenCallback = found
     return result

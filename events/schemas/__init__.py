@@ -1,7 +1,7 @@
 """JSON Schemas of the data of the events that Interlock emits, one file for each version.
 
-A version that was published is not changed: what makes data of before invalid takes a new one. Further
-members may appear at any time.
+A published version is not changed: a change that would make earlier data invalid needs a new version. New
+members may be added at any time.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _OF_TYPE: Final = {
 
 
 def urn(name: str) -> str:
-    """What an event's `dataschema` says of a schema; it is the schema's `$id`."""
+    """Returns the `dataschema` of events with this schema; it is the schema's `$id`."""
     return f"urn:interlock:schema:{name}"
 
 
 def data_schema(event_type: str) -> dict[str, Any]:
-    """The schema of the data of a type that Interlock emits, as it is emitted now; KeyError for others."""
+    """Returns the current data schema of an event type that Interlock emits. Raises KeyError for others."""
     name = _OF_TYPE[event_type]
     schema: dict[str, Any] = json.loads(files(__name__).joinpath(f"{name}.json").read_text("utf-8"))
     return schema

@@ -42,7 +42,7 @@ class Broker:
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    monkeypatch.setattr(module, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(module, "_RETRY_S", 0.01)
     made = Broker()
     yield made
     made.down = made.unreadable = False  # so that threads come to rest
@@ -114,7 +114,7 @@ def test_a_flush_ends_at_its_bound_and_a_second_one_at_once(
     assert not outbox.flush()
     slow = outbox_of(broker.open, 3600)
     slow.put(event("b"))
-    slow._given_up = True
+    slow._flush_timed_out = True
     assert not slow.flush()
     [told] = warnings(caplog)
     assert "no acknowledgement within 0.05 s" in told
@@ -146,7 +146,8 @@ def test_a_full_queue_drops_what_comes_and_says_how_many(
     assert outbox.flush()
     assert broker.taken == ["a", "b"]
     eventually(
-        "it is told", lambda: any("2 events found the queue full" in r.message for r in caplog.records)
+        "it is told",
+        lambda: any("2 events were lost: the queue was full" in r.message for r in caplog.records),
     )
 
 
@@ -161,7 +162,7 @@ def test_a_full_queue_is_told_also_where_the_broker_is_only_slow(
     broker.free.set()
     assert outbox.flush()
     [told] = warnings(caplog)
-    assert "2 events wait already; those that come now are lost" in told
+    assert "the queue is full (2 events); new events are lost" in told
 
 
 def test_an_event_that_is_too_large_is_told_and_holds_nothing_up(

@@ -75,6 +75,6 @@ def test_a_function_of_ones_own_comes_before_all() -> None:
 
 @pytest.mark.parametrize("path", ["secret", "os.secret", "no_such_module.secret", "os.name", ".secret", ""])
 def test_a_path_that_is_no_function_is_refused_without_being_shown(path: str) -> None:
-    with pytest.raises(ValueError, match=r"^oauth_cb names no function") as raised:
+    with pytest.raises(ValueError, match=r"^oauth_cb is not an importable function") as raised:
         token_callback({"oauth_cb": path})
     assert "secret" not in str(raised.value)

@@ -400,7 +400,7 @@ def test_the_end_of_a_fork_sends_nothing(bus: Bus, program: End, monkeypatch: py
 def test_blocks_wait_only_once_for_an_unresponsive_kafka(
     bus: Bus, program: End, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_AGAIN_S", 0.01)
+    monkeypatch.setattr(outbox, "_RETRY_S", 0.01)
     waits: list[Sequence[Event]] = []
     deliver = outbox.Outbox.deliver
 
