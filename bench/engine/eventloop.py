@@ -11,8 +11,8 @@ from dataclasses import replace
 from confluent_kafka import Producer
 from interlock.engine.config import BusConfig
 from interlock.engine.protocol.stats import Stats
-from interlock.engine.runtime.reporting import Account
-from interlock.engine.runtime.runtime import run_engine
+from interlock.engine.runtime.reporting import EngineStatus
+from interlock.engine.runtime.runtime import EngineProcess, run_engine
 from interlock.events.kafka import encode
 
 from ..lines import percentile, tell
@@ -28,11 +28,13 @@ def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
     config = new_bus("eventloop", bootstrap_servers)
     subscribe(config, [("solo", SOLO, None)], durable=True)
     run_until_open(config)
-    stop, account = threading.Event(), Account()
-    engine = threading.Thread(target=run_engine, args=(config, stop), kwargs={"account": account})
+    stop, status = threading.Event(), EngineStatus()
+    engine = threading.Thread(
+        target=run_engine, args=(config, stop), kwargs={"process": EngineProcess(status)}
+    )
     engine.start()
     try:
-        busy, before, after = _delays_beside(config, rate, seconds, account)
+        busy, before, after = _delays_beside(config, rate, seconds, status)
     finally:
         stop.set()
         engine.join()
@@ -58,17 +60,17 @@ def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
 
 
 def _delays_beside(
-    config: BusConfig, rate: int, seconds: int, account: Account | None = None
+    config: BusConfig, rate: int, seconds: int, status: EngineStatus | None = None
 ) -> tuple[list[float], Stats, Stats]:
     """Delays of an event loop beside a load, and what an engine has counted before and after."""
-    ended, account = threading.Event(), account or Account()
+    ended, status = threading.Event(), status or EngineStatus()
     load = threading.Thread(target=produce_steadily, args=(config, rate, ended))
     load.start()
     try:
         asyncio.run(_delays(3))  # the producer connects, and the engine joins its group
-        before = replace(account.stats)
+        before = replace(status.stats)
         delays = asyncio.run(_delays(seconds))
-        return delays, before, replace(account.stats)
+        return delays, before, replace(status.stats)
     finally:
         ended.set()
         load.join()

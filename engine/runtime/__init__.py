@@ -1,1 +1,1 @@
-"""What runs engines and waits in a process: their threads, their watchdog, their metrics."""
+"""Runs engines and waits in a process: their threads, watchdog, status and metrics."""

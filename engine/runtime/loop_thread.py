@@ -1,4 +1,4 @@
-"""A part of the runtime: a loop in a thread of its own, which starts again whatever ends it."""
+"""A thread that runs a loop, and runs it again after an error."""
 
 from __future__ import annotations
 
@@ -26,100 +26,98 @@ from ..errors import EngineError
 from ..log import log
 from ..waiting.notices import NoticeBoard
 
-MOST_WAIT_S = 15.0
-WELL_AFTER_S = 5.0
-# Up to Python 3.11.8 a collection that lets another thread go on in sys._current_frames() can stop the
+MAX_PAUSE_S = 15.0
+HEALTHY_AFTER_S = 5.0
+# Up to Python 3.11.8 a garbage collection that switches threads inside sys._current_frames() can block the
 # process for ever (python/cpython#106883).
-_CAN_STOP: Final[bool] = sys.version_info < (3, 11, 9)
-# Of two calls at once the first would let things be collected again while the second is inside.
+_CAN_BLOCK: Final[bool] = sys.version_info < (3, 11, 9)
+# With two calls at once, the first would enable garbage collection while the second is inside.
 _taking_frames = threading.Lock()
 
 
-class Turn(threading.Event):
-    """What a life goes by: its config, and, once set, that it is over.
+class LoopRun(threading.Event):
+    """One run of a loop: its config, and an event that is set when the run must end.
 
-    A life asks `is_set` in each pass, and shows by asking that it is not stuck. `abandoned`: another thread
-    has taken its place; nothing that others see may be changed any more, and `post` does not.
+    The loop calls `is_set` in each pass, which also shows the watchdog that it does not hang. `abandoned`:
+    another thread has replaced this one, which must not change anything visible any more; `post` ignores it.
     """
 
-    def __init__(self, part: str, config: BusConfig, board: NoticeBoard) -> None:
+    def __init__(self, component: str, config: BusConfig, board: NoticeBoard) -> None:
         super().__init__()
         self.config = config
         self.passes = 0
         self.abandoned = False
-        self._part, self._board = part, board
+        self._component, self._board = component, board
         self._started = 0.0
-        self._was_well = False
+        self._was_healthy = False
 
     def is_set(self) -> bool:
         self.passes += 1
         return super().is_set()
 
     def begin(self) -> None:
-        """A life begins: it has made no pass yet."""
+        """Reset the count of passes: the loop starts."""
         self.passes = 0
         self._started = time.monotonic()
 
-    def well(self) -> None:
-        """Said in each good pass: after a while of them, what was wrong before is over."""
-        if not self._was_well and time.monotonic() - self._started > WELL_AFTER_S:
-            self._was_well = True
-            self.post(self._part, None)
+    def report_healthy(self) -> None:
+        """Called in each good pass. After HEALTHY_AFTER_S of them it clears the component's notice."""
+        if not self._was_healthy and time.monotonic() - self._started > HEALTHY_AFTER_S:
+            self._was_healthy = True
+            self.post(self._component, None)
 
-    def was_not_well(self, _: BaseException) -> bool:
-        return not self._was_well
+    def never_healthy(self, _: BaseException) -> bool:
+        return not self._was_healthy
 
     def failed(self, error: BaseException | None) -> None:
         if not isinstance(error, EngineError):
-            log.error("%s failed", self._part, exc_info=error)
-        self.post(self._part, str(error) or repr(error))
+            log.error("%s failed", self._component, exc_info=error)
+        self.post(self._component, str(error) or repr(error))
 
-    def post(self, part: str, text: str | None) -> None:
+    def post(self, component: str, text: str | None) -> None:
         if not self.abandoned:
-            self._board.post(part, text)
+            self._board.post(component, text)
 
 
-Life: TypeAlias = Callable[[Turn], None]
+Loop: TypeAlias = Callable[[LoopRun], None]
 
 
-class Part:
-    """Runs a life for ever: what ends it is told to the waiting tasks, and it starts again.
+class LoopThread:
+    """Runs a loop until `stop`. An error that ends the loop is posted to the board; then it runs again.
 
-    `failures`: lives that ended with an error. `replaced`: threads that were given up.
+    `failures`: runs that ended with an error. `replaced`: threads that were abandoned because they hung.
     """
 
-    def __init__(
-        self, name: str, thread_name: str, life: Life, config: BusConfig, board: NoticeBoard
-    ) -> None:
+    def __init__(self, name: str, loop: Loop, config: BusConfig, board: NoticeBoard) -> None:
         self.name = name
         self.failures = 0
         self.replaced = 0
-        self._thread_name, self._life, self._board = thread_name, life, board
+        self._loop, self._board = loop, board
         self._lock = threading.Lock()
         self._stopped = False
-        self._turn = self._running = Turn(name, config, board)
+        self._run = self._running = LoopRun(name, config, board)
         self._thread: threading.Thread | None = None
-        self._given_up: list[threading.Thread] = []
+        self._abandoned: list[threading.Thread] = []
 
     @property
-    def sign(self) -> tuple[Turn, int]:
-        """Changes as long as the thread is not stuck."""
-        return self._turn, self._turn.passes
+    def progress(self) -> tuple[LoopRun, int]:
+        """Changes as long as the thread does not hang."""
+        return self._run, self._run.passes
 
     @property
-    def stuck(self) -> int:
-        """How many threads that were given up have not ended yet."""
-        self._given_up = [thread for thread in self._given_up if thread.is_alive()]
-        return len(self._given_up)
+    def hung(self) -> int:
+        """How many abandoned threads have not ended yet."""
+        self._abandoned = [thread for thread in self._abandoned if thread.is_alive()]
+        return len(self._abandoned)
 
     @property
     def threads(self) -> int:
-        """The present thread, and those that were given up and have not ended yet."""
-        return self.stuck + (self._thread is not None and self._thread not in self._given_up)
+        """How many threads there are: the current one, and abandoned ones that have not ended yet."""
+        return self.hung + (self._thread is not None and self._thread not in self._abandoned)
 
     @property
-    def where(self) -> str:
-        """The last calls that the present thread is in, as a traceback shows them."""
+    def stack(self) -> str:
+        """The innermost calls of the current thread, formatted as in a traceback."""
         frame = frames().get(self._thread.ident or -1) if self._thread is not None else None
         return "".join(traceback.format_stack(frame)[-8:]) if frame else "it has ended meanwhile\n"
 
@@ -129,89 +127,90 @@ class Part:
                 self._start()
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._live, name=self._thread_name, daemon=True)
-        thread.start()  # where none can be started, the one before stays the present one
+        name = "interlock-" + self.name.lower().removeprefix("the ")
+        thread = threading.Thread(target=self._run_again, name=name, daemon=True)
+        thread.start()  # if this raises, the previous thread remains the current one
         self._thread = thread
 
     def stop(self) -> None:
-        """Let the present life end, and begin no other."""
+        """End the current run, and start no other."""
         with self._lock:
             self._stopped = True
-            self._turn.set()
+            self._run.set()
 
     def join(self, timeout_s: float) -> None:
         if self._thread is not None:
             self._thread.join(timeout_s)
 
     def use(self, config: BusConfig) -> None:
-        """Go on with this config in a new life."""
+        """End the current run and start another with this config."""
         with self._lock:
             if self._stopped:
                 return
-            over, self._turn = self._turn, Turn(self.name, config, self._board)
+            over, self._run = self._run, LoopRun(self.name, config, self._board)
             over.set()
 
     def replace(self, reason: str) -> None:
-        """Give the thread up, and go on in a new one."""
+        """Abandon the thread and continue in a new one."""
         with self._lock:
             thread = self._thread
             if self._stopped or thread is None:
                 return
-            for turn in (self._running, self._turn):
-                turn.abandoned = True
-                turn.set()
-            self._turn = Turn(self.name, self._turn.config, self._board)
-            if thread not in self._given_up:  # else the last try to start another one failed
-                self._given_up.append(thread)
+            for run in (self._running, self._run):
+                run.abandoned = True
+                run.set()
+            self._run = LoopRun(self.name, self._run.config, self._board)
+            if thread not in self._abandoned:  # it is, if the last attempt could not start a new thread
+                self._abandoned.append(thread)
                 self.replaced += 1
-            log.error("%s %s It was last seen here:\n%s", self.name, reason, self.where)
+            log.error("%s %s Its last known stack:\n%s", self.name, reason, self.stack)
             self._start()
         self._board.post(self.name, f"{self.name} {reason}")
 
-    def _live(self) -> None:
+    def _run_again(self) -> None:
         while True:
             with self._lock:
                 if self._stopped or self._thread is not threading.current_thread():
                     return
-                turn = self._running = self._turn
+                run = self._running = self._run
 
-            def before_sleep(state: RetryCallState, turn: Turn = turn) -> None:
-                self._failed(turn, state.outcome.exception() if state.outcome else None)
+            def before_sleep(state: RetryCallState, run: LoopRun = run) -> None:
+                self._failed(run, state.outcome.exception() if state.outcome else None)
 
             again = Retrying(
-                # Trouble after a good time is new trouble: out of this loop, and back to short pauses.
-                retry=retry_if_exception(turn.was_not_well),
-                wait=wait_random_exponential(multiplier=0.5, max=MOST_WAIT_S),
-                sleep=sleep_using_event(turn),
-                stop=stop_when_event_set(turn),
+                # An error after a healthy time is a new problem: leave this retry, back to short pauses.
+                retry=retry_if_exception(run.never_healthy),
+                wait=wait_random_exponential(multiplier=0.5, max=MAX_PAUSE_S),
+                sleep=sleep_using_event(run),
+                stop=stop_when_event_set(run),
                 before_sleep=before_sleep,
                 reraise=True,
             )
             try:
-                again(self._one, turn)
-            except Exception as e:  # noqa: BLE001  # told to the waiting tasks
-                if not turn.is_set():
-                    self._failed(turn, e)
-                    turn.wait(0.5)
+                again(self._run_once, run)
+            except Exception as e:  # noqa: BLE001  # shown in the logs of the waiting tasks
+                if not run.is_set():
+                    self._failed(run, e)
+                    run.wait(0.5)
                     with self._lock:
-                        if self._turn is turn:
-                            self._turn = Turn(self.name, turn.config, self._board)
+                        if self._run is run:
+                            self._run = LoopRun(self.name, run.config, self._board)
 
-    def _one(self, turn: Turn) -> None:
-        # Of each line of this thread; what the life before had bound, as its engine, is over.
+    def _run_once(self, run: LoopRun) -> None:
+        # For each log line of this thread. What the previous run bound, such as its engine, is obsolete.
         clear_contextvars()
-        bind_contextvars(bus=turn.config.name)
-        turn.begin()
-        self._life(turn)
+        bind_contextvars(bus=run.config.name)
+        run.begin()
+        self._loop(run)
 
-    def _failed(self, turn: Turn, error: BaseException | None) -> None:
+    def _failed(self, run: LoopRun, error: BaseException | None) -> None:
         self.failures += 1
-        turn.failed(error)
+        run.failed(error)
 
 
 def frames() -> dict[int, FrameType]:
-    """What each thread runs, by its ident. Nothing is collected meanwhile where it must not be."""
-    if not _CAN_STOP:
+    """{thread ident: current frame} of all threads. Garbage collection is off where it could block."""
+    if not _CAN_BLOCK:
         return sys._current_frames()
     with _taking_frames:
         collects = gc.isenabled()

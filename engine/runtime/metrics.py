@@ -1,4 +1,4 @@
-"""Metrics: what the engines of a process count, and how far their group is, handed to a sink now and then.
+"""Metrics: the counters of a process's engines and the lag of their group, published to a sink.
 
 docs/operate/operating.md "Watching" lists them.
 """
@@ -18,16 +18,16 @@ from ..kafka.clients import ClientErrors
 from ..kafka.positions import Position, positions
 from ..log import log
 from ..protocol.stats import Stats
-from .reporting import Account
+from .reporting import EngineStatus
 
 EVERY_S: Final = 10.0
-MOST_SAMPLES: Final = 200  # of one kind and interval: a sink may send a packet for each
+MOST_SAMPLES: Final = 200  # for each timing and interval, because a sink may send a packet for each
 COUNTERS: Final = tuple(each.name for each in fields(Stats) if type(each.default) is int)
 SAMPLES: Final = {"transaction_s": "transaction_time", "latency_s": "firing_latency"}
 
 
 class Sink(Protocol):
-    """Takes metrics, as Airflow's `Stats` does. `dt`: milliseconds."""
+    """Receives metrics, like Airflow's `Stats`. `dt`: milliseconds."""
 
     def incr(self, stat: str, count: int, *, tags: dict[str, str]) -> None: ...
 
@@ -37,24 +37,24 @@ class Sink(Protocol):
 
 
 class Publisher:
-    """Publishes every EVERY_S, in a thread of its own, with an admin client of its own.
+    """Publishes every EVERY_S, in a thread of its own, with its own admin client.
 
-    account: what the engines tell. counts: numbers of the runtime that only grow. config: the present one.
-    A sink or cluster that fails is logged once for each reason, and tried again.
+    status: the engines'. counts: returns the runtime's counters. config: returns the current config.
+    An error of the sink or the cluster is logged once per reason and retried.
     """
 
     def __init__(
         self,
         sink: Sink,
-        account: Account,
+        status: EngineStatus,
         counts: Callable[[], Mapping[str, int]],
         config: Callable[[], BusConfig],
     ) -> None:
-        self._sink, self._account, self._counts, self._config = sink, account, counts, config
-        self._told: dict[str, int] = {}
+        self._sink, self._status, self._counts, self._config = sink, status, counts, config
+        self._published: dict[str, int] = {}
         self._admin: Admin | None = None
         self._admin_of: BusConfig | None = None
-        self._said = ""
+        self._logged = ""
 
     def run(self, stop: threading.Event) -> None:
         while not stop.wait(EVERY_S):
@@ -63,31 +63,31 @@ class Publisher:
         self._close()
 
     def publish(self) -> None:
-        """All there is to tell now."""
+        """Publish all metrics."""
         self.publish_counts()
         try:
             self._publish_positions()
-        except EngineError as e:  # the engine and the waits tell the waiting tasks
+        except EngineError as e:  # the engine and the waits report it to the waiting tasks
             log.debug("The group's lag is not known: %s", e)
             self._close()
-        except Exception as e:  # noqa: BLE001  # metrics are nobody's reason to stop
+        except Exception as e:  # noqa: BLE001  # an error in metrics must not stop anything
             self._failed(e)
             self._close()
 
     def publish_counts(self) -> None:
-        """What this process counted since the last time."""
+        """Publish what this process counted since the last call."""
         try:
             self._publish_counts()
-        except Exception as e:  # noqa: BLE001  # metrics are nobody's reason to stop
+        except Exception as e:  # noqa: BLE001  # an error in metrics must not stop anything
             self._failed(e)
 
     def _failed(self, error: Exception) -> None:
-        if (text := repr(error)) != self._said:
-            self._said = text
-            log.warning("Metrics cannot be published, which is tried again: %s", text)
+        if (text := repr(error)) != self._logged:
+            self._logged = text
+            log.warning("Metrics could not be published; the next attempt follows: %s", text)
 
     def _publish_counts(self) -> None:
-        stats = self._account.stats
+        stats = self._status.stats
         self._increments({name: getattr(stats, name) for name in COUNTERS})
         for name, metric in SAMPLES.items():
             samples: list[float] = getattr(stats, name)
@@ -95,23 +95,23 @@ class Publisher:
             for seconds in _evenly(samples):
                 self._sink.timing(f"interlock.{metric}", seconds * 1000, tags=self._tags)
         self._increments(self._counts())
-        size = self._account.size
+        size = self._status.size
         for name in ("partitions", "stopped", "open_keys", "registrations"):
             self._gauge(name, getattr(size, name))
         self._gauge("recovery_time", stats.recovery_s * 1000)
 
     def _increments(self, counts: Mapping[str, int]) -> None:
         for name, count in counts.items():
-            if (more := count - self._told.get(name, 0)) > 0:
+            if (more := count - self._published.get(name, 0)) > 0:
                 self._sink.incr(f"interlock.{name}", more, tags=self._tags)
-                self._told[name] = count
+                self._published[name] = count
 
     def _publish_positions(self) -> None:
         config = self._config()
         if self._admin is None or self._admin_of is not config:
             self._close()
             self._admin, self._admin_of = Admin(config, ClientErrors()), config
-        found = positions(self._admin, config, self._account.size.topics)
+        found = positions(self._admin, config, self._status.size.topics)
         trigger = config.topic("trigger")
         sources = [each for each in found if each.tp.topic != trigger]
         self._gauge("source_lag", _lag(sources))
@@ -121,7 +121,7 @@ class Publisher:
     def _close(self) -> None:
         admin, self._admin = self._admin, None
         if admin is not None:
-            with suppress(Exception):  # what is closed is given up; its last words help nobody
+            with suppress(Exception):  # an error while closing does not matter
                 admin.close()
 
     def _gauge(self, name: str, value: float) -> None:
@@ -138,7 +138,7 @@ def _lag(of: list[Position]) -> int:
 
 
 def _evenly(samples: list[float]) -> list[float]:
-    """At most MOST_SAMPLES of them, the least and the greatest among them, distributed as all are."""
+    """At most MOST_SAMPLES of the samples with the same distribution, minimum and maximum included."""
     if len(samples) <= MOST_SAMPLES:
         return samples
     ranked, step = sorted(samples), (len(samples) - 1) / (MOST_SAMPLES - 1)

@@ -1,4 +1,4 @@
-"""What a running engine tells: its problems to the waiting tasks, failing filters to the log, its size."""
+"""What a running engine reports: problems to the waiting tasks, failing filters to the log, and its size."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..protocol.loop import Engine
 from ..protocol.stats import Stats
 
 LOOK_S: Final = 1.0
-AGAIN_S: Final = 60.0  # between two sentences about what changes all the time
-STOPPED = "Partitions"  # as the notice board calls them
+AGAIN_S: Final = 60.0  # between two texts about a problem whose text changes all the time
+STOPPED = "Partitions"  # these are the components' names on the notice board
 TIMERS = "Timers"
 LOOK_BACKS = "Look-backs"
 FULL_WAITS = "Waits without room"
@@ -24,8 +24,8 @@ Post: TypeAlias = Callable[[str, str | None], None]
 
 
 @dataclass(frozen=True)
-class Size:
-    """An engine at one moment. `topics`: the sources that the bus lists beside its event topic."""
+class EngineSize:
+    """How much an engine holds at one moment. `topics`: the listed topics of the bus."""
 
     partitions: int = 0
     stopped: int = 0
@@ -35,46 +35,48 @@ class Size:
 
 
 @dataclass
-class Account:
-    """What the engines of a runtime tell, one after the other, for others to read.
+class EngineStatus:
+    """What the engines of a process, one after the other, report for others to read.
 
-    `stats`: counted on by each. `size`: of the present one, about a second old.
+    `stats`: each engine adds to it. `size`: the current engine's, about a second old. `reporter`: the current
+    engine's.
     """
 
     stats: Stats = field(default_factory=Stats)
-    size: Size = field(default_factory=Size)
-    teller: Teller | None = None
+    size: EngineSize = field(default_factory=EngineSize)
+    reporter: StatusReporter | None = None
 
 
-class Teller:
-    """Speaks for one engine, in its thread: `look` after each pass (works once a second), then `end`.
+class StatusReporter:
+    """Reports one engine's state, in its thread. Call `report` after each pass, and `close` at the end.
 
-    post: says what is wrong with a part, or None when it is over.
+    post: takes a component and what is wrong with it, or None if nothing is.
     """
 
     def __init__(
         self,
         engine: Engine,
         post: Post,
-        account: Account,
+        status: EngineStatus,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._engine, self._post, self._account, self._monotonic = engine, post, account, monotonic
+        self._engine, self._post, self._status, self._monotonic = engine, post, status, monotonic
         self._looked = monotonic() - LOOK_S
         self._timers_said = monotonic() - AGAIN_S
         self._filters_said: dict[str, float] = {}
-        account.teller = self
+        status.reporter = self
 
-    def look(self) -> None:
+    def report(self) -> None:
+        """Report problems and size; does nothing if the last call was less than LOOK_S ago."""
         now = self._monotonic()
         if now - self._looked < LOOK_S:
             return
         self._looked = now
         engine = self._engine
-        self._tell_problems(now)
-        self._tell_filters(engine.take_filter_errors(), now)
+        self._report_problems(now)
+        self._report_filters(engine.take_filter_errors(), now)
         bus = engine.registry.bus
-        self._account.size = Size(
+        self._status.size = EngineSize(
             partitions=len(engine.partitions),
             stopped=len(engine.ownership.stopped),
             open_keys=sum(trigger.open_keys for trigger in engine.ownership.triggers.values()),
@@ -82,17 +84,17 @@ class Teller:
             topics=() if bus is None else bus.topics,
         )
 
-    def end(self) -> None:
-        """The engine is over: what it had to tell is no longer its business."""
+    def close(self) -> None:
+        """Clear the engine's problems and size, because it has ended."""
         self._post(STOPPED, None)
         self._post(TIMERS, None)
         self._post(LOOK_BACKS, None)
         self._post(FULL_WAITS, None)
         self._post(ELSEWHERE, None)
-        if self._account.teller is self:
-            self._account.size = Size(topics=self._account.size.topics)
+        if self._status.reporter is self:
+            self._status.size = EngineSize(topics=self._status.size.topics)
 
-    def _tell_problems(self, now: float) -> None:
+    def _report_problems(self, now: float) -> None:
         problems = self._engine.problems
         self._post(STOPPED, " ".join(problems.stopped()) or None)
         self._post(LOOK_BACKS, " ".join(problems.look_backs()) or None)
@@ -106,7 +108,7 @@ class Teller:
             self._timers_said = now
             self._post(TIMERS, timers)
 
-    def _tell_filters(self, errors: Counter[str], now: float) -> None:
+    def _report_filters(self, errors: Counter[str], now: float) -> None:
         for text, count in errors.items():
             self._engine.stats.filter_errors += count
             if now - self._filters_said.get(text, -AGAIN_S) < AGAIN_S:
@@ -115,7 +117,7 @@ class Teller:
                 self._filters_said.clear()
             self._filters_said[text] = now
             log.warning(
-                "A filter failed on %d events within a second, which so did not match: %.500s",
+                "A filter failed on %d events within a second, so they did not match: %.500s",
                 count,
                 text,
             )

@@ -1,7 +1,7 @@
-"""The process-wide runtime: one engine and one set of waits per bus and connection, each in its own thread.
+"""The runtime of a process: one engine and one set of waits per bus and connection, each in its own thread.
 
-Started by the first trigger that runs in a process. Never at import: Airflow forks, and a Kafka client
-does not survive a fork, so runtimes are kept by process id.
+The first trigger that runs in a process starts it; importing does not. Airflow forks, and a Kafka client does
+not survive a fork, so runtimes are kept by process id.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import dataclass, field
 
 from structlog.contextvars import bind_contextvars, bound_contextvars
 
@@ -27,24 +28,36 @@ from ..protocol.loop import Engine
 from ..waiting.notices import NoticeBoard
 from ..waiting.waits import PART as WAITS
 from ..waiting.waits import Waits
-from .loop_thread import Part, Turn
+from .loop_thread import LoopRun, LoopThread
 from .metrics import Publisher, Sink
-from .reporting import Account, Post, Teller
+from .reporting import EngineStatus, Post, StatusReporter
 from .watchdog import Watchdog
 
 STOP_TIMEOUT_S = 8.0
 READ_AGAIN_S = 15.0
-CHECK_S = 600.0  # between two looks at the topics' settings
+CHECK_S = 600.0  # between two checks of the topics' settings
 ENGINE = "The engine"
 _runtimes: dict[tuple[int, str, str, str], Runtime] = {}
 _lock = threading.Lock()
 
 
+@dataclass
+class EngineProcess:
+    """What the engines of a process share, one after the other.
+
+    open_ids: the transactional ids of engines that were not closed yet.
+    """
+
+    status: EngineStatus = field(default_factory=EngineStatus)
+    identity: Identity = field(default_factory=Identity)
+    open_ids: set[str] = field(default_factory=set)
+
+
 class Runtime:
     """An engine and the waits of one bus in this process. Use `Runtime.of`.
 
-    sink: where metrics go. with_waits: False for an engine alone; with_engine: False for waits alone.
-    give_up: `Watchdog`'s; it must end the process.
+    sink: receives metrics. with_waits: False for an engine alone. with_engine: False for waits alone.
+    end_process: see `Watchdog`.
     """
 
     def __init__(
@@ -54,26 +67,24 @@ class Runtime:
         *,
         with_waits: bool = True,
         with_engine: bool = True,
-        give_up: Callable[[str], None] | None = None,
+        end_process: Callable[[str], None] | None = None,
     ) -> None:
         self.config = config
         self.board = NoticeBoard()
         self.waits = Waits(config, self.board)
-        self._account = Account()
-        self._open: set[str] = set()  # transactional ids of engines that were not closed yet
-        self._identity = Identity()
+        self._process = EngineProcess()
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._read_again_at = 0.0
-        self._parts = []
+        self._loops = []
         if with_engine:
-            self._parts.append(Part(ENGINE, "interlock-engine", self._run_engine, config, self.board))
+            self._loops.append(LoopThread(ENGINE, self._run_engine, config, self.board))
         if with_waits:
-            self._parts.append(Part(WAITS, "interlock-waits", self._run_waits, config, self.board))
+            self._loops.append(LoopThread(WAITS, self._run_waits, config, self.board))
         helpers: dict[str, Callable[[threading.Event], None]] = {}
-        helpers["watchdog"] = Watchdog(self._parts, give_up).run
+        helpers["watchdog"] = Watchdog(self._loops, end_process).run
         if sink is not None:
-            helpers["metrics"] = Publisher(sink, self._account, self._counts, lambda: self.config).run
+            helpers["metrics"] = Publisher(sink, self._process.status, self._counts, lambda: self.config).run
         self._helpers = [
             threading.Thread(target=self._help, args=(run,), name=f"interlock-{name}", daemon=True)
             for name, run in helpers.items()
@@ -81,10 +92,10 @@ class Runtime:
 
     @classmethod
     def of(cls, config: BusConfig, sink: Sink | None = None, *, with_engine: bool = True) -> Runtime:
-        """The runtime of this bus and connection in this process, started if need be. Returns at once.
+        """The runtime of this bus and connection in this process; starts it if needed. Returns at once.
 
-        A connection that reads otherwise than before gives it new clients: open waits go on with them.
-        sink, with_engine: of the call that starts it; where metrics go, and False for waits alone.
+        If the connection's content has changed, the runtime creates new clients; open waits stay open.
+        sink, with_engine: as for the constructor. They count in the call that starts the runtime.
         """
         key = (os.getpid(), config.name, config.deployment, config.connection)
         with _lock:
@@ -97,36 +108,36 @@ class Runtime:
         return runtime
 
     def start(self) -> None:
-        for part in self._parts:
-            part.start()
+        for loop in self._loops:
+            loop.start()
         for thread in self._helpers:
             thread.start()
 
     def stop(self) -> None:
-        """Leave the group and stop the threads, so that others take over at once. Bounded."""
-        with self._lock:  # a changed connection must not begin new lives behind this
-            for part in self._parts:
-                part.stop()
+        """Leave the group and stop the threads, so that others take over at once. Takes at most 8 s."""
+        with self._lock:  # else `use` could start a new run after this
+            for loop in self._loops:
+                loop.stop()
         deadline = time.monotonic() + STOP_TIMEOUT_S
-        for part in self._parts:
-            part.join(max(0.0, deadline - time.monotonic()))
+        for loop in self._loops:
+            loop.join(max(0.0, deadline - time.monotonic()))
         self._over.set()
         for thread in self._helpers:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def use(self, config: BusConfig) -> None:
-        """Go on with this config: where it differs from the present one, all clients are made anew."""
+        """Continue with this config. If it differs from the current one, all clients are created again."""
         with self._lock:
             if config.identity == self.config.identity:
                 return
             with bound_contextvars(bus=config.name):
-                log.info("The connection of %s has changed; its clients are made anew.", config.describe())
+                log.info("The connection of %s has changed; creating new clients.", config.describe())
             self.config = config
-            for part in self._parts:
-                part.use(config)
+            for loop in self._loops:
+                loop.use(config)
 
     def may_read_connection(self) -> bool:
-        """Whether a troubled wait should read its connection again: one of them all, now and then."""
+        """Whether a wait with an error should read its connection again: one wait each READ_AGAIN_S."""
         with self._lock:
             now = time.monotonic()
             if now < self._read_again_at:
@@ -138,30 +149,22 @@ class Runtime:
         bind_contextvars(bus=self.config.name)
         run(self._over)
 
-    def _run_engine(self, turn: Turn) -> None:
-        run_engine(
-            turn.config,
-            turn,
-            turn.well,
-            post=turn.post,
-            account=self._account,
-            not_closed=self._open,
-            identity=self._identity,
-        )
+    def _run_engine(self, run: LoopRun) -> None:
+        run_engine(run.config, run, run.report_healthy, post=run.post, process=self._process)
 
-    def _run_waits(self, turn: Turn) -> None:
-        self.waits.run(turn, turn.config, turn.well)
+    def _run_waits(self, run: LoopRun) -> None:
+        self.waits.run(run, run.config, run.report_healthy)
 
     def _counts(self) -> Mapping[str, int]:
         return {
             "delivered": self.waits.delivered,
-            "restarts": sum(part.failures for part in self._parts),
-            "watchdog_restarts": sum(part.replaced for part in self._parts),
+            "restarts": sum(loop.failures for loop in self._loops),
+            "watchdog_restarts": sum(loop.replaced for loop in self._loops),
         }
 
 
 def has_engine(config: BusConfig) -> bool:
-    """Whether an engine works on the bus; False also while the cluster does not answer."""
+    """Whether the bus has an engine. False if the cluster does not answer."""
     try:
         with closing(Admin(config, ClientErrors())) as admin:
             return bool(admin.members())
@@ -172,42 +175,39 @@ def has_engine(config: BusConfig) -> bool:
 def run_engine(
     config: BusConfig,
     stop: threading.Event,
-    well: Callable[[], None] = lambda: None,
+    on_healthy: Callable[[], None] = lambda: None,
     *,
-    post: Post = lambda _part, _text: None,
-    account: Account | None = None,
-    not_closed: set[str] | None = None,
-    identity: Identity | None = None,
+    post: Post = lambda _component, _text: None,
+    process: EngineProcess | None = None,
 ) -> None:
-    """Run one engine until `stop`; EngineError ends it. TopicsError for settings that were altered, too.
+    """Run one engine until `stop`. Raises the EngineError that ends it; TopicsError for altered topics, too.
 
-    well: called in each pass with open partitions. post: told of what is wrong while it goes on. not_closed:
-    transactional ids of this process's engines that were not closed; those that hang are fenced first, so
-    that nothing they still commit takes effect beside this one. identity: of the process, where it runs more
-    than one life. The thread's log lines carry the engine's id as the field `engine` from then on, those that
-    tell why it ended included.
+    on_healthy: called in each pass with open partitions. post: takes problems that do not end the engine.
+    process: shared by the engines that the process runs one after the other.
+
+    Engines of the process that were not closed hang. They are fenced first, so that nothing they still commit
+    takes effect. From then on the thread's log lines carry the field `engine`, also the line with the error.
     """
-    ids = set() if not_closed is None else not_closed
-    identity = identity or Identity()
-    if ids:  # what one of them works on has as good as ended it
-        identity.renew()
-    account = account or Account()
+    process = process or EngineProcess()
+    ids = process.open_ids
+    if ids:  # the record that one of them hangs in is as suspect as if the process had died
+        process.identity.renew()
     check(config, dead_letters=False)
     checked = time.monotonic()
-    bus = KafkaBus(config, identity=identity)
+    bus = KafkaBus(config, identity=process.identity)
     bind_contextvars(bus=config.name, engine=bus.transactional_id)
     try:
         for hanging in sorted(ids):
-            log.warning("Engine %s of this process hangs: its transactions are fenced.", hanging)
+            log.warning("Engine %s of this process hangs; fencing its transactions.", hanging)
             bus.fence(hanging)
             ids.discard(hanging)
         ids.add(bus.transactional_id)
-        engine = Engine(bus, config, stats=account.stats)
+        engine = Engine(bus, config, stats=process.status.stats)
     except BaseException:
         bus.close()
         ids.discard(bus.transactional_id)
         raise
-    teller = Teller(engine, post, account)
+    reporter = StatusReporter(engine, post, process.status)
     try:
         while not stop.is_set():
             engine.run_pass()
@@ -216,27 +216,27 @@ def run_engine(
             if time.monotonic() - checked >= CHECK_S:
                 _check_again(config)
                 checked = time.monotonic()
-            teller.look()
+            reporter.report()
             if engine.is_open:
-                well()
+                on_healthy()
         _end(engine)
     finally:
-        teller.end()
+        reporter.close()
         engine.close()
         ids.discard(bus.transactional_id)
 
 
 def _end(engine: Engine) -> None:
-    """It was told to stop, and says so to who comes after it, if it can."""
+    """Record that the engine was stopped, so that the next owners do not look for a crash."""
     try:
         engine.end()
     except EngineError as e:
-        log.info("The engine's end could not be noted: %s", e)
+        log.info("The engine could not record that it was stopped: %s", e)
 
 
 def _check_again(config: BusConfig) -> None:
-    """TopicsError where a topic was altered. A cluster that does not answer stops no engine that works."""
+    """Raises TopicsError if a topic was altered. An engine continues if the cluster does not answer this."""
     try:
         check_settings(config)
     except UnreachableError as e:
-        log.warning("The topics' settings could not be looked at, which is tried again: %s", e)
+        log.warning("The topics' settings could not be checked; the check is retried: %s", e)

@@ -1,4 +1,4 @@
-"""The watchdog: a loop that makes no pass is given up and replaced, so that nothing stops silently."""
+"""The watchdog: replaces a loop that makes no pass, so that no hang goes unnoticed."""
 
 from __future__ import annotations
 
@@ -7,70 +7,70 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ..log import log
-from .loop_thread import Part, Turn
+from .loop_thread import LoopRun, LoopThread
 
 LOOK_S: Final = 1.0
-# Longer than the longest waits of a pass that still comes back by itself (a registry that is not read on:
-# 30 s, a commit and its abort: 10 s each; a second commit follows only an abort that was answered), and than
-# `kafka.bus.MAX_POLL_INTERVAL_MS`: the one that hangs is out of the group by then, and the new one is given
+# Longer than the longest pass that still returns (30 s for a stalled read of the registry, 10 s each for a
+# commit and its abort; a second commit follows only an answered abort), and longer than
+# `kafka.bus.MAX_POLL_INTERVAL_MS`: by then the engine that hangs has left the group, and the new one gets
 # partitions at once.
 SILENT_S: Final = 60.0
-START_S: Final = 300.0  # before the first pass the whole registry is read
-MOST_S: Final = 3600.0
+START_S: Final = 300.0  # before its first pass an engine reads the whole registry
+MAX_SILENT_S: Final = 3600.0
 AGAIN_S: Final = 10.0
-# The one that hangs now and two that still do: what they hang in does not pass by itself.
-MOST_HUNG: Final = 3
+# The thread that hangs now and two earlier ones: what they hang in does not pass by itself.
+MAX_HUNG: Final = 3
 
 
 class Watchdog:
-    """Looks at the parts of a runtime, in a thread of its own that asks Kafka nothing.
+    """Checks the loops of a runtime, in a thread of its own that does not use Kafka.
 
-    give_up: called with the reason, in place of one more thread, once MOST_HUNG threads of a part hang: for
-    a process that has no other work, and ends. Without it a part is replaced again and again.
+    end_process: called with the reason when MAX_HUNG threads of a loop hang, instead of starting another one;
+    for a process that has no other work. None: replace the loop again and again.
     """
 
-    def __init__(self, parts: Sequence[Part], give_up: Callable[[str], None] | None = None) -> None:
-        self._parts, self._give_up = parts, give_up
-        self._signs: dict[Part, tuple[Turn, int]] = {}
-        self._silent_s = dict.fromkeys(parts, 0.0)
+    def __init__(self, loops: Sequence[LoopThread], end_process: Callable[[str], None] | None = None) -> None:
+        self._loops, self._end_process = loops, end_process
+        self._progress: dict[LoopThread, tuple[LoopRun, int]] = {}
+        self._silent_s = dict.fromkeys(loops, 0.0)
 
     def run(self, stop: threading.Event) -> None:
         while not stop.wait(LOOK_S):
             self.look()
 
     def look(self) -> None:
-        """Called every LOOK_S. Looks are counted, not time: a process that was suspended is not stuck.
+        """Called every LOOK_S. It counts calls instead of time, because a suspended process does not hang.
 
-        A part that cannot be replaced (no thread can be started) is tried again, and stops no other.
+        If a loop cannot be replaced (no thread can be started), it retries, and still checks the others.
         """
-        for part in self._parts:
+        for loop in self._loops:
             try:
-                self._look_at(part)
+                self._look_at(loop)
             except Exception:  # noqa: BLE001  # else nothing would be watched any more
-                log.exception("%s could not be replaced; that is tried again in %.0f s.", part.name, AGAIN_S)
-                # What is left of the old life gives no sign, nor did a new one begin.
-                self._signs[part], self._silent_s[part] = part.sign, patience_s(part) - AGAIN_S
+                log.exception("%s could not be replaced; the next attempt is in %.0f s.", loop.name, AGAIN_S)
+                # Neither the old run nor a new one makes progress, so the count goes on.
+                self._progress[loop], self._silent_s[loop] = loop.progress, patience_s(loop) - AGAIN_S
 
-    def _look_at(self, part: Part) -> None:
-        sign = part.sign
-        if self._signs.get(part) != sign:
-            self._signs[part], self._silent_s[part] = sign, 0.0
+    def _look_at(self, loop: LoopThread) -> None:
+        progress = loop.progress
+        if self._progress.get(loop) != progress:
+            self._progress[loop], self._silent_s[loop] = progress, 0.0
             return
-        self._silent_s[part] += LOOK_S
-        if self._silent_s[part] < patience_s(part):
+        self._silent_s[loop] += LOOK_S
+        if self._silent_s[loop] < patience_s(loop):
             return
-        silent = f"made no pass for {self._silent_s[part]:.0f} s"
-        if self._give_up is not None and part.threads >= MOST_HUNG:
-            self._give_up(
-                f"{part.name} {silent}, and {part.threads - 1} threads before this one still hang: the "
-                f"process ends, and is to be started anew. It was last seen here:\n{part.where}"
+        silent = f"made no pass for {self._silent_s[loop]:.0f} s"
+        if self._end_process is not None and loop.threads >= MAX_HUNG:
+            self._end_process(
+                f"{loop.name} {silent}, and {loop.threads - 1} earlier threads still hang: the process ends. "
+                f"Start it again. Its last known stack:\n{loop.stack}"
             )
         else:
-            part.replace(f"{silent} and is replaced; it starts again from what is committed.")
+            loop.replace(f"{silent} and is replaced; it starts again from what is committed.")
 
 
-def patience_s(part: Part) -> float:
-    """How long a part may be silent; longer with each thread that hangs, since what it holds is not freed."""
-    _, passes = part.sign
+def patience_s(loop: LoopThread) -> float:
+    """How long a loop may make no pass. Doubles with each thread that hangs, as each keeps its memory."""
+    _, passes = loop.progress
     first: float = START_S if passes == 0 else SILENT_S
-    return min(MOST_S, first * 2.0**part.stuck)
+    return min(MAX_SILENT_S, first * 2.0**loop.hung)

@@ -181,8 +181,8 @@ def process(brokers: Brokers) -> Iterator[None]:
             for path, module in list(sys.modules.items()):  # wherever the engine's rooms have imported it
                 if path.startswith("interlock.engine.") and getattr(module, name, None) is real:
                     patch.setattr(module, name, ours)
-        patch.setattr(loop_thread, "MOST_WAIT_S", 0.01)
-        patch.setattr(loop_thread, "WELL_AFTER_S", -1.0)
+        patch.setattr(loop_thread, "MAX_PAUSE_S", 0.01)
+        patch.setattr(loop_thread, "HEALTHY_AFTER_S", -1.0)
         patch.setattr(BaseHook, "aget_connection", connection)
         patch.setattr(trigger_module, "airflow_stats", lambda: None)
         try:

@@ -232,17 +232,17 @@ def test_i8_a_waiter_that_cannot_be_told_keeps_nobody_else_waiting() -> None:
 
 
 def _telling_the_waiting_tasks(patch: Patch) -> None:
-    patch.setattr(loop_thread.Turn, "failed", lambda self, error: loop_thread.log.error("%s", error))
+    patch.setattr(loop_thread.LoopRun, "failed", lambda self, error: loop_thread.log.error("%s", error))
 
 
 def _starting_again(patch: Patch) -> None:
-    def once(self: loop_thread.Part) -> None:
+    def once(self: loop_thread.LoopThread) -> None:
         try:
-            self._life(self._turn)
+            self._loop(self._run)
         except Exception as e:
-            self._failed(self._turn, e)
+            self._failed(self._run, e)
 
-    patch.setattr(loop_thread.Part, "_live", once)
+    patch.setattr(loop_thread.LoopThread, "_run_again", once)
 
 
 def _starting_anew_after_an_error(patch: Patch) -> None:
@@ -293,11 +293,11 @@ def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and
         if is_over or polls > 300:
             running.stop()
 
-    def life(turn: loop_thread.Turn) -> None:
-        run_engine(turn.config, turn, turn.well, post=turn.post)
+    def loop(run: loop_thread.LoopRun) -> None:
+        run_engine(run.config, run, run.report_healthy, post=run.post)
 
     brokers.on_poll = look
-    running = loop_thread.Part("The engine", "engine", life, brokers.config, board)
+    running = loop_thread.LoopThread("The engine", loop, brokers.config, board)
     with process(brokers), Patch.context() as broken:
         wrap(broken, type(brokers.bus(brokers.config)), "commit", commit_without_answer)
         running.start()
@@ -326,15 +326,15 @@ def test_i11_a_loop_that_hangs_is_given_up_told_and_replaced() -> None:
     board.listen("a waiting task", heard.append)
     hangs, goes_on, release = threading.Event(), threading.Event(), threading.Event()
 
-    def life(turn: loop_thread.Turn) -> None:
+    def loop(run: loop_thread.LoopRun) -> None:
         if not hangs.is_set():
             hangs.set()
             release.wait(DEADLINE_S)
         else:
             goes_on.set()
-            turn.wait(DEADLINE_S)
+            run.wait(DEADLINE_S)
 
-    running = loop_thread.Part("The engine", "engine", life, CONFIG, board)
+    running = loop_thread.LoopThread("The engine", loop, CONFIG, board)
     watchdog = Watchdog([running])
     running.start()
     try:

@@ -17,8 +17,8 @@ from interlock.engine.bus import Committed, Output, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.records import Registration, RegistrationKey, encode_json
-from interlock.engine.runtime.reporting import Account
-from interlock.engine.runtime.runtime import run_engine
+from interlock.engine.runtime.reporting import EngineStatus
+from interlock.engine.runtime.runtime import EngineProcess, run_engine
 from interlock.events.kafka import encode
 
 
@@ -141,21 +141,21 @@ class Transactions:
 
 
 @contextmanager
-def counted_engine(config: BusConfig) -> Iterator[Account]:
+def counted_engine(config: BusConfig) -> Iterator[EngineStatus]:
     """An engine in a thread, with its counters; the test fails if it ends by itself."""
-    stop, account = threading.Event(), Account()
+    stop, status = threading.Event(), EngineStatus()
     ended: list[BaseException] = []
 
     def life() -> None:
         try:
-            run_engine(config, stop, account=account)
+            run_engine(config, stop, process=EngineProcess(status))
         except BaseException as e:  # told below
             ended.append(e)
 
     thread = threading.Thread(target=life, name="engine")
     thread.start()
     try:
-        yield account
+        yield status
     finally:
         stop.set()
         thread.join(30)

@@ -81,18 +81,18 @@ class _Engine:
         pass
 
 
-class _Teller:
+class _StatusReporter:
     def __init__(self, *_: Any) -> None:
         pass
 
-    def end(self) -> None:
+    def close(self) -> None:
         pass
 
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each engine fails in its first pass."""
-    for name, value in (("KafkaBus", _Bus), ("Engine", _Engine), ("Teller", _Teller)):
+    for name, value in (("KafkaBus", _Bus), ("Engine", _Engine), ("StatusReporter", _StatusReporter)):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(module, "check", lambda config, **_: None)
     monkeypatch.setattr(_Bus, "made", 0)
@@ -140,7 +140,7 @@ from interlock.engine.runtime import runtime
 
 configure_logging()
 failed = threading.Event()
-for name in ("KafkaBus", "Engine", "Teller"):
+for name in ("KafkaBus", "Engine", "StatusReporter"):
     setattr(runtime, name, getattr(test_log, "_" + name.removeprefix("Kafka")))
 runtime.check = lambda config, **_: None
 told = runtime.Runtime(test_log.CONFIG, with_waits=False)

@@ -1,4 +1,4 @@
-"""A part of the runtime: its lives, what waiting tasks are told of them, and a thread that is given up."""
+"""A loop of the runtime: its lives, what waiting tasks are told of them, and a thread that is given up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError
 from interlock.engine.runtime import loop_thread as module
-from interlock.engine.runtime.loop_thread import Life, Part, Turn, frames
+from interlock.engine.runtime.loop_thread import Loop, LoopRun, LoopThread, frames
 from interlock.engine.runtime.watchdog import AGAIN_S, LOOK_S, SILENT_S, START_S, Watchdog
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 
@@ -35,58 +35,58 @@ def board(heard: list[Notice]) -> NoticeBoard:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WAIT_S", 0.01)
-    monkeypatch.setattr(module, "WELL_AFTER_S", -1.0)
+    monkeypatch.setattr(module, "MAX_PAUSE_S", 0.01)
+    monkeypatch.setattr(module, "HEALTHY_AFTER_S", -1.0)
 
 
-def run_through(board: NoticeBoard, *each: Life) -> Part:
+def run_through(board: NoticeBoard, *each: Loop) -> LoopThread:
     """Run these lives one after the other, and stop after the last."""
     left = list(each)
 
-    def life(turn: Turn) -> None:
+    def body(run: LoopRun) -> None:
         if not left:
-            part.stop()
+            loop.stop()
             return
-        left.pop(0)(turn)
+        left.pop(0)(run)
 
-    part = Part("The part", "part", life, CONFIG, board)
-    part.start()
-    part.join(30)
+    loop = LoopThread("The loop", body, CONFIG, board)
+    loop.start()
+    loop.join(30)
     assert not left
-    return part
+    return loop
 
 
-def fails(text: str) -> Life:
-    def life(turn: Turn) -> None:
+def fails(text: str) -> Loop:
+    def body(run: LoopRun) -> None:
         raise EngineError(text)
 
-    return life
+    return body
 
 
-def is_well(turn: Turn) -> None:
-    turn.well()
+def is_healthy(run: LoopRun) -> None:
+    run.report_healthy()
 
 
 @pytest.mark.usefixtures("quick")
 def test_what_ended_a_life_is_told_and_taken_back_when_the_next_is_well(
     board: NoticeBoard, heard: list[Notice]
 ) -> None:
-    part = run_through(board, fails("no topic"), is_well)
+    loop = run_through(board, fails("no topic"), is_healthy)
     assert heard == [Notice("no topic"), Notice(None)]
-    assert part.failures == 1
+    assert loop.failures == 1
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_part_that_fails_again_and_again_is_told_once_and_never_well(
     board: NoticeBoard, heard: list[Notice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "WELL_AFTER_S", 60.0)
+    monkeypatch.setattr(module, "HEALTHY_AFTER_S", 60.0)
 
-    def well_then_fails(turn: Turn) -> None:
-        turn.well()
+    def healthy_then_fails(run: LoopRun) -> None:
+        run.report_healthy()
         raise EngineError("still broken")
 
-    run_through(board, *[well_then_fails] * 5)
+    run_through(board, *[healthy_then_fails] * 5)
     assert heard == [Notice("still broken")]
 
 
@@ -105,20 +105,20 @@ def test_pauses_start_small_again_after_a_good_time(
 
     monkeypatch.setattr(module, "wait_random_exponential", wait)
 
-    def well_then_fails(turn: Turn) -> None:
-        turn.well()
+    def healthy_then_fails(run: LoopRun) -> None:
+        run.report_healthy()
         raise EngineError("new trouble")
 
-    run_through(board, fails("a"), fails("b"), well_then_fails, fails("c"), is_well)
+    run_through(board, fails("a"), fails("b"), healthy_then_fails, fails("c"), is_healthy)
     assert attempts == [1, 2, 1]
 
 
 @pytest.mark.usefixtures("quick")
 def test_any_exception_is_told_and_ends_nothing_but_the_life(board: NoticeBoard, heard: list[Notice]) -> None:
-    def breaks(turn: Turn) -> None:
+    def breaks(run: LoopRun) -> None:
         raise KeyError("a mistake")
 
-    run_through(board, breaks, is_well)
+    run_through(board, breaks, is_healthy)
     assert heard == [Notice("'a mistake'"), Notice(None)]
 
 
@@ -126,48 +126,48 @@ def test_any_exception_is_told_and_ends_nothing_but_the_life(board: NoticeBoard,
 def test_another_config_ends_the_life_and_gives_the_next_one_that_config(board: NoticeBoard) -> None:
     seen: list[BusConfig] = []
 
-    def life(turn: Turn) -> None:
-        seen.append(turn.config)
+    def body(run: LoopRun) -> None:
+        seen.append(run.config)
         if len(seen) == 2:
-            part.stop()
+            loop.stop()
             return
-        part.use(OTHER)
-        assert turn.is_set()
+        loop.use(OTHER)
+        assert run.is_set()
 
-    part = Part("The part", "part", life, CONFIG, board)
-    part.start()
-    part.join(30)
+    loop = LoopThread("The loop", body, CONFIG, board)
+    loop.start()
+    loop.join(30)
     assert seen == [CONFIG, OTHER]
 
 
 class Hanging:
-    """The first life makes some passes and hangs until `returns` is set; the second one goes on."""
+    """The first body makes some passes and hangs until `returns` is set; the second one goes on."""
 
     def __init__(self, passes: int = 2) -> None:
         self.passes = passes
         self.hangs, self.returns, self.ended = threading.Event(), threading.Event(), threading.Event()
         self.second, self.over = threading.Event(), threading.Event()
-        self.turns: list[Turn] = []
+        self.runs: list[LoopRun] = []
 
-    def __call__(self, turn: Turn) -> None:
-        self.turns.append(turn)
-        if len(self.turns) > 1:
+    def __call__(self, run: LoopRun) -> None:
+        self.runs.append(run)
+        if len(self.runs) > 1:
             self.second.set()
             self.over.wait(30)
             return
         for _ in range(self.passes):
-            turn.is_set()
+            run.is_set()
         self.hangs.set()
         self.returns.wait(30)
         try:
-            turn.post("The part", "a word of the one that was given up")
+            run.post("The loop", "a word of the one that was given up")
             raise EngineError("an error of the one that was given up")
         finally:
             self.ended.set()
 
 
 @pytest.fixture
-def life() -> Iterator[Hanging]:
+def body() -> Iterator[Hanging]:
     made = Hanging()
     yield made
     made.returns.set()
@@ -180,75 +180,75 @@ def looks(watchdog: Watchdog, seconds: float) -> None:
 
 
 def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_told(
-    board: NoticeBoard, heard: list[Notice], life: Hanging, caplog: pytest.LogCaptureFixture
+    board: NoticeBoard, heard: list[Notice], body: Hanging, caplog: pytest.LogCaptureFixture
 ) -> None:
-    part = Part("The part", "part", life, CONFIG, board)
-    watchdog = Watchdog([part])
-    part.start()
-    assert life.hangs.wait(30)
+    loop = LoopThread("The loop", body, CONFIG, board)
+    watchdog = Watchdog([loop])
+    loop.start()
+    assert body.hangs.wait(30)
     watchdog.look()
     looks(watchdog, SILENT_S - LOOK_S)
-    assert part.replaced == 0
+    assert loop.replaced == 0
     watchdog.look()
-    assert part.replaced == 1
-    assert life.second.wait(30)
-    assert life.turns[0].abandoned
-    assert not life.turns[1].abandoned
+    assert loop.replaced == 1
+    assert body.second.wait(30)
+    assert body.runs[0].abandoned
+    assert not body.runs[1].abandoned
     [notice] = heard
-    assert "The part made no pass for 60 s and is replaced" in str(notice.text)
+    assert "The loop made no pass for 60 s and is replaced" in str(notice.text)
     assert "self.returns.wait(30)" in caplog.text  # where it hangs
-    part.stop()
+    loop.stop()
 
 
 def test_a_thread_that_returns_after_it_was_given_up_ends_and_says_nothing(
-    board: NoticeBoard, heard: list[Notice], life: Hanging, eventually: Any
+    board: NoticeBoard, heard: list[Notice], body: Hanging, eventually: Any
 ) -> None:
-    part = Part("The part", "part", life, CONFIG, board)
-    part.start()
-    assert life.hangs.wait(30)
-    part.replace("hangs.")
-    assert life.second.wait(30)
-    assert part.stuck == 1
-    life.returns.set()
-    assert life.ended.wait(30)
-    eventually("the old thread ends", lambda: part.stuck == 0)
-    assert heard == [Notice("The part hangs.")]
-    assert len(life.turns) == 2
-    assert part.failures == 0
-    part.stop()
+    loop = LoopThread("The loop", body, CONFIG, board)
+    loop.start()
+    assert body.hangs.wait(30)
+    loop.replace("hangs.")
+    assert body.second.wait(30)
+    assert loop.hung == 1
+    body.returns.set()
+    assert body.ended.wait(30)
+    eventually("the old thread ends", lambda: loop.hung == 0)
+    assert heard == [Notice("The loop hangs.")]
+    assert len(body.runs) == 2
+    assert loop.failures == 0
+    loop.stop()
 
 
 def test_the_first_pass_may_take_longer_and_each_thread_that_hangs_doubles_the_patience(
     board: NoticeBoard,
 ) -> None:
-    life = Hanging(passes=0)
-    part = Part("The part", "part", life, CONFIG, board)
-    watchdog = Watchdog([part])
-    part.start()
-    assert life.hangs.wait(30)
+    body = Hanging(passes=0)
+    loop = LoopThread("The loop", body, CONFIG, board)
+    watchdog = Watchdog([loop])
+    loop.start()
+    assert body.hangs.wait(30)
     watchdog.look()
     looks(watchdog, START_S - LOOK_S)
-    assert part.replaced == 0
+    assert loop.replaced == 0
     watchdog.look()
-    assert part.replaced == 1
-    assert life.second.wait(30)
+    assert loop.replaced == 1
+    assert body.second.wait(30)
     watchdog.look()
     looks(watchdog, 2 * START_S - LOOK_S)
-    assert part.replaced == 1
+    assert loop.replaced == 1
     watchdog.look()
-    assert part.replaced == 2
-    part.stop()
-    life.returns.set()
-    life.over.set()
+    assert loop.replaced == 2
+    loop.stop()
+    body.returns.set()
+    body.over.set()
 
 
 class AllHang:
-    """Each life hangs until `returns` is set."""
+    """Each body hangs until `returns` is set."""
 
     def __init__(self) -> None:
         self.hangs, self.returns = threading.Semaphore(0), threading.Event()
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(self, run: LoopRun) -> None:
         self.hangs.release()
         self.returns.wait(30)
 
@@ -256,32 +256,32 @@ class AllHang:
         """Wait for one more that hangs, and let its whole patience go by."""
         assert self.hangs.acquire(timeout=30)
         watchdog.look()
-        looks(watchdog, START_S * 2.0 ** watchdog._parts[0].stuck)
+        looks(watchdog, START_S * 2.0 ** watchdog._loops[0].hung)
 
 
 @pytest.fixture
 def all_hang() -> Iterator[AllHang]:
-    life = AllHang()
-    yield life
-    life.returns.set()
+    body = AllHang()
+    yield body
+    body.returns.set()
 
 
 def test_a_third_thread_that_hangs_is_told_to_who_would_end_the_process_in_place_of_a_fourth(
     board: NoticeBoard, all_hang: AllHang
 ) -> None:
     reasons: list[str] = []
-    part = Part("The part", "part", all_hang, CONFIG, board)
-    watchdog = Watchdog([part], reasons.append)
-    part.start()
+    loop = LoopThread("The loop", all_hang, CONFIG, board)
+    watchdog = Watchdog([loop], reasons.append)
+    loop.start()
     for _ in range(2):
         all_hang.hung_and_seen(watchdog)
-    assert (part.replaced, reasons) == (2, [])
+    assert (loop.replaced, reasons) == (2, [])
     all_hang.hung_and_seen(watchdog)
-    assert part.replaced == 2
+    assert loop.replaced == 2
     [reason] = reasons
-    assert reason.startswith("The part made no pass for 1200 s, and 2 threads before this one still hang")
+    assert reason.startswith("The loop made no pass for 1200 s, and 2 earlier threads still hang")
     assert "self.returns.wait(30)" in reason  # where it hangs
-    part.stop()
+    loop.stop()
 
 
 def test_threads_that_hung_and_returned_are_not_counted_among_the_three(
@@ -290,108 +290,108 @@ def test_threads_that_hung_and_returned_are_not_counted_among_the_three(
     reasons: list[str] = []
     lives: list[AllHang] = []
 
-    def life(turn: Turn) -> None:
-        lives[-1](turn)
+    def body(run: LoopRun) -> None:
+        lives[-1](run)
 
-    part = Part("The part", "part", life, CONFIG, board)
-    watchdog = Watchdog([part], reasons.append)
+    loop = LoopThread("The loop", body, CONFIG, board)
+    watchdog = Watchdog([loop], reasons.append)
     for number in range(1, 5):
         lives.append(AllHang())
         if number == 1:
-            part.start()
+            loop.start()
         lives[-1].hung_and_seen(watchdog)
-        assert part.replaced == number
+        assert loop.replaced == number
         lives[-1].returns.set()
-        eventually("it ends", lambda: part.stuck == 0)
+        eventually("it ends", lambda: loop.hung == 0)
     assert reasons == []
-    part.stop()
+    loop.stop()
 
 
 def test_in_a_process_with_other_work_each_thread_that_hangs_is_replaced(
     board: NoticeBoard, all_hang: AllHang
 ) -> None:
-    part = Part("The part", "part", all_hang, CONFIG, board)
-    watchdog = Watchdog([part])
-    part.start()
+    loop = LoopThread("The loop", all_hang, CONFIG, board)
+    watchdog = Watchdog([loop])
+    loop.start()
     for _ in range(4):
         all_hang.hung_and_seen(watchdog)
-    assert part.replaced == 4
-    part.stop()
+    assert loop.replaced == 4
+    loop.stop()
 
 
 def test_a_loop_that_makes_passes_is_left_alone(board: NoticeBoard) -> None:
     goes_on, over = threading.Event(), threading.Event()
 
-    def life(turn: Turn) -> None:
-        turn.is_set()
+    def body(run: LoopRun) -> None:
+        run.is_set()
         goes_on.set()
         over.wait(30)
 
-    part = Part("The part", "part", life, CONFIG, board)
-    watchdog = Watchdog([part])
-    part.start()
+    loop = LoopThread("The loop", body, CONFIG, board)
+    watchdog = Watchdog([loop])
+    loop.start()
     assert goes_on.wait(30)
-    turn = part.sign[0]
+    run = loop.progress[0]
     for _ in range(3):
         looks(watchdog, SILENT_S - LOOK_S)
-        turn.is_set()
-    assert part.replaced == 0
-    part.stop()
+        run.is_set()
+    assert loop.replaced == 0
+    loop.stop()
     over.set()
 
 
 def test_a_loop_that_hangs_while_its_connection_changes_is_replaced_as_well(
-    board: NoticeBoard, life: Hanging
+    board: NoticeBoard, body: Hanging
 ) -> None:
-    part = Part("The part", "part", life, CONFIG, board)
-    watchdog = Watchdog([part])
-    part.start()
-    assert life.hangs.wait(30)
-    part.use(OTHER)
+    loop = LoopThread("The loop", body, CONFIG, board)
+    watchdog = Watchdog([loop])
+    loop.start()
+    assert body.hangs.wait(30)
+    loop.use(OTHER)
     watchdog.look()
     looks(watchdog, START_S)
-    assert life.second.wait(30)
-    assert life.turns[1].config is OTHER
-    assert life.turns[0].abandoned
-    part.stop()
+    assert body.second.wait(30)
+    assert body.runs[1].config is OTHER
+    assert body.runs[0].abandoned
+    loop.stop()
 
 
 def test_a_part_that_no_thread_can_be_started_for_is_tried_again_and_the_others_are_watched(
-    board: NoticeBoard, life: Hanging, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    board: NoticeBoard, body: Hanging, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     other_life = Hanging()
-    part, other = (Part(name, name, each, CONFIG, board) for name, each in (("a", life), ("b", other_life)))
-    watchdog = Watchdog([part, other])
-    part.start()
+    loop, other = (LoopThread(name, each, CONFIG, board) for name, each in (("a", body), ("b", other_life)))
+    watchdog = Watchdog([loop, other])
+    loop.start()
     other.start()
-    assert life.hangs.wait(30)
+    assert body.hangs.wait(30)
     assert other_life.hangs.wait(30)
 
-    def no_thread(_part: Part) -> None:
+    def no_thread(_part: LoopThread) -> None:
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as without:
-        without.setattr(part, "_start", no_thread.__get__(part))
+        without.setattr(loop, "_start", no_thread.__get__(loop))
         looks(watchdog, SILENT_S + LOOK_S)
     assert other.replaced == 1
     assert "a could not be replaced" in caplog.text
-    assert not life.second.is_set()
+    assert not body.second.is_set()
     looks(watchdog, AGAIN_S)
-    assert life.second.wait(30)
-    assert part.replaced == 1
-    part.stop()
+    assert body.second.wait(30)
+    assert loop.replaced == 1
+    loop.stop()
     other.stop()
-    part.join(0)
+    loop.join(0)
     other_life.returns.set()
     other_life.over.set()
 
 
 def test_where_no_thread_can_be_started_the_one_that_was_given_up_goes_on_if_it_returns(
-    board: NoticeBoard, life: Hanging, monkeypatch: pytest.MonkeyPatch
+    board: NoticeBoard, body: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part = Part("The part", "part", life, CONFIG, board)
-    part.start()
-    assert life.hangs.wait(30)
+    loop = LoopThread("The loop", body, CONFIG, board)
+    loop.start()
+    assert body.hangs.wait(30)
 
     def no_thread(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -399,12 +399,12 @@ def test_where_no_thread_can_be_started_the_one_that_was_given_up_goes_on_if_it_
     with monkeypatch.context() as without:
         without.setattr(threading.Thread, "start", no_thread)
         with pytest.raises(RuntimeError):
-            part.replace("hangs.")
-    life.returns.set()
-    assert life.second.wait(30)
-    part.stop()
-    life.over.set()
-    part.join(30)
+            loop.replace("hangs.")
+    body.returns.set()
+    assert body.second.wait(30)
+    loop.stop()
+    body.over.set()
+    loop.join(30)
 
 
 @pytest.mark.parametrize("collects", [True, False])
@@ -416,7 +416,7 @@ def test_nothing_is_collected_while_the_frames_of_all_threads_are_taken_where_th
         assert gc.isenabled() is (collects and not can_stop)
         return {}
 
-    monkeypatch.setattr(module, "_CAN_STOP", can_stop)
+    monkeypatch.setattr(module, "_CAN_BLOCK", can_stop)
     monkeypatch.setattr(sys, "_current_frames", taken)
     try:
         if not collects:
@@ -443,7 +443,7 @@ def test_whoever_takes_the_frames_first_lets_nothing_be_collected_under_the_seco
             collects.append(gc.isenabled())
         return {}
 
-    monkeypatch.setattr(module, "_CAN_STOP", True)
+    monkeypatch.setattr(module, "_CAN_BLOCK", True)
     monkeypatch.setattr(sys, "_current_frames", taken)
     first = threading.Thread(target=frames)
     try:

@@ -13,7 +13,7 @@ from interlock.engine.errors import UnreachableError
 from interlock.engine.kafka.positions import Position
 from interlock.engine.runtime import metrics as module
 from interlock.engine.runtime.metrics import Publisher
-from interlock.engine.runtime.reporting import Account, Size
+from interlock.engine.runtime.reporting import EngineSize, EngineStatus
 
 CONFIG = BusConfig(name="b", deployment="finance", client={"bootstrap.servers": "one:1"})
 TAGS = {"bus": "b", "deployment": "finance"}
@@ -49,31 +49,31 @@ def sink() -> Sink:
 
 
 @pytest.fixture
-def account() -> Account:
-    return Account()
+def status() -> EngineStatus:
+    return EngineStatus()
 
 
 @pytest.fixture
-def publisher(sink: Sink, account: Account) -> Publisher:
-    return Publisher(sink, account, lambda: {"watchdog_restarts": 1}, lambda: CONFIG)
+def publisher(sink: Sink, status: EngineStatus) -> Publisher:
+    return Publisher(sink, status, lambda: {"watchdog_restarts": 1}, lambda: CONFIG)
 
 
 def test_counters_are_handed_over_as_what_came_since_the_last_time(
-    publisher: Publisher, sink: Sink, account: Account
+    publisher: Publisher, sink: Sink, status: EngineStatus
 ) -> None:
-    account.stats.consumed = 5
+    status.stats.consumed = 5
     publisher.publish_counts()
-    account.stats.consumed = 12
+    status.stats.consumed = 12
     publisher.publish_counts()
     publisher.publish_counts()
     assert sink.counts == {"interlock.consumed": [5, 7], "interlock.watchdog_restarts": [1]}
 
 
 def test_samples_are_handed_over_once_in_milliseconds_and_thinned_out_evenly(
-    publisher: Publisher, sink: Sink, account: Account
+    publisher: Publisher, sink: Sink, status: EngineStatus
 ) -> None:
-    account.stats.transaction_s.append(0.25)
-    account.stats.latency_s.extend(n / 1000 for n in range(10_000))
+    status.stats.transaction_s.append(0.25)
+    status.stats.latency_s.extend(n / 1000 for n in range(10_000))
     publisher.publish_counts()
     publisher.publish_counts()
     assert sink.times["interlock.transaction_time"] == [250.0]
@@ -83,9 +83,9 @@ def test_samples_are_handed_over_once_in_milliseconds_and_thinned_out_evenly(
     assert latencies[module.MOST_SAMPLES // 2] == pytest.approx(5000, rel=0.02)
 
 
-def test_the_size_of_the_engine_is_handed_over(publisher: Publisher, sink: Sink, account: Account) -> None:
-    account.size = Size(partitions=8, stopped=1, open_keys=1000, registrations=40)
-    account.stats.recovery_s = 1.5
+def test_the_size_of_the_engine_is_published(publisher: Publisher, sink: Sink, status: EngineStatus) -> None:
+    status.size = EngineSize(partitions=8, stopped=1, open_keys=1000, registrations=40)
+    status.stats.recovery_s = 1.5
     publisher.publish_counts()
     assert sink.gauges == {
         "interlock.partitions": 8,
@@ -102,7 +102,7 @@ def position(topic: str, committed: int | None, low: int, end: int) -> Position:
 
 
 def test_lag_is_the_groups_and_retention_used_that_of_the_worst_partition(
-    publisher: Publisher, sink: Sink, account: Account, monkeypatch: pytest.MonkeyPatch
+    publisher: Publisher, sink: Sink, status: EngineStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
 
@@ -118,7 +118,7 @@ def test_lag_is_the_groups_and_retention_used_that_of_the_worst_partition(
 
     monkeypatch.setattr(module, "Admin", lambda *_: object())
     monkeypatch.setattr(module, "positions", positions)
-    account.size = Size(topics=("other",))
+    status.size = EngineSize(topics=("other",))
     publisher.publish()
     assert asked == [("other",)]
     assert sink.gauges["interlock.source_lag"] == 10
@@ -165,10 +165,10 @@ def test_the_lag_without_an_offset_is_all_there_is_or_not_known(
 
 
 def test_a_sink_that_fails_is_logged_once_and_loses_no_count(
-    publisher: Publisher, sink: Sink, account: Account, caplog: pytest.LogCaptureFixture
+    publisher: Publisher, sink: Sink, status: EngineStatus, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    account.stats.consumed = 5
+    status.stats.consumed = 5
     sink.breaks = True
     publisher.publish_counts()
     publisher.publish_counts()
@@ -179,7 +179,7 @@ def test_a_sink_that_fails_is_logged_once_and_loses_no_count(
 
 
 def test_a_client_that_is_not_used_any_more_is_closed(
-    sink: Sink, account: Account, monkeypatch: pytest.MonkeyPatch
+    sink: Sink, status: EngineStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     states: list[str] = []
 
@@ -202,7 +202,7 @@ def test_a_client_that_is_not_used_any_more_is_closed(
     monkeypatch.setattr(module, "Admin", Admin)
     monkeypatch.setattr(module, "positions", positions)
     config = CONFIG
-    publisher = Publisher(sink, account, dict, lambda: config)
+    publisher = Publisher(sink, status, dict, lambda: config)
     publisher.publish()
     publisher.publish()
     assert states == ["open"]

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.stats import Stats
-from interlock.engine.runtime.reporting import Account, Size, Teller
+from interlock.engine.runtime.reporting import EngineSize, EngineStatus, StatusReporter
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 
 
 class FakeEngine:
-    def __init__(self, account: Account) -> None:
-        self.stats: Stats = account.stats
+    def __init__(self, status: EngineStatus) -> None:
+        self.stats: Stats = status.stats
         self.errors: Counter[str] = Counter()
         self.ownership = SimpleNamespace(stopped={}, triggers={})
         self.missing: list[str] = []
@@ -45,21 +45,21 @@ class _Registry:
 
 
 class Stage:
-    """A teller, its engine, and a clock that a test moves."""
+    """A reporter, its engine, and a clock that a test moves."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.heard: list[Notice] = []
         self.board = NoticeBoard()
         self.board.listen("me", self.heard.append)
-        self.account = Account()
-        self.engine = FakeEngine(self.account)
+        self.status = EngineStatus()
+        self.engine = FakeEngine(self.status)
         engine: Any = self.engine
-        self.teller = Teller(engine, self.board.post, self.account, lambda: self.now)
+        self.reporter = StatusReporter(engine, self.board.post, self.status, lambda: self.now)
 
     def look(self, after_s: float = 1.0) -> None:
         self.now += after_s
-        self.teller.look()
+        self.reporter.report()
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_look_back_that_misses_records_is_told_to_waiting_tasks_while_it_is_a_
     stage.look()
     stage.engine.missing = ["b-event[0]: records 2 to 29 are gone."]
     stage.look()
-    stage.teller.end()
+    stage.reporter.close()
     assert stage.heard == [Notice("b-event[0]: records 2 to 29 are gone."), Notice(None)] * 2
 
 
@@ -117,7 +117,7 @@ def test_a_failing_filter_is_counted_and_logged_once_a_minute(
     for _ in range(61):
         stage.engine.errors = Counter({"CEL data.rows > 1": 4})
         stage.look()
-    assert stage.account.stats.filter_errors == 244
+    assert stage.status.stats.filter_errors == 244
     assert [record.getMessage().count("CEL data.rows > 1") for record in caplog.records] == [1, 1]
 
 
@@ -125,22 +125,22 @@ def test_it_looks_once_a_second(stage: Stage) -> None:
     stage.look()
     stage.engine.errors = Counter({"f": 1})
     stage.look(0.5)
-    assert stage.account.stats.filter_errors == 0
+    assert stage.status.stats.filter_errors == 0
     stage.look(0.5)
-    assert stage.account.stats.filter_errors == 1
+    assert stage.status.stats.filter_errors == 1
 
 
 def test_an_engine_that_ends_takes_its_words_back_but_not_those_of_its_successor(stage: Stage) -> None:
     stage.engine.ownership.stopped = {TopicPartition("b-event", 1): "b-event[1] is not read."}
     stage.look()
-    assert stage.account.size == Size(1, 1, 0, 3, ("other",))
-    other: Any = FakeEngine(stage.account)
-    successor = Teller(other, stage.board.post, stage.account, lambda: stage.now + 1)
-    successor.look()
-    stage.teller.end()
-    assert stage.account.size == Size(1, 0, 0, 3, ("other",))
-    successor.end()
-    assert stage.account.size == Size(topics=("other",))
+    assert stage.status.size == EngineSize(1, 1, 0, 3, ("other",))
+    other: Any = FakeEngine(stage.status)
+    successor = StatusReporter(other, stage.board.post, stage.status, lambda: stage.now + 1)
+    successor.report()
+    stage.reporter.close()
+    assert stage.status.size == EngineSize(1, 0, 0, 3, ("other",))
+    successor.close()
+    assert stage.status.size == EngineSize(topics=("other",))
     assert stage.heard[-1] == Notice(None)
 
 

@@ -14,8 +14,8 @@ from interlock.engine.identity import Identity
 from interlock.engine.kafka import wait_clients
 from interlock.engine.protocol.poison.suspects import process_of
 from interlock.engine.runtime import runtime as module
-from interlock.engine.runtime.reporting import Account
-from interlock.engine.runtime.runtime import ENGINE, Runtime, run_engine
+from interlock.engine.runtime.reporting import EngineStatus
+from interlock.engine.runtime.runtime import ENGINE, EngineProcess, Runtime, run_engine
 from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.waiting.waits import Waits
 from structlog.contextvars import clear_contextvars
@@ -119,14 +119,14 @@ class _Engine:
         self.bus.close()
 
 
-class _Teller:
-    def __init__(self, engine: _Engine, post: Any, account: Account) -> None:
+class _StatusReporter:
+    def __init__(self, engine: _Engine, post: Any, status: EngineStatus) -> None:
         self.cluster = engine.bus.cluster
 
-    def look(self) -> None:
+    def report(self) -> None:
         self.cluster.log.append("looks")
 
-    def end(self) -> None:
+    def close(self) -> None:
         pass
 
 
@@ -136,7 +136,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(module, "check", lambda config, **_: None)
     monkeypatch.setattr(module, "KafkaBus", cluster.bus)
     monkeypatch.setattr(module, "Engine", _Engine)
-    monkeypatch.setattr(module, "Teller", _Teller)
+    monkeypatch.setattr(module, "StatusReporter", _StatusReporter)
     return cluster
 
 
@@ -144,7 +144,7 @@ def test_a_hanging_engine_is_fenced_before_its_successor_begins_and_does_nothing
     cluster: Cluster, runtime: Runtime
 ) -> None:
     hangs, returns, second = threading.Event(), threading.Event(), threading.Event()
-    part = next(part for part in runtime._parts if part.name == ENGINE)
+    part = next(part for part in runtime._loops if part.name == ENGINE)
 
     def run_pass() -> None:
         if cluster.made == 1:
@@ -175,23 +175,23 @@ def test_a_hanging_engine_is_fenced_before_its_successor_begins_and_does_nothing
 def test_an_engine_that_could_not_fence_the_one_before_does_not_begin_and_the_next_one_fences_it(
     cluster: Cluster,
 ) -> None:
-    not_closed = {"id-0"}
+    process = EngineProcess(open_ids={"id-0"})
     stop = threading.Event()
     cluster.reachable = False
     with pytest.raises(UnreachableError):
-        run_engine(CONFIG, stop, not_closed=not_closed)
+        run_engine(CONFIG, stop, process=process)
     assert cluster.log == ["id-1 closes"]
-    assert not_closed == {"id-0"}
+    assert process.open_ids == {"id-0"}
     cluster.reachable = True
     cluster.run_pass = stop.set
-    run_engine(CONFIG, stop, not_closed=not_closed)
+    run_engine(CONFIG, stop, process=process)
     assert cluster.log[1:] == ["id-2 buries id-0", "id-2 begins", "id-2 closes"]
-    assert not_closed == set()
+    assert process.open_ids == set()
 
 
 def test_an_engine_that_failed_and_was_closed_is_not_fenced(cluster: Cluster, runtime: Runtime) -> None:
     over = threading.Event()
-    part = next(part for part in runtime._parts if part.name == ENGINE)
+    part = next(part for part in runtime._loops if part.name == ENGINE)
 
     def run_pass() -> None:
         if cluster.made == 1:

@@ -25,6 +25,6 @@ def test_an_engine_alone_ends_with_1_and_the_reason_when_its_third_thread_hangs(
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     [told] = [line for line in done.stderr.splitlines() if line.startswith("airflow interlock engine: ")]
-    assert "2 threads before this one still hang: the process ends, and is to be started anew" in told
+    assert "2 earlier threads still hang: the process ends. Start it again." in told
     assert "in hangs" in done.stderr  # where
     assert done.stdout.count("is replaced; it starts again") >= 2
