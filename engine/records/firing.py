@@ -10,7 +10,7 @@ import msgspec
 
 from ...events import content
 from ...events.event import Event
-from . import ActionRecord, Firing
+from .action import ActionRecord, Firing
 from .sizes import MAX_HANDED_BYTES, MAX_INLINE_BYTES
 
 # On their way events pass JSON readers with a nesting limit, msgpack (integers of 64 bits) and PostgreSQL's

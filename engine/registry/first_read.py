@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from ..bus import End, Record
-from ..records import UNREADABLE
+from ..records.codec import UNREADABLE
 from .registry import Registry, incarnation_of
 
 

@@ -1,0 +1,78 @@
+"""Records as bytes: their JSON and msgpack forms, and the errors of bytes that are none."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from ..errors import RecordError, UnknownVersion
+from .versions import is_read, versions_read
+
+T = TypeVar("T")
+# What msgspec raises for bytes that are not the form: beside its own errors, text that is not UTF-8, and
+# nesting beyond the interpreter's limit.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class _Version(msgspec.Struct):
+    """What all JSON records have; a later version's may have any other form."""
+
+    v: object = None
+
+
+_version = msgspec.json.Decoder(_Version)
+_json = msgspec.json.Encoder(order="deterministic")
+_msgpack = msgspec.msgpack.Encoder()
+
+
+def encode_json(record: msgspec.Struct) -> bytes:
+    """The JSON form of a registration, action record, bus record or offset metadata."""
+    return _json.encode(record)
+
+
+def encode_msgpack(record: msgspec.Struct) -> bytes:
+    """The msgpack form of a match, state or meta record."""
+    return _msgpack.encode(record)
+
+
+def decode_json(form: type[T], value: bytes | str, where: str) -> T:
+    """Read a JSON record; RecordError naming `where` for a damaged one or one of another version."""
+    try:
+        version = _version.decode(value).v
+        if is_read(version):
+            return msgspec.json.decode(value, type=form)
+    except UNREADABLE as e:
+        raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
+    raise UnknownVersion(_unknown_version(form, version, where))
+
+
+def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
+    """Read a msgpack record; errors as `decode_json`."""
+    version: object
+    try:
+        record = msgspec.msgpack.decode(value, type=form)
+        version = record.v  # type: ignore[attr-defined]
+    except UNREADABLE as e:
+        version = _version_of(value)
+        if version is None or is_read(version):
+            raise RecordError(f"{where} holds no valid {form.__name__}: {e}.") from e
+    if not is_read(version):
+        raise UnknownVersion(_unknown_version(form, version, where))
+    return record
+
+
+def _version_of(value: bytes) -> int | None:
+    """The version that a msgpack record begins with; a later one may have any other form."""
+    try:
+        items = msgspec.msgpack.decode(value, type=list[msgspec.Raw])
+        return msgspec.msgpack.decode(items[0], type=int)
+    except (*UNREADABLE, IndexError):
+        return None
+
+
+def _unknown_version(form: type, version: object, where: str) -> str:
+    return (
+        f"{where} holds a {form.__name__} of version {version!r}; this Interlock reads "
+        f"{', '.join(map(str, versions_read()))}. Run the version that wrote it, or a later one."
+    )

@@ -1,0 +1,36 @@
+"""What the registry says about single partitions: in use, where to continue, what is wrong."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .versions import VERSION
+
+
+class SourceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """That a partition has been in use (JSON, key `source/{topic}/{partition}`)."""
+
+    v: int = VERSION
+    topic_id: str
+
+
+class ResumeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a partition that stopped goes on (JSON, key `resume/{topic}/{partition}`)."""
+
+    v: int = VERSION
+    topic_id: str
+    offset: int
+
+
+class ProblemRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with a partition, as its owner tells (JSON, key `problem/{topic}/{partition}`)."""
+
+    v: int = VERSION
+    text: str
+
+
+def place_key(kind: Literal["source", "resume", "problem"], topic: str, partition: int) -> bytes:
+    """The registry key of a source, resume or problem record."""
+    return f"{kind}/{topic}/{partition}".encode()

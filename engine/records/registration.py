@@ -1,0 +1,136 @@
+"""Registrations, their record keys, and the leases that keep one-shot registrations alive."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from ...conditions import Condition, from_json
+from ..bus import Headers
+from ..errors import RecordError
+from .codec import UNREADABLE
+from .versions import VERSION
+
+DEFAULT_MAX_KEYS = 100_000
+
+# What a Kafka client takes as a time; one registration beyond it would stop every engine.
+Milliseconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
+
+Kind = Literal["one-shot", "durable"]
+AtLimit = Literal["dead-letter", "drop-oldest"]
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition in force (JSON in the subscription topic). Immutable.
+
+    `subscription` names it: the waiting task instance, or a durable subscription's own name. `incarnation`
+    this meaning of it: another kind, condition, key or `since` is another incarnation, and so is another
+    generation (of a task that was cleared) or instance (of a task whose run was deleted and made again).
+    `condition`: its JSON form, as it was written. `since_ms`: an event counts if its record timestamp is at
+    or after. `fresh`: numbers of matchers that count no event of before the registration itself. `max_keys`:
+    how many keys may be open, of a durable one spread evenly over the trigger partitions; a one-shot one has
+    them all on one, and the default. `at_limit`: what becomes of new keys of a durable one beyond that.
+    """
+
+    v: int = VERSION
+    subscription: str
+    kind: Kind = "one-shot"
+    incarnation: str
+    condition: msgspec.Raw
+    key: str | None
+    since_ms: Milliseconds
+    fresh: tuple[int, ...] = ()
+    max_keys: Annotated[int, msgspec.Meta(ge=1)] = DEFAULT_MAX_KEYS
+    at_limit: AtLimit = "dead-letter"
+
+    @classmethod
+    def of(
+        cls,
+        subscription: str,
+        condition: Condition,
+        key: str | None,
+        since_ms: int,
+        *,
+        kind: Kind = "one-shot",
+        generation: int = 0,
+        fresh: tuple[int, ...] = (),
+        instance: str | None = None,
+        max_keys: int = DEFAULT_MAX_KEYS,
+        at_limit: AtLimit = "dead-letter",
+    ) -> Registration:
+        form = condition.to_json()
+        meaning: list[Any] = [subscription, form, key, since_ms]
+        if kind != "one-shot":
+            meaning.append(kind)
+        if generation or fresh:
+            meaning += [generation, fresh]
+        if instance is not None:
+            meaning.append({"instance": instance})
+        return cls(
+            subscription=subscription,
+            kind=kind,
+            incarnation=hashlib.sha256(msgspec.json.encode(meaning, order="deterministic")).hexdigest()[:32],
+            condition=msgspec.Raw(msgspec.json.encode(form, order="deterministic")),
+            key=key,
+            since_ms=since_ms,
+            fresh=fresh,
+            max_keys=max_keys,
+            at_limit=at_limit,
+        )
+
+    def build_condition(self) -> Condition:
+        """The condition itself; ConditionError or RecordError when this version cannot read it."""
+        try:
+            form = msgspec.json.decode(self.condition)
+        except UNREADABLE as e:
+            raise RecordError(f"The condition of {self.subscription!r} is no valid JSON: {e}.") from e
+        return from_json(form)
+
+
+class RegistrationKey(msgspec.Struct, frozen=True):
+    """Key of a registration record: `{incarnation}:{nonce}`, so that compaction keeps the first one."""
+
+    incarnation: str
+    nonce: str
+
+    def encode(self) -> bytes:
+        return f"{self.incarnation}:{self.nonce}".encode()
+
+    @classmethod
+    def decode(cls, key: bytes) -> RegistrationKey | None:
+        """None for a key of another form, such as the bus record's."""
+        incarnation, found, nonce = key.decode("utf-8", "replace").partition(":")
+        return cls(incarnation, nonce) if found else None
+
+
+# Of a null that removes no registration: its record was left over by an earlier removal or replacement.
+LEFTOVER: Final[Headers] = (("interlock_leftover", b""),)
+
+
+def is_leftover(headers: Headers | None) -> bool:
+    """Whether these are the headers of such a null."""
+    return any(name == LEFTOVER[0][0] for name, _ in headers or ())
+
+
+class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The incarnations that a process waits for (JSON, key `lease/{process}/{number}`).
+
+    `host`: where it runs, for people.
+    """
+
+    v: int = VERSION
+    deployment: str
+    incarnations: list[str]
+    host: str
+
+
+def partition_of(kind: Kind, subscription: str, key: str, partitions: int) -> int:
+    """The trigger, state and action partition of a subscription's key. Part of the format: never to change.
+
+    A one-shot subscription has all its keys on one partition; a durable one is spread by key.
+    """
+    text = subscription if kind == "one-shot" else f"{subscription}\0{key}"
+    return zlib.crc32(text.encode()) % partitions
