@@ -9,7 +9,7 @@ import msgspec
 
 from ..conditions import Condition, Rehearsed
 from ..conditions.evaluate.firing import Part
-from ..engine.protocol.tasks.decided import action_of
+from ..engine.protocol.tasks.evaluator import action_of
 from ..engine.records import ActionRecord, Kind, Registration, decode_json
 from ..engine.records.firing import by_reference
 from ..engine.records.versions import VERSION

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
-from interlock.conditions import Condition, MatcherIndex, event
-from interlock.engine.bus import Committed, Record, TopicPartition
+from interlock.conditions import Condition, event
+from interlock.engine.bus import Bus, Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
+from interlock.engine.protocol.context import EngineContext, Limits
 from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.stats import Stats
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import Registration, RegistrationKey, encode_json
-from interlock.engine.registry.registry import Registered, Registry
 from interlock.events import Event, kafka
 
 from ..lines import tell
@@ -28,7 +29,7 @@ EVENTS, TRIGGERS, SUBSCRIPTIONS = (
     TopicPartition(f"b-{kind}", 0) for kind in ("event", "trigger", "subscription")
 )
 NOW_MS: Final = 1_800_000_000_000
-TTL_MS: Final = 86_400_000
+PARTS: Final = Parts(limits=Limits(ttl_ms=86_400_000))
 TURNS: Final = 7
 PASS: Final = 2_500  # records of the trigger hop between two commits
 
@@ -37,12 +38,15 @@ class Hops:
     """One engine that owns one partition of each hop, with the pair and `others` subscriptions beside it."""
 
     def __init__(self, others: int = 0) -> None:
-        self.registry, self.index = Registry(), MatcherIndex[Registered]()
+        context = EngineContext.of(
+            cast(Bus, None), CONFIG, PARTS
+        )  # the hops read and write nothing themselves
+        self.registry, self.index = context.registry, context.index
         self._register("pair", PAIR)
         for number in range(others):
             self._register(f"d{number}", event(f"com.example.n{number}"))
-        self._source = SourceTask(EVENTS, Committed(0, ""), self.index, 1, Stats())
-        self._trigger = TriggerTask(TRIGGERS, Committed(0, ""), self.registry, 1, TTL_MS, Stats())
+        self._source = SourceTask(TaskStart(EVENTS, Committed(0, ""), 1), context)
+        self._trigger = TriggerTask(TaskStart(TRIGGERS, Committed(0, ""), 1), context)
         self._source.apply(self.registry.position, None)
         self._trigger.apply()
         self.outputs = Outputs(CONFIG, self.registry.version)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ..bus import Bus, TopicPartition
-from ..config import KINDS, BusConfig
+from ..bus import TopicPartition
+from ..config import KINDS
 from ..errors import TopicsError, UnreachableError
 from ..log import log
 from ..records import CLOCK_KEY, CLOCK_VALUE, LEFTOVER, partition_of
-from ..registry.registry import Registry
-from .clock import BrokerClock
+from .context import EngineContext
 from .outputs import Outputs
 from .partitions.fencing import Fencing
 from .partitions.missing_records import ANOTHER_BUS
@@ -37,21 +36,17 @@ class Housekeeping:
 
     def __init__(
         self,
-        bus: Bus,
-        config: BusConfig,
-        registry: Registry,
+        context: EngineContext,
         ownership: Ownership,
         fencing: Fencing,
-        clock: BrokerClock,
-        monotonic: Callable[[], float],
-        *,
         open_again: Callable[[], None],
     ) -> None:
-        """open_again: takes back what is under way, and opens all partitions anew."""
-        self._bus, self._config, self._registry = bus, config, registry
+        """open_again: abandons the pass under way, and takes over all partitions again."""
+        self._context, self._ownership, self._fencing = context, ownership, fencing
         self._open_again = open_again
-        self._ownership, self._fencing, self._clock, self._monotonic = ownership, fencing, clock, monotonic
-        now = monotonic()
+        self._bus, self._config, self._registry = context.bus, context.config, context.registry
+        self._clock, self._monotonic = context.clock, context.monotonic
+        now = self._monotonic()
         self._purged = self._asked = self._looked = self._ask_again = now
         self._swept = now + SETTLED_S - ORPHANS_S
         self._stood: dict[TopicPartition, int] = {}
@@ -86,10 +81,10 @@ class Housekeeping:
                     f"Topic {name!r} was deleted and made again: what it held is lost, "
                     "and half-met conditions with it."
                 )
-            elif kind in ("trigger", "state", "action") and topic.partitions != self._ownership.partitions:
+            elif kind in ("trigger", "state", "action") and topic.partitions != self._context.partitions:
                 problems.append(
                     f"Topic {name!r} has {topic.partitions} partitions, and the bus was made with "
-                    f"{self._ownership.partitions}: half-met conditions would not be found."
+                    f"{self._context.partitions}: half-met conditions would not be found."
                 )
         if problems:
             raise TopicsError((*problems, ANOTHER_BUS))
@@ -137,7 +132,7 @@ class Housekeeping:
 
     def _is_ours(self, subscription: str) -> bool:
         """Whether this engine owns the trigger partition of a one-shot subscription of that name."""
-        place = partition_of("one-shot", subscription, "", self._ownership.partitions)
+        place = partition_of("one-shot", subscription, "", self._context.partitions)
         return TopicPartition(self._config.topic("trigger"), place) in self._ownership.triggers
 
     def look_for_dead(self, *, busy: bool) -> None:
@@ -193,8 +188,8 @@ class Housekeeping:
     def _group(self) -> Iterable[TopicPartition]:
         trigger = self._config.topic("trigger")
         return [
-            *partitions_of(source_topics(self._bus, self._config, self._registry)),
-            *(TopicPartition(trigger, number) for number in range(self._ownership.partitions)),
+            *partitions_of(source_topics(self._context)),
+            *(TopicPartition(trigger, number) for number in range(self._context.partitions)),
         ]
 
     def _purge(self) -> None:

@@ -6,39 +6,27 @@ after each of them leaves.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from typing import Final
 
-from ...conditions import MatcherIndex
 from ..bus import Batch, Bus, End, Record, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, LostRange, NotReadable, RecordError, TransactionAborted, UnknownVersion
 from ..log import at, log
 from ..records import SourceRecord, encode_json, place_key
-from ..registry.registry import Change, Registered, Registry
+from ..registry.registry import Change
 from .backlog import Backlog
-from .clock import BrokerClock
-from .housekeeping import Housekeeping
-from .lookback.gaps import Gaps
-from .lookback.scanning import Scanning
+from .context import EngineContext
 from .outputs import LIVE_SHARE, Outputs
-from .partitions.fencing import Fencing
-from .partitions.listed_topics import ListedTopics
-from .partitions.ownership import Ownership
-from .partitions.registry_reader import RegistryReader
+from .parts import PARTS, Parts
 from .poison.aborts import Aborts
-from .poison.passes import Trials
 from .poison.refusals import MOST_ABORTS as SUSPICIOUS_ABORTS
-from .poison.refusals import SettingAside
-from .problems import Problems
 from .stats import Stats
 from .tasks.source_task import SourceTask
 from .tasks.trigger_task import TriggerTask
-from .timers.cut import Cuts
 
 # Of one pass, and only where so many wait: a transaction costs the same, about 50 ms, for 2,000 and 10,000.
 MOST_RECORDS: Final = 10_000
@@ -50,7 +38,6 @@ POLL_S: Final = 0.1
 LAZY_S: Final = 0.2
 REGISTRY_S: Final = 1.0
 MOST_ABORTS: Final = 5  # a rebalance aborts one or two; what aborts more is told, and tried again later
-TTL_MS: Final = 30 * 24 * 3600 * 1000
 
 
 class Engine:
@@ -66,59 +53,34 @@ class Engine:
         bus: Bus,
         config: BusConfig,
         *,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-        ttl_ms: int = TTL_MS,
         stats: Stats | None = None,
+        parts: Parts = PARTS,
     ) -> None:
-        self._bus, self._config, self._monotonic = bus, config, monotonic
-        self.registry = Registry()
-        self.stats = Stats() if stats is None else stats
-        self.clock = BrokerClock(clock, monotonic)
-        self._index: MatcherIndex[Registered] = MatcherIndex()
-        self._fencing = Fencing(bus, self.stats, monotonic)
-        self._listed = ListedTopics(bus, config, self.registry, monotonic)
+        """stats: continued, where an earlier engine of this process counted in them."""
+        self._context = context = EngineContext.of(bus, config, parts, stats)
+        self._bus, self._config, self._monotonic = bus, config, context.monotonic
+        self.registry, self.stats, self.clock = context.registry, context.stats, context.clock
+        self._fencing = parts.fencing(context)
+        listed = parts.listed_topics(context)
         with ExitStack() as clients:  # an engine that cannot begin leaves none open
-            self._registry_reader = RegistryReader(bus, config, self.registry, self._index, clock, monotonic)
+            self._registry_reader = parts.registry_reader(context)
             clients.callback(self._registry_reader.close)
-            self.ownership = Ownership(
-                bus,
-                config,
-                self._registry_reader,
-                self.registry,
-                self._index,
-                self._fencing,
-                self._listed,
-                self.stats,
-                monotonic,
-                ttl_ms,
-            )
-            gaps = Gaps(self.registry, self.stats, monotonic)
-            self._scanning = Scanning(bus, self.registry, self.stats, gaps, monotonic)
+            self.ownership = parts.ownership(context, self._registry_reader, self._fencing, listed)
+            gaps = parts.gaps(context)
+            self._scanning = parts.scanning(context, gaps)
             clients.callback(self._scanning.close)
             clients.callback(self.ownership.close)
-            self._setting_aside = SettingAside(bus, config, self.ownership, monotonic)
-            self.cuts = Cuts(bus, config, self.registry, self._listed, self.clock, self.stats, monotonic)
-            self.problems = Problems(
-                config, self.registry, self.ownership, self._listed, gaps, self.cuts, monotonic
-            )
-            self._housekeeping = Housekeeping(
-                bus,
-                config,
-                self.registry,
-                self.ownership,
-                self._fencing,
-                self.clock,
-                monotonic,
-                open_again=self._open_again,
-            )
-            self._trials = Trials(self.ownership, self.stats)
-            self._membership: object = None  # of the last poll
+            self._setting_aside = parts.refusals(context, self.ownership)
+            self.cuts = parts.cuts(context, listed)
+            self.problems = parts.problems(context, self.ownership, gaps, self.cuts)
+            self._housekeeping = parts.housekeeping(context, self.ownership, self._fencing, self.open_again)
+            self._trials = parts.passes(self.ownership, self.stats)
+            self.membership: object = None  # of the last poll
             self._rest = Backlog()  # taken, and not yet worked on: beyond what a transaction holds
             self._aborts = Aborts()
             # Of the transaction, in metadata: another one than any of an engine of this id before.
-            self._number = int(clock() * 1000)
-            self._last_commit = self._last_registry_commit = monotonic()
+            self._number = int(context.wall() * 1000)
+            self._last_commit = self._last_registry_commit = self._monotonic()
             self._counted = self.stats.counted()  # with the last commit
             self._subscribed: tuple[str, ...] = ()
             self._fencing.look()  # one that died in its first transaction is named by the group alone
@@ -149,7 +111,7 @@ class Engine:
 
     def take_filter_errors(self) -> Counter[str]:
         """{text of a filter: events on which it failed, live and in scans} since this was last asked."""
-        errors = self._index.errors
+        errors = self._context.index.errors
         taken = errors + self._scanning.take_filter_errors()
         errors.clear()
         return taken
@@ -159,9 +121,9 @@ class Engine:
         try:
             return self._pass()
         except NotReadable as e:  # of no commit: what is not committed is taken back
-            if not self._listed.shut_by(e):
+            if not self.ownership.listed.shut_by(e):
                 raise
-            self._open_again()
+            self.open_again()
             return 0
 
     def _pass(self) -> int:
@@ -174,10 +136,10 @@ class Engine:
         if self.ownership.opening:  # the registry asked for it
             return 0
         self._apply_registry()
-        if not self._begin_trials():
+        if not self.begin_trials():
             return 0
         # 3. Gather outputs, ...
-        outputs = Outputs(self._config, self.registry.version)
+        outputs = self._outputs()
         taken = len(self._rest)
         self._process(outputs)
         taken -= len(self._rest)
@@ -192,9 +154,9 @@ class Engine:
         if self._gather(outputs, touched | self._trials.to_commit):
             self._commit(outputs, batch.membership, touched)
         self._housekeeping.run()
-        changed = self._listed.look()
+        changed = self.ownership.listed.look()
         if self._setting_aside.may_try_again() or changed & {tp.topic for tp in self.ownership.assigned}:
-            self._open_again()
+            self.open_again()
         self._housekeeping.look_for_dead(busy=taken > 0 or self._scanning.busy)
         return taken
 
@@ -204,11 +166,11 @@ class Engine:
         Raises EngineError; others then look at what lay before it with suspicion, which costs little.
         """
         tasks = self.ownership.tasks()
-        if self.ownership.opening or not tasks or self._membership is None:
+        if self.ownership.opening or not tasks or self.membership is None:
             return
         for task in tasks:
             task.attempts.in_order = True
-        self._commit(self._offsets_of(tasks), self._membership)
+        self._commit(self._offsets_of(tasks), self.membership)
 
     def close(self) -> None:
         """Leave the group, so that others take over at once, whatever becomes of the other clients."""
@@ -235,7 +197,7 @@ class Engine:
             with at(*e.partition):
                 log.error("%s", e)
             return None
-        self._membership = batch.membership
+        self.membership = batch.membership
         if batch.lost or batch.assigned is not None:
             self._rest.clear()
             self._go_back()
@@ -243,7 +205,7 @@ class Engine:
                 self.ownership.lose()
             else:
                 self._fencing.look()
-                self._listed.look_soon()
+                self.ownership.listed.look_soon()
                 self._aborts.keep(batch.assigned)
                 self.ownership.assign(batch.assigned)
         if self.ownership.opening:
@@ -259,13 +221,13 @@ class Engine:
         self._scanning.drop()
         self.cuts.drop()
 
-    def _begin_trials(self) -> bool:
+    def begin_trials(self) -> bool:
         """Commit what must be known if this process ends on what it takes next; False ends the pass."""
         tasks = self._trials.begin(self._rest.first())
-        if tasks and not self._commit(self._offsets_of(tasks), self._membership):
+        if tasks and not self._commit(self._offsets_of(tasks), self.membership):
             return False
         if self._trials.full:
-            self._open_again()  # taking it over again finds that it is to stop
+            self.open_again()  # taking it over again finds that it is to stop
             return False
         self._trials.watch()
         return True
@@ -345,15 +307,20 @@ class Engine:
                 trigger.forget([gone.incarnation])
         if change.bus:
             self._subscribe()
-            self._listed.look_soon()
+            self.ownership.listed.look_soon()
         if change.resumed in self.ownership.stopped:
-            self._open_again()
+            self.open_again()
 
-    def _open_again(self) -> None:
-        self._rest.clear()
+    def open_again(self) -> None:
+        """Abandon the pass under way, and take over all partitions again."""
+        self.drop_backlog()
         self._go_back()
         if self.ownership.is_open or self.ownership.opening:
             self.ownership.reopen()
+
+    def drop_backlog(self) -> None:
+        """Forget the records that were taken and not worked on: they may be of a topic that is gone."""
+        self._rest.clear()
 
     def _apply_registry(self) -> None:
         """Apply what was registered to every partition: to sources at their live position."""
@@ -407,9 +374,12 @@ class Engine:
         self._offsets_into(outputs, changed)
         return bool(outputs)
 
+    def _outputs(self) -> Outputs:
+        return self._context.parts.outputs(self._config, self.registry.version)
+
     def _offsets_of(self, tasks: Sequence[SourceTask | TriggerTask]) -> Outputs:
         """A transaction with nothing but what these, and those that have changed, have to commit."""
-        outputs = Outputs(self._config, self.registry.version)
+        outputs = self._outputs()
         self._offsets_into(outputs, [t for t in self.ownership.tasks() if t in tasks or t.changed])
         return outputs
 
@@ -440,7 +410,7 @@ class Engine:
             self.stats.aborted += 1
             self._aborts.aborted(worked or self._worked(touched))
             if e.unreadable:  # a listed one, most likely: its offsets are refused like its records
-                self._listed.look_soon()
+                self.ownership.listed.look_soon()
             count, of = self._aborts.worst()
             if count >= MOST_ABORTS:
                 self._leave(self.ownership.assigned)
@@ -503,7 +473,7 @@ class Engine:
         if not left:
             return
         try:
-            self._send(self._offsets_of(left), self._membership)
+            self._send(self._offsets_of(left), self.membership)
         except TransactionAborted as e:
             log.info("That partitions are left in good order was not committed: %s", e)
             for task in tasks:

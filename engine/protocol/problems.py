@@ -5,16 +5,13 @@ A wait runs in any process of the pool, and the partition that it waits for may 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from ..bus import TopicPartition
-from ..config import BusConfig
 from ..records import ProblemRecord, encode_json, place_key
-from ..registry.registry import Registry
+from .context import EngineContext
 from .lookback.gaps import Gaps
 from .outputs import Outputs
-from .partitions.listed_topics import ListedTopics
 from .partitions.ownership import Ownership
 from .timers.cut import Cuts
 
@@ -25,19 +22,10 @@ MOST_CHARS: Final = 4000
 class Problems:
     """Of one engine and, by its registry, of the others."""
 
-    def __init__(
-        self,
-        config: BusConfig,
-        registry: Registry,
-        ownership: Ownership,
-        listed: ListedTopics,
-        gaps: Gaps,
-        cuts: Cuts,
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._config, self._registry, self._ownership, self._listed = config, registry, ownership, listed
-        self._gaps, self._cuts, self._monotonic = gaps, cuts, monotonic
-        self._written = monotonic() - WRITE_S
+    def __init__(self, context: EngineContext, ownership: Ownership, gaps: Gaps, cuts: Cuts) -> None:
+        self._config, self._registry, self._monotonic = context.config, context.registry, context.monotonic
+        self._ownership, self._listed, self._gaps, self._cuts = ownership, ownership.listed, gaps, cuts
+        self._written = self._monotonic() - WRITE_S
 
     def all(self) -> list[str]:
         """What an administrator must know of this engine while it goes on."""

@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -23,8 +24,10 @@ from interlock.conditions.evaluate.step import step
 from interlock.conditions.filters import Where
 from interlock.conditions.index import matcher_index
 from interlock.conditions.index.checks import Check
+from interlock.engine.protocol.context import EngineContext, Limits
 from interlock.engine.protocol.tasks import evaluator
 from interlock.engine.protocol.tasks.evaluator import Evaluator
+from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.store import Store
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import CLOCK_KEY, MetaRecord, Registration, decode_msgpack, parse_state_key
@@ -289,14 +292,15 @@ def test_i9_equal_filters_and_equal_keys_are_evaluated_once_an_event() -> None:
 
 
 def _a_time_to_live(patch: Patch) -> None:
-    def for_ever(original: Any, self: TriggerTask, *given: Any) -> None:
-        original(self, *given[:4], 1 << 50, *given[5:])
+    def for_ever(original: Any, self: TriggerTask, start: TaskStart, context: EngineContext) -> None:
+        parts = replace(context.parts, limits=Limits(ttl_ms=1 << 50))
+        original(self, start, replace(context, parts=parts))
 
     wrap(patch, TriggerTask, "__init__", for_ever)
 
 
 def _looking_at_keys_that_only_close(patch: Patch) -> None:
-    patch.setattr(Store, "_first", lambda self: self._timers.first())
+    patch.setattr(Store, "first_due", lambda self: self._timers.first())
 
 
 def states_left(pool: Pool) -> list[bytes]:
@@ -335,7 +339,7 @@ def test_i10_every_key_of_every_kind_of_condition_closes_and_leaves_nothing() ->
 
 
 def _a_limit(patch: Patch) -> None:
-    patch.setattr(Evaluator, "_is_at_limit", lambda *_: False)
+    patch.setattr(Evaluator, "is_at_limit", lambda *_: False)
 
 
 @needs(_a_limit)
@@ -461,9 +465,9 @@ def test_i14_a_step_asks_no_clock_reads_nothing_and_draws_nothing() -> None:
 
 
 def _one_step_for_all(patch: Patch) -> None:
-    patch.setattr(evaluator, "step", lambda *arguments: step(*arguments))
+    patch.setattr(Evaluator, "step", lambda _, *arguments: step(*arguments))
 
 
 @needs(_one_step_for_all)
 def test_i14_the_engine_the_rehearsal_and_the_oracle_of_the_tests_call_the_same_step() -> None:
-    assert evaluator.step is rehearsal.step is follower.step is step
+    assert Evaluator.step is rehearsal.step is follower.step is step

@@ -15,7 +15,8 @@ from interlock.engine.protocol.lookback import scanning
 from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.partitions.fencing import Fencing
 from interlock.engine.protocol.poison.refusals import SettingAside
-from interlock.engine.protocol.tasks import evaluator, source_task, trigger_task
+from interlock.engine.protocol.tasks import source_task
+from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import MatchRecord, Registration, decode_msgpack
@@ -227,7 +228,7 @@ def _since(patch: Patch) -> None:
     def at_any_time(original: Any, self: SourceTask, record: Any, *rest: Any) -> Any:
         return original(self, record._replace(timestamp_ms=1 << 60), *rest)
 
-    wrap(patch, SourceTask, "_targets", at_any_time)
+    wrap(patch, SourceTask, "targets", at_any_time)
 
 
 @needs(faults.live_only_when_the_scan_has_met, _scans, _since)
@@ -260,12 +261,12 @@ def test_i3_each_event_at_or_after_since_counts_once_whether_before_or_after_the
 
 def _marks(patch: Patch) -> None:
     def unmarked(original: Any, self: TriggerTask, source: str, targets: Any, *rest: Any) -> None:
-        kept = self._store.get(targets[0].incarnation)
+        kept = self.store.get(targets[0].incarnation)
         if kept is not None:
             kept.marks.clear()
         original(self, source, targets, *rest)
 
-    wrap(patch, TriggerTask, "_reach", unmarked)
+    wrap(patch, TriggerTask, "reach", unmarked)
 
 
 @needs(_marks)
@@ -355,7 +356,7 @@ def _dead_letters(patch: Patch) -> None:
 
 
 def _catching_what_one_event_raises(patch: Patch) -> None:
-    patch.setattr(source_task, "Exception", NeverRaised, raising=False)
+    patch.setattr(SourceTask, "caught", NeverRaised)
 
 
 @needs(_dead_letters, _catching_what_one_event_raises)
@@ -419,7 +420,7 @@ def test_i8_a_registration_that_cannot_be_read_stops_no_other() -> None:
 
 
 def _catching_what_one_condition_raises(patch: Patch) -> None:
-    patch.setattr(trigger_task, "Exception", NeverRaised, raising=False)
+    patch.setattr(TriggerTask, "caught", NeverRaised)
 
 
 @needs(_catching_what_one_condition_raises, _dead_letters)
@@ -427,7 +428,7 @@ def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_lett
     pool = Pool()
     for name in ("a", "faulty", "z"):
         pool.register(durable(name, event("x", label=name)))
-    step = evaluator.step
+    step = Evaluator.step
 
     def faulty(condition: Condition, *rest: Any) -> Any:
         if condition.matchers[0].label == "faulty":
@@ -435,7 +436,7 @@ def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_lett
         return step(condition, *rest)
 
     with Patch.context() as mistake:
-        mistake.setattr(evaluator, "step", faulty)
+        mistake.setattr(Evaluator, "step", staticmethod(faulty))
         pool.emit("x", event_id="1")
         with unharmed("the engine"):
             pool.boot()

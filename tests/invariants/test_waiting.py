@@ -19,7 +19,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import ConfigError, EngineError, TopicsError, UnreachableError
 from interlock.engine.kafka import clients
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.protocol.tasks import decided
+from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.records import BUS_KEY, Registration, firing
 from interlock.engine.records.sizes import MAX_HANDED_BYTES
 from interlock.engine.runtime import loop_thread, runtime
@@ -64,17 +64,17 @@ def run_in_loop(work: Any) -> Any:
 
 
 def _ids_by_the_decision_alone(patch: Patch) -> None:
-    original = decided.firing_id
+    original = Evaluator.firing_id
 
     def placed(incarnation: str, key: str, outcome: str, parts: Any, timer_ms: int | None = None) -> str:
         parts = list(parts)
         return original(incarnation, key, f"{outcome}{parts[0].match.offset}", parts, timer_ms)
 
-    patch.setattr(decided, "firing_id", placed)
+    patch.setattr(Evaluator, "firing_id", staticmethod(placed))
 
 
 def _ids_that_are_not_drawn(patch: Patch) -> None:
-    patch.setattr(decided, "firing_id", lambda *_: uuid.uuid4().hex)
+    patch.setattr(Evaluator, "firing_id", staticmethod(lambda *_: uuid.uuid4().hex))
 
 
 @needs(_ids_by_the_decision_alone, _ids_that_are_not_drawn)
@@ -98,14 +98,14 @@ def test_i6_the_same_decision_has_the_same_id_wherever_its_events_lie_and_whoeve
 
 def _each_part_of_an_id(number: int, name: str) -> Callable[[Patch], None]:
     def rule(patch: Patch) -> None:
-        original = decided.firing_id
+        original = Evaluator.firing_id
 
         def without(*given: Any) -> str:
             left = list(given)
             left[number] = None if number == 4 else [] if number == 3 else ""
             return original(*left)
 
-        patch.setattr(decided, "firing_id", without)
+        patch.setattr(Evaluator, "firing_id", staticmethod(without))
 
     rule.__name__ = f"the {name} in the id"
     return rule
@@ -120,7 +120,7 @@ def test_i6_another_incarnation_key_outcome_event_or_time_is_another_firing() ->
         return Part("x", Match(Event.of("x", "/s", id=event_id), (0,), "t", 0, 0, 0))
 
     found = {
-        decided.firing_id(incarnation, key, outcome, [part_of(each) for each in ids], timer_ms)
+        Evaluator.firing_id(incarnation, key, outcome, [part_of(each) for each in ids], timer_ms)
         for incarnation in ("i", "j")
         for key in ("", "k")
         for outcome in ("met", "expired")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -10,7 +11,9 @@ from interlock import Event
 from interlock.engine.bus import Batch, Committed, Output, TopicPartition
 from interlock.engine.config import KINDS, BusConfig
 from interlock.engine.errors import TransactionAborted
+from interlock.engine.protocol.context import Clocks
 from interlock.engine.protocol.loop import Engine
+from interlock.engine.protocol.parts import PARTS, Parts
 from interlock.engine.records import (
     BUS_KEY,
     BusRecord,
@@ -98,8 +101,12 @@ class Pool:
         partitions: int = 1,
         events: int = 1,
         topics: tuple[str, ...] = (),
+        parts: Parts = PARTS,
+        engine: type[Engine] = Engine,
     ) -> None:
+        """parts, engine: of each engine that boots; see `interlock.engine.protocol.parts`."""
         self.cluster = Cluster()
+        self.parts, self._engine = parts, engine
         for kind in KINDS:
             count = {"event": events, "subscription": 1, "dead-letter": 1}.get(kind, partitions)
             self.cluster.create(
@@ -125,12 +132,8 @@ class Pool:
     def make(self, name: str = "one") -> Engine:
         """A new engine, before its first pass."""
         self.buses[name] = bus = Bus(self.cluster, name)
-        engine = Engine(
-            bus,
-            CONFIG,
-            clock=lambda: self.cluster.now_ms / 1000,
-            monotonic=lambda: self.cluster.now_ms / 1000,
-        )
+        clocks = Clocks(lambda: self.cluster.now_ms / 1000, lambda: self.cluster.now_ms / 1000)
+        engine = self._engine(bus, CONFIG, parts=replace(self.parts, clocks=clocks))
         self.engines[name] = engine
         return engine
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Final, Literal, Protocol, TypeAlias
 
 from greenlet import getcurrent, greenlet
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, UnreachableError
+from interlock.engine.protocol.context import Clocks
 from interlock.engine.protocol.loop import Engine
+from interlock.engine.protocol.parts import PARTS, Parts
 
 from tests.kit.bus import SimulatedBus
 from tests.kit.kafka import Cluster
@@ -21,6 +24,22 @@ WAIT_COST: Final = 5  # steps
 COMMIT_STEPS: Final = ("begins a transaction", "writes", "sends the end", "hears of the end")
 
 Condition: TypeAlias = Literal["down", "up", "paused"]
+
+
+@dataclass(frozen=True)
+class MadeOf:
+    """What the engines of a world, and its brokers, are made of: a planted fault replaces one of them.
+
+    See `interlock.engine.protocol.parts`.
+    """
+
+    engine: type[Engine] = Engine
+    parts: Parts = PARTS
+    bus: type[SimulatedBus] = SimulatedBus
+    cluster: type[Cluster] = Cluster
+
+
+REAL: Final = MadeOf()
 
 
 class Crash(BaseException):
@@ -152,8 +171,16 @@ class Process:
 class Actor(Process):
     """A process with an engine, and the host of its buses."""
 
-    def __init__(self, number: int, world: Surroundings, skew_s: float) -> None:
+    def __init__(
+        self,
+        number: int,
+        world: Surroundings,
+        skew_s: float,
+        made_of: MadeOf,
+    ) -> None:
         super().__init__(f"e{number}", world, skew_s)
+        self._made_of = made_of
+        self._parts = replace(made_of.parts, clocks=Clocks(self._clock, self._monotonic))
         self.bus: SimulatedBus | None = None
         self.engine: Engine | None = None
         self.process = ""  # another name each time it boots
@@ -212,8 +239,8 @@ class Actor(Process):
         bus: SimulatedBus | None = None
         engine: Engine | None = None
         try:
-            self.bus = bus = SimulatedBus(self.cluster, self, f"{self.process}.{self._lives}")
-            self.engine = engine = Engine(bus, CONFIG, clock=self._clock, monotonic=self._monotonic)
+            self.bus = bus = self._made_of.bus(self.cluster, self, f"{self.process}.{self._lives}")
+            self.engine = engine = self._made_of.engine(bus, CONFIG, parts=self._parts)
             while not self._stopping:
                 engine.run_pass()
             engine.end()

@@ -86,4 +86,4 @@ def closing_a_one_shot(patch: Patch) -> None:
         original(self, registered, kept, *rest)
         kept.closed = False
 
-    wrap(patch, Evaluator, "_fire", open_again)
+    wrap(patch, Evaluator, "fire", open_again)

@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tests.simulation import later
+from tests.simulation.actors import REAL, MadeOf
 from tests.simulation.oracle import Oracle, Violation
 from tests.simulation.waits_oracle import judge_waits
 from tests.simulation.world import Action, World
@@ -37,15 +38,18 @@ class Outcome:
     actions: list[Action]
     trace: list[str] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
+    made_of: MadeOf = REAL
 
     @property
     def kinds(self) -> set[str]:
         return {problem.partition(":")[0] for problem in self.problems}
 
 
-def play(seed: int, *, actions: list[Action] | None = None, trace: bool = False) -> Outcome:
+def play(
+    seed: int, *, actions: list[Action] | None = None, trace: bool = False, made_of: MadeOf = REAL
+) -> Outcome:
     """One world to its end."""
-    world = World(seed)
+    world = World(seed, made_of)
     if trace:
         world.trace = []
     problems: list[str] = []
@@ -72,7 +76,7 @@ def play(seed: int, *, actions: list[Action] | None = None, trace: bool = False)
         problems = [f"{type(e).__name__}: {e}\n{text}"]
     finally:
         world.finish()
-    return Outcome(seed, problems, world.done, world.trace or [], world.seen)
+    return Outcome(seed, problems, world.done, world.trace or [], world.seen, made_of)
 
 
 def _texts(*violations: Iterable[Violation]) -> list[str]:
@@ -91,12 +95,12 @@ def shrink(outcome: Outcome) -> Outcome:
         while at < len(actions) and tries < MOST_TRIES:
             tries += 1
             fewer = actions[:at] + actions[at + size :]
-            if kinds & play(outcome.seed, actions=fewer).kinds:
+            if kinds & play(outcome.seed, actions=fewer, made_of=outcome.made_of).kinds:
                 actions = fewer
             else:
                 at += size
         size //= 2
-    return play(outcome.seed, actions=actions, trace=True)
+    return play(outcome.seed, actions=actions, trace=True, made_of=outcome.made_of)
 
 
 def explained(outcome: Outcome) -> str:

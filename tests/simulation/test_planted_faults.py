@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 import pytest
-from interlock.engine.bus import Bus, Topic, TopicPartition
+from interlock.engine.bus import Topic, TopicPartition
+from interlock.engine.protocol.context import Limits
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.protocol.partitions import ownership, registry_reader
 from interlock.engine.protocol.partitions.ownership import Ownership
 from interlock.engine.protocol.partitions.registry_reader import RegistryReader
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.poison.suspects import Attempts
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.scans import Scans
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask, runs_from_registration
-from interlock.engine.protocol.timers import cut
-from interlock.engine.protocol.timers.cut import Cuts
+from interlock.engine.protocol.timers.cut import Cut, Cuts
 from interlock.engine.protocol.timers.progress import Progress
 from interlock.engine.records import Target
 from interlock.engine.registry.pause import Pause
@@ -25,6 +26,7 @@ from interlock.engine.registry.registry import Registry
 
 from tests.kit.bus import SimulatedBus
 from tests.simulation import faults, world
+from tests.simulation.actors import MadeOf
 from tests.simulation.faults import wrap
 from tests.simulation.finding import assert_found, often
 from tests.simulation.hunt import DAYS, FORGOTTEN, REMADE
@@ -44,24 +46,29 @@ def test_a_producer_that_is_kept_when_its_connection_was_lost_is_found(monkeypat
     assert_found(2000, "I1", "I2", "I3", "I4", "I5", "I6")
 
 
-def test_ends_taken_before_the_stable_offsets_are_found(monkeypatch: Patch) -> None:
-    early: dict[int, dict[TopicPartition, int]] = {}
+class EndsBeforeStableOffsets(Ownership):
+    """Takes step 2 of a takeover before step 1."""
 
-    def opening(original: Any, self: Any) -> bool:
-        bus: SimulatedBus = self._bus
-        if self._recovery is None and self._waiting is not None:
-            ends = {log.tp: log.end for log in bus.cluster.topics[STATE].logs}
-            early.setdefault(id(self._waiting), ends)
-            early[id(bus)] = early[id(self._waiting)]
-        return bool(original(self))
+    early: Mapping[TopicPartition, int] | None = None
 
-    def ends(original: Any, self: SimulatedBus, partitions: Any) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = original(self, partitions)
-        return {tp: min(end, early.get(id(self), {}).get(tp, end)) for tp, end in found.items()}
+    def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
+        self.early = None
+        super().assign(partitions)
 
-    wrap(monkeypatch, Ownership, "open", opening)
-    wrap(monkeypatch, SimulatedBus, "end_offsets", ends)
-    assert_found(2000, "I6", "I10", "timers")
+    def stable_offsets(self, partitions: Collection[TopicPartition]) -> Any:
+        if self.early is None:
+            bus: Any = self.bus
+            self.early = {log.tp: log.end for log in bus.cluster.topics[STATE].logs}
+        return super().stable_offsets(partitions)
+
+    def state_ends(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        early = self.early or {}
+        return {tp: min(end, early.get(tp, end)) for tp, end in super().state_ends(partitions).items()}
+
+
+def test_ends_taken_before_the_stable_offsets_are_found() -> None:
+    parts = Parts(ownership=EndsBeforeStableOffsets)
+    assert_found(2000, "I6", "I10", "timers", made_of=MadeOf(parts=parts))
 
 
 def test_registrations_that_are_live_before_their_scan_has_met_are_found(monkeypatch: Patch) -> None:
@@ -69,38 +76,40 @@ def test_registrations_that_are_live_before_their_scan_has_met_are_found(monkeyp
     assert_found(300, "I3", "I4")
 
 
-def test_a_tick_without_a_cut_is_found(monkeypatch: Patch) -> None:
-    def at_once(self: Any, of: Any) -> bool:
-        self._progress.look({}, self._registry.position, 0.0)
+class CutsWithoutWaiting(Cuts):
+    def sources_reached(self, cut: Cut) -> bool:
+        self.progress.look({}, self.registry.position, 0.0)
         return True
 
-    monkeypatch.setattr(Cuts, "_sources_reached", at_once)
-    assert_found(300, "timers")
+
+def test_a_tick_without_a_cut_is_found() -> None:
+    assert_found(300, "timers", made_of=MadeOf(parts=Parts(cuts=CutsWithoutWaiting)))
+
+
+class AlwaysReady(Progress):
+    def ready(self, place: int) -> bool:
+        return True
 
 
 def test_a_cut_that_does_not_look_at_registrations_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Progress, "ready", lambda self, place: True)
     often(monkeypatch, "register", 150)
-    assert_found(2000, "timers")
+    assert_found(2000, "timers", made_of=MadeOf(parts=Parts(progress=AlwaysReady)))
+
+
+class CutsOverKnownPartitions(Cuts):
+    """Never looks at the topics again, so partitions added since the first cut are not waited for."""
+
+    known: dict[str, Topic] | None = None
+
+    def source_topics(self) -> dict[str, Topic]:
+        if self.known is None:
+            self.known = super().source_topics()
+        return self.known
 
 
 def test_a_cut_over_the_partitions_that_were_known_is_found(monkeypatch: Patch) -> None:
-    original = cut.source_topics
-    known: dict[int, dict[str, Topic]] = {}
-
-    def first_answer(bus: Bus, config: Any, registry: Any) -> dict[str, Topic]:
-        return known.setdefault(id(registry), original(bus, config, registry))
-
-    begin = Engine.__init__
-
-    def started(self: Engine, bus: Bus, config: Any, **clocks: Any) -> None:
-        begin(self, bus, config, **clocks)
-        known[id(self.registry)] = original(bus, config, self.registry)
-
-    monkeypatch.setattr(cut, "source_topics", first_answer)
-    monkeypatch.setattr(Engine, "__init__", started)
     often(monkeypatch, "partition", 60)
-    assert_found(2000, "timers")
+    assert_found(2000, "timers", made_of=MadeOf(parts=Parts(cuts=CutsOverKnownPartitions)))
 
 
 def test_a_cut_that_takes_the_committed_end_of_the_trigger_topic_is_found(monkeypatch: Patch) -> None:
@@ -125,7 +134,7 @@ def test_events_of_before_since_that_count_are_found(monkeypatch: Patch) -> None
     def at_any_time(original: Any, self: Any, record: Any, *rest: Any) -> Any:
         return original(self, record._replace(timestamp_ms=2**53), *rest)
 
-    wrap(monkeypatch, SourceTask, "_targets", at_any_time)
+    wrap(monkeypatch, SourceTask, "targets", at_any_time)
     assert_found(300, "I3", "I6")
 
 
@@ -173,20 +182,20 @@ def test_a_match_judged_before_the_registry_was_read_is_found(monkeypatch: Patch
 def test_timers_that_are_opened_twice_are_found(monkeypatch: Patch) -> None:
     def again(original: Any, self: Any) -> None:
         original(self)
-        for registered in self._registry.between(0, self._registry.position):
-            kept = self._store.get(registered.incarnation)
+        for registered in self.registry.between(0, self.registry.position):
+            kept = self.store.get(registered.incarnation)
             opens = runs_from_registration(registered.condition)
             if kept is not None and opens and not kept.closed and kept.get(kept.single or "") is None:
-                self._store.drop(registered.incarnation)
-                self._kept_for(registered)
+                self.store.drop(registered.incarnation)
+                self.kept_for(registered)
 
     wrap(monkeypatch, TriggerTask, "apply", again)
     assert_found(1000, "I6", "timers")
 
 
-def test_state_that_is_kept_although_another_owner_committed_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(ownership, "_is_mine", lambda task, found: found is not None)
-    assert_found(1000, "I2", "I3", "I6")
+def test_state_that_is_kept_although_another_owner_committed_is_found() -> None:
+    parts = Parts(is_mine=lambda task, found: found is not None)
+    assert_found(1000, "I2", "I3", "I6", made_of=MadeOf(parts=parts))
 
 
 def test_a_pass_that_is_not_taken_back_is_found(monkeypatch: Patch) -> None:
@@ -194,13 +203,14 @@ def test_a_pass_that_is_not_taken_back_is_found(monkeypatch: Patch) -> None:
     assert_found(1000, "I6", "I10", "timers")
 
 
-def test_records_of_a_deleted_topic_that_wait_in_an_engine_are_found(monkeypatch: Patch) -> None:
-    def kept(self: Any) -> None:
-        self._go_back()
-        self.ownership.reopen()
+class EngineThatKeepsItsBacklog(Engine):
+    def drop_backlog(self) -> None:
+        pass
 
-    monkeypatch.setattr(Engine, "_open_again", kept)
-    assert_found(4000, "I1", "I2", "I3", "I4", "I6", "KeyError", turn=REMADE)
+
+def test_records_of_a_deleted_topic_that_wait_in_an_engine_are_found() -> None:
+    made_of = MadeOf(engine=EngineThatKeepsItsBacklog)
+    assert_found(4000, "I1", "I2", "I3", "I4", "I6", "KeyError", turn=REMADE, made_of=made_of)
 
 
 def test_an_event_whose_matchers_are_stepped_one_by_one_is_found(monkeypatch: Patch) -> None:
@@ -217,12 +227,12 @@ def test_an_event_whose_matchers_are_stepped_one_by_one_is_found(monkeypatch: Pa
 
 def test_repeats_that_the_marks_do_not_drop_are_found(monkeypatch: Patch) -> None:
     def forgotten(original: Any, self: Any, source: str, targets: Any, *rest: Any) -> None:
-        kept = self._store.get(targets[0].incarnation)
+        kept = self.store.get(targets[0].incarnation)
         if kept is not None:
             kept.marks.clear()
         original(self, source, targets, *rest)
 
-    wrap(monkeypatch, TriggerTask, "_reach", forgotten)
+    wrap(monkeypatch, TriggerTask, "reach", forgotten)
     assert_found(1000, "I6", "I10", "timers", turn=FORGOTTEN)
 
 
@@ -241,9 +251,9 @@ def test_an_engine_that_begins_before_the_registry_is_read_is_found(monkeypatch:
         while self._registry.bus is None:
             self.catch_up(self._registry.position + 1)
 
-    monkeypatch.setattr(registry_reader, "TAKE", 1)
     monkeypatch.setattr(RegistryReader, "read_whole", until_the_bus_is_known)
-    assert_found(4000, "I3", "I6", "I10", "timers", turn=DAYS)
+    parts = Parts(limits=Limits(registry_records=1))
+    assert_found(4000, "I3", "I6", "I10", "timers", turn=DAYS, made_of=MadeOf(parts=parts))
 
 
 def test_processes_that_went_on_or_stopped_and_are_counted_are_found(monkeypatch: Patch) -> None:
@@ -287,12 +297,12 @@ def test_a_count_in_a_transaction_without_the_fence_is_found(monkeypatch: Patch)
 
     def unfenced(original: Any, self: Any) -> bool:
         group = self._bus.cluster.group
-        if self._membership is not None and group.members:
-            self._membership = (next(iter(group.members)), group.generation)
+        if self.membership is not None and group.members:
+            self.membership = (next(iter(group.members)), group.generation)
         return bool(original(self))
 
     monkeypatch.setattr(world, "LETHAL", 1.0)
-    wrap(monkeypatch, Engine, "_begin_trials", unfenced)
+    wrap(monkeypatch, Engine, "begin_trials", unfenced)
     assert_found(1000, "I2", "I3", "I6", "I8", "attempts")
 
 

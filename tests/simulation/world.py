@@ -7,16 +7,16 @@ when nothing changes any more.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 from typing import Any, Final, TypeAlias
 
 from interlock.engine.bus import Record, TopicPartition
 from interlock.engine.protocol import outputs
 from interlock.engine.protocol.housekeeping import SETTLED_S
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.poison import suspects as attempts
 from interlock.engine.protocol.poison.suspects import process_of
-from interlock.engine.protocol.tasks.source_task import SourceTask
-from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import (
     BUS_KEY,
     ActionRecord,
@@ -32,8 +32,8 @@ from interlock.engine.records import (
 from interlock.events.event import Event
 from interlock.events.kafka import encode
 
-from tests.kit.kafka import Cluster, Log
-from tests.simulation.actors import CONFIG, Actor, Crash
+from tests.kit.kafka import Log
+from tests.simulation.actors import CONFIG, REAL, Actor, Crash, MadeOf
 from tests.simulation.subscriptions import (
     KEYS,
     TYPES,
@@ -103,11 +103,11 @@ class Stuck(AssertionError):
 
 
 class World:
-    def __init__(self, seed: int | str) -> None:
+    def __init__(self, seed: int | str, made_of: MadeOf = REAL) -> None:
         self.seed = seed
         self.rng = Random(f"world {seed}")
         self.chance = Random(f"chance {seed}")
-        self.cluster = Cluster()
+        self.cluster = made_of.cluster()
         self.seen: Counter[str] = Counter()
         self.trace: list[str] | None = None
         self.done: list[Action] = []
@@ -137,10 +137,10 @@ class World:
         self.forgotten: dict[TopicPartition, int] = {}
         self.lethal = self._lethal()
         self.killed: Counter[tuple[TopicPartition, int]] = Counter()  # processes, by such a record
-        self._harmless = SourceTask.match, TriggerTask.process
-        self._plant()
+        made_of = replace(made_of, parts=self._with_lethal_records(made_of.parts))
         self.actors = [
-            Actor(n, self, rng.choice((0.0, 0.0, -90.0, 45.0))) for n in range(rng.choice((1, 2, 2, 3)))
+            Actor(n, self, rng.choice((0.0, 0.0, -90.0, 45.0)), made_of)
+            for n in range(rng.choice((1, 2, 2, 3)))
         ]
         # where a pass holds little, the rest of a batch waits in memory
         outputs.MAX_PASS_RECORDS = FEW if rng.random() < 0.2 else PASS_RECORDS
@@ -179,18 +179,22 @@ class World:
             for name, count in rng.choices(choices, k=rng.choice((1, 1, 2)))
         )
 
-    def _plant(self) -> None:
-        match, process = self._harmless
+    def _with_lethal_records(self, parts: Parts) -> Parts:
+        source_task: Any = parts.source_task
+        trigger_task: Any = parts.trigger_task
+        die_of = self._die_of
 
-        def matched(task: SourceTask, record: Record, *rest: Any) -> bool:
-            self._die_of(record)
-            return match(task, record, *rest)
+        class Matches(source_task):  # type: ignore[misc]
+            def match(self, record: Record, *rest: Any) -> bool:
+                die_of(record)
+                return bool(super().match(record, *rest))
 
-        def processed(task: TriggerTask, record: Record, *rest: Any) -> None:
-            self._die_of(record)
-            process(task, record, *rest)
+        class Processes(trigger_task):  # type: ignore[misc]
+            def process(self, record: Record, *rest: Any) -> None:
+                die_of(record)
+                super().process(record, *rest)
 
-        SourceTask.match, TriggerTask.process = matched, processed  # type: ignore[method-assign]
+        return replace(parts, source_task=Matches, trigger_task=Processes)
 
     def _die_of(self, record: Record) -> None:
         place = record.source, record.offset
@@ -363,7 +367,6 @@ class World:
         """End all processes."""
         outputs.MAX_PASS_RECORDS = PASS_RECORDS
         attempts.WIDTHS = WIDTHS
-        SourceTask.match, TriggerTask.process = self._harmless  # type: ignore[method-assign]
         if self.waiting is not None:
             self.waiting.finish()
         for actor in self.actors:

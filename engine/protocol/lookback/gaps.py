@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ...bus import End, Record, TopicPartition
 from ...log import at, log
-from ...registry.registry import Registered, Registry
-from ..stats import Stats
+from ...registry.registry import Registered
+from ..context import EngineContext
 from ..tasks.source_task import SourceTask
 
 MOST_NAMED: Final = 5
@@ -41,8 +41,8 @@ class Gaps:
     as long as the scan runs, at least a minute.
     """
 
-    def __init__(self, registry: Registry, stats: Stats, monotonic: Callable[[], float]) -> None:
-        self._registry, self._stats, self._monotonic = registry, stats, monotonic
+    def __init__(self, context: EngineContext) -> None:
+        self._registry, self._stats, self._monotonic = context.registry, context.stats, context.monotonic
         self._gaps: dict[TopicPartition, _Gap] = {}
 
     def __bool__(self) -> bool:

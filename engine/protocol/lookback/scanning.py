@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ...bus import Bus, End, Record, TopicPartition
-from ...registry.registry import Registered, Registry
+from ...bus import End, Record, TopicPartition
+from ...registry.registry import Registered
+from ..context import EngineContext
 from ..outputs import SCAN_SHARE, Outputs
-from ..stats import Stats
 from ..tasks.scans import ScanIndex
 from ..tasks.source_task import SourceTask
 from .gaps import Gaps, beyond_retention
@@ -23,13 +23,10 @@ WAIT_S: Final = 0.01
 class Scanning:
     """One reader for the scans of all partitions of an engine, a slice in each pass."""
 
-    def __init__(
-        self, bus: Bus, registry: Registry, stats: Stats, gaps: Gaps, monotonic: Callable[[], float]
-    ) -> None:
-        self._bus, self._gaps, self._monotonic = bus, gaps, monotonic
-        self._reader = bus.reader()
-        self._index = ScanIndex(registry)
-        self._stats = stats
+    def __init__(self, context: EngineContext, gaps: Gaps) -> None:
+        self._bus, self._gaps, self._monotonic = context.bus, gaps, context.monotonic
+        self._stats, self._reader = context.stats, context.bus.reader()
+        self._index = ScanIndex(context.registry)
         self._next: dict[TopicPartition, int] = {}  # where the reader goes on, of what is read
         self._rest: dict[TopicPartition, deque[Record | End]] = {}
         # Where partitions begin on which reading begins or resumes, until it gives something.

@@ -5,14 +5,14 @@ docs/understand/engine/takeover.md "Fencing dead engines" has the numbered steps
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
-from ...bus import Bus, Committed, TopicPartition
+from ...bus import Committed, TopicPartition
 from ...errors import RecordError, UnreachableError
 from ...log import log
 from ...records import OffsetMetadata, decode_json
-from ..stats import Stats
+from ..context import EngineContext
 
 HELD_BACK_S: Final = 0.5
 ROUND_S: Final = 1.0
@@ -26,12 +26,12 @@ class Fencing:
     looked, of one whose partitions it took over, or of one that committed last on a partition.
     """
 
-    def __init__(self, bus: Bus, stats: Stats, monotonic: Callable[[], float]) -> None:
-        self._bus, self._stats, self._monotonic = bus, stats, monotonic
+    def __init__(self, context: EngineContext) -> None:
+        self._bus, self._stats, self._monotonic = context.bus, context.stats, context.monotonic
         self._seen: set[str] = set()
         self._fenced: set[str] = set()  # an engine's id is its own for ever: once is enough
         self._held_since: float | None = None
-        self._last_round = monotonic() - ROUND_S
+        self._last_round = self._monotonic() - ROUND_S
         self._to_look: float | None = None  # when the members are asked for again, which was in vain
         self._apart_s = ROUND_S
         self.known: frozenset[str] | None = None  # the members, by the last answer; None: there was none

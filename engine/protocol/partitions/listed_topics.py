@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from ...bus import Bus, Topic
+from ...bus import Topic
 from ...config import KINDS, BusConfig
 from ...errors import NotReadable
 from ...log import log
-from ...registry.registry import Registry
+from ..context import EngineContext
 
 LOOK_S: Final = 30.0
 AGAIN_S: Final = 5.0  # while one of them cannot be read
@@ -21,10 +21,9 @@ MOST_FAILED_S: Final = 1200.0
 class ListedTopics:
     """The topics that the registry lists. `shut`: why some of them are not read now, by name."""
 
-    def __init__(
-        self, bus: Bus, config: BusConfig, registry: Registry, monotonic: Callable[[], float]
-    ) -> None:
-        self._bus, self._config, self._registry, self._monotonic = bus, config, registry, monotonic
+    def __init__(self, context: EngineContext) -> None:
+        self._bus, self._config, self._registry = context.bus, context.config, context.registry
+        self._monotonic = context.monotonic
         self.shut: dict[str, str] = {}
         self._looked: float | None = None
         self._failed: dict[str, tuple[float, float]] = {}  # until when, and for how long

@@ -6,20 +6,17 @@ docs/understand/engine/takeover.md has the numbered steps.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ....conditions import MatcherIndex
-from ...bus import Bus, Committed, Topic, TopicPartition
-from ...config import BusConfig
-from ...errors import EngineError
+from ...bus import Committed, Topic, TopicPartition
 from ...log import at, log
 from ...records import OffsetMetadata, ResumeRecord, encode_json
-from ...registry.registry import Registered, Registry
+from ..context import EngineContext
 from ..poison.suspects import is_usual, taken_with_care
-from ..stats import Stats
 from ..tasks.source_task import SourceTask
+from ..tasks.start import TaskStart
 from ..tasks.trigger_task import TriggerTask
 from .fencing import Fencing
 from .listed_topics import ListedTopics
@@ -48,20 +45,15 @@ class Ownership:
 
     def __init__(
         self,
-        bus: Bus,
-        config: BusConfig,
+        context: EngineContext,
         registry_reader: RegistryReader,
-        registry: Registry,
-        index: MatcherIndex[Registered],
         fencing: Fencing,
         listed: ListedTopics,
-        stats: Stats,
-        monotonic: Callable[[], float],
-        ttl_ms: int,
     ) -> None:
-        self._bus, self._config, self._registry_reader = bus, config, registry_reader
-        self._registry, self._index, self._fencing, self._listed = registry, index, fencing, listed
-        self._stats, self._monotonic, self._ttl_ms = stats, monotonic, ttl_ms
+        self._context, self._parts = context, context.parts
+        self.bus, self._config, self._registry = context.bus, context.config, context.registry
+        self._stats, self._monotonic = context.stats, context.monotonic
+        self._registry_reader, self._fencing, self.listed = registry_reader, fencing, listed
         self.sources: dict[TopicPartition, SourceTask] = {}
         self.triggers: dict[TopicPartition, TriggerTask] = {}
         self.stopped: dict[TopicPartition, str] = {}
@@ -136,7 +128,7 @@ class Ownership:
 
     def start(self) -> None:
         """Fetch the open partitions from their positions."""
-        self._bus.start({task.tp: task.position for task in self.tasks()})
+        self.bus.start({task.tp: task.position for task in self.tasks()})
 
     def stop(self, tp: TopicPartition, reason: str) -> None:
         """Read this partition no more; the others go on."""
@@ -171,8 +163,8 @@ class Ownership:
             return True
         if self._recovery is None:
             # 1. The stable offsets, before 2. the ends of the state partitions.
-            readable = [tp for tp in self._waiting if tp.topic not in self._listed.shut]
-            committed = self._bus.committed(readable)
+            readable = [tp for tp in self._waiting if tp.topic not in self.listed.shut]
+            committed = self.stable_offsets(readable)
             if committed is None:
                 self._fencing.held_back(readable)
                 self._say_held_back()
@@ -198,7 +190,7 @@ class Ownership:
         self._stats.recovery_s = self._monotonic() - self._began
         log.info(
             "Engine %s owns %d source and %d trigger partitions of bus %r.",
-            self._bus.transactional_id,
+            self.bus.transactional_id,
             len(self.sources),
             len(self.triggers),
             self._config.name,
@@ -222,21 +214,26 @@ class Ownership:
         if any(found is not None and tp not in self._registry.sources for tp, found in committed.items()):
             # A source record is written with the first commit of its partition, and may not be read yet.
             self._registry_reader.read_to_end()
-        topics = self._bus.topics(sorted({tp.topic for tp in committed}))
-        self._listed.note(topics)
-        shut = self._listed.shut
+        topics = self.bus.topics(sorted({tp.topic for tp in committed}))
+        self.listed.note(topics)
+        shut = self.listed.shut
         for tp in self._waiting or ():
             if tp.topic in shut:
                 self.pause(tp, shut[tp.topic])
         there = [tp for tp in committed if topics.get(tp.topic) is not None and tp.topic not in shut]
-        lows, highs = self._bus.start_offsets(there), self._bus.end_offsets(there)
+        lows, highs = self.bus.start_offsets(there), self.bus.end_offsets(there)
         new: dict[TopicPartition, TriggerTask] = {}
         for tp, found in committed.items():
             if tp.topic in shut:
                 continue
             start = self._starting(tp, found, topics.get(tp.topic), lows.get(tp, 0), highs.get(tp, 0))
             kept = self._before.get(tp)
-            if start is not None and start.committed is found and kept is not None and _is_mine(kept, found):
+            if (
+                start is not None
+                and start.committed is found
+                and kept is not None
+                and self._parts.is_mine(kept, found)
+            ):
                 self._take(kept)
                 if kept.attempts.noted:
                     continue
@@ -249,7 +246,7 @@ class Ownership:
             if found is not None and start.committed is found:
                 metadata = metadata_of(found)
                 attempts = (self.sources.get(tp) or self.triggers[tp]).attempts
-                own = self._bus.transactional_id
+                own = self.bus.transactional_id
                 attempts.take_over(
                     metadata, found.offset, own, self._fencing.known, unread=highs[tp] > found.offset
                 )
@@ -258,44 +255,28 @@ class Ownership:
                     log.log(level, "%s", taken_with_care(tp, metadata.c, attempts.trial))
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
-        require_whole(self._bus, states, HALF_MET)
-        ends = self._bus.end_offsets(states)  # before there is a reader to close
-        return Recovery(self._bus.reader(), states, ends, self._stats, self._monotonic)
+        require_whole(self.bus, states, HALF_MET)
+        ends = self.state_ends(states)  # before there is a reader to close
+        return self._parts.recovery(self._context, states, ends)
+
+    def stable_offsets(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, Committed | None] | None:
+        """Step 1: the committed offsets; None while a transaction with one of them is open."""
+        return self.bus.committed(partitions)
+
+    def state_ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Step 2: the ends of the state partitions, open transactions included."""
+        return self.bus.end_offsets(partitions)
 
     def _make(self, tp: TopicPartition, start: _Start, new: dict[TopicPartition, TriggerTask]) -> None:
         """A task for a partition; `new`: those whose state is to be read."""
+        plain = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
+        task_start = TaskStart(tp, start.committed, self._context.partitions, start.topic_id, plain)
         if tp.topic == self._config.topic("trigger"):
-            trigger = TriggerTask(
-                tp,
-                start.committed,
-                self._registry,
-                self.partitions,
-                self._ttl_ms,
-                self._stats,
-            )
-            trigger.topic_id = start.topic_id
-            self.triggers[tp] = new[tp] = trigger
+            self.triggers[tp] = new[tp] = self._parts.trigger_task(task_start, self._context)
         else:
-            source = SourceTask(
-                tp,
-                start.committed,
-                self._index,
-                self.partitions,
-                self._stats,
-                plain=tp.topic != self._config.topic("event"),
-            )
-            source.topic_id = start.topic_id
-            self.sources[tp] = source
-
-    @property
-    def partitions(self) -> int:
-        """Of the trigger topic."""
-        bus = self._registry.bus
-        if bus is None:
-            raise EngineError(
-                f"Bus {self._config.name!r} has no bus record. Run: {self._config.command('topics create')}"
-            )
-        return bus.partitions
+            self.sources[tp] = self._parts.source_task(task_start, self._context)
 
     def _take(self, task: SourceTask | TriggerTask) -> None:
         if isinstance(task, SourceTask):
@@ -353,7 +334,7 @@ class Ownership:
         return _Start(Committed(offset, text), resumption.topic_id)
 
 
-def _is_mine(task: SourceTask | TriggerTask, found: Committed | None) -> bool:
+def is_mine(task: SourceTask | TriggerTask, found: Committed | None) -> bool:
     """Whether the last commit on a partition is the one that this engine made."""
     if found is None:
         return False

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Final
 
-from ...bus import End, Reader, TopicPartition
+from ...bus import End, TopicPartition
 from ...errors import EngineError
-from ..stats import Stats
+from ..context import EngineContext
 from ..tasks.trigger_task import TriggerTask
 from .fencing import HELD_BACK_S
 
@@ -21,14 +21,13 @@ class Recovery:
 
     def __init__(
         self,
-        reader: Reader,
-        tasks: dict[TopicPartition, TriggerTask],
-        ends: dict[TopicPartition, int],
-        stats: Stats,
-        monotonic: Callable[[], float],
+        context: EngineContext,
+        tasks: Mapping[TopicPartition, TriggerTask],
+        ends: Mapping[TopicPartition, int],
     ) -> None:
-        self._reader, self._tasks, self._stats, self._monotonic = reader, tasks, stats, monotonic
-        self._last = monotonic()
+        self._tasks, self._stats, self._monotonic = tasks, context.stats, context.monotonic
+        self._reader = context.bus.reader()
+        self._last = self._monotonic()
         self._left = {tp: end for tp, end in ends.items() if end > 0}
         if self._left:
             self._reader.read(dict.fromkeys(self._left, 0))

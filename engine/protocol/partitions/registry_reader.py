@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ....conditions import MatcherIndex
-from ...bus import Bus, End, Record, TopicPartition
-from ...config import BusConfig
+from ...bus import End, Record, TopicPartition
 from ...errors import EngineError
 from ...registry.first_read import FirstRead
-from ...registry.pause import Pause
-from ...registry.registry import Change, Registered, Registry
+from ...registry.registry import Change
+from ..context import EngineContext
 from .missing_records import REGISTRATIONS, require_whole
 
-TAKE: Final = 2000
 TAKE_TIMEOUT_S: Final = 0.1
 STALL_S: Final = 30.0  # a reader that gets nothing for so long will not get there
 
@@ -26,20 +23,12 @@ class RegistryReader:
     start.
     """
 
-    def __init__(
-        self,
-        bus: Bus,
-        config: BusConfig,
-        registry: Registry,
-        index: MatcherIndex[Registered],
-        clock: Callable[[], float],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._bus, self._registry, self._index = bus, registry, index
-        self._monotonic = monotonic
-        self.topic = TopicPartition(config.topic("subscription"), 0)
-        self._pause = Pause(self.topic, clock, monotonic)
-        self._reader = bus.reader()
+    def __init__(self, context: EngineContext) -> None:
+        self._bus, self._registry, self._index = context.bus, context.registry, context.index
+        self._monotonic, self._records = context.monotonic, context.limits.registry_records
+        self.topic = TopicPartition(context.config.topic("subscription"), 0)
+        self._pause = context.parts.pause(self.topic, context.wall, context.monotonic)
+        self._reader = self._bus.reader()
         self._reader.read({self.topic: 0})
         self._first: FirstRead | None = None
         self.changed: Callable[[Change], None] = lambda _: None
@@ -80,7 +69,7 @@ class RegistryReader:
                 )
 
     def _take(self, timeout_s: float) -> list[Record | End]:
-        items = self._reader.take(TAKE, timeout_s)
+        items = self._reader.take(self._records, timeout_s)
         self._pause.look()
         return items
 

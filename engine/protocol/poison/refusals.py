@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
-from ...bus import Bus, TopicPartition
-from ...config import BusConfig
+from ...bus import TopicPartition
 from ...log import log
+from ..context import EngineContext
 from ..outputs import Outputs
 from ..partitions.ownership import Ownership
 
@@ -19,13 +19,11 @@ MOST_ABORTS: Final = 2
 class SettingAside:
     """Knows whether dead letters can be written, and which partitions wait until they can."""
 
-    def __init__(
-        self, bus: Bus, config: BusConfig, ownership: Ownership, monotonic: Callable[[], float]
-    ) -> None:
-        self._bus, self._ownership, self._monotonic = bus, ownership, monotonic
-        self._config, self._topic = config, config.topic("dead-letter")
+    def __init__(self, context: EngineContext, ownership: Ownership) -> None:
+        self._bus, self._ownership, self._monotonic = context.bus, ownership, context.monotonic
+        self._config, self._topic = context.config, context.config.topic("dead-letter")
         self._held: set[TopicPartition] = set()
-        self._looked = monotonic()
+        self._looked = self._monotonic()
 
     def refusal(self, outputs: Outputs) -> str:
         """Why the transaction cannot be committed with its dead letters; "" where it can, or has none.

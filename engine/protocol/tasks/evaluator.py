@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final
 
-from ....conditions import EMPTY, Condition, Match, State, Tick, closes_at, next_wakeup, step
+import msgspec
+
+from ....conditions import EMPTY, Condition, Match, State, Tick, closes_at, firing_id, next_wakeup, step
 from ....conditions import Firing as Decision
 from ....conditions.evaluate.seen import SEEN_MS
+from ....events.event import Event
 from ....events.kafka import encode
 from ...bus import Record, TopicPartition
 from ...log import at, log
-from ...records import MatchRecord, Target
+from ...records import ActionRecord, Firing, MatchRecord, Target, encode_json
+from ...records.firing import fit, json_form, raw_form
 from ...records.sizes import MAX_VALUE_BYTES
 from ...registry.registry import Registered
+from ..context import EngineContext
 from ..outputs import Outputs
-from ..stats import Stats
-from .decided import action_of
+from .start import TaskStart
 from .store import Kept, Store
 
 # A wait without room for new keys is told so until it has closed a part of them: not in turns with each key.
@@ -25,14 +32,15 @@ _MARK_BYTES: Final = 300
 
 
 class Evaluator:
-    """Steps keys of one trigger partition. Nothing is written, and no state changed, by a step that raises.
+    """Steps the keys of one trigger partition. A step that raises writes nothing and changes no state."""
 
-    partitions: of the trigger topic. ttl_ms: how long the bus keeps what nothing else ends.
-    """
+    # The decision on one input (I14), and the id of a firing (I6).
+    step = staticmethod(step)
+    firing_id = staticmethod(firing_id)
 
-    def __init__(self, tp: TopicPartition, store: Store, partitions: int, ttl_ms: int, stats: Stats) -> None:
-        self._stats = stats
-        self._tp, self._store, self._partitions, self._ttl_ms = tp, store, partitions, ttl_ms
+    def __init__(self, start: TaskStart, store: Store, context: EngineContext) -> None:
+        self._tp, self._partitions, self._store = start.tp, start.partitions, store
+        self._stats, self._ttl_ms = context.stats, context.limits.ttl_ms
         self._told: set[str] = set()  # incarnations whose limit was logged
         self.full: dict[
             str, str
@@ -52,7 +60,7 @@ class Evaluator:
             return
         key = target.key
         entry = kept.get(key)
-        full = entry is None and self._is_at_limit(registered, kept)
+        full = entry is None and self.is_at_limit(registered, kept)
         idle = self._store.first_idle(kept) if full else None
         if full and idle is None:
             self._tell_limit(registered, kept)
@@ -61,7 +69,7 @@ class Evaluator:
                 return
         condition = registered.condition
         before = EMPTY if entry is None else State.decode(entry[1])
-        state, decisions = step(
+        state, decisions = self.step(
             condition,
             before,
             Match(
@@ -69,7 +77,7 @@ class Evaluator:
             ),
         )
         if decisions and registered.one_shot:
-            self._fire(registered, kept, key, decisions, False, outputs, now_ms)
+            self.fire(registered, kept, key, decisions, False, outputs, now_ms)
             return
         if state is before and not decisions:  # a repeat
             return
@@ -86,7 +94,7 @@ class Evaluator:
             return
         at_ms = wakeup_ms(condition, state, None if entry is None else entry[0], self._ttl_ms)
         if decisions:
-            self._fire(registered, kept, key, decisions, False, outputs, now_ms)
+            self.fire(registered, kept, key, decisions, False, outputs, now_ms)
         if at_ms is None:
             self._store.close(registered.incarnation, kept, key)
             return
@@ -110,7 +118,7 @@ class Evaluator:
         most = registered.registration.max_keys
         return most if registered.one_shot else -(-most // self._partitions)
 
-    def _is_at_limit(self, registered: Registered, kept: Kept) -> bool:
+    def is_at_limit(self, registered: Registered, kept: Kept) -> bool:
         """Whether a registration has as many keys as it may have here."""
         return len(kept.keys) >= self._most_keys(registered)
 
@@ -173,19 +181,19 @@ class Evaluator:
         decisions: tuple[Decision, ...] = ()
         next_ms: int | None = None
         if condition.needs_ticks:
-            state, decisions = step(condition, state, Tick(until_ms))
+            state, decisions = self.step(condition, state, Tick(until_ms))
             data = state.encode()
             next_ms = next_wakeup(condition, state)
         close_ms = closes_at(condition, state, self._ttl_ms)
         if decisions:
-            self._fire(registered, kept, key, decisions, incomplete, outputs, now_ms)
+            self.fire(registered, kept, key, decisions, incomplete, outputs, now_ms)
         if kept.closed or close_ms is None or close_ms <= until_ms:
             self._store.close(incarnation, kept, key)
         else:
             at_ms = close_ms if next_ms is None else min(next_ms, close_ms)
             self._store.put(incarnation, kept, key, max(at_ms, until_ms + 1), data, idle=state.is_idle)
 
-    def _fire(
+    def fire(
         self,
         registered: Registered,
         kept: Kept,
@@ -198,7 +206,8 @@ class Evaluator:
         """One-shot: the first firing closes the incarnation until its registration is removed."""
         wanted = decisions[:1] if registered.one_shot else decisions
         actions = [
-            action_of(registered, key, decision, now_ms, incomplete, outputs.version) for decision in wanted
+            action_of(registered, key, decision, now_ms, incomplete, outputs.version, make_id=self.firing_id)
+            for decision in wanted
         ]
         for decision in wanted:
             self._count(decision, now_ms)
@@ -250,3 +259,76 @@ def as_it_came(match: MatchRecord) -> Record:
     key, value, headers = encode(match.event)
     source = TopicPartition(match.topic, match.partition)
     return Record(source, match.offset, match.timestamp_ms, key, value, headers)
+
+
+def action_of(
+    registered: Registered,
+    key: str,
+    decision: Decision,
+    now_ms: int,
+    incomplete: bool,
+    version: int,
+    *,
+    make_id: Callable[..., str] = firing_id,
+) -> tuple[bytes, bytes]:
+    """Key and value of a firing's action record; never larger than a record may be (see `fit`)."""
+    name = make_id(registered.incarnation, key, decision.outcome, decision.taking_part, decision.timer_ms)
+    action = _action(registered, key, decision, name, now_ms, incomplete, version, raw_form)
+    value = encode_json(action)
+    if len(value) > MAX_VALUE_BYTES:
+        action = _action(registered, key, decision, name, now_ms, incomplete, version, json_form)
+        firing = fit(action.firing, MAX_VALUE_BYTES // 2)
+        value = encode_json(msgspec.structs.replace(action, firing=firing))
+    return action.key, value
+
+
+def _action(
+    registered: Registered,
+    key: str,
+    decision: Decision,
+    name: str,
+    now_ms: int,
+    incomplete: bool,
+    version: int,
+    form: Callable[[Event], dict[str, Any]],
+) -> ActionRecord:
+    events: dict[str, list[dict[str, Any]]] = {}
+    origins: dict[str, list[dict[str, Any]]] = {}
+    for part in decision.taking_part:
+        label, match = part.label, part.match
+        event = form(match.event)
+        origin = {
+            "topic": match.topic,
+            "partition": match.partition,
+            "offset": match.offset,
+            "timestamp_ms": match.timestamp_ms,
+        }
+        if label in events:
+            events[label].append(event)
+            origins[label].append(origin)
+        else:
+            events[label], origins[label] = [event], [origin]
+    firing = Firing(
+        id=name,
+        outcome=decision.outcome,
+        key=key or None,
+        fired_at=_iso(now_ms),
+        events=events,
+        origins=origins,
+        missing=list(decision.missing),
+        timer_ms=decision.timer_ms,
+        incomplete=incomplete,
+    )
+    return ActionRecord(
+        v=version,
+        subscription=registered.registration.subscription,
+        kind=registered.registration.kind,
+        incarnation=registered.incarnation,
+        state="fired",
+        firing=firing,
+    )
+
+
+@lru_cache(1)  # the firings of a pass have one time
+def _iso(now_ms: int) -> str:
+    return datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")

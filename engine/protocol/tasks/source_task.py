@@ -9,19 +9,19 @@ Cases, in the order of docs/understand/engine/look-back.md:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from ....conditions import Hit, MatcherIndex
 from ....events.errors import EventError
 from ....events.event import Event
 from ....events.kafka import decode
 from ....events.plain import event_of_record, is_plain
-from ...bus import Committed, Record, TopicPartition
+from ...bus import Committed, Record
 from ...log import at, log
 from ...records import (
     MatchRecord,
     OffsetMetadata,
     Target,
-    decode_json,
     encode_json,
     encode_msgpack,
     partition_of,
@@ -29,10 +29,10 @@ from ...records import (
 from ...records.firing import by_reference
 from ...records.sizes import MAX_READ_BYTES
 from ...registry.registry import Registered, Registry
+from ..context import EngineContext
 from ..outputs import MAX_PASS_BYTES, Outputs
-from ..poison.suspects import Attempts
-from ..stats import Stats
-from .scans import Group, Scans
+from .scans import Group
+from .start import TaskStart
 
 # A match holds the event, at most 64 KiB of data, and targets of at most 600 bytes each.
 MAX_TARGETS = 1000
@@ -49,26 +49,19 @@ class SourceTask:
     offsets of `commit_into` are committed; `rollback` goes back to what is.
     """
 
-    def __init__(
-        self,
-        tp: TopicPartition,
-        committed: Committed,
-        index: MatcherIndex[Registered],
-        partitions: int,
-        stats: Stats,
-        *,
-        plain: bool = False,
-    ) -> None:
-        metadata = OffsetMetadata(R=0)
-        if committed.metadata:
-            metadata = decode_json(OffsetMetadata, committed.metadata, f"The committed offset of {tp}")
-        self.tp = tp
-        self.topic_id = metadata.t
+    # What one event may raise without an end of the engine: it goes to the dead-letter topic.
+    caught: ClassVar[type[Exception]] = Exception
+
+    def __init__(self, start: TaskStart, context: EngineContext) -> None:
+        metadata, committed = start.metadata(), start.committed
+        self.tp, self.topic_id = start.tp, start.topic_id or metadata.t
         self.last = self._next = (metadata.c, metadata.n)
-        self.attempts = Attempts(metadata)
-        self._index, self._partitions, self._stats = index, partitions, stats
-        self._plain = plain  # a topic of others: any record is an event
-        self.position, self.applied, self.scans = committed.offset, metadata.R, Scans(metadata.g)
+        self.attempts = context.parts.suspects(metadata)
+        self._index, self._partitions, self._stats = context.index, start.partitions, context.stats
+        self._plain = start.plain
+        self._new_scans = context.parts.scans
+        self.position, self.applied = committed.offset, metadata.R
+        self.scans = self._new_scans(metadata.g)
         self._kept = (committed.offset, metadata.R, metadata.g)
         self._new = not committed.metadata
 
@@ -94,8 +87,8 @@ class SourceTask:
         self.position = record.offset + 1
         try:
             event = self._read(record)
-            targets = self._targets(record, self._index.lookup(event), None)
-        except Exception as e:  # noqa: BLE001  # I8: one bad event stops nothing else
+            targets = self.targets(record, self._index.lookup(event), None)
+        except self.caught as e:  # I8: one bad event stops nothing else
             self._set_aside(record, e, outputs, now_ms)
             return True
         if targets:
@@ -122,12 +115,12 @@ class SourceTask:
         self.scans.advance(record.offset + 1)
         try:
             event = self._read(record)
-            targets = self._targets(record, index.lookup(event), groups)
+            targets = self.targets(record, index.lookup(event), groups)
         except EventError as e:  # nobody's event: set aside when it was read live
             with at(*record.source, record.offset):
                 log.debug("%s is passed over by a scan: %s", record, e)
             return
-        except Exception as e:  # noqa: BLE001  # I8; those that were live then may have met it
+        except self.caught as e:  # I8; those that were live then may have met it
             self._set_aside(record, e, outputs, now_ms, "A look-back could not match it: ")
             return
         if targets:
@@ -155,7 +148,7 @@ class SourceTask:
             )
         return event
 
-    def _targets(
+    def targets(
         self, record: Record, hits: list[Hit[Registered]], groups: list[Group] | None
     ) -> list[tuple[Registered, Target]]:
         """What the event met: of the groups of a scan, or (None) of all that is live."""
@@ -203,21 +196,22 @@ class SourceTask:
         head = (outputs.version, topic, partition, record.offset, record.timestamp_ms, event)
         if len(targets) == 1:
             registered, target = targets[0]
-            place = self._partition(registered, target.key)
+            place = self.trigger_partition(registered, target.key)
             outputs.write("trigger", place, None, encode_msgpack(MatchRecord(*head, [target], self.topic_id)))
             return
         size = len(event.data or b"") + sum(map(len, event.attributes.values()))
         most = min(MAX_TARGETS, max(LEAST_TARGETS, MAX_PASS_BYTES // max(1, size)))
         by_partition: dict[int, list[Target]] = {}
         for registered, target in targets:
-            by_partition.setdefault(self._partition(registered, target.key), []).append(target)
+            by_partition.setdefault(self.trigger_partition(registered, target.key), []).append(target)
         for place, all_together in by_partition.items():
             for together in _slices(all_together, most):
                 outputs.write(
                     "trigger", place, None, encode_msgpack(MatchRecord(*head, together, self.topic_id))
                 )
 
-    def _partition(self, registered: Registered, key: str) -> int:
+    def trigger_partition(self, registered: Registered, key: str) -> int:
+        """The number of the trigger partition that steps this key."""
         registration = registered.registration
         return partition_of(registration.kind, registration.subscription, key, self._partitions)
 
@@ -265,7 +259,7 @@ class SourceTask:
     def rollback(self) -> None:
         """Go back to what is committed."""
         self.position, self.applied, groups = self._kept
-        self.scans = Scans(groups)
+        self.scans = self._new_scans(groups)
         self.attempts.rollback()
 
 

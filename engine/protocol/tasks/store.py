@@ -237,13 +237,13 @@ class Store:
     @property
     def next_wakeup(self) -> int | None:
         """When a key must be looked at, ms since the epoch."""
-        first = self._first()
+        first = self.first_due()
         return None if first is None else first.at_ms
 
     def due(self, until_ms: int) -> Iterator[Wakeup]:
         """The keys due up to then, earliest first. Each must be closed, put with a later wakeup, or set
         back, before the next one is asked for."""
-        while (first := self._first()) is not None and first.at_ms <= until_ms:
+        while (first := self.first_due()) is not None and first.at_ms <= until_ms:
             yield first
 
     def timer_due(self, until_ms: int) -> bool:
@@ -258,7 +258,8 @@ class Store:
     def put_back(self, kept: Kept, due: Wakeup) -> None:
         self._push(kept, due.at_ms, due.incarnation, due.key)
 
-    def _first(self) -> Wakeup | None:
+    def first_due(self) -> Wakeup | None:
+        """The key that must be looked at first, because of a timer or to close it."""
         timer, closing = self._timers.first(), self._closings.first()
         if timer is None or closing is None:
             return timer or closing

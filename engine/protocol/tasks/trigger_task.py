@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
 from ....conditions import Condition, opened
-from ...bus import Committed, Record, TopicPartition
+from ...bus import Committed, Record
 from ...log import at, log
 from ...records import (
     MatchRecord,
     OffsetMetadata,
     Target,
-    decode_json,
     decode_msgpack,
     encode_json,
     partition_of,
 )
 from ...records.versions import is_read
-from ...registry.registry import Registered, Registry
+from ...registry.registry import Registered
+from ..context import EngineContext
 from ..outputs import Outputs
-from ..poison.suspects import Attempts
-from ..stats import Stats
-from .evaluator import Evaluator, as_it_came, wakeup_ms
-from .store import Kept, Store
+from .evaluator import as_it_came, wakeup_ms
+from .start import TaskStart
+from .store import Kept
 from .wakeups import Wakeup
 
 # A key whose tick raised is looked at again after so long.
@@ -41,33 +40,22 @@ class TriggerTask:
     change something are part of a pass: `commit_into` adds it to a transaction, then `committed` keeps it, or
     `rollback` takes it back, as if the pass had not been.
 
-    partitions: of the trigger topic. ttl_ms: how long the bus keeps what nothing else ends.
     """
 
-    def __init__(
-        self,
-        tp: TopicPartition,
-        committed: Committed,
-        registry: Registry,
-        partitions: int,
-        ttl_ms: int,
-        stats: Stats,
-    ) -> None:
-        self.tp = tp
-        self.position = self.committed_position = self.deleted_below = committed.offset
-        self.applied = self.committed_applied = 0  # the registry position applied to this partition
-        self.last: tuple[str, int] = ("", 0)  # committer and number of the last commit that carried it
-        self.topic_id = ""
-        metadata = OffsetMetadata(R=0)
-        if committed.metadata:
-            metadata = decode_json(OffsetMetadata, committed.metadata, f"The committed offset of {tp}")
-            self.applied = self.committed_applied = metadata.R
-            self.last, self.topic_id = (metadata.c, metadata.n), metadata.t
-        self.attempts = Attempts(metadata)
-        self._registry, self._partitions, self._ttl_ms = registry, partitions, ttl_ms
-        self._stats = stats
-        self._store = Store()
-        self._evaluator = Evaluator(tp, self._store, partitions, ttl_ms, stats)
+    # What the step of one registration may raise without an end of the engine.
+    caught: ClassVar[type[Exception]] = Exception
+
+    def __init__(self, start: TaskStart, context: EngineContext) -> None:
+        metadata = start.metadata()
+        self.tp, self.topic_id = start.tp, start.topic_id or metadata.t
+        self.position = self.committed_position = self.deleted_below = start.committed.offset
+        self.applied = self.committed_applied = metadata.R  # the registry position applied to this partition
+        self.last = (metadata.c, metadata.n)  # committer and number of the last commit that carried it
+        self.attempts = context.parts.suspects(metadata)
+        self.registry, self._stats = context.registry, context.stats
+        self._partitions, self._ttl_ms = start.partitions, context.limits.ttl_ms
+        self.store = context.parts.store()
+        self._evaluator = context.parts.evaluator(start, self.store, context)
         self._next = self.last
         self._forgotten: set[str] = set()  # since the last commit
         self._told = (0, 0)  # records and bytes of this pass's states that its outputs were told of
@@ -76,57 +64,57 @@ class TriggerTask:
 
     def load(self, record: Record) -> None:
         """Take one record of the state partition, in offset order."""
-        self._store.load(record)
+        self.store.load(record)
 
     def recovered(self) -> None:
         """All of the state partition is loaded, and the registry is read: drop what is registered no more."""
-        for incarnation in self._store:
-            registered = self._registry.get(incarnation)
-            kept = self._store.get(incarnation)
+        for incarnation in self.store:
+            registered = self.registry.get(incarnation)
+            kept = self.store.get(incarnation)
             if registered is not None and kept is not None:
                 self._resolve(registered, kept)
-        self._store.loaded()
-        self.forget(list(self._store))
+        self.store.loaded()
+        self.forget(list(self.store))
 
     # -- the registry
 
     @property
     def needs_apply(self) -> bool:
         """Whether the registry was read further than it is applied here."""
-        return self.applied < self._registry.position
+        return self.applied < self.registry.position
 
     def apply(self) -> None:
         """Bring the partition to the registry's position: open the timers of new registrations, each once.
 
         What is gone is told by `recovered` and `forget`.
         """
-        for registered in self._registry.between(self.applied, self._registry.position):
+        for registered in self.registry.between(self.applied, self.registry.position):
             if not runs_from_registration(registered.condition):
                 continue
             key, registration = single_key(registered), registered.registration
             if key is not None and self.tp.partition == partition_of(
                 registration.kind, registration.subscription, key, self._partitions
             ):
-                self._kept_for(registered)
-        self.applied = self._registry.position
+                self.kept_for(registered)
+        self.applied = self.registry.position
 
     def forget(self, incarnations: Iterable[str]) -> None:
         """Look these up in the registry: what is gone or stands elsewhere is nulled with the commit."""
         for incarnation in incarnations:
-            kept = self._store.get(incarnation)
+            kept = self.store.get(incarnation)
             # What was registered beyond the registry's position is not known yet: it is no removal.
-            if kept is None or kept.registry_offset >= self._registry.position:
+            if kept is None or kept.registry_offset >= self.registry.position:
                 continue
-            registered = self._registry.get(incarnation)
+            registered = self.registry.get(incarnation)
             if registered is not None and registered.offset == kept.registry_offset:
                 continue
-            count = self._store.drop(incarnation)
+            count = self.store.drop(incarnation)
             if count:
                 self._tell_dropped(incarnation, count)
             self._forgotten.add(incarnation)
 
     def _tell_dropped(self, incarnation: str, count: int) -> None:
-        successor = self._registry.successor(incarnation)
+        successor = self.registry.successor(incarnation)
         if successor is not None and successor.incarnation != incarnation and not successor.one_shot:
             self._stats.keys_dropped += count  # an abort has taken that back
             if incarnation in self._forgotten:
@@ -176,7 +164,7 @@ class TriggerTask:
         self.position = record.offset + 1
         source = match.source
         if len(match.targets) == 1:
-            self._reach(source, match.targets, match, outputs, now_ms)
+            self.reach(source, match.targets, match, outputs, now_ms)
             self._tell(outputs)
             return
         # An event may reach one registration under several keys; by its place: beside what it met of a
@@ -185,31 +173,31 @@ class TriggerTask:
         for target in match.targets:
             together.setdefault(target.registry_offset, []).append(target)
         for targets in together.values():
-            self._reach(source, targets, match, outputs, now_ms)
+            self.reach(source, targets, match, outputs, now_ms)
         self._tell(outputs)
 
-    def _reach(
+    def reach(
         self, source: str, targets: list[Target], match: MatchRecord, outputs: Outputs, now_ms: int
     ) -> None:
         """Evaluator what the event met of one registration, once for each origin."""
         incarnation = targets[0].incarnation
-        registered = self._registry.get(incarnation)
+        registered = self.registry.get(incarnation)
         # Gone or replaced by then: nobody waits for it any more. Registered again, at another place: what
         # it met is matched anew from its `since`.
         if registered is None or registered.offset != targets[0].registry_offset:
             return
-        kept = self._store.get(incarnation)
+        kept = self.store.get(incarnation)
         if kept is None or not kept.resolved or kept.registry_offset != registered.offset:
-            kept = self._kept_for(registered)
+            kept = self.kept_for(registered)
         if kept.closed or match.offset <= kept.marks.get(source, -1):
             return
-        self._store.touch(incarnation)
+        self.store.touch(incarnation)
         kept.marks[source] = match.offset
         self._stats.stepped += len(targets)
         for target in targets:
             try:
                 self._evaluator.match(registered, kept, target, match, outputs, now_ms)
-            except Exception as e:  # noqa: BLE001  # it concerns this target alone
+            except self.caught as e:  # it concerns this target alone
                 name = registered.registration.subscription
                 with at(match.topic, match.partition, match.offset):
                     log.exception(
@@ -223,39 +211,39 @@ class TriggerTask:
                 self._stats.dead_lettered += 1
                 outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self.tp)
 
-    def _kept_for(self, registered: Registered) -> Kept:
+    def kept_for(self, registered: Registered) -> Kept:
         """What is kept for a registration; made, with its timers opened, when it is first asked for."""
         incarnation = registered.incarnation
-        kept = self._store.get(incarnation)
+        kept = self.store.get(incarnation)
         if kept is not None and kept.registry_offset != registered.offset:
             self.forget([incarnation])
             kept = None
         if kept is None:
             kept = Kept(registered.offset)
             self._resolve(registered, kept)
-            self._store.add(incarnation, kept)
+            self.store.add(incarnation, kept)
             key = kept.single
             if key is not None and runs_from_registration(registered.condition):
                 kept.opened = True
                 state = opened(registered.condition, registered.timestamp_ms)
                 at_ms = wakeup_ms(registered.condition, state, None, self._ttl_ms)
-                self._store.put(incarnation, kept, key, at_ms, state.encode())
+                self.store.put(incarnation, kept, key, at_ms, state.encode())
         elif not kept.resolved:
             self._resolve(registered, kept)
         return kept
 
     def _resolve(self, registered: Registered, kept: Kept) -> None:
-        self._store.resolve(kept, single_key(registered), registered.condition.needs_ticks)
+        self.store.resolve(kept, single_key(registered), registered.condition.needs_ticks)
 
     # -- timers, and keys that close
 
     def due_at(self) -> int | None:
         """The earliest time at which a key must be looked at, ms since the epoch."""
-        return self._store.next_wakeup
+        return self.store.next_wakeup
 
     def has_timer_due(self, until_ms: int) -> bool:
         """Whether a tick up to then may make something fire; else keys are to be closed at most."""
-        return self._store.timer_due(until_ms)
+        return self.store.timer_due(until_ms)
 
     def tick(
         self,
@@ -276,7 +264,7 @@ class TriggerTask:
             return self._tick(until_ms, outputs, now_ms, ready, incomplete, set_back)
         finally:
             for kept, due in set_back:
-                self._store.put_back(kept, due)
+                self.store.put_back(kept, due)
 
     def _tick(
         self,
@@ -287,37 +275,37 @@ class TriggerTask:
         incomplete: bool,
         set_back: list[tuple[Kept, Wakeup]],
     ) -> bool:
-        for due in self._store.due(until_ms):
+        for due in self.store.due(until_ms):
             self._tell(outputs)
             if outputs.full:
                 return False
-            kept, registered = self._store.get(due.incarnation), self._registry.get(due.incarnation)
+            kept, registered = self.store.get(due.incarnation), self.registry.get(due.incarnation)
             entry = None if kept is None else kept.get(due.key)
             if kept is None or entry is None:
                 continue
             if registered is None or registered.offset != kept.registry_offset:
                 self.forget([due.incarnation])
-                if self._store.get(due.incarnation) is not None:  # its registration is not read yet
-                    self._store.set_back(kept)
+                if self.store.get(due.incarnation) is not None:  # its registration is not read yet
+                    self.store.set_back(kept)
                     set_back.append((kept, due))
                 continue
             if not ready(registered.offset):
-                self._store.set_back(kept)
+                self.store.set_back(kept)
                 set_back.append((kept, due))
                 continue
-            kept = self._kept_for(registered)
+            kept = self.kept_for(registered)
             key = due.key if kept.single is None else kept.single
             self._stats.ticks += 1
             try:
                 self._evaluator.tick(registered, kept, key, entry[1], until_ms, incomplete, outputs, now_ms)
-            except Exception:  # noqa: BLE001  # it concerns this key alone
+            except self.caught:  # it concerns this key alone
                 with at(*self.tp):
                     log.exception(
                         "Key %r of %r could not be given its tick; it is tried again in an hour.",
                         key,
                         registered.registration.subscription,
                     )
-                self._store.put(due.incarnation, kept, key, until_ms + _RETRY_MS, entry[1])
+                self.store.put(due.incarnation, kept, key, until_ms + _RETRY_MS, entry[1])
         return True
 
     # -- the commit
@@ -330,12 +318,12 @@ class TriggerTask:
     @property
     def worked(self) -> bool:
         """Whether records were taken, or states changed, since the last commit."""
-        return self._store.pending > 0 or self.position != self.committed_position
+        return self.store.pending > 0 or self.position != self.committed_position
 
     @property
     def writes(self) -> bool:
         """Whether states are to be written."""
-        return self._store.pending > 0
+        return self.store.pending > 0
 
     @property
     def behind(self) -> bool:
@@ -345,25 +333,25 @@ class TriggerTask:
     @property
     def open_keys(self) -> int:
         """How many keys have a state."""
-        return self._store.open_keys
+        return self.store.open_keys
 
     def full_waits(self) -> list[str]:
         """A sentence for each wait that has no room for new keys."""
         full = self._evaluator.full
         for incarnation in list(full):
-            if self._evaluator.has_room(self._registry.get(incarnation), self._store.get(incarnation)):
+            if self._evaluator.has_room(self.registry.get(incarnation), self.store.get(incarnation)):
                 del full[incarnation]
         return list(full.values())
 
     def _tell(self, outputs: Outputs) -> None:
         """States are written with the commit, but the pass is full when they fill it."""
-        records, size = self._store.pending, self._store.pending_bytes
+        records, size = self.store.pending, self.store.pending_bytes
         outputs.expect(records - self._told[0], size - self._told[1])
         self._told = (records, size)
 
     def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
         """Add the changed states, and this partition's offset, to the transaction."""
-        self._store.write(outputs, self.tp.partition)
+        self.store.write(outputs, self.tp.partition)
         self._next = (committer, number)
         metadata = OffsetMetadata(
             v=outputs.version,
@@ -377,7 +365,7 @@ class TriggerTask:
 
     def committed(self) -> None:
         """The transaction of `commit_into` is committed."""
-        self._store.committed()
+        self.store.committed()
         self._told = (0, 0)
         self._forgotten.clear()
         self.last = self._next
@@ -386,7 +374,7 @@ class TriggerTask:
 
     def rollback(self) -> None:
         """The pass had no effect: back to what is committed. What is gone from the registry stays gone."""
-        self._store.rollback()
+        self.store.rollback()
         self._told = (0, 0)
         self.position, self.applied = self.committed_position, self.committed_applied
         self.attempts.rollback()

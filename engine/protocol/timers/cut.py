@@ -6,23 +6,19 @@ an engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ...bus import Bus, Topic, TopicPartition
-from ...config import BusConfig
+from ...bus import Topic, TopicPartition
 from ...errors import RecordError
 from ...log import log
 from ...records import CLOCK_KEY, CLOCK_VALUE, OffsetMetadata
-from ...registry.registry import Registry
-from ..clock import BrokerClock
+from ..context import EngineContext
 from ..outputs import Outputs
 from ..partitions.listed_topics import ListedTopics
 from ..partitions.missing_records import metadata_of
-from ..stats import Stats
 from ..tasks.trigger_task import TriggerTask
-from .progress import Progress
 
 PATIENCE_S: Final = 600.0
 CLOSING_S: Final = 1.0  # between cuts that only close keys, and after one that left keys due
@@ -33,7 +29,7 @@ SAY_AFTER_S: Final = 30.0
 
 
 @dataclass
-class _Cut:
+class Cut:
     """One cut in progress: the time, and what must be reached."""
 
     time_ms: int
@@ -55,23 +51,15 @@ class _Cut:
 class Cuts:
     """Takes cuts when timers are due, and ticks. `wants_commits`: idle positions are to be committed now."""
 
-    def __init__(
-        self,
-        bus: Bus,
-        config: BusConfig,
-        registry: Registry,
-        listed: ListedTopics,
-        clock: BrokerClock,
-        stats: Stats,
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._bus, self._config, self._registry, self._listed = bus, config, registry, listed
-        self._clock, self._stats, self._monotonic = clock, stats, monotonic
-        self._cut: _Cut | None = None
-        self._progress = Progress()
+    def __init__(self, context: EngineContext, listed: ListedTopics) -> None:
+        self._context, self._listed = context, listed
+        self._bus, self.registry, self._clock = context.bus, context.registry, context.clock
+        self._stats, self._monotonic = context.stats, context.monotonic
+        self.progress = context.parts.progress()
+        self._cut: Cut | None = None
         self._waiting: dict[int, float] = {}  # since when, by place: what the last cut left due
         self._late = ""  # what they wait for, once that takes long
-        self._ended = self._looked = monotonic() - CLOSING_S
+        self._ended = self._looked = self._monotonic() - CLOSING_S
 
     @property
     def wants_commits(self) -> bool:
@@ -106,7 +94,7 @@ class Cuts:
             if self._monotonic() - self._looked < LOOK_S:
                 return touched
             self._looked = self._monotonic()
-            if not self._sources_reached(cut):
+            if not self.sources_reached(cut):
                 self._lose_patience(cut)
                 if not cut.incomplete:
                     return touched
@@ -133,7 +121,7 @@ class Cuts:
             self._keep_waiting(cut.waiting)
         return touched
 
-    def _tick(self, cut: _Cut, task: TriggerTask, outputs: Outputs) -> bool:
+    def _tick(self, cut: Cut, task: TriggerTask, outputs: Outputs) -> bool:
         """Tick what is ready, then what has waited long enough; False when the pass is full."""
         now_ms = self._clock.now_ms()
         if cut.incomplete:
@@ -141,7 +129,7 @@ class Cuts:
         waiting: set[int] = set()
 
         def ready(place: int) -> bool:
-            if self._progress.ready(place):
+            if self.progress.ready(place):
                 return True
             waiting.add(place)
             return False
@@ -159,10 +147,10 @@ class Cuts:
 
     def _goes_without(self, place: int) -> bool:
         """Whether all that a registration waits for has stood still for too long."""
-        stood = self._progress.stood(place, self._monotonic() - PATIENCE_S)
-        first = [tp for tp in stood if self._progress.first_time(tp)]
+        stood = self.progress.stood(place, self._monotonic() - PATIENCE_S)
+        first = [tp for tp in stood if self.progress.first_time(tp)]
         if first:
-            missing = self._progress.missing(place)
+            missing = self.progress.missing(place)
             log.error("Timers go on without %s for %.0f s: firings say so.", missing, PATIENCE_S)
         return bool(stood)
 
@@ -174,7 +162,7 @@ class Cuts:
         if oldest is None or (waited := now - self._waiting[oldest]) <= SAY_AFTER_S:
             self._late = ""
             return
-        missing = self._progress.missing(oldest)
+        missing = self.progress.missing(oldest)
         if missing and not self._late:
             log.warning("Timers have been waiting for %s for %.0f s.", missing, waited)
         self._late = missing or self._late
@@ -203,7 +191,7 @@ class Cuts:
             self._ask_time(due[0], outputs, touched)
             return
         # 2. A fresh list of source partitions, and their ends.
-        self._cut = _Cut(now_ms, due, {}, {}, self._monotonic())
+        self._cut = Cut(now_ms, due, {}, {}, self._monotonic())
         self._look_for_sources(self._cut)
         self._looked = self._monotonic() - LOOK_S
 
@@ -211,7 +199,7 @@ class Cuts:
         outputs.write("state", task.tp.partition, CLOCK_KEY, CLOCK_VALUE)
         touched.add(task.tp)
 
-    def _sources_reached(self, cut: _Cut) -> bool:
+    def sources_reached(self, cut: Cut) -> bool:
         """3. The committed offsets are at the ends; and which registrations have seen all of that."""
         if cut.hidden:
             cut.missing = f"topic {cut.hidden!r}, which cannot be read"
@@ -243,13 +231,13 @@ class Cuts:
                 cut.missing = f"{tp}, whose offset is of the topic before it was made again"
                 return False
             reached[tp] = (found.offset, metadata)
-        self._progress.look(reached, self._registry.position, self._monotonic())
+        self.progress.look(reached, self.registry.position, self._monotonic())
         return True
 
-    def _look_for_sources(self, cut: _Cut) -> None:
+    def _look_for_sources(self, cut: Cut) -> None:
         """What is to be reached. What a listed topic holds that cannot be read, nobody knows."""
         cut.asked = self._monotonic()
-        topics = source_topics(self._bus, self._config, self._registry)
+        topics = self.source_topics()
         shut = [name for name in topics if name in self._listed.shut or not topics[name].has_offsets]
         cut.hidden = shut[0] if shut else ""
         readable = {name: topic for name, topic in topics.items() if name not in shut}
@@ -258,7 +246,11 @@ class Cuts:
         )
         cut.topic_ids.update({name: topic.id for name, topic in readable.items()})
 
-    def _lose_patience(self, cut: _Cut) -> None:
+    def source_topics(self) -> dict[str, Topic]:
+        """The source topics of the bus as they are now."""
+        return source_topics(self._context)
+
+    def _lose_patience(self, cut: Cut) -> None:
         waited = self._monotonic() - cut.started
         if waited > SAY_AFTER_S and not cut.said:
             cut.said = True
@@ -269,10 +261,11 @@ class Cuts:
             log.error("Timers go on without %s after %.0f s: firings say so.", cut.missing, waited)
 
 
-def source_topics(bus: Bus, config: BusConfig, registry: Registry) -> dict[str, Topic]:
-    """All sources of the bus as they are now; a listed topic that is not there is none."""
-    listed = () if registry.bus is None else registry.bus.topics
-    found = bus.topics((config.topic("event"), *listed))
+def source_topics(context: EngineContext) -> dict[str, Topic]:
+    """The source topics of the bus as they are now, without listed topics that do not exist."""
+    registered = context.registry.bus
+    listed = () if registered is None else registered.topics
+    found = context.bus.topics((context.config.topic("event"), *listed))
     return {name: topic for name, topic in found.items() if topic is not None}
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from ....conditions import EMPTY, Condition, ConditionError, State, canonical_key, from_json, opened, parse
 from ....conditions.nodes.key import KeyPart
 
-# As long as a bus keeps what nothing else ends: engine.protocol.loop has the same figure.
+# As long as a bus keeps what nothing else ends: engine.protocol.context has the same figure.
 TTL_MS: Final = 30 * 24 * 3600 * 1000
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 from interlock import Event, event
-from interlock.conditions import Condition, MatcherIndex
+from interlock.conditions import Condition
 from interlock.engine.bus import Committed, End, Record, TopicPartition
 from interlock.engine.config import BusConfig
+from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.lookback.gaps import Gaps
 from interlock.engine.protocol.lookback.scanning import Scanning
 from interlock.engine.protocol.outputs import Outputs
-from interlock.engine.protocol.stats import Stats
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.records import MatchRecord, Registration, RegistrationKey, encode_json, partition_of
 from interlock.engine.records.sizes import MAX_VALUE_BYTES
-from interlock.engine.registry.registry import Registered, Registry
 from interlock.events.kafka import encode
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
@@ -55,14 +56,20 @@ class FakeReader:
         pass
 
 
+def new_context(reader: Callable[[], FakeReader]) -> EngineContext:
+    """One of a bus that has nothing but a reader, on clocks that stand still."""
+    bus: Any = SimpleNamespace(reader=reader, start_offsets=lambda asked: dict.fromkeys(asked, 0))
+    return EngineContext.of(bus, CONFIG, Parts(clocks=Clocks(lambda: 0.0, lambda: 0.0)))
+
+
 class World:
     """One source partition and the registry as they really are, and what is committed of the hop."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.end = 0
-        self.registry = Registry()
-        self.index: MatcherIndex[Registered] = MatcherIndex()
+        self.context = new_context(lambda: self.reader)
+        self.registry, self.index = self.context.registry, self.context.index
         self.committed = Committed(0, "")
         self.matches: list[tuple[int, MatchRecord]] = []  # trigger partition and match, in log order
         self.dead: list[bytes | None] = []
@@ -73,10 +80,7 @@ class World:
 
     def _scanning(self) -> Scanning:
         self.reader = FakeReader(self)
-        bus: Any = SimpleNamespace(
-            reader=lambda: self.reader, start_offsets=lambda asked: dict.fromkeys(asked, 0)
-        )
-        return Scanning(bus, self.registry, Stats(), Gaps(self.registry, Stats(), lambda: 0.0), lambda: 0.0)
+        return Scanning(self.context, Gaps(self.context))
 
     def append(self, event_type: str, timestamp_ms: int, gap: int = 0, value: bytes | None = None) -> Record:
         """The next record; `gap` offsets before it hold markers or aborted records."""
@@ -110,9 +114,7 @@ class World:
     def task(self) -> SourceTask:
         """What a new owner begins with."""
         self.scanning = self._scanning()
-        task = SourceTask(TP, self.committed, self.index, PARTITIONS, Stats(), plain=self.plain)
-        task.topic_id = "t"
-        return task
+        return SourceTask(TaskStart(TP, self.committed, PARTITIONS, "t", self.plain), self.context)
 
     def first_offset(self, applied: int) -> int | None:
         new = self.registry.between(applied, self.registry.position)

@@ -10,6 +10,8 @@ from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError, UnknownVersion
 from interlock.engine.protocol import housekeeping, loop, outputs
+from interlock.engine.protocol.context import Clocks
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import BusRecord, MatchRecord, Registration, place_key
 
@@ -390,7 +392,11 @@ def test_a_registry_that_cannot_be_read_to_its_end_is_an_error_that_says_where_i
     monkeypatch.setattr(pools.Bus, "end_offsets", lambda self, tps: dict.fromkeys(tps, 5))
     ticks = iter(range(0, 10_000, 20))
     with pytest.raises(EngineError, match=r"b-subscription\[0\] could not be read up to offset 5: .* at 1"):
-        loop.Engine(pools.Bus(pool.cluster, "one"), CONFIG, monotonic=lambda: float(next(ticks)))
+        loop.Engine(
+            pools.Bus(pool.cluster, "one"),
+            CONFIG,
+            parts=Parts(clocks=Clocks(monotonic=lambda: float(next(ticks)))),
+        )
 
 
 def test_closing_leaves_the_group_so_that_another_takes_over_at_once() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from interlock import Event, event
 from interlock.conditions import Condition
 from interlock.engine.bus import Committed, Record, TopicPartition
 from interlock.engine.config import BusConfig
+from interlock.engine.protocol.context import EngineContext, Limits
 from interlock.engine.protocol.outputs import Outputs
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.stats import Stats
+from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import (
     MatchRecord,
@@ -48,11 +52,16 @@ class Log:
 
     def task(self) -> TriggerTask:
         """A task made anew, and recovered from what is committed."""
-        task = TriggerTask(TP, self.committed, self.registry, self.partitions, TTL, self.stats)
+        task = TriggerTask(TaskStart(TP, self.committed, self.partitions), self.context())
         for record in self.states:
             task.load(record)
         task.recovered()
         return task
+
+    def context(self, registry: Registry | None = None) -> EngineContext:
+        bus: Any = None  # a task reads and writes nothing itself
+        context = EngineContext.of(bus, CONFIG, Parts(limits=Limits(ttl_ms=TTL)), self.stats)
+        return replace(context, registry=self.registry if registry is None else registry)
 
     def outputs(self) -> Outputs:
         return Outputs(CONFIG, 1)

@@ -9,11 +9,12 @@ import pytest
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import NotReadable, UnreachableError
+from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.partitions.fencing import Fencing
-from interlock.engine.protocol.stats import Stats
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.records import Registration
 
-from tests.kit.pool import ACTION, EVENT, REGISTRY, STATE, TRIGGER, Bus, Pool
+from tests.kit.pool import ACTION, CONFIG, EVENT, REGISTRY, STATE, TRIGGER, Bus, Pool
 
 ONE = Registration.of("one", event("x"), None, 0, kind="durable")
 
@@ -183,10 +184,14 @@ def test_a_member_with_an_open_transaction_is_left_alone(written: tuple[TopicPar
     assert transaction.decision == "open"
 
 
+def fencing_of(bus: Bus, now: list[float]) -> Fencing:
+    return Fencing(EngineContext.of(bus, CONFIG, Parts(clocks=Clocks(monotonic=lambda: now[0]))))
+
+
 def test_an_engine_never_buries_itself() -> None:
     pool = Pool()
     now = [100.0]
-    fencing = Fencing(Bus(pool.cluster, "me"), Stats(), lambda: now[0])
+    fencing = fencing_of(Bus(pool.cluster, "me"), now)
     pool.commit_by_hand(EVENT, 0, '{"v":1,"R":0,"c":"other"}')
     pool.commit_by_hand(TRIGGER, 0, '{"v":1,"R":0,"c":"me"}')
     for _ in range(10):
@@ -202,7 +207,7 @@ def test_rounds_are_a_second_apart_and_begin_half_a_second_after_the_first_sign(
     pool = Pool()
     now = [100.0]
     bus = Bus(pool.cluster, "me")
-    fencing = Fencing(bus, Stats(), lambda: now[0])
+    fencing = fencing_of(bus, now)
     rounds = []
     for tick in range(40):
         before = bus.calls.count("unstable")
@@ -224,7 +229,7 @@ def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(caplog: pytes
     pool = Pool()
     now = [100.0]
     bus = Bus(pool.cluster, "me")
-    fencing = Fencing(bus, Stats(), lambda: now[0])
+    fencing = fencing_of(bus, now)
     pool.commit_by_hand(EVENT, 0, "rubbish")
     pool.commit_by_hand(TRIGGER, 0, "")
     with caplog.at_level(logging.ERROR, "interlock.engine"):

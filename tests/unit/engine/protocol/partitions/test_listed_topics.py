@@ -9,7 +9,9 @@ import pytest
 from interlock import event
 from interlock.engine.bus import Committed, Topic, TopicPartition
 from interlock.engine.errors import NotReadable, TransactionAborted
+from interlock.engine.protocol.context import Clocks, EngineContext
 from interlock.engine.protocol.partitions.listed_topics import FAILED_S, MOST_FAILED_S, ListedTopics
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.timers import cut
 from interlock.engine.records import BusRecord, Registration, place_key
 
@@ -305,8 +307,10 @@ def test_a_topic_whose_questions_fail_though_its_description_is_well_is_left_alo
 ):
     now, described = 0.0, Topic("t", 1)
     bus: Any = SimpleNamespace(topics=lambda names: dict.fromkeys(names, described))
-    registry: Any = SimpleNamespace(bus=BusRecord(partitions=1, topics=("orders",)))
-    listed = ListedTopics(bus, CONFIG, registry, lambda: now)
+    parts = Parts(clocks=Clocks(monotonic=lambda: now))
+    context = EngineContext.of(bus, CONFIG, parts)
+    context.registry.bus = BusRecord(partitions=1, topics=("orders",))
+    listed = ListedTopics(context)
     apart = []
     for _ in range(10):
         assert listed.shut_by(NotReadable("orders", "no answer."))

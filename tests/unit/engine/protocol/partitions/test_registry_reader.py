@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from interlock import event
-from interlock.conditions import MatcherIndex
 from interlock.engine.errors import EngineError
+from interlock.engine.protocol import context
 from interlock.engine.protocol.partitions.registry_reader import RegistryReader
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.records import Registration
 from interlock.engine.registry.pause import MOST_PAUSE_S
 from interlock.engine.registry.registry import Registry
@@ -25,12 +24,9 @@ class Clocks:
         self.wall_s, self.monotonic_s = 1_000_000.0, 1_000.0
 
     def follow(self, pool: Pool) -> tuple[RegistryReader, Registry]:
-        registry, index = Registry(), MatcherIndex[Any]()
-        bus = Bus(pool.cluster, "follower")
-        return (
-            RegistryReader(bus, CONFIG, registry, index, lambda: self.wall_s, lambda: self.monotonic_s),
-            registry,
-        )
+        parts = Parts(clocks=context.Clocks(lambda: self.wall_s, lambda: self.monotonic_s))
+        made = context.EngineContext.of(Bus(pool.cluster, "follower"), CONFIG, parts)
+        return RegistryReader(made), made.registry
 
 
 @pytest.mark.parametrize("clock", ["wall_s", "monotonic_s"])

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interlock import Event, event
 from interlock.conditions import EMPTY, Match, absent, firing_id, step
-from interlock.engine.bus import Committed, Record
+from interlock.engine.bus import Record
 from interlock.engine.errors import RecordError
-from interlock.engine.protocol.stats import Stats
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import (
     MatchRecord,
@@ -33,8 +32,6 @@ from tests.unit.engine.protocol.trigger_log import (
     EITHER,
     PAIR,
     STATE,
-    TP,
-    TTL,
     TWO_PATHS,
     Log,
     an_event,
@@ -213,7 +210,7 @@ def test_an_event_that_would_make_a_state_too_large_is_set_aside_and_the_wait_go
 
 
 def test_a_state_that_cannot_be_read_is_an_error_that_names_its_record() -> None:
-    task = TriggerTask(TP, Committed(0, ""), Registry(), 1, TTL, Stats())
+    task = Log().task()
     for key, value in ((b"inc/k", b"rubbish"), (b"inc", b"rubbish"), (b"\xff", b"x")):
         with pytest.raises(RecordError, match=r"b-state\[0\]@4|state key"):
             task.load(Record(STATE, 4, 0, key, value, None))
@@ -231,7 +228,7 @@ def test_a_record_that_is_no_match_is_an_error_that_names_it() -> None:
 
 
 def test_a_match_without_targets_needs_nothing_of_the_registry() -> None:
-    task = TriggerTask(TP, Committed(0, ""), Registry(), 1, TTL, Stats())
+    task = Log().task()
     assert task.needs_registry(met(0, an_event("x", "1"))) == 0
 
 

@@ -194,11 +194,11 @@ def test_a_wait_is_told_to_have_no_room_until_a_tenth_of_its_keys_are_closed_or_
         task.process(at(n), pair(w, n, "x", str(n), f"k{n}"), outputs, 0)
     [said] = task.full_waits()
     assert "'w' waits without a key" in said
-    kept = task._store.get(w.incarnation)
+    kept = task.store.get(w.incarnation)
     assert kept is not None
-    task._store.close(w.incarnation, kept, "k0")
+    task.store.close(w.incarnation, kept, "k0")
     assert task.full_waits() == [said]
-    task._store.close(w.incarnation, kept, "k1")
+    task.store.close(w.incarnation, kept, "k1")
     assert task.full_waits() == []
     for n in range(22, 25):
         task.process(at(n), pair(w, n, "x", str(n), f"k{n}"), outputs, 0)

@@ -7,6 +7,7 @@ from interlock import event
 from interlock.conditions import absent
 from interlock.engine.bus import Committed
 from interlock.engine.protocol import outputs as outputs_module
+from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import (
     Registration,
@@ -110,7 +111,7 @@ def test_states_of_registrations_that_are_not_read_yet_are_kept_and_ticked_once_
     w = wait(log, absent(event("x", by="data.k"), "1h"), 5000, key="p")
     log.run(met(0, an_event("x", "1"), Target(0, w.incarnation, (0,), "p")))
     later = Registry()
-    task = TriggerTask(TP, Committed(0, ""), later, 1, TTL, log.stats)
+    task = TriggerTask(TaskStart(TP, Committed(0, ""), 1), log.context(later))
     for record in log.states:
         task.load(record)
     task.recovered()

@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 from interlock.conditions import EMPTY, ConditionError, absent, event, opened
-from interlock.engine.protocol.loop import TTL_MS as ENGINES_TTL_MS
+from interlock.engine.protocol.context import TTL_MS as ENGINES_TTL_MS
 from interlock.spark.pipeline.backtest.question import TTL_MS, Question, condition_of
 
 A, B = event("a", by="subject"), event("b", by="subject")

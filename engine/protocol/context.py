@@ -1,0 +1,89 @@
+"""What every part of an engine is given: its bus, its registry, its counters, clocks and limits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ...conditions import MatcherIndex
+from ..bus import Bus
+from ..config import BusConfig
+from ..errors import EngineError
+from ..registry.registry import Registered, Registry
+from .clock import BrokerClock
+from .stats import Stats
+
+if TYPE_CHECKING:  # it names all classes that are given a context, so it lies above them
+    from .parts import Parts
+
+TTL_MS: Final = 30 * 24 * 3600 * 1000
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The two clocks of the machine, in seconds. `wall`: since the epoch."""
+
+    wall: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`ttl_ms`: how long a state is kept that nothing else ends. `registry_records`: read at a time."""
+
+    ttl_ms: int = TTL_MS
+    registry_records: int = 2000
+
+
+@dataclass(frozen=True)
+class EngineContext:
+    """Shared by all parts of one engine. Each part keeps in attributes of its own what it uses per record.
+
+    `index`: the matchers of all registrations in `registry`. `clock`: the brokers' time. `wall`, `monotonic`:
+    the machine's.
+    """
+
+    bus: Bus
+    config: BusConfig
+    parts: Parts
+    registry: Registry
+    index: MatcherIndex[Registered]
+    stats: Stats
+    clock: BrokerClock
+
+    @classmethod
+    def of(cls, bus: Bus, config: BusConfig, parts: Parts, stats: Stats | None = None) -> EngineContext:
+        """A context with an empty registry. stats: continued, where an earlier engine counted in them."""
+        return cls(
+            bus,
+            config,
+            parts,
+            parts.registry(),
+            MatcherIndex(),
+            Stats() if stats is None else stats,
+            BrokerClock(parts.clocks.wall, parts.clocks.monotonic),
+        )
+
+    @property
+    def wall(self) -> Callable[[], float]:
+        return self.parts.clocks.wall
+
+    @property
+    def monotonic(self) -> Callable[[], float]:
+        return self.parts.clocks.monotonic
+
+    @property
+    def limits(self) -> Limits:
+        return self.parts.limits
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the trigger topic has. Raises EngineError before the bus record is read."""
+        bus = self.registry.bus
+        if bus is None:
+            raise EngineError(
+                f"Bus {self.config.name!r} has no bus record. Run: {self.config.command('topics create')}"
+            )
+        return bus.partitions

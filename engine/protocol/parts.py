@@ -1,0 +1,106 @@
+"""The classes and decisions that an engine is made of, so that a test can replace one of them.
+
+A test that asks whether some rule matters takes the rule out and expects a failure. It plants the fault
+here, as a subclass with one public method overridden:
+
+    class NeverReady(Progress):
+        def ready(self, place: int) -> bool:
+            return True
+
+    Engine(bus, config, parts=Parts(progress=NeverReady))
+
+Three rules for planted faults:
+
+1. Override public methods only. If the decision has no public method, give it one with a docstring that
+   names the decision, rather than patch a private name.
+2. Call `super()` for all that is not the fault, and keep the fault's own data in the instance or in the test.
+3. Where a fault needs values of its own, pass a function in place of the class: each field is a callable with
+   the arguments of the class.
+
+A rule of the loop itself (`Engine.open_again`, `Engine.begin_trials`) is taken out in a subclass of `Engine`.
+`tests.kit.pool.Pool` and `tests.simulation.world.World` take both: `Pool(parts=...)`, `Pool(engine=...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..bus import Committed, TopicPartition
+from ..config import BusConfig
+from ..records import OffsetMetadata
+from ..registry.pause import Pause
+from ..registry.registry import Registry
+from .context import Clocks, EngineContext, Limits
+from .housekeeping import Housekeeping
+from .lookback.gaps import Gaps
+from .lookback.scanning import Scanning
+from .outputs import Outputs
+from .partitions.fencing import Fencing
+from .partitions.listed_topics import ListedTopics
+from .partitions.ownership import Ownership, is_mine
+from .partitions.recovery import Recovery
+from .partitions.registry_reader import RegistryReader
+from .poison.passes import Trials
+from .poison.refusals import SettingAside
+from .poison.suspects import Attempts
+from .problems import Problems
+from .stats import Stats
+from .tasks.evaluator import Evaluator
+from .tasks.scans import Scans
+from .tasks.source_task import SourceTask
+from .tasks.start import TaskStart
+from .tasks.store import Store
+from .tasks.trigger_task import TriggerTask
+from .timers.cut import Cuts
+from .timers.progress import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What an engine is made of; the defaults are the real ones.
+
+    Each part is made once for an engine, except those of a task (`scans`, `suspects`, `store`, `evaluator`),
+    the tasks themselves, `recovery` (for each takeover) and `outputs` (for each transaction).
+    """
+
+    clocks: Clocks = field(default_factory=Clocks)
+    limits: Limits = field(default_factory=Limits)
+
+    registry: Callable[[], Registry] = Registry
+    registry_reader: Callable[[EngineContext], RegistryReader] = RegistryReader
+    pause: Callable[[TopicPartition, Callable[[], float], Callable[[], float]], Pause] = Pause
+
+    listed_topics: Callable[[EngineContext], ListedTopics] = ListedTopics
+    fencing: Callable[[EngineContext], Fencing] = Fencing
+    ownership: Callable[[EngineContext, RegistryReader, Fencing, ListedTopics], Ownership] = Ownership
+    recovery: Callable[
+        [EngineContext, Mapping[TopicPartition, TriggerTask], Mapping[TopicPartition, int]], Recovery
+    ] = Recovery
+    # Whether a task that was kept over a rebalance may continue from the offset committed now.
+    is_mine: Callable[[SourceTask | TriggerTask, Committed | None], bool] = is_mine
+
+    source_task: Callable[[TaskStart, EngineContext], SourceTask] = SourceTask
+    trigger_task: Callable[[TaskStart, EngineContext], TriggerTask] = TriggerTask
+    scans: Callable[[list[tuple[int, int, int]]], Scans] = Scans
+    store: Callable[[], Store] = Store
+    evaluator: Callable[[TaskStart, Store, EngineContext], Evaluator] = Evaluator
+    outputs: Callable[[BusConfig, int], Outputs] = Outputs
+
+    suspects: Callable[[OffsetMetadata], Attempts] = Attempts
+    passes: Callable[[Ownership, Stats], Trials] = Trials
+    refusals: Callable[[EngineContext, Ownership], SettingAside] = SettingAside
+
+    gaps: Callable[[EngineContext], Gaps] = Gaps
+    scanning: Callable[[EngineContext, Gaps], Scanning] = Scanning
+    cuts: Callable[[EngineContext, ListedTopics], Cuts] = Cuts
+    progress: Callable[[], Progress] = Progress
+
+    housekeeping: Callable[[EngineContext, Ownership, Fencing, Callable[[], None]], Housekeeping] = (
+        Housekeeping
+    )
+    problems: Callable[[EngineContext, Ownership, Gaps, Cuts], Problems] = Problems
+
+
+PARTS: Final = Parts()
