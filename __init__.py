@@ -1,7 +1,7 @@
-"""Interlock: hold an Airflow task until a condition over events on Kafka is met.
+"""Interlock: holds an Airflow task until a condition over events on Kafka is met.
 
-The public names. Operators are in `interlock.operators`, the Spark hook in `interlock.spark`. Nothing is
-imported before it is asked for: DAG files are parsed often, and Spark executors have no Airflow.
+These are the public names. Operators are in `interlock.operators`, the Spark hook is in `interlock.spark`.
+Names are imported at first use: DAG files are parsed often, and Spark executors have no Airflow.
 """
 
 from __future__ import annotations

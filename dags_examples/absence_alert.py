@@ -1,6 +1,6 @@
-"""Tells of a station that was silent for ten minutes: an Airflow DAG, `tell`, runs once for each silence.
+"""Alerts when a station was silent for ten minutes: the Airflow DAG `tell` runs once for each silence.
 
-A station is watched from its first heartbeat on. Each is a key of its own: hundreds need no more than this.
+Watches a station from its first heartbeat on. Each station is a key: this DAG watches hundreds of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Orders AND rates of one business date, within two hours of each other; an alert when a half is missing.
+"""Orders AND rates of one business date, within two hours of each other; an alert if one is missing.
 
-The wait expires six hours after it began. It then ends well, with the outcome `expired` and what was missing,
-so that the DAG itself decides what to do about it.
+The wait expires six hours after its start. The task then succeeds with the outcome `expired` and the missing
+labels, so that the DAG decides what to do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every hour what is new on the bus goes into the archive; once a day the archive's files are compacted.
+"""Copies new records of the bus into the archive every hour, and compacts the archive's files once a day.
 
 The archive is a folder of Parquet files that outlives the topics' retention; backtests and reports read it.
 """
@@ -23,14 +23,14 @@ with DAG(
     default_args={"retries": 3, "retry_delay": timedelta(minutes=2)},
     tags=["interlock"],
 ):
-    # It goes on where the last one ended, whether that was killed or not.
+    # It continues where the last run ended, even if that was killed.
     archive = SparkSubmitEventOperator(
         task_id="archive",
         name="archive",
         application=job("archive"),
         application_args=["--archive", ARCHIVE],
         packages=packages(),
-        events="none",  # the ends of its queries would be events that the next run archives
+        events="none",  # otherwise the next run would archive the completion events of this run's queries
         env_vars={"PYSPARK_PYTHON": sys.executable},
     )
 
@@ -47,6 +47,6 @@ with DAG(
         name="compact_archive",
         application=job("archive-compact"),
         application_args=["--archive", ARCHIVE, "--keep", "400"],
-        events="none",  # the ends of its queries are of interest to nobody
+        events="none",  # nothing waits for its queries
         env_vars={"PYSPARK_PYTHON": sys.executable},
     )

@@ -1,8 +1,8 @@
 """Asset events from a condition, for DAGs that are scheduled on assets.
 
-Airflow starts one run for asset events that come close together, leaves all but the first of them to the run
-of the next event, and drops those of a paused DAG: so the task reads all that it is given. Where each firing
-counts, see settle_on_trades.py.
+Airflow starts one run for asset events in quick succession, leaves all but the first of them to the run of
+the next event, and drops those of a paused DAG. So the task reads all asset events of its run. If each firing
+needs a run, see settle_on_trades.py.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Started by hand: what a condition would have done with the archived events, and what a change of it would.
+"""Backtest, triggered by hand: compares the firings of two conditions over the archived events.
 
-Trigger it with the two conditions as text; the summary is in the task's log, the firings are Parquet.
+Trigger it with the two conditions as text. The summary is in the task's log; the firings are Parquet files.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ with DAG(
             "--archive", "{{ var.value.interlock_archive }}",
             "--condition", "{{ params.condition }}",
             "--compare", "{{ params.compare }}",
-            # A task that is cleared replaces what it wrote before; some file systems take no colons.
+            # A cleared task overwrites its earlier output. Some file systems do not allow colons.
             "--output", "{{ var.value.interlock_archive }}_backtests/{{ run_id | replace(':', '') }}",
             "--overwrite",
         ],
-        events="none",  # the ends of its queries are of interest to nobody
+        events="none",  # nothing waits for its queries
         env_vars={"PYSPARK_PYTHON": sys.executable},
     )  # fmt: skip

@@ -1,8 +1,8 @@
 """daily_report: waits for the orders AND the rates of its business date, then joins the two with Spark.
 
-While it waits the task is deferred: it holds a row in Airflow's database and no worker slot. The halves may
-come in any order, and before the wait begins. `ready.output` has the events that took part, so the job reads
-what was announced and guesses no paths.
+While it waits, the task is deferred: it uses a row in Airflow's database and no worker slot. The events may
+come in any order, and before the wait starts. `ready.output` contains the events, so the job reads the
+announced paths instead of guessing them.
 """
 
 from __future__ import annotations

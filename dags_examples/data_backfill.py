@@ -1,10 +1,10 @@
-"""Backfills: of the DAG, which finds the events of weeks ago, and of the data, which are computed again.
+"""Backfills: of a DAG, whose runs find events of weeks ago, and of data, which are computed again.
 
 `airflow backfill create --dag-id sales_report ...` runs past dates. Each run waits for the event of its own
-date, which lies in the past: `since` reaches back to where the events begin, as far as the topic keeps them.
+date, which is in the past: `since` is the start of the events, limited by the topic's retention.
 
-When sales of a past date are corrected, `sales_restated` starts one run of `sales_again` for that date, once
-no further correction of it has come for ten minutes.
+When sales of a past date are corrected, `sales_restated` starts one run of `sales_again` for that date, as
+soon as there was no further correction for ten minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every morning: latencies, expired waits, slow producers and events that nobody waits for, as one page."""
+"""A page every morning: latencies, expired waits, slow producers, and events that nothing waits for."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ with DAG(
             "--since", "{{ (logical_date - macros.timedelta(days=7)).isoformat() }}",
             "--output", "{{ var.value.interlock_archive }}_reports/{{ ds }}",
         ],
-        events="none",  # the ends of its queries are of interest to nobody
+        events="none",  # nothing waits for its queries
         env_vars={"PYSPARK_PYTHON": sys.executable},
     )  # fmt: skip

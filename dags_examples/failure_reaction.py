@@ -1,6 +1,6 @@
-"""Cleans up after each failed run of `rates_ingest`, whoever or whatever failed it.
+"""Cleans up after each failed run of `rates_ingest`, whatever the cause.
 
-The failure is told by Airflow itself: switch the listener on with `[interlock] listener = dag_run`.
+Airflow itself emits the event of the failure: enable the listener with `[interlock] listener = dag_run`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ dispatch_dag(
 with DAG("clean_up", schedule=None, tags=["interlock"]):
 
     @task
-    def clean_up(failed_run: str) -> str:  # run_id is a name of Airflow's own
+    def clean_up(failed_run: str) -> str:  # not `run_id`, which Airflow would fill
         return f"removed what {failed_run} left"
 
     clean_up("{{ dag_run.conf['failed_run'] }}")

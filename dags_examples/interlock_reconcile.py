@@ -1,8 +1,8 @@
-"""Every quarter of an hour: emit the ends of DAG runs and tasks that the listener could not tell.
+"""Emits missing completion events of DAG runs and tasks every 15 minutes.
 
-The command reads Airflow's database, which Airflow hides from tasks behind these two variables. Without them
-it finds the database in the worker's airflow.cfg; where that does not name it, run the command from cron on a
-scheduler's machine.
+The command reads Airflow's database. Airflow sets two variables to hide the database from tasks; without them
+the command reads its address from the worker's airflow.cfg. If that does not contain it, run the command from
+cron on a scheduler's machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ with DAG(
 ):
     BashOperator(
         task_id="reconcile",
-        # Three hours: what an outage as long as that swallowed is found, and no run is missed.
+        # Three hours, so that the events of an outage of that length are found.
         bash_command=(
             "env -u AIRFLOW__DATABASE__SQL_ALCHEMY_CONN -u AIRFLOW__CORE__SQL_ALCHEMY_CONN "
             "airflow interlock reconcile --since 3h --output plain"

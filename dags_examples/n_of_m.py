@@ -1,4 +1,4 @@
-"""Goes on when two of three markets have closed for the day; the third one is not waited for."""
+"""Continues when two of three markets have closed for the day, without waiting for the third one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""orders_spark: a PySpark job of one Airflow task, whose end is an event on the bus.
+"""orders_spark: a PySpark job in one Airflow task that emits a completion event.
 
-The event comes from the job itself (`completion_event` in jobs/orders.py): nothing here knows who waits.
+The job itself emits the event (`completion_event` in jobs/orders.py); this DAG does not know what waits.
 """
 
 from __future__ import annotations
@@ -8,6 +8,6 @@ from __future__ import annotations
 from airflow.sdk import DAG
 from spark_job import DATA, spark_job
 
-# schedule=None: the demo decides the dates. With "@daily" the logical date is the business date just as well.
+# schedule=None: the demo chooses the dates. With "@daily", too, the logical date is the business date.
 with DAG("orders_spark", schedule=None, tags=["interlock"]):
     spark_job("orders", ["--date", "{{ ds }}", "--data", DATA])

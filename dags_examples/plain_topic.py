@@ -1,7 +1,7 @@
-"""Waits on a topic of plain JSON, whose producers know nothing of CloudEvents.
+"""Waits on a topic of plain JSON, whose producers do not use CloudEvents.
 
-A record on it is read as an event with the topic as source, the record key as subject and the value as data.
-An administrator adds the topic to the bus once: `airflow interlock topics add raw_orders`.
+A record becomes an event with the topic as source, the record key as subject and the value as data. An
+administrator adds the topic to the bus once: `airflow interlock topics add raw_orders`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""rates_ingest: an ordinary DAG that writes a file, and says so on the bus with its last task."""
+"""rates_ingest: an ordinary DAG that writes a file, and emits an event with its last task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_job import DATA
 
 @task.short_circuit
 def ingest(day: str, data: str, dry_run: str) -> bool:
-    """Writes the rates of a date; they follow from the date. In a dry run nobody is told."""
+    """Writes the rates of a date, computed from the date. A dry run announces nothing."""
     number = date.fromisoformat(day).toordinal()
     rates = {"EUR": 1_000_000, "JPY": 5_500 + number * 31 % 700, "USD": 850_000 + number * 37 % 90_000}
     path = Path(data, "rates", f"{day}.jsonl")

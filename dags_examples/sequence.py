@@ -1,6 +1,6 @@
-"""Waits until a file was uploaded, then scanned, and then approved: in this order, for the batch of the run.
+"""Waits until a file was uploaded, then scanned, and then approved, for the batch of the run.
 
-An approval of before the scan does not count. The run is started with `{"batch": "..."}`.
+An approval before the scan does not count. Trigger the run with `{"batch": "..."}`.
 """
 
 from __future__ import annotations

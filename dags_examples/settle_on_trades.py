@@ -1,9 +1,9 @@
 """settle_on_trades: one run of the Airflow DAG `settle` for each trade that two of three markets confirmed.
 
-None is lost while anything is paused or down, and none is repeated. `settle` may be any DAG with
+No trade is lost while something is paused or down, and none is repeated. `settle` may be any DAG with
 `schedule=None`; its tasks read the trade from `dag_run.conf["trade"]`.
 
-Airflow passes over files without its name in them. This docstring has it.
+Airflow skips files that do not contain its name. This docstring does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Goes on when the Spark job `orders` of the date is done, wherever it was submitted; fails when it failed.
+"""Continues when the Spark job `orders` of the date has succeeded, wherever it runs; fails if it fails.
 
-The job tells it by `completion_event(spark, "orders", data={"date": date})`, and where its output is.
-A try that failed fails the wait, although the job may be tried again: docs/use/spark.md has what to do then.
+The job emits the event with `completion_event(spark, "orders", data={"date": date})`; the event contains the
+path of its output. A failed try fails the wait, even if the job is tried again: see docs/use/spark.md.
 """
 
 from __future__ import annotations

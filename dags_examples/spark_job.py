@@ -1,4 +1,4 @@
-"""How the example DAGs submit a PySpark job: with the brokers its completion event goes to."""
+"""How the example DAGs submit a PySpark job: with the brokers for its completion event."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def spark_job(job: str, arguments: list[str], **operator: Any) -> SparkSubmitOpe
         application=str(JOBS / f"{job}.py"),
         application_args=arguments,
         conf={
-            # The brokers of the connection that the sensors use. Passwords never go here, where a command
-            # line shows them: spark.interlock.client.config.file names a file with them.
+            # The brokers of the connection that the sensors use. Never put passwords here, since the command
+            # line shows them; put them into a file, spark.interlock.client.config.file.
             "spark.interlock.bootstrap.servers": BROKERS,
         },
-        # The job needs this environment's packages, whatever `python3` means to Spark.
+        # The job needs the packages of this environment; Spark's default is `python3`.
         env_vars={"PYSPARK_PYTHON": sys.executable},
         **operator,
     )

@@ -1,6 +1,6 @@
-"""Tests of conditions and of waiting tasks, without Kafka: "given these events, does it fire?"
+"""Tests of conditions, waiting tasks and dispatchers without Kafka: "given these events, does it fire?"
 
-Pytest fixtures are in `interlock.testing.fixtures`, a plugin that is loaded only where it is named.
+Pytest fixtures are in `interlock.testing.fixtures`, a plugin that must be named in conftest.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`fires`: whether events meet a condition, with a report that tells why not."""
+"""`fires`: whether events meet a condition, with a report that explains why not."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Moment = datetime | str
 Key = KeyPart | Sequence[KeyPart]
 Given = Event | Seen | tuple[Event, Moment]
 
-_MAX_KEYS = 3  # explained in one report
+_MAX_KEYS = 3  # keys that one report explains
 
 
 @dataclass(frozen=True, repr=False)
 class Tried:
-    """What a condition did with the events given. True if it fired; `str()` is a report for people.
+    """The result of `fires`. True if the condition fired; `str()` is a report.
 
-    `firings`: in order, outcome `expired` among them.
+    firings: in order, including those with outcome `expired`.
     """
 
     condition: Condition
@@ -38,14 +38,14 @@ class Tried:
 
     @property
     def firing(self) -> Rehearsed:
-        """The only firing; AssertionError with the report where there is none, or more than one."""
+        """The only firing. Raises AssertionError with the report if there is none or more than one."""
         if len(self.firings) != 1:
             raise AssertionError(str(self))
         return self.firings[0]
 
     @cached_property
     def explanations(self) -> tuple[Explanation, ...]:
-        """What is there and what is missing at the end, for each of the first keys that came."""
+        """What is met and what is missing at the end, for each of the first keys in the events."""
         return explained(
             self.condition, self.events, key=self.key, start=self.start, since=self.since, until=self.until
         )
@@ -71,7 +71,7 @@ def fires(
     since: Moment | None = None,
     until: Moment | None = None,
 ) -> Tried:
-    """Whether these events meet the condition, or let it expire. Arguments and errors: as `rehearse` has.
+    """Returns whether these events meet the condition or let it expire. Arguments and errors: as `rehearse`.
 
     In a test: `tried = fires(...)`, then `assert tried, str(tried)`, so that a failure shows the report.
     """
@@ -89,7 +89,7 @@ def explained(
     since: Moment | None,
     until: Moment | None,
 ) -> tuple[Explanation, ...]:
-    """The state at the end, explained: of the key given, else of the first keys that came."""
+    """Returns explanations of the state at the end: of `key`, or else of the first keys in the events."""
     if not events and until is None and start is None:
         return ()
     keys: Sequence[str | None] = [None]
@@ -102,7 +102,7 @@ def explained(
 
 
 def keys_of(condition: Condition, events: Iterable[Given]) -> list[str]:
-    """The keys that the matchers read from these events, in order of appearance."""
+    """Returns the keys that the matchers read from these events, in order of appearance."""
     found: dict[str, None] = {}
     for given in events:
         event = given if isinstance(given, Event) else given[0]

@@ -1,4 +1,4 @@
-"""DAG files for tests, read as Airflow reads them."""
+"""Reads DAG files in tests as Airflow reads them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def dags_in(path: str | Path, *, safe_mode: bool = True) -> dict[str, DAG]:
-    """{dag_id: DAG} of a DAG file, or of a folder with all below it. No database, no connection is used.
+    """Returns {dag_id: DAG} of a DAG file, or of a folder and its subfolders. Uses no database or connection.
 
-    AssertionError names the files that cannot be imported, each with its error. safe_mode: as Airflow's
-    default, files without the words "dag" and "airflow" are not looked at.
+    safe_mode: as by default in Airflow, skips files without the words "dag" and "airflow".
+    Raises AssertionError with the files that cannot be imported and their errors.
     """
     from airflow.dag_processing.dagbag import DagBag
 
     path = Path(path)
     with _importable(path if path.is_dir() else path.parent), warnings.catch_warnings():
-        # Airflow reads .airflowignore by a class that is deprecated, which no author of DAGs can mend.
+        # Airflow itself uses a deprecated class to read .airflowignore.
         warnings.filterwarnings("ignore", "GitWildMatchPattern", DeprecationWarning)
         bag = DagBag(str(path), safe_mode=safe_mode, load_op_links=False)
     if bag.import_errors:
@@ -35,7 +35,7 @@ def dags_in(path: str | Path, *, safe_mode: bool = True) -> dict[str, DAG]:
 
 @contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    """Modules beside the DAG files can be imported by them, as from Airflow's DAGs folder."""
+    """Lets DAG files import modules in their folder, as from Airflow's DAGs folder."""
     sys.path.insert(0, str(folder))
     try:
         yield

@@ -1,4 +1,4 @@
-"""A dispatcher without Kafka: the runs that given events would bring."""
+"""`runs_of`: the runs that a dispatcher would create for given events, without Kafka."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class DispatchedRun:
-    """A run that a dispatcher creates; `at`: when its firing was decided."""
+    """A run that a dispatcher creates. at: when its firing was decided."""
 
     dag_id: str
     run_id: str
@@ -35,14 +35,14 @@ class DispatchedRun:
 
 
 def runs_of(dag: DAG, events: Iterable[Given], *, until: Moment | None = None) -> list[DispatchedRun]:
-    """The runs that the dispatcher `dag`, made by `dispatch_dag`, creates for these events, in their order.
+    """Returns the runs that the dispatcher `dag` creates for these events, in order.
 
-    events, until: as for `rehearse`. A firing of which no run can be made raises what the dispatcher's log
-    would say. Logical dates that are taken are not looked at: no other runs are known here.
+    dag: made by `dispatch_dag`. events, until: as for `rehearse`. Raises RunRefused, with the text of the
+    dispatcher's log, if a firing cannot have a run. Ignores whether other runs have the same logical date.
     """
     operator: Any = dag.get_task(TASK_ID) if TASK_ID in dag.task_ids else None
     if not isinstance(operator, DispatchOperator):
-        raise ValueError(f"{dag.dag_id!r} is no DAG that dispatch_dag made")
+        raise ValueError(f"{dag.dag_id!r} is not a DAG made by dispatch_dag")
     context = context_of(operator, run_after=_START)
     subscription, since = f"testing/dispatch/{dag.dag_id}", operator.since or _START
     runs = []

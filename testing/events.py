@@ -1,4 +1,4 @@
-"""Events for tests, as they would be read from a topic: plain records, and the ends that Interlock tells."""
+"""Events for tests, as read from a topic: plain records, and Interlock's completion events."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def record(
     partition: int = 0,
     offset: int = 0,
 ) -> Event:
-    """The event that a record without CloudEvents headers is read as.
+    """Returns the event of a plain record.
 
-    value: bytes as they are, anything else as JSON. at: when the broker took it, ISO 8601 with a zone.
-    Give each record of a partition its own `offset`: with the partition it is the event's id.
+    value: bytes unchanged, anything else as JSON. at: the record timestamp, ISO 8601 with a zone. Give each
+    record of a partition its own `offset`: partition and offset are the event's id.
     """
     data = value if isinstance(value, bytes) else json.dumps(value).encode()
     text = None if key is None else key.encode()
@@ -49,11 +49,11 @@ def dag_run_end(
     clear_number: int = 0,
     deployment: str = "airflow",
 ) -> Event:
-    """What the listener tells of a DAG run that ended at `at`; a wait for `dag_run(...)` takes it.
+    """Returns the listener's completion event of a DAG run that ended at `at`; `dag_run(...)` matches it.
 
-    state: "success" or "failed". Moments: ISO 8601 with a zone. run_type: "scheduled" with a logical date and
-    "manual" without, unless given. run_id: of the type and the logical date, without one of `at`, and of the
-    partition, unless given. The same run, state and clear_number are the same event.
+    state: "success" or "failed". Times: ISO 8601 with a zone. run_type: default: "scheduled" with a logical
+    date, else "manual". run_id: default: made of run_type, logical date (or `at`) and partition_key. Events
+    with the same run, state and clear_number are the same event.
     """
     _check("dag_run_end", state, DAG_RUN)
     ended_at = _moment("dag_run_end(at=", at)
@@ -103,15 +103,16 @@ def spark_application_end(
     error: tuple[str, str] | None = None,
     airflow: Mapping[str, object] | None = None,
 ) -> Event:
-    """What `completion_event(spark, name, data=data)` tells; state: "succeeded" or "failed".
+    """Returns the event of `completion_event(spark, name, data=data)`. state: "succeeded" or "failed".
 
-    application: the application's name. application_id: another one for another `at` or other data, unless
-    given; the same application, name and state are the same event. error: class and message of the failure.
-    airflow: the task that it ran for, `{"dag_id": ...}`. CompletionError for data that Interlock fills.
+    application: the application's name. application_id: default: computed from `at` and the data. Events with
+    the same application_id, name and state are the same event. error: class and message of the failure.
+    airflow: the task that submitted it, `{"dag_id": ...}`. Raises CompletionError for data with names that
+    Interlock sets.
     """
     _check("spark_application_end", state, SPARK_APPLICATION)
     if error is not None and state != "failed":
-        raise ValueError(f"spark_application_end(error=): state is {state!r}; an error is of one that failed")
+        raise ValueError(f"spark_application_end(error=): state is {state!r}; only 'failed' has an error")
     ended_at = _moment("spark_application_end(at=", at)
     author_data = AuthorData(data or {})
     if application_id is None:
@@ -142,7 +143,7 @@ def _run(
     clear_number: int = 0,
 ) -> DagRun:
     kind = run_type or ("manual" if logical_date is None else "scheduled")
-    if run_id is None:  # as Airflow names runs, but for what it draws at random
+    if run_id is None:  # like Airflow's run ids, without their random part
         partition = "" if partition_key is None else f"_{partition_key}"
         run_id = f"{kind}__{(logical_date or ended_at).isoformat()}{partition}"
     return DagRun(
@@ -159,7 +160,7 @@ def _run(
 
 def _check(name: str, state: str, known: Mapping[str, str]) -> None:
     if state not in known:
-        raise ValueError(f"{name}(state={state!r}): it is one of {', '.join(known)}")
+        raise ValueError(f"{name}(state={state!r}): give one of {', '.join(known)}")
 
 
 def _moment(where: str, text: str) -> datetime:

@@ -1,4 +1,4 @@
-"""The record of a rehearsed firing, as an engine writes it."""
+"""The action record of a rehearsed firing, as an engine would write it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def action_of_rehearsed(
     at: datetime,
     kind: Kind = "one-shot",
 ) -> ActionRecord:
-    """at: when it counts as decided."""
+    """Returns the action record. at: when the firing was decided."""
     parts = tuple(map(_as_held, firing.taking_part))
     firing = msgspec.structs.replace(firing, taking_part=parts)
     registration = Registration.of(subscription, condition, key, as_ms(since), kind=kind)
@@ -38,7 +38,7 @@ def action_of_rehearsed(
 
 
 def _as_held(part: Part) -> Part:
-    """The part as an engine's states hold it."""
+    """Returns the part as in an engine's state."""
     match = part.match
     event = by_reference(match.event, match.topic, match.partition, match.offset)
     return msgspec.structs.replace(part, match=msgspec.structs.replace(match, event=event))

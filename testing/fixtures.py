@@ -1,7 +1,7 @@
 """Fixtures for pytest: `pytest_plugins = ["interlock.testing.fixtures"]` in the topmost conftest.py.
 
-`interlock_dags`: the DAGs of the folder that the setting `interlock_dags_folder` names (default: dags).
-`interlock_wait`: `wait_of`, which takes the DAG's id in place of the DAG.
+`interlock_dags`: the DAGs of the folder in the setting `interlock_dags_folder` (default: dags).
+`interlock_wait`: `wait_of`, with the DAG's id instead of the DAG.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _SETTING = "interlock_dags_folder"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini(_SETTING, "folder with the DAG files, from pytest's root folder on", default="dags")
+    parser.addini(_SETTING, "folder with the DAG files, relative to pytest's root folder", default="dags")
 
 
 @pytest.fixture(scope="session")
 def interlock_dags(pytestconfig: pytest.Config) -> dict[str, DAG]:
-    """{dag_id: DAG} of the DAGs folder, read once for the session; an import error fails the test."""
+    """{dag_id: DAG} of the DAGs folder, read once a session; an import error fails the test."""
     folder = pytestconfig.rootpath / pytestconfig.getini(_SETTING)
     if not folder.is_dir():
-        pytest.fail(f"{folder} is no folder: set {_SETTING} in pytest's configuration", pytrace=False)
+        pytest.fail(f"{folder} is not a folder: set {_SETTING} in pytest's configuration", pytrace=False)
     return dags_in(folder)
 
 

@@ -1,4 +1,4 @@
-"""The context of a task in a DAG run that nobody started: what its templates see."""
+"""The template context of a task in a DAG run that does not exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _TaskInstance(RuntimeTaskInstance):
-    """Takes what upstream tasks returned from `_upstream`, not from Airflow's API."""
+    """Reads the results of upstream tasks from `_upstream`, not from Airflow's API."""
 
     _upstream: Mapping[str, Any]
 
@@ -27,14 +27,14 @@ class _TaskInstance(RuntimeTaskInstance):
     def _returned(self, task_id: Any) -> Any:
         if task_id not in self._upstream:
             raise AssertionError(
-                f"The task takes what {task_id!r} returned, which the test does not say: give "
+                f"The task reads the result of {task_id!r}, which the test does not give: add "
                 f"upstream={{{task_id!r}: ...}}."
             )
         return self._upstream[task_id]
 
 
-class _State(dict[str, Any]):
-    """A task state store of a first try."""
+class _StateStore(dict[str, Any]):
+    """The task state store of a first try."""
 
     def set(self, key: str, value: Any, **_: Any) -> None:
         self[key] = value
@@ -51,7 +51,7 @@ def context_of(
     upstream: Mapping[str, Any] | None = None,
     map_index: int = -1,
 ) -> Context:
-    """The template context of `task`, as Airflow makes it for a first try."""
+    """Returns the template context of `task`, as Airflow makes it for a first try."""
     run = DagRun.model_construct(
         dag_id=task.dag_id,
         run_id=run_id,
@@ -85,5 +85,5 @@ def context_of(
         _upstream=upstream or {},
     )
     context: Context = instance.get_template_context()
-    context["task_state_store"] = _State()  # type: ignore[typeddict-item]  # Airflow's is behind its API
+    context["task_state_store"] = _StateStore()  # type: ignore[typeddict-item]  # Airflow's needs its API
     return context

@@ -1,4 +1,4 @@
-"""A DAG's wait without Kafka: what its templates make of a run, and how given events would end it."""
+"""`wait_of`: a DAG's wait without Kafka: renders it for a run, and shows how given events end it."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _NOWHERE = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": "tes
 
 @dataclass(frozen=True)
 class WaitResult:
-    """How a wait stands after the events of a test; `str()` is a report for people.
+    """The state of a wait after the events of a test; `str()` is a report.
 
-    state: the task's, "deferred" while it waits. outcome: why it was resumed. at: when that was decided.
-    output: what the task returns. error: what it raises instead. explanations: what is there and what is
-    missing, where the condition was not met. told: the wait in a sentence. too_late: how many of the events
-    given were recorded after the wait's end.
+    state: the task's state, "deferred" while it waits. outcome: why the task was resumed. at: when that was
+    decided. output: what the task returns. error: what it raises instead. explanations: what is met and what
+    is missing, if the condition was not met. told: the wait in a sentence. too_late: how many of the events
+    were recorded after the wait's end.
     """
 
     state: Literal["success", "skipped", "failed", "deferred"]
@@ -57,7 +57,7 @@ class WaitResult:
         if self.error is not None:
             lines.append(f"{type(self.error).__name__}: {self.error}")
         if self.too_late:
-            lines.append(f"events recorded after its end, which do not count: {self.too_late}")
+            lines.append(f"events that do not count because they came after the end: {self.too_late}")
         for label, events in (self.output or {}).get("events", {}).items():
             lines += (f"- {label} by {each.get('id')!r} from {each.get('source')}" for each in events)
         return "\n".join([*lines, *map(str, self.explanations)])
@@ -65,11 +65,11 @@ class WaitResult:
 
 @dataclass(frozen=True, repr=False)
 class WaitingTask:
-    """A task that has deferred, in one DAG run.
+    """A deferred task in one DAG run.
 
-    condition, fail_on: as the author wrote them; whole: both as one, as it is registered. key: in canonical
-    form. since: events count from this record timestamp on. start: when the wait began.
-    timeout_at: when the task gives up. task: rendered, as it was when it deferred.
+    condition, fail_on: as in the DAG file. whole: both combined, as registered. key: in canonical form.
+    since: events count from this record timestamp on. start: when the wait started. timeout_at: when the task
+    times out. task: rendered, as when it deferred.
     """
 
     subscription: str
@@ -92,10 +92,10 @@ class WaitingTask:
         )
 
     def given(self, events: Iterable[Given], *, until: Moment | None = None) -> WaitResult:
-        """How the wait stands when these events have come, and the time is `until`.
+        """Returns the state of the wait at the time `until`, after these events.
 
-        events: each is recorded at its `time`; (event, moment) says when it was recorded instead. until: by
-        default just after the start and the last event. Errors as `rehearse`.
+        events: the record timestamp of each is its `time`; give (event, moment) for another timestamp.
+        until: default: just after the start and the last event. Errors: as `rehearse`.
         """
         events = tuple(events)
         latest = max([as_ms(self.start), *map(_recorded_ms, events)]) + 1
@@ -103,7 +103,7 @@ class WaitingTask:
         timeout_ms = as_ms(self.timeout_at)
         arguments: dict[str, Any] = {
             "key": self.key,
-            # The keys of a wait for any key are not known when it begins.
+            # A wait for any key does not know its keys when it starts.
             "start": None if self.whole.keyed and self.key is None else self.start,
             "since": self.since,
             "until": as_datetime(min(until_ms, timeout_ms)),
@@ -131,7 +131,7 @@ class WaitingTask:
         payload: Payload,
         explanations: tuple[Explanation, ...],
     ) -> WaitResult:
-        """What the resumed task does: its own code, but for what it tells the bus."""
+        """Runs the resumed task's own code, except for the calls that need the bus."""
         task = self.task.prepare_for_execution()
         for needs_the_bus in ("_acknowledge", "_log_near_misses"):
             task.__dict__[needs_the_bus] = lambda *_: None
@@ -161,14 +161,14 @@ def wait_of(
     upstream: Mapping[str, Any] | None = None,
     map_index: int = -1,
 ) -> WaitingTask:
-    """The wait of a task, an EventSensor, in a DAG run; its own code renders it and defers.
+    """Returns the wait of a task, an EventSensor, in a DAG run. Runs the task's own code until it defers.
 
-    logical_date: None for a run without one, as manual and asset-triggered runs are; then `run_after` is
-    needed, which otherwise is the logical date. start: when the wait begins, by default at run_after.
-    upstream: {task_id: what it returned}, for XComs that the templates read. map_index: of a mapped task.
-    Variables and connections that templates read are taken from the environment (AIRFLOW_VAR_...).
+    logical_date: None for a run without one, such as manual and asset-triggered runs; `run_after` is required
+        then. run_after: default: the logical date. start: when the wait starts; default: run_after.
+    upstream: {task_id: its result}, for XComs in templates. map_index: of a mapped task.
+    Templates read variables and connections from the environment (AIRFLOW_VAR_...).
 
-    Raises what rendering or the task itself raises, and ValueError for a task that does not wait so.
+    Raises what rendering or the task raises, and ValueError if the task is not an EventSensor.
     """
     if run_after is None and logical_date is None:
         raise ValueError("wait_of() needs run_after= for a run without a logical date")
@@ -210,7 +210,7 @@ def wait_of(
 
 
 def _run(task: EventSensor, call: Callable[[], Any]) -> Any:
-    """A call of the task's code as Airflow's task runner makes it."""
+    """Calls the task's code as Airflow's task runner does."""
     with _connection(task.kafka_conn_id):
         airflow = copy_context()
         airflow.run(ExecutorSafeguard.tracker.set, task)
@@ -219,7 +219,7 @@ def _run(task: EventSensor, call: Callable[[], Any]) -> Any:
 
 @contextmanager
 def _connection(conn_id: str) -> Iterator[None]:
-    """A Kafka connection in the environment, which nobody uses; one that is there stays."""
+    """Sets an unused Kafka connection in the environment unless there is one."""
     name = f"AIRFLOW_CONN_{conn_id.upper()}"
     missing = name not in os.environ
     if missing:
@@ -232,7 +232,7 @@ def _connection(conn_id: str) -> Iterator[None]:
 
 
 def _recorded_ms(given: Given) -> int:
-    """0 for what has no time, which `rehearse` tells."""
+    """Returns the record timestamp; 0 for an event without a time, for which `rehearse` raises."""
     at: Moment | None
     if isinstance(given, Event):
         at = given.time

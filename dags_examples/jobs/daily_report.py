@@ -1,6 +1,6 @@
 """The report of one business date: its orders and rates joined, the turnover of each currency in euro.
 
-The paths of both inputs come from the events that said they are there.
+The paths of both inputs come from the events that announced them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--date", required=True, help="business date, YYYY-MM-DD")
     parser.add_argument("--orders", required=True, help="folder of the date's orders (Parquet)")
     parser.add_argument("--rates", required=True, help="file of the date's rates (JSON lines)")
-    parser.add_argument("--firing", required=True, help="id of the firing that brought the inputs")
+    parser.add_argument("--firing", required=True, help="id of the firing with the inputs")
     parser.add_argument("--output", required=True, type=Path, help="file to write the report to")
     arguments = parser.parse_args()
 

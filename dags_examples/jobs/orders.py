@@ -1,8 +1,8 @@
-"""The orders of one business date: a PySpark job whose end is an event.
+"""The orders of one business date: a PySpark job that emits a completion event.
 
     spark-submit --conf spark.interlock.bootstrap.servers=host:9092 orders.py --date 2026-11-20 --data /data
 
-The orders are computed from the date, so that anyone can tell which orders a report should have seen.
+The orders are computed from the date, so that it is known which orders a report should contain.
 """
 
 from __future__ import annotations

@@ -72,5 +72,5 @@ def test_a_firing_of_which_no_run_can_be_made_raises_what_the_dispatchers_log_sa
 
 
 def test_a_dag_of_another_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="no DAG that dispatch_dag made"):
+    with pytest.raises(ValueError, match="not a DAG made by dispatch_dag"):
         runs_of(DAG("plain", schedule=None), [])
