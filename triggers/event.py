@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..engine.records import ActionRecord, Registration
     from ..engine.runtime.runtime import Runtime
     from ..engine.waiting.notices import Notice
-    from ..engine.waiting.waits import Delivery, Wait
+    from ..engine.waiting.waits import FiringDelivery, Wait
 
 READ_AGAIN_S = 15.0
 STATE_S = 25.0  # `on_kill` waits at most this long for the task's state; Airflow allows it 30 s
@@ -105,7 +105,7 @@ class EventTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        from ..engine.waiting.waits import Delivery  # a heavy import, not needed to parse a DAG file
+        from ..engine.waiting.waits import FiringDelivery  # a heavy import, not needed to parse a DAG file
 
         loop = asyncio.get_running_loop()
         config = await self._readable_bus_config()
@@ -114,13 +114,13 @@ class EventTrigger(BaseTrigger):
             return
         runtime = await self._runtime(config)
         condition = from_json(self.condition)
-        arrived: asyncio.Queue[Delivery | Notice] = asyncio.Queue()
+        arrived: asyncio.Queue[FiringDelivery | Notice] = asyncio.Queue()
 
-        def deliver(item: Delivery | Notice) -> None:  # runs in the waits' thread
+        def deliver(item: FiringDelivery | Notice) -> None:  # runs in the waits' thread
             loop.call_soon_threadsafe(arrived.put_nowait, item)
 
         look_until = loop.time() + LOOK_S
-        wait = runtime.waits.open(self._registration(condition), deliver, self._serves(condition))
+        wait = runtime.waits.open(self._registration(condition), deliver, self._accepts(condition))
         self._open = runtime, wait
         trouble: asyncio.Task[None] | None = None
         try:
@@ -129,7 +129,7 @@ class EventTrigger(BaseTrigger):
                 if item is None:
                     yield await self._timeout(runtime.waits.registration_keys(wait))
                     return
-                if isinstance(item, Delivery):
+                if isinstance(item, FiringDelivery):
                     await asyncio.sleep(_seconds_until(self.resume_not_before) or 0)
                     # In a thread: shrinking a large firing would block the event loop of all triggers.
                     payload = await asyncio.to_thread(Payload.of_firing, item.action, item.registration_keys)
@@ -229,12 +229,12 @@ class EventTrigger(BaseTrigger):
             instance=self.instance,
         )
 
-    def _serves(self, condition: Condition) -> Callable[[ActionRecord], bool] | None:
+    def _accepts(self, condition: Condition) -> Callable[[ActionRecord], bool] | None:
         """Returns a filter for firings of earlier generations: a cleared task accepts those that were met."""
         if not self.generation:
             return None
 
-        def serves(action: ActionRecord) -> bool:
+        def accepts(action: ActionRecord) -> bool:
             firing = action.firing
             return (
                 firing.outcome == "met"
@@ -245,17 +245,17 @@ class EventTrigger(BaseTrigger):
                 )
             )
 
-        return serves
+        return accepts
 
     async def _next(
-        self, arrived: asyncio.Queue[Delivery | Notice], wait: Wait, look_until: float
-    ) -> Delivery | Notice | None:
+        self, arrived: asyncio.Queue[FiringDelivery | Notice], wait: Wait, look_until: float
+    ) -> FiringDelivery | Notice | None:
         """Returns the next delivery; None after the timeout."""
         with suppress(asyncio.TimeoutError):
             return await asyncio.wait_for(arrived.get(), _seconds_until(self.timeout_at))
         # Perhaps no triggerer ran at the timeout: a firing from before it still counts.
         clock = asyncio.get_running_loop().time
-        while not wait.looked and arrived.empty() and clock() < look_until:  # noqa: ASYNC110  # a thread's flag
+        while not wait.checked_firings and arrived.empty() and clock() < look_until:  # noqa: ASYNC110  # a thread's flag
             await asyncio.sleep(0.1)
         await asyncio.sleep(0)  # let a delivery from just before `looked` arrive in the queue
         return None if arrived.empty() else arrived.get_nowait()

@@ -14,7 +14,7 @@ from .stats import airflow_stats
 
 if TYPE_CHECKING:
     from ..engine.runtime.runtime import Runtime
-    from ..engine.waiting.dispatching import Durable, News, Stream
+    from ..engine.waiting.dispatching import Durable, MoreFirings, Stream
     from ..engine.waiting.notices import Notice
 
 READ_AGAIN_S: Final = 15.0
@@ -31,7 +31,7 @@ class Firings:
         self.durable = durable
         self._connection = (conn_id, bus, deployment)
         self._log = log
-        self._arrived: asyncio.Queue[News | Notice] = asyncio.Queue()
+        self._arrived: asyncio.Queue[MoreFirings | Notice] = asyncio.Queue()
         self._runtime: Runtime | None = None
         self._stream: Stream | None = None
         self._trouble: asyncio.Task[None] | None = None
@@ -44,7 +44,7 @@ class Firings:
         self._runtime = runtime = Runtime.of(config, airflow_stats())
         loop = asyncio.get_running_loop()
 
-        def deliver(item: News | Notice) -> None:  # runs in the waits' thread
+        def deliver(item: MoreFirings | Notice) -> None:  # runs in the waits' thread
             loop.call_soon_threadsafe(self._arrived.put_nowait, item)
 
         self._stream = runtime.waits.dispatching.open(self.durable, deliver)

@@ -26,7 +26,7 @@ from ..kafka.topics import check, check_settings
 from ..log import log
 from ..protocol.loop import Engine
 from ..waiting.notices import NoticeBoard
-from ..waiting.waits import PART as WAITS
+from ..waiting.waits import COMPONENT as WAITS
 from ..waiting.waits import Waits
 from .loop_thread import LoopRun, LoopThread
 from .metrics import Publisher, Sink

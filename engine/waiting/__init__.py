@@ -1,1 +1,1 @@
-"""What tasks that wait use: registering what they wait for, and following the action topic."""
+"""The waits of a process: they register conditions and deliver firings from the action topic to tasks."""

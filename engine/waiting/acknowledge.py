@@ -1,4 +1,4 @@
-"""What a resumed task tells the bus: that it has its firing, or that it waits no more."""
+"""What a resumed task writes to the bus: that it has its firing, or that it no longer waits."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ TIMEOUT_S = 10.0
 def acknowledge(
     config: BusConfig, action: ActionRecord, registration_keys: Sequence[str], timeout_s: float = TIMEOUT_S
 ) -> None:
-    """Mark the firing `acked`, and remove the registration. Safe to repeat.
+    """Mark the firing `acked` and remove the registration. Safe to repeat.
 
-    Raises an EngineError when the broker has not acknowledged within the timeout; the firing then stays as
-    it is, and a later wait of the same incarnation finds it.
+    Raises EngineError if the brokers do not acknowledge within the timeout. The firing then stays open, and a
+    later wait of the same incarnation finds it.
     """
     write(config, KafkaClients(config), (action,), registration_keys, timeout_s)
 
 
 def acknowledge_all(config: BusConfig, actions: Sequence[ActionRecord]) -> None:
-    """Mark firings of durable subscriptions `acked`, whose registrations stay. As `acknowledge` otherwise."""
+    """Mark firings of durable subscriptions `acked`; registrations stay. Otherwise like `acknowledge`."""
     if actions:
         write(config, KafkaClients(config), actions, ())
 
 
 def remove_registration(config: BusConfig, registration_keys: Sequence[str]) -> None:
-    """Nobody waits for this registration any more. Safe to repeat; errors as `acknowledge`."""
+    """Remove a registration that nobody waits for. Safe to repeat; raises like `acknowledge`."""
     if registration_keys:
         write(config, KafkaClients(config), (), registration_keys)
 
@@ -47,14 +47,14 @@ def write(
     registration_keys: Sequence[str],
     timeout_s: float = TIMEOUT_S,
 ) -> None:
-    """Mark the firings `acked`, then remove the registrations. As `acknowledge` otherwise.
+    """Mark the firings `acked`, then remove the registrations. Otherwise like `acknowledge`.
 
-    They stay as tasks are handed them (see `fitted`), which is all that a wait of the same incarnation needs.
-    TopicsError where the topic takes no records of that size.
+    Acknowledged firings are stored as tasks get them (see `fitted`): a wait of the same incarnation needs no
+    more. Raises TopicsError if the topic refuses records of that size.
     """
     failed: list[str] = []
 
-    def told(reason: str | None) -> None:
+    def on_delivery(reason: str | None) -> None:
         if reason is not None:
             failed.append(reason)
 
@@ -68,12 +68,12 @@ def write(
         for action in actions:
             partition = partition_of(action.kind, action.subscription, action.firing.key or "", partitions)
             value = encode_json(msgspec.structs.replace(fitted(action), state="acked"))
-            writer.write(Output(topic, partition, action.key, value), told)
+            writer.write(Output(topic, partition, action.key, value), on_delivery)
         left = writer.flush(timeout_s + 1)
-        # Only then: a firing whose registration is gone must not stay unacknowledged.
+        # Registrations last: without its registration nothing would acknowledge an open firing again.
         if not left and not failed:
             for key in registration_keys:
-                writer.write(Output(config.topic("subscription"), 0, key.encode(), None), told)
+                writer.write(Output(config.topic("subscription"), 0, key.encode(), None), on_delivery)
             left = writer.flush(timeout_s + 1)
     except NotSent as e:
         raise clients.unreachable(str(e)) from e
@@ -81,7 +81,7 @@ def write(
         raise TopicsError(
             (
                 f"Topic {config.topic('action')!r} refuses acknowledged firings as too large.",
-                f"Raise its max.message.bytes to {MAX_INTERNAL_BYTES}; to compare all: "
+                f"Raise its max.message.bytes to {MAX_INTERNAL_BYTES}. To compare all topics: "
                 + config.command("topics check"),
             )
         )

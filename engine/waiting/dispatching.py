@@ -1,7 +1,7 @@
-"""The durable subscriptions whose firings this process hands on: registering them, and telling of firings.
+"""Durable subscriptions whose firings this process dispatches: registering them, and finding open firings.
 
-Whoever hands firings on takes their places, reads them (`open_firings.read`), and acknowledges them; until
-then they are given again.
+A dispatcher takes references to open firings, reads the firings (`open_firings.read`), and acknowledges them.
+Until then it gets the same references again.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from ..bus import Clients, Record, TopicPartition
 from ..log import log
 from ..records import AtLimit, Registration
 from ..registry.registry import Registered, Registry
-from .latest_firings import Place
+from .latest_firings import FiringRef
 from .notices import Notice
 from .open_firings import OpenFirings, read_from
-from .registration_writer import Registering
+from .registration_writer import RegistrationWriter
 
 REGISTER_AGAIN_S: Final = 30.0
 
 
-class News:
-    """That firings may be there to be taken."""
+class MoreFirings:
+    """A message to a dispatcher: there may be firings to take."""
 
 
-NEWS: Final = News()
-Deliver: TypeAlias = Callable[[News | Notice], None]
+MORE_FIRINGS: Final = MoreFirings()
+Deliver: TypeAlias = Callable[[MoreFirings | Notice], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Durable:
-    """What a durable subscription is to be. Equal in condition to what is registered, it is that.
+    """A durable subscription as its DAG defines it.
 
-    since_ms: events count from this record timestamp on; unless `since_given`, it holds only where nothing is
-    registered yet, or another condition.
+    since_ms: events count from this record timestamp on. Without `since_given` it is used only if nothing, or
+    another condition, is registered under the name.
     """
 
     subscription: str
@@ -60,27 +60,27 @@ class Durable:
         )
 
     def is_meant_by(self, registered: Registration) -> bool:
-        """Whether this registration is the subscription's own, its limits aside."""
+        """Whether this registration means the same as the subscription. Limits do not count."""
         same_since = not self.since_given or registered.since_ms == self.since_ms
         return same_since and self.registration(registered.since_ms).incarnation == registered.incarnation
 
 
 @dataclass(eq=False)
 class Stream:
-    """One reading of a subscription's open firings; `deliver` is called in the waits' thread."""
+    """A dispatcher's open reading of a subscription's firings. `deliver` is called in the waits' thread."""
 
     durable: Durable
     deliver: Deliver
     state: Literal["opened", "sent", "served", "cancelled", "replaced"] = "opened"
     sent_at: float = 0.0
-    incarnation: str = ""  # of the registration that is this stream's
-    registered: bool = False  # whether it was ever seen
+    incarnation: str = ""  # of the stream's registration
+    registered: bool = False  # whether the registry ever had the stream's registration
 
 
 class Dispatching:
-    """The open streams of this process. `open`, `close` and `take` may be called from any thread.
+    """The open streams of this process. `open`, `close`, `take` and `is_replaced` are thread-safe.
 
-    The rest belongs to the thread of the waits, which reads the topics.
+    The other methods run in the waits' thread, which reads the topics.
     """
 
     def __init__(self) -> None:
@@ -91,10 +91,10 @@ class Dispatching:
         self._reading_again: set[str] = set()
 
     def open(self, durable: Durable, deliver: Deliver) -> Stream:
-        """Register, unless that is done already; then `deliver` tells whenever there is something to take.
+        """Register the subscription unless it is registered. `deliver` is called when there may be firings.
 
-        Of the streams of one subscription the last that was opened has its place, and the others take nothing
-        until it is closed: Airflow begins an edited trigger before it ends the one that it replaces.
+        Of several streams of one subscription only the last opened one takes firings, until it is closed:
+        Airflow starts an edited trigger before it ends the one that it replaces.
         """
         stream = Stream(durable, deliver)
         with self._lock:
@@ -102,13 +102,13 @@ class Dispatching:
         return stream
 
     def close(self, stream: Stream) -> None:
-        """The registration stays: it is durable."""
+        """Close the stream. The durable registration stays."""
         with self._lock:
             together = self._streams.get(stream.durable.subscription, [])
-            had_its_place = together[-1:] == [stream]
+            was_last = together[-1:] == [stream]
             if stream in together:
                 together.remove(stream)
-            if together and had_its_place:
+            if together and was_last:
                 together[-1].state = "opened"
             if not together:
                 self._streams.pop(stream.durable.subscription, None)
@@ -119,10 +119,10 @@ class Dispatching:
         most: int,
         without: Collection[tuple[int, int]] = (),
         gone: Collection[tuple[int, int]] = (),
-    ) -> list[Place]:
-        """The first open firings, also those of earlier conditions; the same ones until acknowledged.
+    ) -> list[FiringRef]:
+        """The first open firings, also of earlier conditions; the same ones until they are acknowledged.
 
-        without: partitions and offsets to leave out; gone: those where `read` found nothing.
+        without: (partition, offset) pairs to leave out. gone: pairs for which `read` found no record.
         """
         name = stream.durable.subscription
         with self._lock:
@@ -132,7 +132,7 @@ class Dispatching:
             return self._open.oldest(name, most, without)
 
     def is_replaced(self, stream: Stream) -> bool:
-        """Whether another has its place: a stream opened later, or what was registered in another meaning."""
+        """Whether a later stream, or a registration with another meaning, has replaced this stream."""
         with self._lock:
             return self._is_replaced(stream)
 
@@ -143,12 +143,12 @@ class Dispatching:
     # -- in the waits' thread
 
     def held(self) -> list[str]:
-        """The incarnations whose firings are handed on here: leases name them, for whoever asks where."""
+        """The incarnations that are dispatched here. Leases name them, so commands can show the process."""
         with self._lock:
             return [stream.incarnation for stream in self._last() if stream.state == "served"]
 
     def begin(self) -> None:
-        """The topics are read from their starts."""
+        """Reset: the topics are about to be read from their starts."""
         with self._lock:
             self._open, self._whole = OpenFirings(), False
             for stream in self._last():
@@ -156,22 +156,22 @@ class Dispatching:
                     stream.state = "opened"
 
     def follow(self, record: Record) -> None:
-        """Take the next record of the action topic."""
+        """Process the next record of the action topic."""
         with self._lock:
-            news = self._open.follow(record)
-            streams = [s for s in self._streams.get(news or "", [])[-1:] if s.state == "served"]
+            name = self._open.follow(record)
+            streams = [s for s in self._streams.get(name or "", [])[-1:] if s.state == "served"]
         for stream in streams:
-            _tell(stream, NEWS)
+            _pass_on(stream, MORE_FIRINGS)
 
-    def serve(self, registry: Registry, registering: Registering, clients: Clients) -> None:
-        """The topics are read to their ends: register what was opened, read again what did not fit."""
+    def serve(self, registry: Registry, registrations: RegistrationWriter, clients: Clients) -> None:
+        """Called when the topics are read to their ends: register opened streams, read what did not fit."""
         self._whole = True
         if not self._streams:
             return
         with self._lock:
             streams = self._last()
         for stream in streams:
-            self._look_up(stream, registry, registering)
+            self._look_up(stream, registry, registrations)
         for name in {s.durable.subscription for s in streams if s.state == "served"}:
             with self._lock:
                 starts = self._open.again(name)
@@ -183,36 +183,36 @@ class Dispatching:
     def _last(self) -> list[Stream]:
         return [together[-1] for together in self._streams.values()]
 
-    def _look_up(self, stream: Stream, registry: Registry, registering: Registering) -> None:
-        """Where the stream's registration stands: it is there, or sent, or another took its place."""
+    def _look_up(self, stream: Stream, registry: Registry, registrations: RegistrationWriter) -> None:
+        """Advance the stream's state: register it, or find that it is registered, cancelled or replaced."""
         durable = stream.durable
         found = registry.named(durable.subscription)
         if found is not None and stream.state == "served" and stream.incarnation == found.incarnation:
             return
         if found is not None and durable.is_meant_by(found.registration):
-            _set_limits(durable, found, registry, registering)
+            _set_limits(durable, found, registry, registrations)
             stream.state, stream.incarnation, stream.registered = "served", found.incarnation, True
-            _tell(stream, NEWS)
+            _pass_on(stream, MORE_FIRINGS)
             return
         if stream.state in ("served", "cancelled"):
             before, stream.state = stream.state, "cancelled" if found is None else "replaced"
             if stream.state != before:
-                done = "was cancelled" if found is None else "has another condition by now"
-                _tell(stream, Notice(f"Subscription {durable.subscription!r} {done}."))
+                done = "was cancelled" if found is None else "has another condition now"
+                _pass_on(stream, Notice(f"Subscription {durable.subscription!r} {done}."))
             return
         now = time.monotonic()
         if stream.state == "replaced" or (stream.state == "sent" and now - stream.sent_at < REGISTER_AGAIN_S):
             return
         if found is not None and stream.state == "opened":
             log.warning(
-                "%r gets another condition: what was half met under the one before is dropped.",
+                "%r gets another condition: partial matches of the previous condition are dropped.",
                 durable.subscription,
             )
         stream.state, stream.sent_at = "sent", now
-        registering.register(durable.registration(), registry.version, lambda why: _refused(stream, why))
+        registrations.register(durable.registration(), registry.version, lambda why: _refused(stream, why))
 
     def _read_again(self, name: str, starts: Mapping[TopicPartition, int], clients: Clients) -> None:
-        """In the waits' thread, so that the other reader stands still: nothing is missed in between."""
+        """Runs in the waits' thread: the other reader pauses meanwhile, so no record is missed."""
         try:
             for record in read_from(clients, starts):
                 if (record.key or b"").startswith(f"{name}\0".encode()):
@@ -223,26 +223,28 @@ class Dispatching:
                 self._reading_again.discard(name)
                 streams = self._streams.get(name, [])[-1:]
         for stream in streams:
-            _tell(stream, NEWS)
+            _pass_on(stream, MORE_FIRINGS)
 
 
-def _set_limits(durable: Durable, found: Registered, registry: Registry, registering: Registering) -> None:
-    """Limits are no part of what a registration means: the same one again, with others."""
+def _set_limits(
+    durable: Durable, found: Registered, registry: Registry, registrations: RegistrationWriter
+) -> None:
+    """If the limits differ, register the same incarnation again with the new ones."""
     if (found.registration.max_keys, found.registration.at_limit) != (durable.max_keys, durable.at_limit):
         again = durable.registration(found.registration.since_ms)
-        registering.register(
+        registrations.register(
             again, registry.version, lambda why: log.error("%r keeps its limits: %s", again.subscription, why)
         )
 
 
 def _refused(stream: Stream, why: str) -> None:
-    text = f"{stream.durable.subscription!r} cannot be registered, which is tried again: {why}."
+    text = f"{stream.durable.subscription!r} could not be registered: {why}. Interlock retries it."
     log.error("%s", text)
-    _tell(stream, Notice(text))
+    _pass_on(stream, Notice(text))
 
 
-def _tell(stream: Stream, item: News | Notice) -> None:
+def _pass_on(stream: Stream, item: MoreFirings | Notice) -> None:
     try:
         stream.deliver(item)
-    except Exception as e:  # noqa: BLE001  # its event loop may be closed; the others go on
-        log.warning("%r could not be told: %s", stream.durable.subscription, e)
+    except Exception as e:  # noqa: BLE001  # its event loop may be closed; the others continue
+        log.warning("The dispatcher of %r could not be notified: %s", stream.durable.subscription, e)

@@ -1,4 +1,4 @@
-"""The firings of waits in the action topic: where the newest of each stands, and reading them."""
+"""The firings of waits in the action topic: where the latest one of each subscription is, and reading it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from ..log import at, log
 TAKE = 500
 TAKE_TIMEOUT_S = 0.5
 STALL_S = 10.0
-# A place that lies further on than this is gone to: that takes as long as reading about so many records.
+# Between two wanted firings at most so many records are read and dropped; a longer gap is skipped with a new
+# position, which costs about as much.
 MOST_BETWEEN = 2000
-KEPT_MS = 30 * 24 * 3600 * 1000  # as long as the topic keeps them (`kafka.topics`)
+KEPT_MS = 30 * 24 * 3600 * 1000  # the topic's retention (`kafka.topics`)
 
 
-class Place(NamedTuple):
-    """Where the newest firing of a subscription stands."""
+class FiringRef(NamedTuple):
+    """A reference to a firing's record in the action topic. incarnation: "" if it does not matter."""
 
     incarnation: str
     source: TopicPartition
@@ -30,67 +31,67 @@ class Place(NamedTuple):
 
 
 class _Head(msgspec.Struct):
-    """The part of an action record that tells whose it is."""
+    """The part of an action record that is read first."""
 
     incarnation: str
 
 
-class Actions:
-    """Where the newest firing of each one-shot subscription stands; the firings have no room in memory.
+class LatestFirings:
+    """References to the latest firing of each one-shot subscription; the firings need too much memory.
 
-    As the topic, it forgets what is older than KEPT_MS.
+    References older than KEPT_MS are dropped, as the topic drops their records.
     """
 
     def __init__(self) -> None:
-        self._places: dict[str, Place] = {}  # the oldest first, nearly: partitions are read side by side
+        self._refs: dict[str, FiringRef] = {}  # oldest first, almost: partitions are read in parallel
 
-    def follow(self, record: Record) -> Place | None:
-        """Take the next record of the topic; its place, if it holds a firing that a task may wait for."""
+    def follow(self, record: Record) -> FiringRef | None:
+        """Process the next record of the topic. Returns its reference if a task may wait for its firing."""
         subscription = (record.key or b"").decode("utf-8", "replace")
         if record.value is None:
-            self._places.pop(subscription, None)
+            self._refs.pop(subscription, None)
             return None
         if "\0" in subscription:
-            return None  # a firing of a durable subscription, which no task waits for
+            return None  # a durable subscription's firing; no task waits for it
         try:
             head = msgspec.json.decode(record.value, type=_Head)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as e:
             with at(*record.source, record.offset):
-                log.error("%s holds no valid ActionRecord, nobody is told of it: %s", record, e)
+                log.error("%s holds no valid ActionRecord and is not delivered: %s", record, e)
             return None
-        self._places.pop(subscription, None)
-        place = Place(head.incarnation, record.source, record.offset, record.timestamp_ms)
-        self._places[subscription] = place
-        while next(iter(self._places.values())).timestamp_ms < record.timestamp_ms - KEPT_MS:
-            del self._places[next(iter(self._places))]
-        return place
+        self._refs.pop(subscription, None)
+        ref = FiringRef(head.incarnation, record.source, record.offset, record.timestamp_ms)
+        self._refs[subscription] = ref
+        while next(iter(self._refs.values())).timestamp_ms < record.timestamp_ms - KEPT_MS:
+            del self._refs[next(iter(self._refs))]
+        return ref
 
-    def newest(self, subscription: str) -> Place | None:
-        """Where its newest firing stands, of whichever incarnation; None when there is none."""
-        return self._places.get(subscription)
+    def newest(self, subscription: str) -> FiringRef | None:
+        """The reference to its latest firing, of any incarnation; None if there is none."""
+        return self._refs.get(subscription)
 
-    def forget(self, subscription: str, place: Place) -> None:
-        """The topic has nothing there any more: whoever waits for it registers anew."""
-        if self._places.get(subscription) == place:
-            del self._places[subscription]
+    def forget(self, subscription: str, ref: FiringRef) -> None:
+        """Drop a reference whose record is gone, so that a wait for it registers again."""
+        if self._refs.get(subscription) == ref:
+            del self._refs[subscription]
 
 
 def fetch(
-    clients: Clients, places: Collection[Place], monotonic: Callable[[], float] = time.monotonic
-) -> Iterator[tuple[Place, bytes | None]]:
-    """The firings at these places, in any order. What lies between two of them is read, unless it is much.
+    clients: Clients, refs: Collection[FiringRef], monotonic: Callable[[], float] = time.monotonic
+) -> Iterator[tuple[FiringRef, bytes | None]]:
+    """Yields (reference, record value) for each reference, in any order.
 
-    None for one that is not there any more: a later record of its key took its place. UnreachableError when
-    the cluster gives nothing for STALL_S.
+    The value is None if the record is gone: a later record of its key replaced it. Raises UnreachableError if
+    the cluster returns nothing for STALL_S.
     """
-    wanted: dict[TopicPartition, list[Place]] = {}
-    for place in sorted(places, key=lambda place: place.offset, reverse=True):
-        wanted.setdefault(place.source, []).append(place)
+    wanted: dict[TopicPartition, list[FiringRef]] = {}
+    for ref in sorted(refs, key=lambda ref: ref.offset, reverse=True):
+        wanted.setdefault(ref.source, []).append(ref)
     reader = clients.reader()
     try:
         while wanted:
             reader.read({tp: of_partition[-1].offset for tp, of_partition in wanted.items()})
-            reading = set(wanted)  # until the next place of each is far off
+            reading = set(wanted)  # partitions whose next wanted record is near
             deadline = monotonic() + STALL_S
             while reading:
                 items = reader.take(TAKE, TAKE_TIMEOUT_S)
@@ -101,11 +102,11 @@ def fetch(
                 for item in items:
                     of_partition = wanted.get(item.source, [])
                     while of_partition and of_partition[-1].offset <= item.offset:
-                        place = of_partition.pop()
-                        if isinstance(item, Record) and item.offset == place.offset:
-                            yield place, item.value
+                        ref = of_partition.pop()
+                        if isinstance(item, Record) and item.offset == ref.offset:
+                            yield ref, item.value
                         else:
-                            yield place, None
+                            yield ref, None
                     if not of_partition:
                         wanted.pop(item.source, None)
                     if not of_partition or of_partition[-1].offset > item.offset + MOST_BETWEEN:

@@ -1,4 +1,4 @@
-"""What an administrator must know, told to every waiting task: one text per part of the runtime."""
+"""Notices: what an administrator must know, shown in each waiting task's log. One text per component."""
 
 from __future__ import annotations
 
@@ -11,73 +11,73 @@ from ..log import log
 
 
 class Notice(NamedTuple):
-    """Something is wrong (`text`), or well again (`text` None); the wait goes on in any case."""
+    """A problem (`text`), or that there is none any more (`text` None). The wait continues in any case."""
 
     text: str | None
 
 
 class NoticeBoard:
-    """Holds the current text of each part, and tells listeners when what they would read changes.
+    """Holds the current text of each component, and notifies listeners when the combined text changes.
 
-    Thread safe. Listeners are called one notice after the other, in the order of the changes, in a thread
-    that posts, and must not block. What a listener raises is logged and is no business of the others.
+    Thread-safe. Listeners are called with one notice after the other, in the order of the changes, in a
+    thread that posts, and must not block. An error of a listener is logged.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._texts: dict[str, str] = {}
         self._listeners: dict[Hashable, Callable[[Notice], None]] = {}
-        self._untold: deque[tuple[Notice, list[Callable[[Notice], None]]]] = deque()
-        self._telling = False
+        self._queue: deque[tuple[Notice, list[Callable[[Notice], None]]]] = deque()
+        self._notifying = False
 
-    def post(self, part: str, text: str | None) -> None:
-        """Say what is wrong with one part, or None when it is well."""
+    def post(self, component: str, text: str | None) -> None:
+        """Set what is wrong with a component; None: nothing is."""
         with self._lock:
-            if self._texts.get(part) == text:
+            if self._texts.get(component) == text:
                 return
             before = self._current()
             if text is None:
-                self._texts.pop(part, None)
-                log.info("%s: well again.", part)
+                self._texts.pop(component, None)
+                log.info("%s: well again.", component)
             else:
-                self._texts[part] = text
-                log.warning("%s: %s", part, text)
+                self._texts[component] = text
+                log.warning("%s: %s", component, text)
             now = self._current()
             if now != before:
-                self._untold.append((now, list(self._listeners.values())))
-        self._tell()
+                self._queue.append((now, list(self._listeners.values())))
+        self._notify()
 
     def listen(self, handle: Hashable, listener: Callable[[Notice], None]) -> None:
-        """Tell `listener` of changes, and at once what is wrong now."""
+        """Call `listener` with each change, and at once with the current text, if there is one."""
         with self._lock:
             self._listeners[handle] = listener
             now = self._current()
             if now.text is not None:
-                self._untold.append((now, [listener]))
-        self._tell()
+                self._queue.append((now, [listener]))
+        self._notify()
 
     def ignore(self, handle: Hashable) -> None:
         with self._lock:
             self._listeners.pop(handle, None)
 
-    def _tell(self) -> None:
-        """Tell what is untold, unless another thread is at it: so that nobody hears the last word first."""
+    def _notify(self) -> None:
+        """Deliver the queued notices. One thread at a time does, so listeners get them in order."""
         with self._lock:
-            if self._telling:
+            if self._notifying:
                 return
-            self._telling = True
+            self._notifying = True
         while True:
             with self._lock:
-                if not self._untold:
-                    self._telling = False
+                if not self._queue:
+                    self._notifying = False
                     return
-                notice, listeners = self._untold.popleft()
+                notice, listeners = self._queue.popleft()
             for listener in listeners:
                 try:
                     listener(notice)
-                except Exception as e:  # noqa: BLE001  # its event loop may be closed; the others still listen
-                    log.warning("A listener could not be told %r: %s", notice.text, e)
+                except Exception as e:  # noqa: BLE001  # its event loop may be closed; notify the others
+                    log.warning("A listener failed on the notice %r: %s", notice.text, e)
 
     def _current(self) -> Notice:
-        # Parts fail together and for one reason: each different sentence is said once.
+        # Components often fail together for one reason: show equal texts once.
         return Notice(" ".join(dict.fromkeys(self._texts.values())) or None)

@@ -1,10 +1,8 @@
-"""What the waits of a process write to the registry: registrations, and the leases that keep them there."""
+"""Writes registrations of a process's waits to the registry, and the leases that keep them in force."""
 
 from __future__ import annotations
 
 import socket
-import time
-import uuid
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -15,22 +13,18 @@ from ..config import BusConfig
 from ..errors import EngineError, NoRoom, NotSent
 from ..log import log
 from ..records import LeaseRecord, Registration, RegistrationKey, encode_json
+from .environment import Environment
 
-MOST_NAMED: Final = 5000  # of one record: 180 kB, and the client refuses 1 MB
-LEASE_S = 300.0  # beside a day, after which a registration that no lease names is removed; see also upkeep
+MOST_NAMED: Final = 5000  # incarnations in one lease record: 180 kB; the client refuses 1 MB
+LEASE_S = 300.0  # renewal interval; a registration that no lease names is removed after 24 h
 FLUSH_S = 1.0
 _NEVER = -LEASE_S
 
 
-def nonce() -> str:
-    """A name that no other process has made."""
-    return uuid.uuid4().hex[:12]
+class RegistrationWriter:
+    """Writes registry records. Not thread-safe.
 
-
-class Registering:
-    """Writes registry records. One thread.
-
-    process: under this name the leases of this process stand. monotonic: seconds.
+    process: the name in the keys of this process's leases.
     """
 
     def __init__(
@@ -38,26 +32,24 @@ class Registering:
         config: BusConfig,
         writer: Writer,
         process: str,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        nonce: Callable[[], str] = nonce,
+        environment: Environment = Environment(),  # noqa: B008  # immutable
     ) -> None:
         self._config, self._writer = config, writer
         self._topic = config.topic("subscription")
         self._process = process
-        self._monotonic, self._nonce = monotonic, nonce
-        self._leases = 0  # records of this process that stand
-        self._leased_at = _NEVER  # when all waits of this process were named
-        self._named: set[str] = set()  # then and since
+        self._monotonic, self._nonce = environment.monotonic, environment.nonce
+        self._leases = 0  # this process's lease records in the registry
+        self._leased_at = _NEVER  # when the leases last named all waits of this process
+        self._named: set[str] = set()  # the incarnations that leases have named since then
 
     def register(self, registration: Registration, version: int, failed: Callable[[str], None]) -> str | None:
-        """The key of the record that is on its way; None where it could not be sent.
+        """Send a registration. Returns the record's key, or None if the client refuses the record.
 
-        failed: called with the reason in both cases, now or by a later `serve`. UnreachableError when the
-        writer is of no use any more.
+        failed: called with the reason if the record is refused now, or not delivered (by a later `serve`).
+        Raises UnreachableError if the writer is unusable.
         """
 
-        def told(reason: str | None) -> None:
+        def on_delivery(reason: str | None) -> None:
             if reason is not None:
                 failed(reason)
 
@@ -65,7 +57,7 @@ class Registering:
         value = encode_json(msgspec.structs.replace(registration, v=version))
         while True:
             try:
-                self._writer.write(Output(self._topic, 0, key, value), told)
+                self._writer.write(Output(self._topic, 0, key, value), on_delivery)
             except NoRoom:
                 self._writer.serve(0.1)
             except NotSent as e:
@@ -75,24 +67,24 @@ class Registering:
                 return key.decode()
 
     def remove(self, key: str) -> None:
-        """Null a registration. One that is not removed is, a day later, as nothing leases it any more."""
+        """Remove a registration. If the write fails, an engine removes it a day later: no lease names it."""
         self._produce(key.encode(), None)
 
     def serve(self) -> None:
-        """Tell what became of registrations that were sent."""
+        """Call the delivery callbacks that are due."""
         self._writer.serve()
 
     def outage(self) -> str | None:
-        """Ask the cluster for anything: why it does not answer, or None when it does."""
+        """See `bus.Writer.outage`."""
         return self._writer.outage()
 
     # -- leases
 
     def lease(self, incarnations: Iterable[str], version: int) -> None:
-        """Say what is waited for here; else it would be taken for forgotten after a day.
+        """Write leases for what this process waits for; registrations without a lease end after a day.
 
-        New ones in the next call, in a record of their own; all of them anew every LEASE_S. A wait that comes
-        back after its pool was away for longer than a day has no other sign of life.
+        New waits are named at the next call, in records of their own; every LEASE_S all are named again.
+        After an outage of more than a day only these leases show that the waits still exist.
         """
         now = self._monotonic()
         anew = now - self._leased_at >= LEASE_S
@@ -115,12 +107,12 @@ class Registering:
             self._leased_at, self._named = now, waited
 
     def close(self) -> None:
-        """End the leases; what is on its way has FLUSH_S to arrive."""
+        """End the leases, and wait at most FLUSH_S for deliveries."""
         self._end_leases(0)
         self._writer.flush(FLUSH_S)
 
     def _end_leases(self, first: int) -> bool:
-        """Remove the records from number `first` on; False when that is to be tried again."""
+        """Remove the lease records from number `first` on. Returns False if it must be retried."""
         while self._leases > first:
             if not self._produce(self._lease_key(self._leases - 1), None):
                 return False
@@ -131,7 +123,7 @@ class Registering:
         return f"lease/{self._process}/{number}".encode()
 
     def _produce(self, key: bytes, value: bytes | None) -> bool:
-        """A record whose loss costs nothing: a lease is written again."""
+        """Write a record that may be lost, since it is written again. Returns False if it was refused."""
         try:
             self._writer.write(Output(self._topic, 0, key, value))
         except EngineError as e:

@@ -1,12 +1,11 @@
-"""The waiters' side: registers what tasks wait for, and follows the action topic for their firings.
+"""The waits of a process: registers what tasks wait for, and delivers their firings from the action topic.
 
-It meets the engine only in topics, so it works the same wherever the engine that decides runs.
+Waits and engines communicate only through topics, so the engines may run in any process.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,52 +21,53 @@ from ..registry.first_read import FirstRead
 from ..registry.pause import Pause
 from ..registry.registry import Registered, Registry
 from .dispatching import Dispatching
-from .latest_firings import Actions, Place, fetch
+from .environment import Environment
+from .latest_firings import FiringRef, LatestFirings, fetch
 from .notices import Notice, NoticeBoard
-from .registration_writer import Registering, nonce
+from .registration_writer import RegistrationWriter
 
 TAKE = 2000
-TAKE_TIMEOUT_S = 0.05  # how long a new wait may stand in the queue before it is registered
+TAKE_TIMEOUT_S = 0.05  # so long a new wait may be queued before it is registered
 REGISTER_AGAIN_S = 30.0
-MOST_MISSES = 50  # of a firing whose place was followed; in between its successor has surely come
+MOST_MISSES = 50  # attempts to read a firing whose record is gone; meanwhile its successor should arrive
 PROBE_S = 5.0
-PART = "The waits"  # as the runtime calls this thread: its next life takes back what ended the last one
+COMPONENT = "The waits"  # on the notice board; the runtime uses it for the same thread
 
 
-class Delivery(NamedTuple):
-    """The firing of a wait, and the registry keys to null when it is acknowledged."""
+class FiringDelivery(NamedTuple):
+    """A firing for a wait, and the registry keys to null when it is acknowledged."""
 
     action: ActionRecord
     registration_keys: tuple[str, ...]
 
 
-Deliver: TypeAlias = Callable[[Delivery | Notice], None]
-Serves: TypeAlias = Callable[[ActionRecord], bool]
+Deliver: TypeAlias = Callable[[FiringDelivery | Notice], None]
+Accepts: TypeAlias = Callable[[ActionRecord], bool]
 
 
 @dataclass(eq=False)
 class Wait:
-    """One open wait; `deliver` is called in the waits' thread and must not block.
+    """An open wait. `deliver` is called in the waits' thread and must not block.
 
-    `serves`: whether the firing of another incarnation will do as well; asked once. `looked`: a firing that
-    was there when the wait was opened has been delivered.
+    `accepts`: whether the wait takes a firing of another incarnation; called once. `checked_firings`: if the
+    topic had a firing when the wait was opened, it has been delivered.
     """
 
     registration: Registration
     deliver: Deliver
-    serves: Serves | None = None
-    looked: bool = False
-    registered_at: float | None = None  # or seen in the registry
+    accepts: Accepts | None = None
+    checked_firings: bool = False
+    registered_at: float | None = None  # when it was registered, or last seen in the registry
     misses: int = 0
-    own_keys: set[str] = field(default_factory=set)  # registered here; the registry may show them later
+    own_keys: set[str] = field(default_factory=set)  # written here; the registry may not have them yet
 
 
 @dataclass
-class _Followed:
-    """What was read so far; made anew with each connection. `first`: until the registry is read once."""
+class _TopicsRead:
+    """What one connection has read of the topics. `first`: set until the registry is read to its end."""
 
     registry: Registry = field(default_factory=Registry)
-    actions: Actions = field(default_factory=Actions)
+    firings: LatestFirings = field(default_factory=LatestFirings)
     unread: set[TopicPartition] = field(default_factory=set)
     first: FirstRead | None = field(init=False)
 
@@ -75,7 +75,7 @@ class _Followed:
         self.first = FirstRead(self.registry)
 
     def follow(self, item: Record | End) -> list[Registered]:
-        """Take the next of the registry; what it removed, once the registry was read to an end."""
+        """Process the registry's next item. Returns removals, but none until the first read to the end."""
         if self.first is None:
             return self.registry.apply(item).removed
         self.first.take(item)
@@ -88,44 +88,38 @@ class _Followed:
 class Waits:
     """The open waits of this process. `open` and `close` may be called from any thread.
 
-    `dispatching`: the firings of durable subscriptions, from the same topics.
+    `dispatching`: the firings of durable subscriptions, from the same topics. `delivered`: a counter.
 
-    `run` is the thread's life: it connects, follows the topics, and raises an EngineError when the
-    connection is no good; the caller runs it again, with another config if need be. Open waits stay open
-    through that.
-
-    clients: of a connection. clock, monotonic: seconds. nonce: a name that nobody else has.
+    `run` is the thread's loop: it connects, follows the topics, and raises EngineError if the connection
+    fails. The caller runs it again, with another config if need be; open waits stay open.
     """
 
     def __init__(
         self,
         config: BusConfig,
         board: NoticeBoard,
-        *,
         clients: Callable[[BusConfig], Clients] = KafkaClients,
-        clock: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-        nonce: Callable[[], str] = nonce,
+        environment: Environment = Environment(),  # noqa: B008  # immutable
     ) -> None:
         self._config, self._board = config, board
         self._connect, self._clients = clients, clients(config)
-        self._clock, self._monotonic, self._nonce = clock, monotonic, nonce
+        self._environment, self._monotonic = environment, environment.monotonic
         self.dispatching = Dispatching()
         self._lock = threading.Lock()
         self._opened: deque[Wait] = deque()
         self._withdrawn: deque[Wait] = deque()
         self._waits: dict[str, list[Wait]] = {}  # by incarnation
-        self._followed = _Followed()
-        self.delivered = 0  # firings that were given to their waits
-        self._process = f"{config.deployment}-{nonce()}"
+        self._topics = _TopicsRead()
+        self.delivered = 0
+        self._process = f"{config.deployment}-{environment.nonce()}"
 
-    def open(self, registration: Registration, deliver: Deliver, serves: Serves | None = None) -> Wait:
-        """Register, unless that is done already, and deliver the firing once it is there.
+    def open(self, registration: Registration, deliver: Deliver, accepts: Accepts | None = None) -> Wait:
+        """Register the subscription unless it is registered, and deliver its firing.
 
-        A firing that was there before is delivered at once: whoever waits again gets the same one. serves:
-        whether that of another incarnation of the subscription will do as well.
+        If the topic has a firing already, it is delivered at once: a repeated wait gets the same firing.
+        accepts: whether the wait takes the firing of another incarnation of the subscription.
         """
-        wait = Wait(registration, deliver, serves)
+        wait = Wait(registration, deliver, accepts)
         with self._lock:
             self._waits.setdefault(registration.incarnation, []).append(wait)
             self._opened.append(wait)
@@ -133,7 +127,7 @@ class Waits:
         return wait
 
     def close(self, wait: Wait) -> None:
-        """Stop delivering. The registration stays: another triggerer may be waiting on it by now."""
+        """Stop delivering. The registration stays, because another triggerer may already wait on it."""
         self._board.ignore(wait)
         with self._lock:
             together = self._waits.get(wait.registration.incarnation, [])
@@ -143,46 +137,45 @@ class Waits:
                 self._waits.pop(wait.registration.incarnation, None)
 
     def withdraw(self, wait: Wait) -> None:
-        """Close, and remove the registration: nobody is to wait on it any more. Done in the next passes."""
+        """Close the wait and remove its registration, in the next passes."""
         self.close(wait)
         with self._lock:
             self._withdrawn.append(wait)
 
     def registration_keys(self, wait: Wait) -> tuple[str, ...]:
-        """The registry keys to null so that nothing is registered for this wait's subscription any more."""
-        keys = self._followed.registry.keys(wait.registration.subscription)
+        """The registry keys to null to remove all registrations of this wait's subscription."""
+        keys = self._topics.registry.keys(wait.registration.subscription)
         return tuple(sorted(wait.own_keys.union(key.decode() for key in keys)))
 
     def run(
         self,
         stop: threading.Event,
         config: BusConfig | None = None,
-        well: Callable[[], None] = lambda: None,
+        on_healthy: Callable[[], None] = lambda: None,
     ) -> None:
-        """Follow the topics until told to stop; EngineError when the bus cannot be used.
+        """Follow the topics until `stop`. Raises EngineError if the bus cannot be used.
 
-        config: from now on. well: called in each pass in which the topics are read to their ends.
+        config: used from now on. on_healthy: called in each pass in which the topics are read to their ends.
         """
         self._config = config or self._config
         self._clients = clients = self._connect(self._config)
         counts = clients.check()
-        followed = _Followed()
+        followed = _TopicsRead()
         partitions = [TopicPartition(self._config.topic("subscription"), 0)]
         action = self._config.topic("action")
         partitions += [TopicPartition(action, p) for p in range(counts[action])]
         followed.unread.update(partitions)
         reader = clients.reader()
         try:
-            registering = Registering(
+            registrations = RegistrationWriter(
                 self._config,
                 clients.writer(),
                 self._process,
-                monotonic=self._monotonic,
-                nonce=self._nonce,
+                self._environment,
             )
             reader.read(dict.fromkeys(partitions, 0))
             with self._lock:
-                self._followed = followed
+                self._topics = followed
                 self._opened.clear()
                 self._opened.extend(w for together in self._waits.values() for w in together)
                 for together in self._waits.values():
@@ -190,29 +183,29 @@ class Waits:
                         wait.registered_at = None
             self.dispatching.begin()
             probed = self._monotonic()
-            pause = Pause(partitions[0], self._clock, self._monotonic)
+            pause = Pause(partitions[0], self._environment.clock, self._monotonic)
             while not stop.is_set():
                 items = reader.take(TAKE, TAKE_TIMEOUT_S)
-                pause.look()  # else a removed registration would be taken for one that stands
+                pause.look()  # after a long pause removals of registrations may have been missed
                 for item in items:
                     self._follow(item)
                 if not followed.unread:
-                    self._serve_opened(registering)
-                    self._serve_withdrawn(registering)
-                    self.dispatching.serve(self._followed.registry, registering, clients)
-                    well()
-                registering.serve()
+                    self._serve_opened(registrations)
+                    self._serve_withdrawn(registrations)
+                    self.dispatching.serve(self._topics.registry, registrations, clients)
+                    on_healthy()
+                registrations.serve()
                 if self._monotonic() - probed > PROBE_S:
                     probed = self._monotonic()
-                    self._probe(registering)
+                    self._probe(registrations)
                     self._register_again()
-                    self._lease(registering)
-            registering.close()
+                    self._lease(registrations)
+            registrations.close()
         finally:
             reader.close()
 
     def _follow(self, item: Record | End) -> None:
-        followed = self._followed
+        followed = self._topics
         if isinstance(item, End):
             followed.unread.discard(item.source)
         if item.source.topic == self._config.topic("subscription"):
@@ -221,78 +214,78 @@ class Waits:
             self._follow_action(item)
 
     def _open_again(self, removed: list[Registered]) -> None:
-        """What is waited for here was removed, as by an older triggerer that a wait has left: once more.
+        """Register again what was removed while a wait here is open, as by the wait's earlier triggerer.
 
-        Not where another incarnation took its place: the task was cleared or its DAG edited, and this wait
-        is about to be closed.
+        Not if another incarnation replaced it: then the task was cleared or its DAG edited, and this wait is
+        about to be closed.
         """
         for registered in removed:
-            if self._followed.registry.successor(registered.incarnation) is None:
+            if self._topics.registry.successor(registered.incarnation) is None:
                 with self._lock:
                     self._opened.extend(self._waits.get(registered.incarnation, ()))
 
     def _follow_action(self, record: Record) -> None:
         self.dispatching.follow(record)
-        place = self._followed.actions.follow(record)
-        if place is None or self._followed.unread:
-            return  # delivered when the registry is read, which tells what the task must remove
+        ref = self._topics.firings.follow(record)
+        if ref is None or self._topics.unread:
+            return  # delivered once the registry is read, which has the keys that the task must remove
         with self._lock:
-            waits = list(self._waits.get(place.incarnation, ()))
+            waits = list(self._waits.get(ref.incarnation, ()))
         for wait in waits:
             self._deliver(wait, record.value or b"")
 
-    def _serve_opened(self, registering: Registering) -> None:
+    def _serve_opened(self, registrations: RegistrationWriter) -> None:
         """Deliver or register the waits that were opened since the last pass."""
-        fired: dict[Place, list[Wait]] = {}
+        fired: dict[FiringRef, list[Wait]] = {}
         with self._lock:
             opened = [w for w in self._opened if w in self._waits.get(w.registration.incarnation, ())]
             self._opened.clear()
         for wait in opened:
             registration = wait.registration
-            place = self._followed.actions.newest(registration.subscription)
-            if place is not None and (wait.serves or place.incarnation == registration.incarnation):
-                fired.setdefault(place, []).append(wait)
+            ref = self._topics.firings.newest(registration.subscription)
+            if ref is not None and (wait.accepts or ref.incarnation == registration.incarnation):
+                fired.setdefault(ref, []).append(wait)
                 continue
             wait.registered_at = self._monotonic()
-            if self._followed.registry.get(registration.incarnation) is None:
-                self._register(wait, registering)
-            wait.looked = True
+            if self._topics.registry.get(registration.incarnation) is None:
+                self._register(wait, registrations)
+            wait.checked_firings = True
         if fired:
             self._deliver_again(fired)
 
-    def _deliver_again(self, fired: dict[Place, list[Wait]]) -> None:
-        """What these waits are opened for was decided before."""
-        for place, value in fetch(self._clients, fired, self._monotonic):
-            for wait in fired[place]:
+    def _deliver_again(self, fired: dict[FiringRef, list[Wait]]) -> None:
+        """Deliver firings that were written before these waits were opened."""
+        for ref, value in fetch(self._clients, fired, self._monotonic):
+            for wait in fired[ref]:
                 if value is None:
-                    # A later record of its key is about to be followed; or the topic's retention has
-                    # removed it, and the wait finds its events again.
+                    # A later record of its key is about to arrive; or retention has removed the record, and
+                    # the wait registers again and finds its events.
                     wait.misses += 1
                     if wait.misses >= MOST_MISSES:
-                        self._followed.actions.forget(wait.registration.subscription, place)
+                        self._topics.firings.forget(wait.registration.subscription, ref)
                     self._opened.append(wait)
                     continue
-                if place.incarnation != wait.registration.incarnation and not self._serves(wait, value):
-                    wait.serves = None
+                if ref.incarnation != wait.registration.incarnation and not self._accepts(wait, value):
+                    wait.accepts = None
                     self._opened.append(wait)
                     continue
                 self._deliver(wait, value)
-                wait.looked = True
+                wait.checked_firings = True
 
     @staticmethod
-    def _serves(wait: Wait, value: bytes) -> bool:
-        """Whether the wait takes this firing of another incarnation."""
+    def _accepts(wait: Wait, value: bytes) -> bool:
+        """Whether the wait accepts this firing of another incarnation."""
         try:
             action = decode_json(ActionRecord, value, f"The firing of {wait.registration.subscription!r}")
         except RecordError as e:
             log.error("%s", e)
             return False
-        return wait.serves is not None and wait.serves(action)
+        return wait.accepts is not None and wait.accepts(action)
 
-    def _serve_withdrawn(self, registering: Registering) -> None:
+    def _serve_withdrawn(self, registrations: RegistrationWriter) -> None:
         """Remove the registrations of the waits that were withdrawn since the last pass.
 
-        Only those of their own incarnation: a task that was cleared may have registered another by now.
+        Only those of their own incarnation: a cleared task may already have registered another one.
         """
         with self._lock:
             withdrawn = [w for w in self._withdrawn if w.registration.incarnation not in self._waits]
@@ -301,36 +294,36 @@ class Waits:
             own = f"{wait.registration.incarnation}:"
             for key in self.registration_keys(wait):
                 if key.startswith(own):
-                    registering.remove(key)
+                    registrations.remove(key)
 
-    def _register(self, wait: Wait, registering: Registering) -> None:
-        key = registering.register(
+    def _register(self, wait: Wait, registrations: RegistrationWriter) -> None:
+        key = registrations.register(
             wait.registration,
-            self._followed.registry.version,
-            lambda reason: self._not_registered(wait, reason),  # told again until it is
+            self._topics.registry.version,
+            lambda reason: self._not_registered(wait, reason),
         )
         if key is not None:
             wait.own_keys.add(key)
 
-    def _lease(self, registering: Registering) -> None:
+    def _lease(self, registrations: RegistrationWriter) -> None:
         with self._lock:
             incarnations = list(self._waits)
         incarnations += self.dispatching.held()
-        registering.lease(incarnations, self._followed.registry.version)
+        registrations.lease(incarnations, self._topics.registry.version)
 
     def _not_registered(self, wait: Wait, reason: str) -> None:
-        text = f"{wait.registration.subscription!r} cannot be registered, which is tried again: {reason}."
+        text = f"{wait.registration.subscription!r} could not be registered: {reason}. Interlock retries it."
         log.error("%s", text)
-        self._tell(wait, Notice(text))
+        self._pass_on(wait, Notice(text))
 
     def _register_again(self) -> None:
-        """A registration that the registry does not show after a while was not delivered: once more."""
+        """Register again what the registry does not contain after REGISTER_AGAIN_S."""
         now = self._monotonic()
         with self._lock:
             for together in self._waits.values():
                 for wait in together:
                     sent = wait.registered_at
-                    known = self._followed.registry.get(wait.registration.incarnation) is not None
+                    known = self._topics.registry.get(wait.registration.incarnation) is not None
                     if known:
                         wait.registered_at = now
                     elif sent is not None and now - sent > REGISTER_AGAIN_S:
@@ -343,19 +336,19 @@ class Waits:
             action = decode_json(ActionRecord, value, f"The firing of {subscription!r}")
         except RecordError as e:
             log.error("%s", e)
-            self._tell(wait, Notice(str(e)))
+            self._pass_on(wait, Notice(str(e)))
             return
         self.delivered += 1
-        self._tell(wait, Delivery(action, self.registration_keys(wait)))
+        self._pass_on(wait, FiringDelivery(action, self.registration_keys(wait)))
 
     @staticmethod
-    def _tell(wait: Wait, item: Delivery | Notice) -> None:
+    def _pass_on(wait: Wait, item: FiringDelivery | Notice) -> None:
         try:
             wait.deliver(item)
-        except Exception as e:  # noqa: BLE001  # its event loop may be closed; the other waits go on
-            log.warning("%r could not be told: %s", wait.registration.subscription, e)
+        except Exception as e:  # noqa: BLE001  # its event loop may be closed; the other waits continue
+            log.warning("The wait of %r could not be notified: %s", wait.registration.subscription, e)
 
-    def _probe(self, registering: Registering) -> None:
-        """A client that lost its broker says so only in passing: ask, and tell the waiting tasks."""
+    def _probe(self, registrations: RegistrationWriter) -> None:
+        """If a client has reported an error, check the cluster and post the outage, or its end."""
         if self._clients.has_error:
-            self._board.post(PART, registering.outage())
+            self._board.post(COMPONENT, registrations.outage())

@@ -28,7 +28,7 @@ from interlock.engine.runtime.watchdog import START_S, Watchdog
 from interlock.engine.waiting import waits
 from interlock.engine.waiting.acknowledge import acknowledge
 from interlock.engine.waiting.notices import Notice, NoticeBoard
-from interlock.engine.waiting.waits import Delivery, Waits
+from interlock.engine.waiting.waits import FiringDelivery, Waits
 from interlock.events.kafka import encode
 from interlock.triggers import event as trigger_module
 from interlock.triggers import payload as payload_module
@@ -132,7 +132,7 @@ def test_i6_another_incarnation_key_outcome_event_or_time_is_another_firing() ->
 
 def _looking_at_firings_of_before(patch: Patch) -> None:
     def new_ones_only(original: Any, self: Waits, record: Any) -> None:
-        if not self._followed.unread:
+        if not self._topics.unread:
             original(self, record)
 
     wrap(patch, Waits, "_follow_action", new_ones_only)
@@ -215,7 +215,7 @@ def test_i8_a_waiter_that_cannot_be_told_keeps_nobody_else_waiting() -> None:
     pool.run()
     told: list[str] = []
 
-    def gone(item: Delivery | Notice) -> None:
+    def gone(item: FiringDelivery | Notice) -> None:
         told.append("gone")
         raise RuntimeError("Event loop is closed")
 

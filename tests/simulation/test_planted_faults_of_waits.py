@@ -10,7 +10,7 @@ from interlock.engine.bus import TopicPartition
 from interlock.engine.records import ActionRecord, Registration, decode_json
 from interlock.engine.waiting import registration_writer
 from interlock.engine.waiting.acknowledge import write
-from interlock.engine.waiting.latest_firings import Actions, Place
+from interlock.engine.waiting.latest_firings import FiringRef, LatestFirings
 from interlock.engine.waiting.waits import Waits
 
 from tests.kit.clients import SimulatedClients, SimulatedReader
@@ -64,15 +64,15 @@ def test_firings_that_are_read_from_their_end_after_a_restart_are_found(monkeypa
 def test_a_firing_of_another_incarnation_that_is_taken_for_ones_own_is_found(monkeypatch: Patch) -> None:
     waited: dict[str, str] = {}
 
-    def whosever(original: Any, self: Actions, subscription: str) -> Place | None:
-        place: Place | None = original(self, subscription)
+    def whosever(original: Any, self: LatestFirings, subscription: str) -> FiringRef | None:
+        place: FiringRef | None = original(self, subscription)
         return None if place is None else place._replace(incarnation=waited[subscription])
 
     def opened(original: Any, self: Waits, registration: Registration, *rest: Any) -> Any:
         waited[registration.subscription] = registration.incarnation
         return original(self, registration, *rest)
 
-    wrap(monkeypatch, Actions, "newest", whosever)
+    wrap(monkeypatch, LatestFirings, "newest", whosever)
     wrap(monkeypatch, Waits, "open", opened)
     assert_found(1000, "once", turn=TURN, every=EVERY)
 

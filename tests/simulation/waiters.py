@@ -16,8 +16,9 @@ from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import EngineError
 from interlock.engine.records import ActionRecord, Registration, RegistrationKey
 from interlock.engine.waiting.acknowledge import write
+from interlock.engine.waiting.environment import Environment
 from interlock.engine.waiting.notices import Notice, NoticeBoard
-from interlock.engine.waiting.waits import Delivery, Wait, Waits
+from interlock.engine.waiting.waits import FiringDelivery, Wait, Waits
 
 from tests.kit.clients import SimulatedClients
 from tests.kit.kafka import Cluster
@@ -56,7 +57,7 @@ class Told(NamedTuple):
     """What a triggerer has to tell Airflow; `known`: the registry keys of the wait that it had read."""
 
     trigger: int
-    delivery: Delivery
+    delivery: FiringDelivery
     known: frozenset[bytes]
 
 
@@ -87,10 +88,8 @@ class Triggerer(Process):
         self.waits = Waits(
             CONFIG,
             NoticeBoard(),
-            clients=self._connect,
-            clock=self._clock,
-            monotonic=self._monotonic,
-            nonce=lambda: f"{self.name}.{next(self._names)}",
+            self._connect,
+            Environment(self._clock, self._monotonic, lambda: f"{self.name}.{next(self._names)}"),
         )
 
     def boot(self) -> None:
@@ -133,8 +132,8 @@ class Triggerer(Process):
         if number in self.open:
             return
 
-        def deliver(item: Delivery | Notice) -> None:
-            if isinstance(item, Delivery):
+        def deliver(item: FiringDelivery | Notice) -> None:
+            if isinstance(item, FiringDelivery):
                 known = standing(self.cluster, incarnation, self.registry_read)
                 self.told.append(Told(number, item, frozenset(known)))
                 self.say(f"hears the firing {item.action.firing.id[:6]} of {task.name}")

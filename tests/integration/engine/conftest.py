@@ -27,7 +27,7 @@ from interlock.engine.kafka.topics import bus_record, create, write_bus_record, 
 from interlock.engine.records import Registration, RegistrationKey, ResumeRecord, encode_json, place_key
 from interlock.engine.runtime.runtime import run_engine
 from interlock.engine.waiting.notices import Notice, NoticeBoard
-from interlock.engine.waiting.waits import Delivery, Waits
+from interlock.engine.waiting.waits import FiringDelivery, Waits
 from interlock.events import Emitter
 
 from local.topics import Record, read_all
@@ -50,15 +50,15 @@ class OpenWait:
     registration: Registration
     eventually: Callable[..., Any]
     notices: list[str | None] = field(default_factory=list)
-    deliveries: list[Delivery] = field(default_factory=list)
+    deliveries: list[FiringDelivery] = field(default_factory=list)
 
-    def __call__(self, item: Delivery | Notice) -> None:
+    def __call__(self, item: FiringDelivery | Notice) -> None:
         if isinstance(item, Notice):
             self.notices.append(item.text)
         else:
             self.deliveries.append(item)
 
-    def firing(self) -> Delivery:
+    def firing(self) -> FiringDelivery:
         return self.eventually(
             f"{self.registration.subscription} fires", lambda: self.deliveries and self.deliveries[0]
         )

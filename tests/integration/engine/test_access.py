@@ -40,7 +40,7 @@ from interlock.engine.waiting.acknowledge import acknowledge, acknowledge_all, r
 from interlock.engine.waiting.dispatching import Durable
 from interlock.engine.waiting.notices import Notice
 from interlock.engine.waiting.open_firings import read
-from interlock.engine.waiting.waits import Delivery
+from interlock.engine.waiting.waits import FiringDelivery
 from interlock.events import Emitter
 from interlock.events.errors import EmitError
 from interlock.plugin.broker import LocalBroker
@@ -143,8 +143,8 @@ class Heard:
     def notices(self) -> list[Notice]:
         return [item for item in self.items if isinstance(item, Notice)]
 
-    def delivery(self) -> Delivery | None:
-        return next((item for item in self.items if isinstance(item, Delivery)), None)
+    def delivery(self) -> FiringDelivery | None:
+        return next((item for item in self.items if isinstance(item, FiringDelivery)), None)
 
 
 def test_emitter_triggerer_and_worker_work_with_the_rights_listed(user: Any, eventually: Any) -> None:
@@ -160,7 +160,7 @@ def test_emitter_triggerer_and_worker_work_with_the_rights_listed(user: Any, eve
         acknowledge(user("worker"), delivery.action, delivery.registration_keys)
     finally:
         runtime.stop()
-    assert [item.text for item in heard.items if not isinstance(item, Delivery)] == []
+    assert [item.text for item in heard.items if not isinstance(item, FiringDelivery)] == []
 
 
 def registered(user: Any) -> set[str]:

@@ -107,7 +107,7 @@ def test_an_edited_condition_drops_what_was_half_met_and_no_firing(
             bench.emit("rates", data={"day": "b"})
             bench.emit("orders", id="both", data={"day": "b"})
             after.eventually_open("fired", "both")
-        replaced = Notice("Subscription 's' has another condition by now.")
+        replaced = Notice("Subscription 's' has another condition now.")
         eventually("the one before is told", lambda: replaced in before.heard)
 
 

@@ -15,7 +15,7 @@ from interlock.engine.records import Registration
 from interlock.engine.runtime import watchdog
 from interlock.engine.runtime.runtime import Runtime
 from interlock.engine.waiting.notices import Notice
-from interlock.engine.waiting.waits import Delivery
+from interlock.engine.waiting.waits import FiringDelivery
 
 
 class Hang:
@@ -64,9 +64,9 @@ def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_i
     hang = Hang(bench)
     monkeypatch.setattr(Transactions, "commit", hang.around(Transactions.commit))
     notices: list[str | None] = []
-    deliveries: list[Delivery] = []
+    deliveries: list[FiringDelivery] = []
 
-    def deliver(item: Delivery | Notice) -> None:
+    def deliver(item: FiringDelivery | Notice) -> None:
         if isinstance(item, Notice):
             notices.append(item.text)
         else:
@@ -85,12 +85,12 @@ def test_an_engine_that_hangs_in_a_transaction_is_replaced_and_its_late_commit_i
 
         hang.returns.set()
         assert hang.refused.wait(60)
-        [part, _] = runtime._parts
-        eventually("the old thread ends", lambda: part.stuck == 0)
+        [loop, _] = runtime._loops
+        eventually("the old thread ends", lambda: loop.hung == 0)
         runtime.waits.open(Registration.of("after", event("go"), None, 0), deliver)
         eventually("the new engine goes on", lambda: len(deliveries) == 2)
         assert sorted(f["subscription"] for f in bench.firings()) == ["after", "w"]
-        assert (part.replaced, part.failures) == (1, 0)
+        assert (loop.replaced, loop.failures) == (1, 0)
         assert notices[-1] is None
     finally:
         hang.returns.set()

@@ -15,8 +15,8 @@ from airflow.sdk import BaseHook, Connection
 from interlock import event
 from interlock.engine.bus import TopicPartition
 from interlock.engine.errors import ConfigError
-from interlock.engine.waiting.dispatching import NEWS
-from interlock.engine.waiting.latest_firings import Place
+from interlock.engine.waiting.dispatching import MORE_FIRINGS
+from interlock.engine.waiting.latest_firings import FiringRef
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.triggers import connections
 from interlock.triggers import dispatch as module
@@ -64,11 +64,11 @@ class Stage:
         thread.start()
         return self.stream
 
-    def take(self, stream: Any, most: int, without: Any = (), gone: Any = ()) -> list[Place]:
+    def take(self, stream: Any, most: int, without: Any = (), gone: Any = ()) -> list[FiringRef]:
         assert stream is self.stream
         self.forgotten.update(gone)
         source = TopicPartition("b-action", 0)
-        places = [Place("", source, n, 0) for n in self.offsets if (0, n) not in without][:most]
+        places = [FiringRef("", source, n, 0) for n in self.offsets if (0, n) not in without][:most]
         self.looked.set()
         return places
 
@@ -125,9 +125,9 @@ def test_firings_that_are_there_are_yielded_as_their_places_alone(stage: Stage) 
 
 def test_firings_that_come_later_are_yielded_then(stage: Stage) -> None:
     def come(deliver: Callable[[Any], None]) -> None:
-        deliver(NEWS)  # registered; there is nothing yet
+        deliver(MORE_FIRINGS)  # registered; there is nothing yet
         stage.offsets = [9]
-        deliver(NEWS)
+        deliver(MORE_FIRINGS)
 
     stage.on_open = come
     assert outcome(a_trigger())["places"] == [(0, 9)]
@@ -193,7 +193,7 @@ def test_what_is_wrong_with_the_bus_is_logged_and_waited_out(
         deliver(Notice(None))
         assert stage.looked.wait(30)  # with a firing there, nothing would be waited for
         stage.offsets = [1]
-        deliver(NEWS)
+        deliver(MORE_FIRINGS)
 
     stage.on_open = come
     trigger = a_trigger()

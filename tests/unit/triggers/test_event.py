@@ -19,7 +19,7 @@ from interlock.conditions.recipes.fail_on import with_fail_on
 from interlock.engine.errors import ConfigError
 from interlock.engine.records import ActionRecord, Firing, Registration
 from interlock.engine.waiting.notices import Notice
-from interlock.engine.waiting.waits import Delivery, Wait
+from interlock.engine.waiting.waits import FiringDelivery, Wait
 from interlock.triggers import connections
 from interlock.triggers import event as module
 from interlock.triggers.event import EventTrigger
@@ -52,10 +52,10 @@ def task_instance(map_index: int = -1) -> Any:
     return SimpleNamespace(dag_id="dag", run_id="run", task_id="wait", map_index=map_index)
 
 
-def delivery(wait: Wait) -> Delivery:
+def delivery(wait: Wait) -> FiringDelivery:
     firing = Firing(id="f", outcome="met", key=None, fired_at="t", events={}, origins={})
     registration = wait.registration
-    return Delivery(
+    return FiringDelivery(
         ActionRecord(
             subscription=registration.subscription,
             incarnation=registration.incarnation,
@@ -78,13 +78,13 @@ class FakeWaits:
         self.look = True
         self.runtime: Any = None
 
-    def open(self, registration: Any, deliver: Any, serves: Any = None) -> Wait:
-        wait = Wait(registration, deliver, serves)
+    def open(self, registration: Any, deliver: Any, accepts: Any = None) -> Wait:
+        wait = Wait(registration, deliver, accepts)
         self.opened.append(wait)
 
         def life() -> None:
             self.then(wait)
-            wait.looked = self.look
+            wait.checked_firings = self.look
 
         thread = threading.Thread(target=life)
         self.threads.append(thread)
@@ -550,13 +550,13 @@ def firing_of(registration: Registration, outcome: Any = "met", label: str = "x"
 
 def test_a_cleared_wait_takes_the_firing_it_had_where_that_was_met_and_no_other(waits: FakeWaits) -> None:
     first = opened_in_generation(waits, 0)
-    assert first.serves is None
+    assert first.accepts is None
     second = opened_in_generation(waits, 1).registration
-    serves = opened_in_generation(waits, 3).serves
-    assert serves is not None
+    accepts = opened_in_generation(waits, 3).accepts
+    assert accepts is not None
     for earlier in (first.registration, second):
-        assert serves(firing_of(earlier))
-        assert not serves(firing_of(earlier, "expired"))
-        assert not serves(firing_of(earlier, label="fail_on: failed"))
+        assert accepts(firing_of(earlier))
+        assert not accepts(firing_of(earlier, "expired"))
+        assert not accepts(firing_of(earlier, label="fail_on: failed"))
     other = opened_in_generation(waits, 0, since_ms=18).registration
-    assert not serves(firing_of(other))
+    assert not accepts(firing_of(other))

@@ -16,7 +16,7 @@ from interlock.engine.records.versions import VERSION
 from interlock.engine.registry.registry import Registry
 from interlock.engine.waiting import dispatching as module
 from interlock.engine.waiting import open_firings
-from interlock.engine.waiting.dispatching import NEWS, Dispatching, Durable, Stream
+from interlock.engine.waiting.dispatching import MORE_FIRINGS, Dispatching, Durable, Stream
 from interlock.engine.waiting.notices import Notice
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
@@ -93,7 +93,7 @@ def test_what_is_not_registered_is_registered_once_and_told_when_it_is_there(sta
     stage.registered(sent)
     stage.serve()
     stage.serve()
-    assert heard == [NEWS]
+    assert heard == [MORE_FIRINGS]
     assert stage.dispatching.held() == [sent.incarnation]
 
 
@@ -112,7 +112,7 @@ def test_a_later_run_keeps_the_since_of_the_first_registration(stage: Stage) -> 
     stage.registered(durable(since_ms=50).registration())
     _, heard = stage.open(durable(since_ms=100))
     stage.serve()
-    assert (stage.sent, heard) == ([], [NEWS])
+    assert (stage.sent, heard) == ([], [MORE_FIRINGS])
 
 
 def test_a_since_that_is_given_is_another_meaning_and_registered(stage: Stage) -> None:
@@ -132,7 +132,7 @@ def test_an_edited_condition_replaces_the_one_before_and_its_open_firings_stay(s
     assert sent.incarnation != before.incarnation
     stage.registered(sent)
     stage.serve()
-    assert heard == [NEWS]
+    assert heard == [MORE_FIRINGS]
     assert stage.taken(stream) == [7]
 
 
@@ -143,7 +143,7 @@ def test_other_limits_are_registered_again_as_the_same_incarnation(stage: Stage)
     stage.serve()
     [sent] = stage.sent
     assert (sent.incarnation, sent.max_keys) == (before.incarnation, 20)
-    assert heard == [NEWS]
+    assert heard == [MORE_FIRINGS]
 
 
 def test_a_stream_whose_condition_was_replaced_or_cancelled_says_so_and_does_not_fight(stage: Stage) -> None:
@@ -155,14 +155,14 @@ def test_a_stream_whose_condition_was_replaced_or_cancelled_says_so_and_does_not
     stage.registered(other)
     for _ in range(3):
         stage.serve()
-    assert heard == [NEWS, Notice("Subscription 's' has another condition by now.")]
+    assert heard == [MORE_FIRINGS, Notice("Subscription 's' has another condition now.")]
     assert stage.sent == []
     _, heard = stage.open(durable(OTHER))
     stage.serve()
     stage.removed(other)
     for _ in range(3):
         stage.serve()
-    assert heard == [NEWS, Notice("Subscription 's' was cancelled.")]
+    assert heard == [MORE_FIRINGS, Notice("Subscription 's' was cancelled.")]
     assert stage.sent == []
 
 
@@ -184,7 +184,7 @@ def test_a_registration_that_is_refused_is_told(stage: Stage) -> None:
     _, heard = stage.open(durable())
     stage.serve()
     [told] = heard
-    assert "'s' cannot be registered, which is tried again: no room" in told.text
+    assert "'s' could not be registered: no room" in told.text
 
 
 def test_nothing_is_taken_before_the_topics_are_read_to_their_ends(stage: Stage) -> None:
@@ -202,11 +202,11 @@ def test_each_new_firing_is_told_to_an_open_stream_and_to_no_closed_one(stage: S
     stream, heard = stage.open(durable())
     stage.serve()
     stage.dispatching.follow(fired("a", 0))
-    assert heard == [NEWS, NEWS]
+    assert heard == [MORE_FIRINGS, MORE_FIRINGS]
     assert stage.taken(stream, without={(0, 0)}) == []
     stage.dispatching.close(stream)
     stage.dispatching.follow(fired("b", 1))
-    assert heard == [NEWS, NEWS]
+    assert heard == [MORE_FIRINGS, MORE_FIRINGS]
 
 
 def test_a_stream_that_cannot_be_told_disturbs_no_other(stage: Stage) -> None:
@@ -219,7 +219,7 @@ def test_a_stream_that_cannot_be_told_disturbs_no_other(stage: Stage) -> None:
     stage.dispatching.open(durable(), broken)
     _, heard = stage.open(durable(subscription="t"))
     stage.serve()
-    assert heard == [NEWS]
+    assert heard == [MORE_FIRINGS]
 
 
 # -- several streams of a subscription
@@ -230,12 +230,16 @@ def test_of_several_streams_the_last_one_opened_takes_and_the_others_nothing(sta
     first, told = stage.open(durable())
     stage.dispatching.follow(fired("a", 0))
     stage.serve()
-    assert (stage.taken(first), stage.dispatching.is_replaced(first), told) == ([0], False, [NEWS])
+    assert (stage.taken(first), stage.dispatching.is_replaced(first), told) == ([0], False, [MORE_FIRINGS])
     last, heard = stage.open(durable(max_keys=20))
     stage.serve()
     stage.dispatching.follow(fired("b", 1))
-    assert (stage.taken(first), stage.dispatching.is_replaced(first), told) == ([], True, [NEWS])
-    assert (stage.taken(last), stage.dispatching.is_replaced(last), heard) == ([0, 1], False, [NEWS, NEWS])
+    assert (stage.taken(first), stage.dispatching.is_replaced(first), told) == ([], True, [MORE_FIRINGS])
+    assert (stage.taken(last), stage.dispatching.is_replaced(last), heard) == (
+        [0, 1],
+        False,
+        [MORE_FIRINGS, MORE_FIRINGS],
+    )
     assert [sent.max_keys for sent in stage.sent] == [20]
     stage.registered(stage.sent[0])
     stage.dispatching.close(first)
@@ -260,7 +264,7 @@ def test_a_stream_takes_again_and_registers_its_own_when_those_opened_later_are_
     assert [sent.incarnation for sent in stage.sent[1:]] == [own.incarnation]
     stage.registered(own)
     stage.serve()
-    assert (stage.taken(first), heard) == ([0], [NEWS, NEWS])
+    assert (stage.taken(first), heard) == ([0], [MORE_FIRINGS, MORE_FIRINGS])
 
 
 def test_a_stream_takes_nothing_when_another_process_registered_another_condition(stage: Stage) -> None:
@@ -290,7 +294,7 @@ def test_what_had_fired_before_a_cancellation_is_still_taken(stage: Stage) -> No
     assert (stage.taken(stream), stage.dispatching.is_replaced(stream)) == ([], True)
     assert [item.text for item in heard[1:]] == [
         "Subscription 's' was cancelled.",
-        "Subscription 's' has another condition by now.",
+        "Subscription 's' has another condition now.",
     ]
 
 
@@ -319,7 +323,7 @@ def test_what_did_not_fit_is_read_again_when_there_is_room(
     heard.clear()
     stage.serve()
     assert (stage.taken(stream), asked) == ([2, 3], [{ACTION: 2}])
-    assert heard == [NEWS]
+    assert heard == [MORE_FIRINGS]
 
 
 def test_a_topic_that_cannot_be_read_again_ends_this_life_of_the_waits_and_the_next_has_it_all(

@@ -8,7 +8,7 @@ import pytest
 from interlock.engine.bus import End, Record, TopicPartition
 from interlock.engine.errors import UnreachableError
 from interlock.engine.waiting import latest_firings as module
-from interlock.engine.waiting.latest_firings import Place, fetch
+from interlock.engine.waiting.latest_firings import FiringRef, fetch
 
 ONE, TWO = TopicPartition("b-action", 0), TopicPartition("b-action", 1)
 
@@ -47,7 +47,7 @@ class Log:
 def fetched(log: Log, *places: tuple[TopicPartition, int]) -> dict[tuple[int, int], str | None]:
     clients: Any = log
     now = iter(range(10**6))
-    found = fetch(clients, [Place("", tp, offset, 0) for tp, offset in places], lambda: float(next(now)))
+    found = fetch(clients, [FiringRef("", tp, offset, 0) for tp, offset in places], lambda: float(next(now)))
     return {
         (place.source.partition, place.offset): None if value is None else value.decode()
         for place, value in found

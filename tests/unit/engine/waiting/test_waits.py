@@ -27,10 +27,11 @@ from interlock.engine.records import (
 )
 from interlock.engine.registry.pause import MOST_PAUSE_S
 from interlock.engine.waiting.dispatching import Durable
-from interlock.engine.waiting.latest_firings import KEPT_MS, Actions
+from interlock.engine.waiting.environment import Environment
+from interlock.engine.waiting.latest_firings import KEPT_MS, LatestFirings
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 from interlock.engine.waiting.registration_writer import LEASE_S
-from interlock.engine.waiting.waits import MOST_MISSES, Delivery, Wait, Waits
+from interlock.engine.waiting.waits import MOST_MISSES, FiringDelivery, Wait, Waits
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 REGISTRY, ACTION = TopicPartition("b-subscription", 0), TopicPartition("b-action", 0)
@@ -72,7 +73,7 @@ class Stage:
         self.now = 0.0
 
     def new_waits(self) -> Waits:
-        return Waits(CONFIG, self.board, monotonic=lambda: self.now)
+        return Waits(CONFIG, self.board, environment=Environment(monotonic=lambda: self.now))
 
     # -- the reader
 
@@ -244,7 +245,7 @@ def test_a_firing_is_delivered_with_the_keys_of_its_registration(stage: Stage) -
     _, heard = stage.open(W)
     stage.run(ENDS, lambda: [stage.registered()], [action(W)])
     [delivery] = heard
-    assert isinstance(delivery, Delivery)
+    assert isinstance(delivery, FiringDelivery)
     assert delivery.action.incarnation == W.incarnation
     assert [key.encode() for key in delivery.registration_keys] == [stage.produced[0][0]]
 
@@ -257,9 +258,9 @@ def test_a_firing_of_another_incarnation_is_nobodys(stage: Stage) -> None:
     assert heard == []
 
 
-@pytest.mark.parametrize("serves", [True, False])
+@pytest.mark.parametrize("accepts", [True, False])
 def test_a_firing_of_another_incarnation_is_delivered_where_it_serves_and_else_the_wait_is_registered(
-    stage: Stage, serves: bool
+    stage: Stage, accepts: bool
 ) -> None:
     other = Registration.of("w", event("x"), None, 0, generation=1)
     asked: list[Any] = []
@@ -267,14 +268,14 @@ def test_a_firing_of_another_incarnation_is_delivered_where_it_serves_and_else_t
 
     def will_do(action: ActionRecord) -> bool:
         asked.append(action.incarnation)
-        return serves
+        return accepts
 
     stage.waits.open(other, heard.append, will_do)
     stage.run([action(W), *ENDS], [], [])
     assert asked == [W.incarnation]
-    assert [d.action.incarnation for d in heard] == ([W.incarnation] if serves else [])
+    assert [d.action.incarnation for d in heard] == ([W.incarnation] if accepts else [])
     registered = [decode_json(Registration, value, "x").incarnation for _, value in stage.produced]
-    assert registered == ([] if serves else [other.incarnation])
+    assert registered == ([] if accepts else [other.incarnation])
 
 
 def test_a_firing_that_cannot_be_read_serves_nobody(stage: Stage) -> None:
@@ -390,7 +391,7 @@ def test_a_wait_whose_firing_retention_removed_is_registered_anew(
 
 
 def test_firings_older_than_their_topic_keeps_them_take_no_memory() -> None:
-    actions = Actions()
+    actions = LatestFirings()
     actions.follow(action(W)._replace(timestamp_ms=0))
     actions.follow(action(V, 1)._replace(timestamp_ms=KEPT_MS + 1))
     assert actions.newest("w") is None
@@ -467,7 +468,7 @@ def test_an_action_record_that_cannot_be_read_stops_no_other_wait(
         stage.run(ENDS, [bad, action(V, 1)])
         stage.run([bad, action(V, 1), *ENDS])
     assert len(others) == 2
-    assert not [item for item in mine if isinstance(item, Delivery)]
+    assert not [item for item in mine if isinstance(item, FiringDelivery)]
     assert "'w'" in caplog.text or "b-action[0]@0" in caplog.text
 
 
@@ -534,4 +535,4 @@ def test_a_registration_that_the_broker_refuses_is_told_to_its_task(stage: Stage
     stage.run(ENDS)
     [notice] = heard
     assert isinstance(notice, Notice)
-    assert "'w' cannot be registered" in str(notice.text)
+    assert "'w' could not be registered" in str(notice.text)
