@@ -102,7 +102,7 @@ def test_a_failed_spark_application_tells_its_error_and_the_task_that_it_ran_for
     ).payload
     assert payload["error"] == {"class": "a.B", "message": "no rows"}
     assert payload["airflow"] == {"dag_id": "daily"}
-    with pytest.raises(ValueError, match="only .failed. has an error"):
+    with pytest.raises(ValueError, match="only 'failed' has an error"):
         spark_application_end("orders", at=AT, error=("a.B", "no rows"))
 
 
