@@ -226,7 +226,7 @@ class DispatchOperator(BaseOperator):
         from ..engine.waiting.open_firings import read
 
         places = [(place[0], place[1]) for place in event["places"]]
-        registered = event.get("registered", True)  # a trigger of before says nothing
+        registered = event["registered"]
         if registered:
             self._note_registration(context)
         if not places:

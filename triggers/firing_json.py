@@ -39,7 +39,7 @@ def _recorded(firing: Firing, label: str) -> list[str]:
     for origin in firing.origins.get(label, ()):
         try:
             stamp = datetime.fromtimestamp(origin["timestamp_ms"] / 1000, UTC)
-        except (KeyError, OverflowError, ValueError, OSError):
+        except (OverflowError, ValueError, OSError):
             moments.append(firing.fired_at)
         else:
             moments.append(stamp.isoformat(timespec="milliseconds"))

@@ -37,7 +37,7 @@ class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     `R`: the registry position applied. `g`: scans in progress. `c`, `n`: the transactional id of the
     committer and the number of its transaction. `t`: the topic's id. `e`: the committer ended in good order
-    with it. `a`, `s`: of records on which processes end; versions that do not know them drop them.
+    with it. `a`, `s`: of records on which processes end.
     """
 
     v: int = VERSION

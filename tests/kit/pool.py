@@ -174,7 +174,7 @@ class Pool:
 
     def lease(self, *registrations: Registration) -> None:
         record = LeaseRecord(deployment="d", incarnations=[r.incarnation for r in registrations], host="h")
-        self.write(REGISTRY, b"lease/process", encode_json(record))
+        self.write(REGISTRY, b"lease/process/0", encode_json(record))
 
     def source(self, tp: TopicPartition) -> None:
         self.write(

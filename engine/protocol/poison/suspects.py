@@ -30,7 +30,7 @@ MOST_CHARS: Final = 100
 
 
 def process_of(transactional_id: str) -> str:
-    """The process of an engine: its id without the number of its life. Ids of before had none."""
+    """The process of an engine: its id without the number at the end."""
     process, _, life = transactional_id.rpartition(".")
     return process if life.isdigit() else transactional_id
 

@@ -565,7 +565,7 @@ def test_an_expiry_tells_nothing_of_fail_on(acknowledged: list[Any], asked_for_h
         key="d",
         fired_at="t",
         events={"x": [FORM], "fail_on: a": [FORM]},
-        origins={"x": [{}], "fail_on: a": [{}]},
+        origins={"x": [{"timestamp_ms": 0}], "fail_on: a": [{"timestamp_ms": 0}]},
         missing=["fail_on: b", "y"],
         timer_ms=7,
     )
@@ -581,7 +581,7 @@ def test_an_expiry_tells_nothing_of_fail_on(acknowledged: list[Any], asked_for_h
 
 def test_events_there_was_no_room_for_are_counted(acknowledged: list[Any]) -> None:
     forms = [{**FORM, "id": str(n)} for n in range(1000)]
-    origins = [{"topic": "b-event", "partition": 3, "offset": n} for n in range(1000)]
+    origins = [{"topic": "b-event", "partition": 3, "offset": n, "timestamp_ms": n} for n in range(1000)]
     firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={"x": forms}, origins={"x": origins})
     action = ActionRecord(subscription="s", incarnation="i", state="fired", firing=firing)
     result = sensor().execute_complete(context(), Payload.of_firing(action, ()).to_json())
