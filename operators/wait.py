@@ -294,14 +294,14 @@ class EventSensor(BaseSensorOperator):
 
     def _log_near_misses(self, context: Context, until_ms: int | None = None) -> None:
         """Logs what was missing and what nearly matched. An error is only logged."""
-        from ..engine.admin.hindsight import hindsight
+        from ..engine.admin.explaining import why_not_met
 
         if self._key_written is NO_KEY and self.condition.keyed:
             return  # each key has a state of its own
         until_ms = until_ms or int(time.time() * 1000)
         try:
             since_ms = int(self._since(context).timestamp() * 1000)
-            text = hindsight(self._config(), self.condition, self._canonical_key(), since_ms, until_ms)
+            text = why_not_met(self._config(), self.condition, self._canonical_key(), since_ms, until_ms)
         except Exception as e:  # noqa: BLE001
             self.log.warning("The search for events that nearly matched failed: %s", e)
         else:

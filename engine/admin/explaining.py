@@ -14,14 +14,25 @@ from typing import Any, Final
 
 import msgspec
 
-from ...conditions import ConditionError, Explanation, State, canonical_key, explain
+from ...conditions import (
+    Condition,
+    ConditionError,
+    Expires,
+    Explanation,
+    State,
+    canonical_key,
+    explain,
+    explain_rehearsal,
+)
 from ...conditions.explanation.wording import counted
+from ...conditions.nodes.timers import moment_text
 from ..bus import TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, HasFired, NoSubscription, RecordError
 from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from ..kafka.positions import positions
+from ..kafka.topics import read_registry
 from ..protocol.partitions.missing_records import look_at
 from ..protocol.tasks.trigger_task import single_key
 from ..reading.sources import last_events, read_between
@@ -33,6 +44,7 @@ from .subscriptions import MOST_NAMED, Holder, Subscriptions
 
 DEFAULT_EVENTS: Final = 2000
 MOST_EVENTS: Final = 10_000
+EVENTS_AFTERWARDS: Final = 5000  # that `why_not_met` reads
 MOST_KEYS: Final = 20  # that are told of a subscription with several
 MOST_FIRINGS: Final = 200_000  # that are looked through for one by a part of its name
 
@@ -108,6 +120,29 @@ def account_of(config: BusConfig, name: str, key: str | None = None, events: int
         tuple(notes),
         unread,
     )
+
+
+def why_not_met(
+    config: BusConfig, condition: Condition, key: str | None, since_ms: int, until_ms: int
+) -> str:
+    """Why a wait that has ended was not met, as a text: what matched, was missing and nearly matched.
+
+    Applies the condition to about the last EVENTS_AFTERWARDS events. key: the wait's. Raises EngineError if
+    the events cannot be read.
+    """
+    since_ms = max(1, since_ms)
+    Admin(config, ClientErrors()).close()  # reports a cluster that does not answer sooner than the reader
+    events, _ = last_events(config, read_registry(config), EVENTS_AFTERWARDS)
+    waited = condition.of if isinstance(condition, Expires) else condition  # the expiry itself has passed
+    explained = explain_rehearsal(
+        waited,
+        events,
+        key=key if waited.keyed else None,  # only fail_on may use the key
+        start=moment_text(since_ms) if waited.plan.watches_from_the_start else None,
+        since=moment_text(since_ms),
+        until=moment_text(until_ms),
+    )
+    return f"By the last {len(events)} events of {config.describe()}: {explained}"
 
 
 def open_keys(registered: Registered, pending: Pending, most: int = MOST_KEYS) -> tuple[OpenKey, ...]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..bus import Record
+from ..bus import Record, TopicPartition
 from ..config import BusConfig
 from ..errors import EngineError, NoSubscription, RecordError, TopicsError
+from ..kafka.admin import Admin
+from ..kafka.clients import ClientErrors
 from ..kafka.topics import read_registry
-from ..records import LeaseRecord, decode_json
+from ..reading.sources import read_between
+from ..records import ActionRecord, LeaseRecord, decode_json
 from ..registry.registry import Registered, Registry
 from ..waiting.acknowledge import remove_registration
 from ..waiting.registration_writer import LEASE_S
@@ -141,6 +145,49 @@ class Subscriptions:
         """
         keys = self.registry.keys(registered.registration.subscription)
         remove_registration(self.config, sorted(key.decode("utf-8", "replace") for key in keys))
+
+
+def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
+    """An open firing of a durable subscription, to be skipped: acknowledge it with `acknowledge_all`.
+
+    Reads the whole action topic, and keeps at most two records. name: of a subscription, registered or not.
+    If no firing has exactly this name, it is looked up with `Subscriptions.find`. Raises EngineError if the
+    firing is not open.
+    """
+    subscriptions = Subscriptions.read(config)
+    names, not_found = [name], None
+    try:
+        registered = subscriptions.find(name)
+    except NoSubscription:
+        pass
+    except EngineError as e:  # several subscriptions match
+        not_found = e
+    else:
+        found = registered.registration.subscription
+        if not registered.one_shot:
+            names.append(found)
+        else:
+            not_found = EngineError(
+                f"{found!r} is a wait, whose firing belongs to its task: end the task in Airflow instead."
+            )
+    every = [TopicPartition(config.topic("action"), number) for number in range(subscriptions.partitions)]
+    with closing(Admin(config, ClientErrors())) as admin:
+        lows, ends = admin.start_offsets(every), admin.end_offsets(every)
+    keys = [f"{each}\0{firing_id}".encode() for each in names]
+    values: dict[bytes, bytes | None] = {}
+    for record in read_between(config, lows, ends):
+        if record.key in keys:
+            values[record.key] = record.value
+    value = next((values[key] for key in keys if key in values), None)
+    action = None if value is None else decode_json(ActionRecord, value, f"The firing {firing_id!r}")
+    if action is None or action.state != "fired":
+        if not_found is not None and not values:
+            raise not_found
+        raise EngineError(
+            f"{names[-1]!r} has no open firing {firing_id!r}: it was taken or skipped, is older than the "
+            "topic keeps, or never was. The log of the dispatcher's task names those that it holds."
+        )
+    return action
 
 
 def _who(holder: Holder) -> str:

@@ -193,7 +193,7 @@ def cancel(args: Namespace) -> None:
 
 def skip(args: Namespace) -> None:
     """Acknowledges an open firing without a run."""
-    from ...engine.admin.skipping import open_firing
+    from ...engine.admin.subscriptions import open_firing
     from ...engine.waiting.acknowledge import acknowledge_all
 
     def work() -> None:

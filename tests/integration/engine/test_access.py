@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 from interlock import Event, event, fetch
 from interlock.engine.admin.access import Role, needed
 from interlock.engine.admin.doctor import diagnose
+from interlock.engine.admin.explaining import why_not_met
 from interlock.engine.admin.findings import Host
-from interlock.engine.admin.hindsight import hindsight
 from interlock.engine.admin.listed_topics import add_topics
 from interlock.engine.admin.subscriptions import Subscriptions
 from interlock.engine.config import BusConfig
@@ -180,7 +180,7 @@ def test_a_workers_tasks_fetch_look_back_and_dispatch_with_the_rights_listed(
     assert fetch(f"kafka:{LISTED}/0/0", kafka_conn_id="worker", bus="bus").payload == {"rows": 4}
 
     missed = event(name) & event(source=LISTED, where="data.rows == 5")
-    told = hindsight(worker, missed, None, 0, int(time.time() * 1000) + 60_000)
+    told = why_not_met(worker, missed, None, 0, int(time.time() * 1000) + 60_000)
     assert name in told
     assert LISTED in told
 

@@ -1,4 +1,4 @@
-"""Reading what a `dataref` stands for, and hindsight on a wait that is over, from a real broker."""
+"""Reading what a `dataref` stands for, and why an ended wait was not met, from a real broker."""
 
 from __future__ import annotations
 

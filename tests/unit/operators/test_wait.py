@@ -310,14 +310,14 @@ def acknowledged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture(autouse=True)
-def asked_for_hindsight(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def asked_why_not_met(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     calls: list[Any] = []
 
-    def hindsight(config: Any, *asked: Any) -> str:
+    def why_not_met(config: Any, *asked: Any) -> str:
         calls.append(asked)
         return "y: nothing"
 
-    monkeypatch.setattr("interlock.engine.admin.hindsight.hindsight", hindsight)
+    monkeypatch.setattr("interlock.engine.admin.explaining.why_not_met", why_not_met)
     return calls
 
 
@@ -484,10 +484,10 @@ def test_the_registration_goes_before_a_worker_reads_what_may_kill_it(
     class Killed(BaseException):
         """The process ends here."""
 
-    def hindsight(*_: object) -> str:
+    def why_not_met(*_: object) -> str:
         raise Killed
 
-    monkeypatch.setattr("interlock.engine.admin.hindsight.hindsight", hindsight)
+    monkeypatch.setattr("interlock.engine.admin.explaining.why_not_met", why_not_met)
     over = Payload(outcome="timeout", registration_keys=("i:n",)).to_json()
     with pytest.raises(Killed):
         sensor(timeout=7).execute_complete(context(), over)
@@ -558,7 +558,7 @@ def test_a_firing_of_fail_on_fails_its_task_though_the_dag_has_none_any_more(ack
         sensor(PAIR, key="d").execute_complete(context(), failed_payload())
 
 
-def test_an_expiry_tells_nothing_of_fail_on(acknowledged: list[Any], asked_for_hindsight: list[Any]) -> None:
+def test_an_expiry_tells_nothing_of_fail_on(acknowledged: list[Any], asked_why_not_met: list[Any]) -> None:
     firing = Firing(
         id="f",
         outcome="expired",
@@ -574,7 +574,7 @@ def test_an_expiry_tells_nothing_of_fail_on(acknowledged: list[Any], asked_for_h
     task = sensor(PAIR.expires(after="2h"), fail_on=FAILED, key="d", on_expired="succeed")
     result = task.execute_complete(context(), given)
     assert (list(result["events"]), result["missing"]) == (["x"], ["y"])
-    [(condition, key, since_ms, until_ms)] = asked_for_hindsight
+    [(condition, key, since_ms, until_ms)] = asked_why_not_met
     assert (condition, key, until_ms) == (PAIR.expires(after="2h"), "d", 7)
     assert since_ms == int((DAY - 24 * HOUR).timestamp() * 1000)
 
@@ -623,7 +623,7 @@ def test_at_its_end_the_log_tells_what_was_missing_or_why_that_is_not_known(
         raise UnreachableError("the broker is away")
 
     if away:
-        monkeypatch.setattr("interlock.engine.admin.hindsight.hindsight", unreachable)
+        monkeypatch.setattr("interlock.engine.admin.explaining.why_not_met", unreachable)
     said: list[str] = []
     task = sensor(PAIR, key="d", timeout=7)
     monkeypatch.setattr(
