@@ -26,7 +26,7 @@ def run(bootstrap_servers: str, events: int) -> None:
             2, spark_interlock_bootstrap_servers=bootstrap_servers, spark_interlock_bus=config.name
         ) as spark,
     ):
-        from interlock.spark.pipeline.archive.writing import Wanted, archive
+        from interlock.spark.pipeline.archive.ingest import Wanted, archive
         from interlock.spark.pipeline.rows import BATCH_RECORDS
         from interlock.spark.pipeline.source import connected
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ....conditions import MatcherIndex
 from ....events.event import Event
+from .columns import ALWAYS, Reads
 from .misses import Misses, Place
 from .question import Question
-from .reads import ALWAYS, Reads
 from .tables import MATCHED, Matches
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from interlock.conditions.nodes.duration import duration_ms
 from interlock.events.errors import InterlockError
-from interlock.spark.pipeline.archive.writing import MAX_OFFSETS, Wanted, archive
+from interlock.spark.pipeline.archive.ingest import MAX_OFFSETS, Wanted, archive
 from interlock.spark.pipeline.rows import BATCH_BYTES, BATCH_RECORDS
 from interlock.spark.pipeline.session import job_session
 from interlock.spark.pipeline.source import connected

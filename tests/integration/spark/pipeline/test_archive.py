@@ -19,11 +19,11 @@ from interlock.spark.pipeline import PipelineError
 from interlock.spark.pipeline.archive import read, writing
 from interlock.spark.pipeline.archive.compaction import compact
 from interlock.spark.pipeline.archive.files import Files
+from interlock.spark.pipeline.archive.ingest import Wanted, archive
 from interlock.spark.pipeline.archive.layout import MARKER, Folder
 from interlock.spark.pipeline.archive.retention import first_day, remove_before
 from interlock.spark.pipeline.archive.runs import begin
 from interlock.spark.pipeline.archive.storing import store
-from interlock.spark.pipeline.archive.writing import Wanted, archive
 from interlock.spark.pipeline.rows import KINDS
 
 from local.topics import read_all

@@ -18,8 +18,8 @@ import pytest
 from interlock.spark.pipeline.archive import read
 from interlock.spark.pipeline.archive.compaction import compact
 from interlock.spark.pipeline.archive.files import Files
+from interlock.spark.pipeline.archive.ingest import Wanted, archive
 from interlock.spark.pipeline.archive.runs import begin
-from interlock.spark.pipeline.archive.writing import Wanted, archive
 
 from .archive_load import Load
 from .archive_process import PHASES, ArchiveProcess, batches_done, phase

@@ -13,10 +13,10 @@ from interlock.conditions import Condition, ConditionError, Firing, Match, Match
 from interlock.conditions.evaluate.firing import decided_ms
 from interlock.conditions.nodes.retention import replaced
 from interlock.events import Event
+from interlock.spark.pipeline.backtest.columns import Reads
 from interlock.spark.pipeline.backtest.fold import Folding
 from interlock.spark.pipeline.backtest.matching import matched
 from interlock.spark.pipeline.backtest.question import Question
-from interlock.spark.pipeline.backtest.reads import Reads
 
 from tests.unit.conditions.property.generators import BASES_MS, UNIT_MS, conditions
 

@@ -9,9 +9,9 @@ import pytest
 from interlock.conditions import Condition, event
 from interlock.conditions.filters.dialects import Exact, Not, Prefix, Sql
 from interlock.events import Event
+from interlock.spark.pipeline.backtest.columns import Reads
 from interlock.spark.pipeline.backtest.misses import Misses
 from interlock.spark.pipeline.backtest.question import Question
-from interlock.spark.pipeline.backtest.reads import Reads
 
 from .logs import Entry, read
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from interlock.conditions.errors import ConditionError
-from interlock.spark.pipeline.archive.writing import Wanted
+from interlock.spark.pipeline.archive.ingest import Wanted
 from interlock.spark.pipeline.jobs.archive import main, wanted
 from interlock.spark.pipeline.jobs.archive_compact import parsed
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 from interlock.spark.pipeline import PipelineError
+from interlock.spark.pipeline.archive.ingest import Batches, Progress, behind, went_through
 from interlock.spark.pipeline.archive.runs import Run, begin
-from interlock.spark.pipeline.archive.writing import Batches, Progress, behind, went_through
 
 from .conftest import LocalFiles
 
