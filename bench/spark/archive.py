@@ -26,12 +26,12 @@ def run(bootstrap_servers: str, events: int) -> None:
             2, spark_interlock_bootstrap_servers=bootstrap_servers, spark_interlock_bus=config.name
         ) as spark,
     ):
-        from interlock.spark.pipeline.archive.ingest import Wanted, archive
+        from interlock.spark.pipeline.archive.ingest import Options, archive
         from interlock.spark.pipeline.rows import BATCH_RECORDS
         from interlock.spark.pipeline.source import connected
 
         spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
-        wanted = Wanted(str(place / "archive"))
+        wanted = Options(str(place / "archive"))
         with connected(spark) as bus:
 
             def alone() -> float:

@@ -12,21 +12,21 @@ JOBS: Final = Path(__file__).resolve().parent / "jobs"
 
 
 class PipelineError(InterlockError, ValueError):
-    """A job cannot run as it was told to; the message says what to do."""
+    """A job cannot run with its options, settings or data; the message says what to do."""
 
 
 def job(name: str) -> str:
-    """The path of the file of a job, for spark-submit: "archive", "archive-compact", "backtest", "report".
+    """The path of a job's file, for spark-submit: "archive", "archive-compact", "backtest" or "report".
 
-    PipelineError names those that there are.
+    PipelineError for another name.
     """
     path = JOBS / f"{name.replace('-', '_')}.py"
     if not path.is_file() or path.stem.startswith("_"):
-        there = sorted(each.stem.replace("_", "-") for each in JOBS.glob("[a-z]*.py"))
-        raise PipelineError(f"there is no job {name!r}: there are {', '.join(there)}")
+        known = sorted(each.stem.replace("_", "-") for each in JOBS.glob("[a-z]*.py"))
+        raise PipelineError(f"no job {name!r}: choose one of {', '.join(known)}")
     return str(path)
 
 
 def packages() -> str:
-    """What `spark-submit --packages` needs: Spark's connector for Kafka, of the version of this PySpark."""
+    """The argument of `spark-submit --packages`: Spark's Kafka connector in the version of this PySpark."""
     return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"

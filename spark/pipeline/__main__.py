@@ -1,4 +1,4 @@
-"""`python -m interlock.spark.pipeline JOB` prints the path of a job's file, which spark-submit is given."""
+"""`python -m interlock.spark.pipeline JOB` prints the path of a job's file, to pass to spark-submit."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The Kafka connection as Spark's connector takes it: librdkafka's properties translated for the Java client.
+"""Translates a Kafka connection from librdkafka's properties to options of Spark's connector (Java client).
 
-No value is among the source's options, which Spark prints in plans and logs: they refer to a file (KIP-297).
+Spark prints the options in plans and logs, so they hold no values: they refer to a file (KIP-297).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...events.errors import InterlockError
 
 _PROVIDER: Final = "interlock"
 _PROVIDER_CLASS: Final = "org.apache.kafka.common.config.provider.FileConfigProvider"
-# Alike in both clients.
+# The same name and meaning in both clients.
 _SAME: Final = frozenset(
     {
         "bootstrap.servers",
@@ -46,7 +46,7 @@ _RENAMED: Final = {
     "socket.receive.buffer.bytes": "receive.buffer.bytes",
     "socket.send.buffer.bytes": "send.buffer.bytes",
 }
-# {name in Java: where librdkafka has it, as text or in a file}
+# {name in Java: (librdkafka's property for the text, for the file)}
 _PEM: Final = {
     "ssl.truststore.certificates": ("ssl.ca.pem", "ssl.ca.location"),
     "ssl.keystore.certificate.chain": ("ssl.certificate.pem", "ssl.certificate.location"),
@@ -57,7 +57,7 @@ _LOGIN_MODULES: Final = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
-# Translated below, or without effect where they say what the Java client does anyway.
+# Translated below, or the Java client's behaviour anyway.
 _KNOWN: Final = frozenset(
     {
         *(name for names in _PEM.values() for name in names),
@@ -68,31 +68,29 @@ _KNOWN: Final = frozenset(
         "ssl.keystore.location",
     }
 )
-# Left out silently, one of these could make the connection less safe than its author meant it.
+# Ignoring one of these silently could make the connection less safe than its author intended.
 _SECURITY: Final = ("ssl.", "sasl.", "enable.ssl.", "enable.sasl.", "https.")
 _INSTEAD: Final = (
-    "write the connection as the Java client takes it into a file, and set "
-    "spark.interlock.java.client.config.file to its path"
+    "write the Java client's properties into a file, and set spark.interlock.java.client.config.file to its"
+    " path"
 )
 
 
 class ConnectorError(InterlockError, ValueError):
-    """A Kafka connection cannot be given to Spark's connector; the message names the property, no value."""
+    """A Kafka connection cannot be translated for Spark's connector. The message names the property only."""
 
 
 def java_properties(client: Mapping[str, str]) -> dict[str, str]:
-    """Properties of the Java client that mean what these of librdkafka do.
+    """The Java client's properties for these of librdkafka.
 
-    What concerns neither security nor the connection itself is left out. ConnectorError for what does and has
-    no counterpart, and for a file that cannot be read.
+    Other properties than those of security and the connection itself are ignored. ConnectorError for a
+    security property without a counterpart, and for an unreadable file.
     """
     java: dict[str, str] = {}
     for name, value in client.items():
         if name in _SAME or name in _RENAMED:
             java[_RENAMED.get(name, name)] = value
-        elif (
-            name.startswith(("ssl.", "sasl.", "enable.ssl.", "enable.sasl.", "https.")) and name not in _KNOWN
-        ):
+        elif name.startswith(_SECURITY) and name not in _KNOWN:
             raise ConnectorError(
                 f"{name} has no counterpart in Spark's connector: leave it out, or {_INSTEAD}"
             )
@@ -104,8 +102,8 @@ def java_properties(client: Mapping[str, str]) -> dict[str, str]:
 def _tls(client: Mapping[str, str], java: dict[str, str]) -> None:
     if client.get("enable.ssl.certificate.verification", "true").lower() != "true":
         raise ConnectorError(
-            "enable.ssl.certificate.verification=false: the Java client always verifies certificates; give it"
-            " the authority that signed them, ssl.ca.location"
+            "enable.ssl.certificate.verification=false: the Java client always verifies certificates; set"
+            " ssl.ca.location to the authority that signed them"
         )
     for name, (text, location) in _PEM.items():
         if pem := client.get(text) or _read(client, location):
@@ -121,13 +119,13 @@ def _tls(client: Mapping[str, str], java: dict[str, str]) -> None:
 
 
 def _pkcs8(pem: str, passphrase: str | None) -> str:
-    """The key as Java reads it; OpenSSL has more forms, and ciphers for them that Java has not."""
+    """Converts a key to PKCS #8: Java does not read all of OpenSSL's formats and ciphers."""
     from cryptography.hazmat.primitives import serialization
 
     secret = None if passphrase is None or "ENCRYPTED" not in pem else passphrase.encode()
     try:
         key = serialization.load_pem_private_key(pem.encode(), secret)
-    except (TypeError, ValueError) as error:  # its message has nothing of the key
+    except (TypeError, ValueError) as error:  # its message shows nothing of the key
         raise ConnectorError(f"ssl.key.pem, ssl.key.location or ssl.key.password: {error}") from None
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -156,7 +154,7 @@ def _login(client: Mapping[str, str], java: dict[str, str]) -> None:
 
 
 def _quoted(text: str) -> str:
-    """As a value in a JAAS configuration."""
+    """A value of a JAAS configuration."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -167,9 +165,9 @@ def connector_options(
 ) -> Iterator[dict[str, str]]:
     """Options of Spark's Kafka source or sink for this connection, valid inside the block.
 
-    client: librdkafka's properties. java_file: a file of the Java client's properties, used in their place.
-    folder: where the translation is kept meanwhile, which every executor must be able to read at the same
-    path; by default a new folder of this machine. ConnectorError for what cannot be translated.
+    client: librdkafka's properties. java_file: a file of the Java client's properties, used instead.
+    folder: where to put the translated file; every executor must read it at the same path. Default: a new
+    temporary folder of this machine. ConnectorError for what cannot be translated.
     """
     if java_file is not None:
         yield _references(java_file, _names_in(java_file))
@@ -187,7 +185,7 @@ def connector_options(
 def _references(path: str, names: Iterable[str]) -> dict[str, str]:
     if not path.startswith("/") or re.search(r"[:{}$]", path):
         raise ConnectorError(
-            f"{path}: the Kafka client refers to a file by an absolute path without ':', '$' or braces"
+            f"{path}: the Kafka client needs an absolute path without ':', '$' and braces; choose another"
         )
     return {
         "kafka.config.providers": _PROVIDER,
@@ -198,7 +196,7 @@ def _references(path: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def _names_in(java_file: str) -> tuple[str, ...]:
-    """Names of the properties in a file; a value may go on in further lines, as Java reads it."""
+    """Names of the properties in a file of Java properties; a value may continue on further lines."""
     try:
         text = Path(java_file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -216,7 +214,7 @@ def _names_in(java_file: str) -> tuple[str, ...]:
 
 
 def _escaped(value: str) -> str:
-    """As a value in a file of Java properties."""
+    """A value of a file of Java properties."""
     escapes: tuple[tuple[str, str], ...] = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
     for character, escape in escapes:
         value = value.replace(character, escape)

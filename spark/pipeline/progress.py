@@ -1,4 +1,4 @@
-"""How far a Spark job is, as lines of the log while it runs."""
+"""Logs the progress of a Spark job."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ EVERY_S: Final = 30.0
 
 
 @contextmanager
-def told(spark: SparkSession, what: str, every_s: float = EVERY_S) -> Iterator[None]:
-    """Inside the block a line each half minute tells how many tasks of each stage at work are done."""
+def logged_progress(spark: SparkSession, what: str, every_s: float = EVERY_S) -> Iterator[None]:
+    """Logs every `every_s` inside the block how many tasks of each active stage are done."""
     tracker = spark.sparkContext.statusTracker()
     ended = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         while not ended.wait(every_s):
             for number in sorted(tracker.getActiveStageIds()):
                 stage = tracker.getStageInfo(number)
@@ -30,7 +30,7 @@ def told(spark: SparkSession, what: str, every_s: float = EVERY_S) -> Iterator[N
                     done, tasks = stage.numCompletedTasks, stage.numTasks
                     log.info("%s: stage %d, %d of %d tasks done", what, number, done, tasks)
 
-    thread = threading.Thread(target=tell, name="progress", daemon=True)
+    thread = threading.Thread(target=report, name="progress", daemon=True)
     log.info("%s", what)
     thread.start()
     try:

@@ -1,7 +1,7 @@
-"""Rows: what a record of a bus is in the pipeline, an event as the engine reads it or what it is instead.
+"""Rows of the pipeline: one for each record of a bus, with its event as the engine reads it.
 
-A record never fails a job: one that holds no event becomes a row of kind `unreadable`, which keeps it whole
-and says why.
+A record never fails a job: one without a readable event becomes a row of kind `unreadable`, which keeps the
+record and the reason.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 KINDS: Final = ("event", "unreadable", "action", "subscription")
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-# docs/use/pipeline.md has a line for each column.
+# docs/use/pipeline.md describes each column.
 SCHEMA: Final = StructType(
     [
         StructField("kind", StringType()),
@@ -85,13 +85,13 @@ ARROW: Final = pa.schema(
         ("problem", pa.string()),
     ]
 )
-# Records that Spark hands to Python at once, and their bytes. Several cores do so together; above some
-# hundreds the batches do not get any cheaper.
+# Most records, and bytes, of a batch that Spark passes to Python; each core holds one. Above some hundreds
+# larger batches are not faster.
 BATCH_RECORDS: Final = 500
 BATCH_BYTES: Final = 16 * 1024 * 1024
 
-# A folder is named by the key. With these characters every file system takes it, whatever the JVM's locale,
-# and Spark writes none of them as %XX.
+# The key names a folder. Every file system accepts these characters in any locale of the JVM, and Spark does
+# not escape them as %XX.
 _FOLDER_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _OTHERS: Final = re.compile(r"[^A-Za-z0-9._-]")
 _NULL_KEY: Final = "__HIVE_DEFAULT_PARTITION__"  # the name of the folder for null
@@ -106,7 +106,7 @@ _Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Record(NamedTuple):
-    """A record of a topic, as the connector gives it."""
+    """A record of a topic with the connector's columns."""
 
     topic: str
     partition: int
@@ -119,10 +119,10 @@ class Record(NamedTuple):
 
 
 def rows_of(raw: DataFrame, bus: str) -> DataFrame:
-    """Rows (SCHEMA) of the records in `raw`, whose columns are the connector's with `includeHeaders`.
+    """Rows (SCHEMA) of the records in `raw`, which has the connector's columns with `includeHeaders`.
 
-    Batch or stream, in any order; one row a record. Memory: BATCH_RECORDS records or BATCH_BYTES at once for
-    each core, once `spark.sql.execution.arrow.maxRecordsPerBatch` and `maxBytesPerBatch` say so.
+    Batch or stream, in any order; one row per record. Memory per core: BATCH_RECORDS records or BATCH_BYTES,
+    if `spark.sql.execution.arrow.maxRecordsPerBatch` and `maxBytesPerBatch` are set to them.
     """
 
     def read(batches: Iterable[Any]) -> Iterator[Any]:
@@ -134,7 +134,7 @@ def rows_of(raw: DataFrame, bus: str) -> DataFrame:
 
 
 def read_batch(batch: Any, bus: str) -> Any:
-    """The Arrow record batch of rows for one of records."""
+    """Converts an Arrow batch of records to one of rows."""
     rows = [row_of(record, bus) for record in _records(batch)]
     columns = zip(*rows, strict=True) if rows else ([] for _ in ARROW)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW, strict=True)]
@@ -153,14 +153,14 @@ def row_of(record: Record, bus: str) -> tuple[object, ...]:
 
 
 def day_of(timestamp_ms: int) -> date:
-    """The day of `date` for a timestamp, in UTC; those before 1970 and after 9999 count as the nearest."""
+    """The UTC day of a timestamp; before 1970 and after 9999 the nearest day of that range."""
     return _EPOCH_DAY + timedelta(days=max(0, min(timestamp_ms // _DAY_MS, _LAST_DAY)))
 
 
 def type_key(name: str) -> str:
-    """What `type_key` holds for an event type; the type itself where that can name a folder.
+    """The value of `type_key` for an event type: the type itself if it can name a folder.
 
-    Otherwise its first 60 characters, those that cannot replaced by `_`, and a digest after `~`.
+    Otherwise its first 60 characters, with `_` for the ones that cannot, and a digest after `~`.
     """
     if _FOLDER_NAME.fullmatch(name) and name != _NULL_KEY:
         return name
@@ -169,7 +169,7 @@ def type_key(name: str) -> str:
 
 
 def _event_of(record: Record, bus: str) -> tuple[Event, _Headers]:
-    """The event as the engine reads it, and the headers that are none of its attributes."""
+    """The event as the engine reads it, and the headers that are not its attributes."""
     if record.topic != f"{bus}-event" and is_plain(record.headers):
         event = event_of_record(
             record.topic,
@@ -213,7 +213,7 @@ def _event_row(record: Record, event: Event, headers: _Headers) -> tuple[object,
 
 
 def _other_row(record: Record, kind: str, problem: str | None) -> tuple[object, ...]:
-    if problem is not None:  # a piece of what was sent may be in it
+    if problem is not None:  # it may quote bytes of the record
         problem = problem.encode("utf-8", "backslashreplace").decode()
     return (
         kind,
@@ -243,10 +243,10 @@ def _records(batch: Any) -> Iterator[Record]:
 
 
 def _headers(column: Any) -> Iterator[_Headers]:
-    """The headers of each record; from the flat columns, for a dict of each would take most of the time."""
+    """The headers of each record, from the flat columns: a dict for each would take most of the time."""
     if pa.types.is_null(column.type):
         return iter([()] * len(column))
     names, raws = (part.to_pylist() for part in column.values.flatten())
     pairs = list(zip(names, raws, strict=True))
-    # The offsets of a null are those of an empty list.
+    # A null has the offsets of an empty list.
     return (pairs[begin:end] for begin, end in pairwise(column.offsets.to_pylist()))

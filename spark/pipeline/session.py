@@ -1,4 +1,4 @@
-"""The Spark session of a job, and what a person sees of it meanwhile."""
+"""The Spark session of a job, and its log."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def job_session(name: str) -> Iterator[SparkSession]:
-    """The session of the job called `name`, stopped after the block. Its log goes to stderr.
+    """The session of the job `name`, stopped after the block. The log goes to stderr.
 
-    Adaptive execution is on, whatever the cluster's defaults. Spark's own lines begin at WARN, where those of
-    progress would drown in them; `spark.log.level` says else.
+    Turns adaptive execution on, whatever the cluster's default. Spark itself logs from WARN on, so that the
+    job's progress stays visible; `spark.log.level` overrides that.
     """
     from pyspark.sql import SparkSession
 

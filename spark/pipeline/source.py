@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SENTENCES: Final = {
-    "GroupAuthorizationException": "the brokers do not permit to read: give Read on groups <bus>-pipeline*",
+    "GroupAuthorizationException": "the brokers deny access to the group: grant Read on <bus>-pipeline*",
     "SaslAuthenticationException": "the brokers refuse the login: correct the connection",
-    "SslAuthenticationException": "brokers and job do not trust each other: correct the certificates",
-    "TimeoutException": "the brokers do not answer: are they up, and bootstrap.servers right?",
-    "TopicAuthorizationException": "the brokers do not permit to read a topic: give Read and Describe",
+    "SslAuthenticationException": "the TLS handshake with the brokers failed: correct the certificates",
+    "TimeoutException": "the brokers do not answer: check that they run and that bootstrap.servers is right",
+    "TopicAuthorizationException": "the brokers deny access to a topic: grant Read and Describe on it",
     "UnknownTopicOrPartitionException": (
-        "a topic is not there: name the bus with spark.interlock.bus, make it by `airflow interlock topics"
-        " create`, or take the topic off its list"
+        "a topic does not exist: set the bus's name with spark.interlock.bus, create its topics with `airflow"
+        " interlock topics create`, or remove the topic from the bus's list"
     ),
 }
 
 
 @dataclass(frozen=True)
 class Bus:
-    """A bus as a job reads it. `options`: of the connector, valid as long as `connected` lasts."""
+    """Reads the topics of a bus. options: the connector's, valid inside `connected`."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
@@ -47,14 +47,14 @@ class Bus:
         since_ms: int | None = None,
         until_ms: int | None = None,
     ) -> DataFrame:
-        """The committed records of these topics, up to their end of now.
+        """The committed records of these topics, up to their present end.
 
-        since_ms, until_ms: only those stamped so. What lies before the first record stamped `since_ms` or
-        later is not fetched.
+        since_ms, until_ms: only records with timestamps from `since_ms` to before `until_ms`. Of a partition,
+        records before the first one with such a timestamp are not fetched.
         """
         options = {**self._options(topics), "startingOffsets": "earliest"}
         if since_ms is not None:
-            # "latest": nothing of a partition all of whose records are earlier
+            # "latest": read nothing of a partition whose records are all earlier
             options |= {"startingTimestamp": str(since_ms), "startingOffsetsByTimestampStrategy": "latest"}
         found = spark.read.format("kafka").options(**options).load()
         stamp = "unix_millis(timestamp)"
@@ -68,7 +68,7 @@ class Bus:
         return spark.readStream.format("kafka").options(**options).load()
 
     def sources(self, spark: SparkSession) -> tuple[str, ...]:
-        """The event topic and the topics that the bus lists; PipelineError where there is no such bus."""
+        """The event topic and the topics that the bus lists. PipelineError if the bus does not exist."""
         from pyspark.sql import functions as f
 
         registry = self.batch(spark, [self.topic("subscription")])
@@ -80,15 +80,15 @@ class Bus:
         )
         if last is None or last.value is None:
             raise PipelineError(
-                f"topic {self.topic('subscription')!r} has no record of a bus: name the bus with"
-                " spark.interlock.bus, or make it: airflow interlock topics create"
+                f"topic {self.topic('subscription')!r} has no record of a bus: set the bus's name with"
+                " spark.interlock.bus, or create it: airflow interlock topics create"
             )
         listed: Sequence[str] = json.loads(bytes(last.value)).get("topics", ())
         return (self.topic("event"), *listed)
 
     def _options(self, topics: Sequence[str]) -> dict[str, str]:
         if not topics or any("," in topic for topic in topics):
-            raise PipelineError(f"topics {list(topics)!r}: name one or more")
+            raise PipelineError(f"topics {list(topics)!r}: name one or more, without commas")
         return {
             **self.options,
             "subscribe": ",".join(topics),
@@ -102,8 +102,8 @@ class Bus:
 def connected(spark: SparkSession) -> Iterator[Bus]:
     """The bus of the session's settings (`spark.interlock.*`), inside the block.
 
-    CompletionError and ConnectorError for settings that are missing or wrong; PipelineError, in place of
-    Spark's own error, where Kafka cannot be reached, refuses, or lacks a topic.
+    CompletionError and ConnectorError for missing or wrong settings. PipelineError instead of Spark's error
+    if Kafka does not answer, denies access or lacks a topic.
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
@@ -122,14 +122,14 @@ def connected(spark: SparkSession) -> Iterator[Bus]:
             yield Bus(name, options)
         except (Py4JJavaError, PySparkException) as error:
             if "find data source: kafka" in str(error):
-                raise PipelineError(f"Spark has no Kafka connector: give --packages {packages()}") from None
-            if (sentence := _of_kafka(error)) is None:
+                raise PipelineError(f"Spark has no Kafka connector: add --packages {packages()}") from None
+            if (sentence := _kafka_error(error)) is None:
                 raise
             raise PipelineError(f"bus {name!r}: {sentence}") from error
 
 
-def _of_kafka(error: Exception) -> str | None:
-    """What Kafka's client said, where one of its errors is among the causes."""
+def _kafka_error(error: Exception) -> str | None:
+    """The sentence for the first error of Kafka's client among the causes; None if there is none."""
     java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while java is not None:
         for kind, sentence in _SENTENCES.items():

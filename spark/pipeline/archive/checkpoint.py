@@ -1,7 +1,7 @@
-"""Whether a checkpoint and an archive belong together, and neither lacks what the other knows.
+"""Checks that a checkpoint and an archive belong together and hold the same batches.
 
-With one of them gone, or older than the other, a run would archive records again or leave some out. Both hold
-the archive's id; the batches are compared beside it.
+If one of them is missing or older than the other, a run would archive records twice or skip some. Both hold
+the archive's id.
 """
 
 from __future__ import annotations
@@ -12,82 +12,83 @@ from typing import Final
 
 from .. import PipelineError
 from .files import Files
-from .layout import IDENTITY, Folder, counting, folders
+from .layout import IDENTITY, Folder, folders, valid_folders
 
-_MINE: Final = "archive.json"  # in the checkpoint
-_BEGIN_ANEW: Final = "To begin anew, give an empty folder for both"
+_OWNER: Final = "archive.json"  # in the checkpoint: the id of its archive
+_START_AGAIN: Final = "To start again, give an empty folder for both"
 
 
-def tie(archive: Files, checkpoint: Files, bus: str) -> None:
-    """Check that they belong together, and to this bus; a new archive is tied to its checkpoint.
+def check_pair(archive: Files, checkpoint: Files, bus: str) -> None:
+    """Checks that archive, checkpoint and bus belong together; binds a new archive to its checkpoint.
 
-    PipelineError says what is missing. A crash in here leaves what the next call completes.
+    PipelineError says what is missing. After a crash the next call completes the binding.
     """
     identity = _read(archive, IDENTITY)
-    mine = _read(checkpoint, _MINE)
-    begun = _latest(checkpoint, "offsets") is not None
+    owner = _read(checkpoint, _OWNER)
+    started = _latest(checkpoint, "offsets") is not None
     complete, rest = folders(archive)
     if identity is None:
         if complete or rest:
             raise PipelineError(
-                f"{archive.root} has folders of batches and no {IDENTITY}: it was copied in part, or is no"
-                f" archive. {_BEGIN_ANEW}"
+                f"{archive.root} has folders of batches but no {IDENTITY}: it is an incomplete copy, or not"
+                f" an archive. {_START_AGAIN}"
             )
-        if mine is not None or begun:
+        if owner is not None or started:
             raise PipelineError(
-                f"the archive in {archive.root} is gone, and its checkpoint {checkpoint.root} is not: going"
-                f" on would leave out what was in it. Bring the archive back. {_BEGIN_ANEW}"
+                f"the archive in {archive.root} is missing, but its checkpoint {checkpoint.root} exists:"
+                f" continuing would skip the records that it held. Restore the archive. {_START_AGAIN}"
             )
         identity = {"archive": uuid.uuid4().hex, "bus": bus}
         archive.write(IDENTITY, json.dumps(identity))
     if identity.get("bus") != bus:
         raise PipelineError(
-            f"the archive in {archive.root} is that of bus {identity.get('bus')!r}, and this job reads bus"
-            f" {bus!r}: give each bus an archive of its own"
+            f"the archive in {archive.root} belongs to bus {identity.get('bus')!r}, but this job reads bus"
+            f" {bus!r}: give each bus its own archive"
         )
-    if mine is None:
-        if complete or rest or begun:
+    if owner is None:
+        if complete or rest or started:
             raise PipelineError(
-                f"{checkpoint.root} is not the checkpoint of the archive in {archive.root}: going on would"
-                f" archive records again. Bring its checkpoint back. {_BEGIN_ANEW}"
+                f"{checkpoint.root} is not the checkpoint of the archive in {archive.root}: continuing would"
+                f" archive records twice. Restore its checkpoint. {_START_AGAIN}"
             )
-        checkpoint.write(_MINE, json.dumps(identity))
-    elif mine.get("archive") != identity.get("archive"):
+        checkpoint.write(_OWNER, json.dumps(identity))
+    elif owner.get("archive") != identity.get("archive"):
         raise PipelineError(
-            f"{checkpoint.root} is the checkpoint of another archive than that in {archive.root}: give"
-            " --checkpoint of the same one"
+            f"{checkpoint.root} is the checkpoint of another archive, not of {archive.root}: set --checkpoint"
+            " to that of this archive"
         )
 
 
-def compare(archive: Files, checkpoint: Files, *, accept_loss: bool = False) -> None:
-    """Check that the archive has each batch that the checkpoint calls done, and none that it does not know.
+def check_batches(archive: Files, checkpoint: Files, *, accept_loss: bool = False) -> None:
+    """Checks that the archive has every batch that is done in the checkpoint, and no batch unknown to it.
 
-    PipelineError names them. accept_loss: batches that are missing are gone for good, and that is taken.
+    PipelineError names the batches. accept_loss: continue without missing batches.
     """
-    # In this order, since an earlier run may be at it still: done comes after a folder, planned before it.
+    # In this order, since an earlier run may still write: a batch is planned before its folder and done
+    # after.
     done = _latest(checkpoint, "commits")
     complete, _ = folders(archive)
-    counted = counting(complete)
+    valid = valid_folders(complete)
     planned = _latest(checkpoint, "offsets")
-    last = max((folder.last for folder in counted), default=-1)
+    last = max((folder.last for folder in valid), default=-1)
     if last > (-1 if planned is None else planned):
         known = "none" if planned is None else f"{planned} as the last one"
         raise PipelineError(
-            f"the archive in {archive.root} has batch {last}, and its checkpoint {checkpoint.root} knows"
-            f" {known}: going on would archive records again. Bring the latest checkpoint back. {_BEGIN_ANEW}"
+            f"the archive in {archive.root} has batch {last}, but its checkpoint {checkpoint.root} knows"
+            f" {known}: continuing would archive records twice. Restore the latest checkpoint. {_START_AGAIN}"
         )
-    missing = _missing(counted, -1 if done is None else done)
+    missing = _missing(valid, -1 if done is None else done)
     if missing and not accept_loss:
         raise PipelineError(
             f"the archive in {archive.root} lacks {missing}, done according to its checkpoint"
-            f" {checkpoint.root}. Bring them back, or go on without them: --accept-loss"
+            f" {checkpoint.root}. Restore them, or continue without them: --accept-loss"
         )
 
 
-def _missing(counted: tuple[Folder, ...], done: int) -> str:
-    """The first batches up to `done` that no folder holds, as text; empty where all are there."""
+def _missing(valid: tuple[Folder, ...], done: int) -> str:
+    """The first batches up to `done` that no folder holds, as text; empty if all exist."""
     expected = 0
-    for folder in counted:
+    for folder in valid:
         if folder.first > expected:
             break
         expected = folder.last + 1
@@ -102,14 +103,14 @@ def _missing(counted: tuple[Folder, ...], done: int) -> str:
 
 
 def _latest(checkpoint: Files, log: str) -> int | None:
-    """The last batch in one of the checkpoint's logs, where each has a file with its number."""
+    """The last batch in one of the checkpoint's logs, which has a file named by each batch's number."""
     return max((int(name) for name in checkpoint.files(log) if name.isdecimal()), default=None)
 
 
 def _read(files: Files, name: str) -> dict[str, str] | None:
     text = files.read(name)
     if not text:
-        return None  # a crash in `tie` wrote nothing more
+        return None  # empty after a crash in `check_pair`
     try:
         found = json.loads(text)
     except ValueError:

@@ -1,11 +1,11 @@
-"""Many small files into few: batches 0 to 255 become one folder, and so on.
+"""Merges many small folders into few: batches 0 to 255 become one folder, and so on.
 
-1. The rows of a range of batches are written to `batch=FIRST-LAST.RUN`; its marker comes last, and with it
-   the folder counts in the place of those whose batches it holds (layout.py).
-2. Those are removed by a later compaction, when the marker is old enough: who began to read them can finish.
+1. Write the rows of a range of batches to `batch=FIRST-LAST.RUN`, its marker last. With the marker the folder
+   replaces those whose batches it holds (layout.py).
+2. A later compaction removes the replaced folders once the marker is old enough, so that readers can finish.
 
-A crash in 1 leaves a folder without a marker, which is removed in 2 once another one holds its batches. A
-crash in 2 leaves pieces of folders that do not count. Ranges begin at multiples of their size, so they nest.
+A crash in 1 leaves a folder without a marker; 2 removes it once another folder holds its batches. A crash in
+2 leaves parts of replaced folders. Ranges start at multiples of their size, so they nest.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from .. import PipelineError
-from ..progress import told
+from ..progress import logged_progress
 from .files import Files
-from .layout import Folder, completed_ms, counting, folders, read_folders
-from .retention import kept
+from .layout import Folder, completed_ms, folders, read_folders, valid_folders, write_folder
+from .retention import rows_to_keep
 from .runs import Run
-from .storing import store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +34,7 @@ GRACE_MS: Final = 3_600_000
 
 @dataclass(frozen=True)
 class Compacted:
-    """The folders that a compaction wrote, and those that it removed."""
+    """Names of the folders that a compaction wrote and removed."""
 
     written: tuple[str, ...]
     removed: tuple[str, ...]
@@ -51,28 +50,28 @@ def compact(
     grace_ms: int = GRACE_MS,
     since: date | None = None,
 ) -> Compacted:
-    """Write each whole range of `size` batches as one folder, and remove what was replaced `grace_ms` ago.
+    """Writes each complete range of `size` batches as one folder; removes folders replaced `grace_ms` ago.
 
-    since: rows of days before it are left out. The archive may be written and read meanwhile. PipelineError
-    when another compaction takes over, between two ranges.
+    since: rows of earlier days are dropped. The archive may be written and read meanwhile. PipelineError
+    between two ranges if another compaction has begun.
     """
     if size < 2:
-        raise PipelineError(f"a range of {size} batches: two at least become one")
+        raise PipelineError(f"--range {size}: merge two batches or more")
     complete, _ = folders(files)
     written = []
-    for target, sources in ranges(counting(complete), size, run.name):
+    for target, sources in ranges(valid_folders(complete), size, run.name):
         run.check()
-        with told(spark, f"writing {target.name}"):
-            store(kept(read_folders(spark, files, sources), since), files, target)
-        log.info("%s has what %d folders had", target.name, len(sources))
+        with logged_progress(spark, f"writing {target.name}"):
+            write_folder(rows_to_keep(read_folders(spark, files, sources), since), files, target)
+        log.info("merged %d folders into %s", len(sources), target.name)
         written.append(target.name)
     return Compacted(tuple(written), _remove_replaced(files, now_ms - grace_ms))
 
 
-def ranges(counted: Sequence[Folder], size: int, run: str) -> Iterator[tuple[Folder, tuple[Folder, ...]]]:
-    """The folders to write, each with those whose rows it takes: of ranges that are whole and not one yet."""
+def ranges(valid: Sequence[Folder], size: int, run: str) -> Iterator[tuple[Folder, tuple[Folder, ...]]]:
+    """(folder to write, folders to merge into it) for each range that is complete and not one folder yet."""
     by_range: dict[int, list[Folder]] = {}
-    for folder in counted:
+    for folder in valid:
         if folder.first // size == folder.last // size:
             by_range.setdefault(folder.first // size, []).append(folder)
     for number, sources in by_range.items():
@@ -82,15 +81,15 @@ def ranges(counted: Sequence[Folder], size: int, run: str) -> Iterator[tuple[Fol
 
 
 def _remove_replaced(files: Files, until_ms: int) -> tuple[str, ...]:
-    """Remove folders all of whose batches are in another one that counts since `until_ms` or before."""
+    """Removes the folders whose batches are all in a valid one that was complete at `until_ms`."""
     complete, rest = folders(files)
-    counted = counting(complete)
-    old = [each for each in counted if (at := completed_ms(files, each)) is not None and at <= until_ms]
+    valid = valid_folders(complete)
+    old = [each for each in valid if (at := completed_ms(files, each)) is not None and at <= until_ms]
     removed = []
-    for folder in sorted({*complete, *rest} - set(counted), key=lambda each: each.name):
+    for folder in sorted({*complete, *rest} - set(valid), key=lambda each: each.name):
         if any(holder.holds(folder) for holder in old):
             files.remove(folder.name)
             removed.append(folder.name)
     if removed:
-        log.info("removed %d folders that were replaced", len(removed))
+        log.info("removed %d replaced folders", len(removed))
     return tuple(removed)

@@ -1,4 +1,4 @@
-"""Files of an archive, on whatever file system its path names: what Hadoop's FileSystem offers, no more."""
+"""Files of an archive, on any file system that Hadoop's FileSystem supports."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 class Files:
     """The files below one folder. Names are relative to it, with `/` between folders.
 
-    Nothing here relies on a rename or on a listing that is one moment's: object stores have neither.
+    Uses no rename and no atomic listing: object stores have neither.
     """
 
     def __init__(self, spark: SparkSession, root: str) -> None:
-        """PipelineError where no file system answers to `root`."""
+        """PipelineError if Spark knows no file system for `root`."""
         jvm: Any = getattr(spark, "_jvm", None)
         if jvm is None:
             raise PipelineError(
-                "the archive needs a session with a JVM of its own, and this one is a Spark Connect session: "
-                "submit the job with spark-submit"
+                "the archive needs a classic session, and this is a Spark Connect session: submit the job"
+                " with spark-submit"
             )
         self._path = jvm.org.apache.hadoop.fs.Path
         try:
@@ -32,19 +32,19 @@ class Files:
             self.root: str = self._fs.makeQualified(path).toString().rstrip("/")
         except Exception as error:
             raise PipelineError(
-                f"{root!r} is no path of a file system that Spark knows: {_why(error)}"
+                f"{root!r} is not a path of a file system that Spark knows: {_why(error)}"
             ) from error
 
     def folders(self, name: str = "") -> Mapping[str, int]:
-        """The names of the folders in one, with the time of the last change in ms; empty without it."""
+        """{name: last change in ms} of the folders in a folder; empty if it does not exist."""
         return self._list(name, folders=True)
 
     def files(self, name: str = "") -> Mapping[str, int]:
-        """The names of the files in a folder, with the time of the last change in ms; empty without it."""
+        """{name: last change in ms} of the files in a folder; empty if it does not exist."""
         return self._list(name, folders=False)
 
     def changed_ms(self, name: str) -> int | None:
-        """When a file was last written; None where there is none."""
+        """When a file was last written; None if it does not exist."""
         try:
             return int(self._fs.getFileStatus(self._at(name)).getModificationTime())
         except Exception as error:
@@ -53,7 +53,7 @@ class Files:
             raise
 
     def read(self, name: str) -> str | None:
-        """The text of a small file; None where there is none."""
+        """The text of a small file; None if it does not exist."""
         try:
             stream = self._fs.open(self._at(name))
         except Exception as error:
@@ -66,7 +66,7 @@ class Files:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Write a small file, in the place of one that is there."""
+        """Writes a small file, replacing an existing one."""
         stream = self._fs.create(self._at(name), True)
         try:
             stream.write(bytearray(text.encode()))
@@ -74,7 +74,7 @@ class Files:
             stream.close()
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with all in it; nothing where there is none."""
+        """Removes a file, or a folder with its contents; does nothing if it does not exist."""
         self._fs.delete(self._at(name), True)
 
     def path(self, name: str) -> str:
@@ -102,6 +102,6 @@ def _absent(error: Exception) -> bool:
 
 
 def _why(error: Exception) -> str:
-    """The message of Java's exception, without its stack."""
+    """The message of Java's exception, without its stack trace."""
     java = getattr(error, "java_exception", None)
     return str(error) if java is None else str(java.toString())

@@ -1,11 +1,11 @@
-"""From the topics into the archive, batch by batch.
+"""Archives the topics batch by batch.
 
 1. Spark writes the offsets of batch n to the checkpoint.
-2. The run writes the rows of these offsets to `batch=n.RUN`; the marker comes last.
-3. Spark writes to the checkpoint that n is done.
+2. The run writes the rows of these offsets to `batch=n.RUN`, the marker last.
+3. Spark records in the checkpoint that n is done.
 
-After a crash Spark runs the batch that is not done again, with the same offsets. Before the marker the folder
-does not count, and the repeat writes one of its own; after it the repeat finds that the batch is there.
+After a crash Spark repeats the batch that is not done, with the same offsets. Without the marker the folder
+is not valid, and the repeat writes its own; with it, the repeat skips the batch.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 from .. import PipelineError
 from ..rows import rows_of
 from ..source import Bus
-from .checkpoint import compare, tie
+from .checkpoint import check_batches, check_pair
 from .files import Files
-from .layout import Folder, held
+from .layout import Folder, folder_of_batch, write_folder
 from .runs import Run, begin
-from .storing import store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,8 +36,8 @@ RUNS: Final = "_runs"
 CHECKPOINT: Final = "_checkpoint"
 MAX_OFFSETS: Final = 1_000_000
 _POLL_S: Final = 5
-_TAKE_OVERS: Final = 10  # times that an earlier run may still be in the way; it ends before its next batch
-# As Spark writes them into the message of the exception.
+_TAKE_OVERS: Final = 10  # attempts while an earlier run still writes; it ends before its next batch
+# Texts in the messages of Spark's exceptions.
 _DATA_LOSS: Final = ("KAFKA_DATA_LOSS", "data may have been lost")
 _NO_TOPIC: Final = ("UnknownTopicOrPartitionException",)
 _TWO_RUNS: Final = (
@@ -50,13 +49,13 @@ _TWO_RUNS: Final = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Options:
     """What to archive, and where.
 
-    checkpoint: folder of the offsets; None: `_checkpoint` in the archive. topics: () for the event topic,
-    those that the bus lists, its action and subscription topic. every_ms: go on for ever, a batch at most so
-    often; None: end at the end of the topics. max_offsets: of one batch. accept_loss: go on without records
-    that were removed before they were archived.
+    checkpoint: folder of the offsets; None: `_checkpoint` in the archive.
+    topics: () means the event topic, the bus's listed topics, its action and subscription topic.
+    every_ms: run until stopped, with one batch per this interval; None: stop at the end of the topics.
+    max_offsets: of one batch. accept_loss: continue without records that were removed before being archived.
     """
 
     archive: str
@@ -67,19 +66,19 @@ class Wanted:
     accept_loss: bool = False
 
 
-def archive(spark: SparkSession, bus: Bus, wanted: Wanted) -> int:
-    """Archive the records of a bus; how many were archived.
+def archive(spark: SparkSession, bus: Bus, wanted: Options) -> int:
+    """Archives the records of a bus. Returns how many it archived.
 
-    With `every_ms` it returns when the query is stopped.
-    PipelineError where going on would lose records or archive some twice, and where another run takes over.
-    What was archived before an error stays, and the next run goes on from there.
+    With `every_ms` it returns when the query is stopped. PipelineError if continuing would lose records or
+    archive some twice, and if another run has begun. What was archived before an error stays, and the next
+    run continues from there.
     """
     files = Files(spark, wanted.archive)
     checkpoint = Files(spark, wanted.checkpoint or files.path(CHECKPOINT))
     topics = tuple(wanted.topics) or (*bus.sources(spark), bus.topic("action"), bus.topic("subscription"))
-    tie(files, checkpoint, bus.name)
+    check_pair(files, checkpoint, bus.name)
     run = begin(files, RUNS)
-    compare(files, checkpoint, accept_loss=wanted.accept_loss)
+    check_batches(files, checkpoint, accept_loss=wanted.accept_loss)
     log.info("archiving %s into %s", ", ".join(topics), files.root)
     batches = Batches(files, run)
     stream = bus.stream(
@@ -100,16 +99,17 @@ def archive(spark: SparkSession, bus: Bus, wanted: Wanted) -> int:
         writer = writer.trigger(processingTime=f"{wanted.every_ms} milliseconds")
     progress = Progress()
     for _ in range(_TAKE_OVERS):
-        if went_through(writer, progress, batches, run):
+        if ran_to_end(writer, progress, batches, run):
             log.info("archived %d records", progress.records)
             return progress.records
-        # Both wrote to the checkpoint's logs, and Spark ends who comes second, the later run as well.
-        log.info("an earlier run was at it still: going on after it")
-    raise PipelineError(f"other runs over {files.root} do not end: end them, and run one at a time")
+        # Both wrote to the checkpoint's logs. Spark ends the second writer, which may be the later run.
+        log.info("an earlier run was still writing: trying again")
+    raise PipelineError(f"other runs over {files.root} do not end: stop them, and run one at a time")
 
 
-def went_through(writer: DataStreamWriter, progress: Progress, batches: Batches, run: Run) -> bool:
-    """Whether the query came to its end; False where an earlier one wrote to its checkpoint meanwhile."""
+def ran_to_end(writer: DataStreamWriter, progress: Progress, batches: Batches, run: Run) -> bool:
+    """Runs the query. Returns False if Spark ended it because an earlier run still wrote to the
+    checkpoint."""
     try:
         query = writer.start()
         try:
@@ -119,19 +119,19 @@ def went_through(writer: DataStreamWriter, progress: Progress, batches: Batches,
     except Exception as error:
         if batches.error is not None:
             raise batches.error from None
-        _check(run)  # once a later one has begun, all that Spark fails on may be that one's files
-        if _says(error, _TWO_RUNS):
+        _check(run)  # a later run's files can cause any failure of Spark
+        if _mentions(error, _TWO_RUNS):
             return False
-        if _says(error, _DATA_LOSS):
+        if _mentions(error, _DATA_LOSS):
             raise PipelineError(
-                "records that were not archived yet cannot be read any more: retention removed them, or their"
-                " topic was deleted, made anew, or taken from those to read (the bus lists it no more). Go on"
-                f" with what there is by --accept-loss. Spark says: {_first_line(error)}"
+                "some records were lost before they were archived: retention removed them, or their topic was"
+                " deleted, created again, or is no longer read (the bus does not list it). Continue without"
+                f" them: --accept-loss. Spark's message: {_first_line(error)}"
             ) from error
-        if _says(error, _NO_TOPIC):
+        if _mentions(error, _NO_TOPIC):
             raise PipelineError(
-                "a topic to read is not in Kafka: make it, or take it from the bus's list or from --topic;"
-                " where it was read before, go on without it by --accept-loss. Spark says:"
+                "a topic to read does not exist in Kafka: create it, or remove it from the bus's list or from"
+                " --topic; if it was read before, continue without it: --accept-loss. Spark's message:"
                 f" {_first_line(error)}"
             ) from error
         raise
@@ -139,17 +139,17 @@ def went_through(writer: DataStreamWriter, progress: Progress, batches: Batches,
 
 
 def _check(run: Run) -> None:
-    """PipelineError where a later run has begun; storage that does not answer tells nothing of that."""
+    """PipelineError if a later run has begun. Ignores storage that does not answer."""
     try:
         run.check()
     except PipelineError:
         raise
-    except Exception:  # what Spark failed on is told, most likely the same
-        log.debug("it cannot be seen whether a later run has begun", exc_info=True)
+    except Exception:  # Spark's error, most likely of the same storage, is raised
+        log.debug("cannot check whether a later run has begun", exc_info=True)
 
 
 class Batches:
-    """What writes each batch. error: of ours, in a batch."""
+    """Writes each batch. error: our own error in a batch, which Spark hides in its exception."""
 
     def __init__(self, files: Files, run: Run) -> None:
         self._files = files
@@ -159,37 +159,35 @@ class Batches:
     def write(self, rows: DataFrame, number: int) -> None:
         try:
             self._run.check()
-            if (there := held(self._files, number)) is not None:
-                log.info(
-                    "batch %d is there, in %s: the run before this one was ended after it", number, there
-                )
+            if (folder := folder_of_batch(self._files, number)) is not None:
+                log.info("batch %d was archived by an earlier run, in %s", number, folder)
                 return
-            # The stream's session has it off, for the state of streams; these rows have none.
+            # A stream's session turns it off because of state; these rows have none.
             rows.sparkSession.conf.set("spark.sql.adaptive.enabled", "true")
-            store(rows, self._files, Folder(number, number, self._run.name))
+            write_folder(rows, self._files, Folder(number, number, self._run.name))
         except PipelineError as error:
             self.error = error
             raise
 
 
 class Progress:
-    """What a run has done so far. `records`: of all batches."""
+    """Logs the batches of a run. records: of all batches so far."""
 
     def __init__(self) -> None:
         self.records = 0
-        self._told = -1
+        self._logged = -1
 
     def follow(self, query: StreamingQuery) -> None:
-        """Tell each batch in the log until the query ends."""
+        """Logs each batch until the query ends."""
         ended = False
         while not ended:
             ended = bool(query.awaitTermination(_POLL_S))
             for batch in query.recentProgress:
-                if batch.batchId > self._told and "addBatch" in batch.durationMs:
-                    self._tell(batch)
+                if batch.batchId > self._logged and "addBatch" in batch.durationMs:
+                    self._log(batch)
 
-    def _tell(self, batch: StreamingQueryProgress) -> None:
-        self._told = batch.batchId
+    def _log(self, batch: StreamingQueryProgress) -> None:
+        self._logged = batch.batchId
         self.records += batch.numInputRows
         log.info(
             "batch %d: %d records in %.1f s (%.0f/s), %d behind the end of the topics",
@@ -197,12 +195,12 @@ class Progress:
             batch.numInputRows,
             batch.durationMs.get("triggerExecution", 0) / 1000,
             batch.processedRowsPerSecond or 0.0,
-            sum(behind(source.endOffset, source.latestOffset) for source in batch.sources),
+            sum(offsets_behind(source.endOffset, source.latestOffset) for source in batch.sources),
         )
 
 
-def behind(at: str | None, latest: str | None) -> int:
-    """How many offsets lie between two positions, in Spark's JSON: {topic: {partition: offset}}."""
+def offsets_behind(at: str | None, latest: str | None) -> int:
+    """The number of offsets between two positions in Spark's JSON: {topic: {partition: offset}}."""
     ends, reached = _offsets(latest), _offsets(at)
     return sum(
         max(0, int(end) - int(reached.get(topic, {}).get(partition, 0)))
@@ -214,15 +212,15 @@ def behind(at: str | None, latest: str | None) -> int:
 def _offsets(text: str | None) -> Mapping[str, Mapping[str, Any]]:
     try:
         found = json.loads(text or "")
-    except ValueError:  # PySpark's "None", of a batch that is repeated
+    except ValueError:  # PySpark's "None" for a repeated batch
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def _first_line(error: Exception) -> str:
-    """What comes after Spark's ids of the query."""
+    """The first line of the message, without Spark's ids of the query."""
     return str(error).partition("terminated with exception: ")[2].partition("\n")[0] or str(error)[:300]
 
 
-def _says(error: Exception, marks: Sequence[str]) -> bool:
+def _mentions(error: Exception, marks: Sequence[str]) -> bool:
     return any(mark in str(error) for mark in marks)

@@ -1,13 +1,13 @@
-"""Which files are the archive: the folders that count, each record in one of them.
+"""The folders of an archive, and which of them are valid: each record is in exactly one valid folder.
 
 `batch=FIRST.RUN` holds the records of one batch, `batch=FIRST-LAST.RUN` those of several, as one run wrote
-them. RUN is another one for each run of a job, so no two ever write into one folder.
+them. RUN differs for each run of a job, so two runs never write into the same folder.
 
-1. A folder counts when it has the marker `_SUCCESS`, which is written last.
-2. Of two that hold the same batches, the one of the earlier run counts.
-3. A folder whose batches are among those of another one that counts does not count.
+1. A folder is valid when it has the marker `_SUCCESS`, which is written last.
+2. Of two folders with the same batches, the one of the earlier run is valid.
+3. A folder whose batches are all in another valid one is not valid.
 
-What counts is not written again: a crash leaves a folder without a marker, a repeat makes a second folder.
+A valid folder is never written again: a crash leaves a folder without a marker, and a repeat writes another.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAME: Final = re.compile(r"batch=(\d{1,18})(?:-(\d{1,18}))?(?:\.(\d{6,}-[0-9a-f
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of batches `first` to `last`, those included, as `run` wrote it."""
+    """A folder of the batches `first` to `last`, both included, written by `run`."""
 
     first: int
     last: int
@@ -47,7 +47,7 @@ class Folder:
 
 
 def folder_named(name: str) -> Folder | None:
-    """The folder of this name; None for one that is not of batches."""
+    """The folder of this name; None if it does not hold batches."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -55,31 +55,28 @@ def folder_named(name: str) -> Folder | None:
     return Folder(first, first if match[2] is None else int(match[2]), match[3] or "")
 
 
-def counting(complete: Iterable[Folder]) -> tuple[Folder, ...]:
-    """Those that count among folders that have the marker, by batch.
-
-    PipelineError where two overlap in part.
-    """
+def valid_folders(complete: Iterable[Folder]) -> tuple[Folder, ...]:
+    """The valid ones among folders with a marker, by batch. PipelineError if two overlap in part."""
     found: list[Folder] = []
     for folder in sorted(complete, key=lambda each: (each.first, -each.last, each.run)):
         if found and found[-1].holds(folder):
             continue
         if found and folder.first <= found[-1].last:
             raise PipelineError(
-                f"{found[-1].name} and {folder.name} have some batches in common, and each has others of its"
-                " own: records would be read twice. Two compactions with different --range at once do that;"
-                " move away the one whose batches other folders hold as well"
+                f"{found[-1].name} and {folder.name} share some batches, and each has batches that the other"
+                " lacks: records would be read twice. Two concurrent compactions with different --range cause"
+                " that; move away the folder whose batches other folders hold too"
             )
         found.append(folder)
     return tuple(found)
 
 
 def folders(files: Files) -> tuple[tuple[Folder, ...], tuple[Folder, ...]]:
-    """The folders of batches: those with the marker, and those without."""
+    """The folders of batches: those with a marker, and those without."""
     complete: list[Folder] = []
     rest: list[Folder] = []
-    # The names first, the markers after them: a folder that gets its marker meanwhile was among the names, or
-    # those that it replaces still count.
+    # Names before markers: a folder that gets its marker meanwhile was among the names, or the folders that
+    # it replaces are still valid.
     for name in sorted(files.folders()):
         if (folder := folder_named(name)) is not None:
             (complete if _is_complete(files, folder) else rest).append(folder)
@@ -87,7 +84,7 @@ def folders(files: Files) -> tuple[tuple[Folder, ...], tuple[Folder, ...]]:
 
 
 def completed_ms(files: Files, folder: Folder) -> int | None:
-    """When a folder got its marker; None where it has none."""
+    """When a folder got its marker; None without one."""
     return files.changed_ms(f"{folder.name}/{MARKER}")
 
 
@@ -95,14 +92,14 @@ def _is_complete(files: Files, folder: Folder) -> bool:
     return completed_ms(files, folder) is not None
 
 
-def check_there(files: Files) -> None:
-    """PipelineError where there is no archive."""
+def check_exists(files: Files) -> None:
+    """PipelineError if the archive does not exist."""
     if files.changed_ms(IDENTITY) is None and not any(folder_named(name) for name in files.folders()):
-        raise PipelineError(f"there is no archive in {files.root}: the archive job makes one")
+        raise PipelineError(f"no archive in {files.root}: check the path; the archive job creates one")
 
 
-def held(files: Files, number: int) -> str | None:
-    """The name of a folder with the marker that holds this batch; None where there is none."""
+def folder_of_batch(files: Files, number: int) -> str | None:
+    """The name of a folder with a marker that holds this batch; None if there is none."""
     for name in sorted(files.folders()):
         folder = folder_named(name)
         if folder is not None and folder.first <= number <= folder.last and _is_complete(files, folder):
@@ -117,20 +114,20 @@ def read(
     since_ms: int | None = None,
     until_ms: int | None = None,
 ) -> DataFrame:
-    """The rows (`rows.SCHEMA`) of an archive, each once, while it is written and compacted as well.
+    """The rows (`rows.SCHEMA`) of an archive, each once, also while it is written and compacted.
 
-    kinds: of `rows.KINDS`. since_ms, until_ms: those appended then or later, and before then; files of other
-    days and kinds are not read. What is archived after the call is not in it. Use it within the hour after
-    which a compaction removes what it replaced. PipelineError where there is no archive.
+    kinds: of `rows.KINDS`. since_ms, until_ms: rows appended at or after `since_ms` and before `until_ms`;
+    files of other days and kinds are not read. Contains what is archived at the time of the call. Use it
+    within an hour: then a compaction may remove replaced folders. PipelineError if there is no archive.
     """
     from pyspark.sql import functions as f
 
     if wrong := sorted(set(kinds) - set(KINDS)):
-        raise PipelineError(f"kinds {wrong}: there are {', '.join(KINDS)}")
+        raise PipelineError(f"unknown kinds {wrong}: choose among {', '.join(KINDS)}")
     files = Files(spark, path)
-    check_there(files)
+    check_exists(files)
     complete, _ = folders(files)
-    found = read_folders(spark, files, counting(complete)).where(f.col("kind").isin(*kinds))
+    found = read_folders(spark, files, valid_folders(complete)).where(f.col("kind").isin(*kinds))
     if since_ms is not None:
         found = found.where((f.col("date") >= f.lit(day_of(since_ms))) & (f.col("appended_ms") >= since_ms))
     if until_ms is not None:
@@ -144,3 +141,24 @@ def read_folders(spark: SparkSession, files: Files, chosen: Sequence[Folder]) ->
         return spark.createDataFrame([], SCHEMA)
     found = spark.read.schema(SCHEMA).option("basePath", files.root)  # which makes `batch` a column as well
     return found.parquet(*(files.path(each.name) for each in chosen)).select(*SCHEMA.names)
+
+
+def write_folder(rows: DataFrame, files: Files, folder: Folder) -> None:
+    """Writes these rows as a folder of the archive; it is valid once this returns.
+
+    One file for each kind, date and type of ordinary size: a shuffle brings their rows together, and adaptive
+    execution joins its small partitions and splits large ones (64 MB,
+    `spark.sql.adaptive.advisoryPartitionSizeInBytes`). Without it one task writes all of a large type.
+    """
+    from pyspark.sql import functions as f
+
+    by = ("kind", "date", "type_key")
+    (
+        rows.hint("rebalance", *(f.col(name) for name in by))
+        .sortWithinPartitions(*by, "topic", "partition", "offset")
+        .write.partitionBy(*by)
+        .mode("error")  # no other run writes there
+        # The marker makes the folder valid, whatever the session's setting.
+        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "true")
+        .parquet(files.path(folder.name))
+    )

@@ -1,4 +1,4 @@
-"""Days that an archive no longer keeps."""
+"""Removes old days from an archive."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ log = logging.getLogger(__name__)
 
 
 def first_day(now: datetime, keep_days: int) -> date:
-    """The first day that is kept: `keep_days` before today's, in UTC."""
+    """The first day to keep: `keep_days` before today, in UTC."""
     if keep_days < 1:
-        raise PipelineError(f"--keep {keep_days}: keep one day at least")
+        raise PipelineError(f"--keep {keep_days}: keep at least one day")
     return now.astimezone(UTC).date() - timedelta(days=keep_days)
 
 
-def kept(rows: DataFrame, since: date | None) -> DataFrame:
-    """The rows that stay. Those of registrations do: one may be in force for years."""
+def rows_to_keep(rows: DataFrame, since: date | None) -> DataFrame:
+    """The rows from day `since` on, and all of registrations: one may be in force for years."""
     from pyspark.sql import functions as f
 
     if since is None:
@@ -34,10 +34,10 @@ def kept(rows: DataFrame, since: date | None) -> DataFrame:
 
 
 def remove_before(files: Files, since: date) -> int:
-    """Remove the rows of all days before `since`, but for those of registrations; how many folders went.
+    """Removes the rows of all days before `since`, except registrations. Returns how many folders it removed.
 
-    A folder's marker stays, for its batches are archived. A crash leaves days that the next call removes. A
-    reader that began before and reads such a day fails, as its files are gone.
+    A batch's folder keeps its marker, since it was archived. After a crash the next call removes the rest. A
+    reader that is reading such a day fails, since its files disappear.
     """
     complete, _ = folders(files)
     removed = 0

@@ -1,7 +1,7 @@
-"""Runs of a job over an archive: the latest one counts, and those before it end.
+"""Runs of a job over an archive: the latest run continues, earlier ones end.
 
-A run that was killed leaves no lock that somebody would have to break, and one that was thought dead does no
-harm: it finds a later run before its next batch, and what it wrote meanwhile lies in folders of its own.
+A killed run leaves no lock to break. A run that was wrongly thought dead does no harm: before its next batch
+it finds the later run, and it wrote only into its own folders.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from typing import Final
 from .. import PipelineError
 from .files import Files
 
-# Files of earlier runs that are left, to be read by people.
+# How many files of earlier runs are kept for people to read.
 _KEPT: Final = 20
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run. `name`: unique, and later in order than the names of those that were there before it."""
+    """A run. name: unique, and sorts after the names of all earlier runs."""
 
     files: Files
     folder: str
     name: str
 
     def check(self) -> None:
-        """PipelineError where a later run has begun."""
+        """PipelineError if a later run has begun."""
         latest = max(self.files.files(self.folder), default=self.name)
         if latest > self.name:
             who = self.files.read(f"{self.folder}/{latest}") or "unknown"
             raise PipelineError(
                 f"another run over {self.files.root} began after this one ({who}): this one ends, and the"
-                " other goes on from here. Run one at a time"
+                " other continues from here. Run one at a time"
             )
 
 
 def begin(files: Files, folder: str) -> Run:
-    """A new run, which ends those that are under way. folder: where the job notes its runs."""
+    """Begins a run, which ends the current ones. folder: where the job records its runs."""
     earlier = sorted(files.files(folder))
     number = int(earlier[-1].partition("-")[0]) + 1 if earlier else 1
     run = Run(files, folder, f"{number:08d}-{uuid.uuid4().hex[:8]}")

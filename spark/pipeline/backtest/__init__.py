@@ -1,3 +1,3 @@
-"""The backtest: every firing a condition would have made over what is on a bus (docs/use/pipeline.md)."""
+"""The backtest: the firings that a condition would have made for past events (docs/use/pipeline.md)."""
 
 from __future__ import annotations

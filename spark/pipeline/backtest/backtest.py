@@ -1,4 +1,4 @@
-"""One backtest: from rows to firings, pending keys and near misses, as DataFrames."""
+"""One backtest: computes firings, pending keys and near misses from rows, as DataFrames."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .tables import MATCHED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Keys are spread as if all events matched, and adaptive execution joins what turned out small: some 50,000
-# matches to a task, which are sorted in memory. A key with more than that has them all in one task.
+# The number of tasks assumes that all events match; adaptive execution joins small ones. A task sorts some
+# 50,000 matches in memory. All matches of one key are in one task, however many.
 _EVENTS_A_TASK: Final = 50_000
 _MOST_TASKS: Final = 10_000
 _ADAPTIVE: Final = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
-    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",  # of what is kept as well
-    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # else of 1 MB: a task costs 0.1 s
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",  # of persisted results too
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",  # else 1 MB each: a task costs 0.1 s
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "4m",
 }
 _NOTE: Final = (
@@ -34,10 +34,10 @@ _NOTE: Final = (
 
 @dataclass(frozen=True)
 class Log:
-    """What a backtest reads. rows: of `rows.SCHEMA`, from `since_ms` of the question on.
+    """What a backtest reads. rows: of `rows.SCHEMA`, from the question's `since_ms` on.
 
-    events: how many rows, of topics how many records. end_ms: up to there timers run, and all rows are
-    stamped before it. ascending: no partition's timestamps go backwards.
+    events: how many rows; records, if read from topics. end_ms: timers run up to it; all rows have earlier
+    timestamps. ascending: no partition's timestamps go backwards.
     """
 
     rows: DataFrame
@@ -47,7 +47,7 @@ class Log:
 
     @staticmethod
     def of(rows: DataFrame, until_ms: int | None = None) -> Log:
-        """The log of rows, which are looked at once for it: without their data."""
+        """The log of these rows. ReadColumns them once, without their data."""
         from pyspark.sql import functions as f
 
         rows = rows.where(f.col("kind") == "event")
@@ -56,7 +56,7 @@ class Log:
         found = rows.agg(
             f.count("*").alias("events"),
             f.max("appended_ms").alias("last_ms"),
-            # an unknown type counts as the producers'
+            # an unknown timestamp type is taken as the producer's
             f.min(f.coalesce("timestamp_type", f.lit(0))).alias("least_type"),
         ).collect()[0]
         if not found.events:
@@ -66,9 +66,9 @@ class Log:
 
     @staticmethod
     def of_records(raw: DataFrame, bus: str, until_ms: int | None = None) -> Log:
-        """The log of a bus's topics (`Bus.batch`); their timestamps alone are read for it.
+        """The log of a bus's topics (`Bus.batch`). ReadColumns only their timestamps.
 
-        What comes meanwhile, and is stamped later, is left out.
+        Leaves out records that arrive meanwhile with later timestamps.
         """
         from pyspark.sql import functions as f
 
@@ -85,10 +85,10 @@ class Log:
 
 
 class Backtest:
-    """The answer to a question, as DataFrames; the work is done when they are first read.
+    """The answer to a question, as DataFrames, computed when one is first read.
 
-    It is kept on the executors' disks, so that reading several of them does not do it again; `close` lets go.
-    The session's settings of adaptive execution become those of backtests.
+    The results stay on the executors' disks until `close`, so that reading several DataFrames computes them
+    once. Changes the session's settings of adaptive execution.
     """
 
     def __init__(self, spark: SparkSession, question: Question, log: Log) -> None:
@@ -103,7 +103,7 @@ class Backtest:
         matches = matches_of(self.question, self.log.rows)
         key = self.question.known_key
         if key is not None and self.question.runs_from_the_start:
-            # The key's timers run although no event of it may come.
+            # The key's timers run even without an event.
             matches = matches.unionByName(self._opening(key))
         self._spread()
         ordered = in_order(matches, ascending=self.log.ascending)
@@ -129,7 +129,8 @@ class Backtest:
     def firings(self) -> DataFrame:
         """(key, outcome, fired_ms, timer_ms, events, missing); a row for each firing.
 
-        fired_ms: when it was decided. timer_ms: the due time that brought it; null where an event did.
+        fired_ms: when it was decided. timer_ms: the due time of the timer that caused it; null if an event
+        did.
         """
         columns = ("key", "outcome", "fired_ms", "timer_ms", "events", "missing")
         found = self.results.where("kind = 'firing'").select(*columns)
@@ -137,29 +138,30 @@ class Backtest:
 
     @property
     def _ends_of_itself(self) -> bool:
-        """Whether the first firing of one key ends the wait of all: the fold knows one key at a time."""
+        """Whether the first firing of any key ends the wait. (The fold sees one key at a time.)"""
         return self.question.once and self.question.known_key is None
 
     @cached_property
     def pending(self) -> DataFrame:
-        """(key, events, missing, waiting, since_ms, expires_ms, due_ms) of the keys half met at the end.
+        """(key, events, missing, waiting, since_ms, expires_ms, due_ms) of the keys that are half met at the
+        end.
 
-        The columns are those of conditions.half_met.HalfMet; events are its parts.
+        The columns are the members of conditions.half_met.HalfMet; events are its parts.
         """
         from pyspark.sql import functions as f
 
         columns = ("key", "events", "missing", "waiting", "since_ms", "expires_ms", "due_ms")
         found = self.results.where("kind = 'pending'").select(*columns)
-        if self._ends_of_itself:  # nothing is pending of a wait that has fired
+        if self._ends_of_itself:  # nothing is pending after a wait has fired
             return found.join(self.firings.select("outcome"), f.lit(True), "left_anti")
         return found
 
     @cached_property
     def near_misses(self) -> DataFrame:
-        """(label, why, term, count, attribute, value, text, event) of the first of each matcher and reason.
+        """(label, why, term, count, attribute, value, text, event) of the first near misses of each reason.
 
-        count: how many there were of the reason in all. label: null where an event could not be matched at
-        all. text: the reason in words.
+        count: the total number for the matcher and reason. label: null if matching raised an error. text: the
+        reason in words.
         """
         from pyspark.sql import Window
         from pyspark.sql import functions as f
@@ -178,6 +180,6 @@ class Backtest:
         )
 
     def close(self) -> None:
-        """Let go of what is kept on disks."""
+        """Removes the results from the executors' disks."""
         if "results" in self.__dict__:
             self.results.unpersist()

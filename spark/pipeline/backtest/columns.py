@@ -1,4 +1,4 @@
-"""What a condition's matchers read of an event: the columns that matching gets, and the types it is given."""
+"""The columns and event types that a condition's matchers read."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _PLACE = ("topic", "partition", "offset", "appended_ms")
 
 
 @dataclass(frozen=True)
-class Reads:
-    """What of a row is read.
+class ReadColumns:
+    """The parts of rows that matching reads. Spark fetches no other columns from Parquet.
 
-    attributes: beside ALWAYS; None: all. data: whether the data is. types: those that the matchers name; None
-    where one names none. Columns that are not read are not fetched from Parquet.
+    attributes: beside ALWAYS; None: all. data: whether data is read. types: those that the matchers require;
+    None if one requires none.
     """
 
     attributes: tuple[str, ...] | None
@@ -32,7 +32,7 @@ class Reads:
     types: tuple[str, ...] | None
 
     @staticmethod
-    def of(condition: Condition) -> Reads:
+    def of(condition: Condition) -> ReadColumns:
         attributes: set[str] | None = {"time"}
         data = False
         for matcher in condition.matchers:
@@ -40,16 +40,16 @@ class Reads:
             attributes = None if attributes is None or names is None else attributes | names
             data = data or reads_data
         types = [dict(matcher.exact).get("type") for matcher in condition.matchers]
-        return Reads(
+        return ReadColumns(
             None if attributes is None else tuple(sorted(attributes - set(ALWAYS))),
             data,
             None if None in types else tuple(sorted({each for each in types if each is not None})),
         )
 
     def select(self, rows: DataFrame) -> DataFrame:
-        """The columns that are read, of the rows whose type a matcher may accept or nearly accept.
+        """The read columns of the rows whose type a matcher may accept or nearly accept.
 
-        What differs from a type in upper and lower case alone is left, to be told as a near miss.
+        Keeps types that differ only in case: they are near misses.
         """
         from pyspark.sql import functions as f
 
@@ -70,7 +70,7 @@ class Reads:
 
 
 def _of_matcher(matcher: Matcher) -> tuple[set[str] | None, bool]:
-    """(attributes, whether data); None: all attributes."""
+    """(attributes, whether it reads data); None: all attributes."""
     names: set[str] = {name for name, _ in matcher.exact}
     data = matcher.where is not None
     for path in () if matcher.by is None else (matcher.by,) if isinstance(matcher.by, str) else matcher.by:
@@ -91,7 +91,7 @@ def _of_matcher(matcher: Matcher) -> tuple[set[str] | None, bool]:
 
 
 def _compared(term: Filter) -> set[str] | None:
-    """The attributes that a filter compares; None where that is not known."""
+    """The attributes that a filter compares; None if that is not known."""
     if isinstance(term, Comparison):
         return {name for name, _ in term.pairs}
     inner = term.filters if isinstance(term, Group) else (term.filter,) if isinstance(term, Not) else None

@@ -1,4 +1,4 @@
-"""Two conditions over the same events: which firings both make, which only one, and which at another time."""
+"""Compares the firings of two conditions over the same events: common, moved, and of only one of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ if TYPE_CHECKING:
 
 
 def compared(before: DataFrame, after: DataFrame) -> DataFrame:
-    """A row for each firing of `before`, of `after`, or of both; arguments: `Backtest.firings`.
+    """A row for each firing in `before`, `after`, or both; both are `Backtest.firings`.
 
-    change: "same"; "moved", where key, outcome and events are the same and the time is not; "gone", only
-    `before` makes it; "new", only `after`. key, outcome; fired_ms, timer_ms, events, missing of `before`, and
-    after_ms, after_timer_ms, after_events, after_missing. Events are the same by source and id, whatever
-    labels they have.
+    Columns: change ("same"; "moved": same key, outcome and events, another time; "gone": only in `before`;
+    "new": only in `after`), key, outcome; fired_ms, timer_ms, events, missing of `before`; after_ms,
+    after_timer_ms, after_events, after_missing. Events are compared by source and id, not by label.
     """
     from pyspark.sql import functions as f
 
@@ -22,17 +21,17 @@ def compared(before: DataFrame, after: DataFrame) -> DataFrame:
     joined = one.alias("b").join(
         other.alias("a"),
         [
-            f.col("b.key").eqNullSafe(f.col("a.key")),  # null where events bring no key
+            f.col("b.key").eqNullSafe(f.col("a.key")),  # null for events without a key
             *(f.col(f"b.{name}") == f.col(f"a.{name}") for name in ("outcome", "same", "nth")),
         ],
         "full_outer",
     )
-    there, now = f.col("b.nth").isNotNull(), f.col("a.nth").isNotNull()
-    still = f.col("b.fired_ms") == f.col("a.fired_ms")
+    in_before, in_after = f.col("b.nth").isNotNull(), f.col("a.nth").isNotNull()
+    same_time = f.col("b.fired_ms") == f.col("a.fired_ms")
     change = (
-        f.when(~now, "gone")
-        .when(~there, "new")
-        .when(still & f.col("b.timer_ms").eqNullSafe(f.col("a.timer_ms")), "same")
+        f.when(~in_after, "gone")
+        .when(~in_before, "new")
+        .when(same_time & f.col("b.timer_ms").eqNullSafe(f.col("a.timer_ms")), "same")
         .otherwise("moved")
     )
     return joined.select(
@@ -45,7 +44,7 @@ def compared(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def _numbered(firings: DataFrame) -> DataFrame:
-    """With `same`, the identities of the events, and `nth`: the how many-eth firing of the key with them."""
+    """Adds `same`, the identities of the events, and `nth`, which numbers the key's firings with them."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -54,6 +53,6 @@ def _numbered(firings: DataFrame) -> DataFrame:
             f.transform("events", lambda event: f.struct(event["source"].alias("s"), event["id"].alias("i")))
         )
     )
-    # a repeat that came after the events seen were forgotten may fire with the same ones again
+    # a repeated event may fire with the same events again, after the first ones were forgotten
     alike = Window.partitionBy("key", "outcome", "same").orderBy("fired_ms", "timer_ms")
     return firings.withColumn("same", identities).withColumn("nth", f.row_number().over(alike))

@@ -1,7 +1,7 @@
-"""The fold: `step` over the matches of each key in their order, one key in memory at a time.
+"""The fold: applies `step` to the matches of each key in their order, with one key in memory at a time.
 
-Input: rows sorted by key, then in the order of docs/use/pipeline.md. Each row also tells `least_ms`, the
-least stamp of the key's rows from it on: the promise that a tick makes (docs/use/conditions.md W2).
+Input: rows sorted by key, then in the order of docs/use/pipeline.md. `least_ms` of a row is the least
+timestamp among this and the key's later rows: a tick may go up to it (docs/use/conditions.md W2).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COLUMNS: Final = (
 )
 _BATCH: Final = 1000
 
-# (key, stamp, least stamp still to come, topic, partition, offset, numbers, source, id, type, time, note)
+# (key, stamp, least stamp from here on, topic, partition, offset, numbers, source, id, type, time, note)
 Row = tuple[
     str | None,
     int,
@@ -56,7 +56,7 @@ Row = tuple[
 
 
 def results_of(question: Question, end_ms: int, ordered: DataFrame) -> DataFrame:
-    """Rows of RESULT for rows in their order (order.py)."""
+    """Rows of RESULT for ordered rows (order.py)."""
 
     def fold(batches: Iterable[Any]) -> Iterator[Any]:
         folding = Folding(question, end_ms)
@@ -71,7 +71,7 @@ def results_of(question: Question, end_ms: int, ordered: DataFrame) -> DataFrame
 
 
 class Folding:
-    """Folds the rows of one task. `results` is to be taken from it now and then."""
+    """Folds the rows of one task. The caller takes `results` from time to time."""
 
     def __init__(self, question: Question, end_ms: int) -> None:
         self.results = Results()
@@ -85,7 +85,7 @@ class Folding:
         self._state, self._ticked_ms, self._over = self._first, -1, False
 
     def take(self, row: Row) -> None:
-        """The next row; a row of another key ends the key before."""
+        """Handles the next row; a row of another key ends the previous key."""
         key, stamp, least, topic, partition, offset, numbers, source, id_, type_, time, note = row
         if key is None:
             if note is not None:
@@ -95,7 +95,7 @@ class Folding:
         if key != self._key:
             self.end()
             self._key, self._state, self._ticked_ms, self._over = key, self._first, -1, False
-        if self._over or numbers is None:  # a row without numbers tells that there is such a key
+        if self._over or numbers is None:  # a row without numbers only says that the key exists
             return
         if self._needs_ticks and least > self._ticked_ms and self._state is not EMPTY:
             due = next_due(self._condition, self._state)
@@ -121,11 +121,11 @@ class Folding:
             self._fire(firings, lambda _: stamp)
 
     def end(self) -> None:
-        """No more rows of this key: it is ticked to the end, and what is half met is told."""
+        """Ends a key: ticks it up to the end, and records it as pending if it is half met."""
         if self._key is None or self._over:
             return
         condition, state = self._condition, self._state
-        # without timers, too: what can take part no more is not pending
+        # also without timers: a match that can no longer take part is not pending
         due = self._needs_ticks or (bool(state.matches) and not condition.plan.masks)
         if due and self._tick(self._end_ms):
             return
@@ -142,7 +142,7 @@ class Folding:
             )
 
     def _tick(self, time_ms: int) -> bool:
-        """Whether the wait is over by it."""
+        """Ticks up to `time_ms`. Returns whether that ended the wait."""
         self._ticked_ms = time_ms
         self._state, firings = step(self._condition, self._state, Tick(time_ms))
         if firings:
@@ -150,7 +150,7 @@ class Folding:
         return self._over
 
     def _kept(self, time_ms: int) -> State:
-        """The state, or an empty one where the bus keeps the key no longer (Z1)."""
+        """The state, or an empty one if the bus no longer keeps the key (Z1)."""
         state = self._state
         if self._ttl_ms is None or state.last_ms is None or time_ms - state.last_ms < self._ttl_ms:
             return state

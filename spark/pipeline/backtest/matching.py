@@ -1,4 +1,5 @@
-"""Matching: which of a condition's matchers accept an event, and for which key. Its data ends here."""
+"""Matching: which matchers of a condition accept an event, and for which key. Later steps have no event
+data."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....conditions import MatcherIndex
 from ....events.event import Event
-from .columns import ALWAYS, Reads
+from .columns import ALWAYS, ReadColumns
 from .misses import Misses, Place
 from .question import Question
 from .tables import MATCHED, Matches
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def matches_of(question: Question, rows: DataFrame) -> DataFrame:
-    """Rows of MATCHED: one for each key that an event reaches, and the near misses."""
-    reads = Reads.of(question.condition)
+    """Rows of MATCHED: one for each key that an event matches, and the near misses."""
+    reads = ReadColumns.of(question.condition)
 
     def match(batches: Iterable[Any]) -> Iterator[Any]:
         return matched(question, reads, batches)
@@ -26,7 +27,7 @@ def matches_of(question: Question, rows: DataFrame) -> DataFrame:
     return reads.select(rows).mapInArrow(match, MATCHED)
 
 
-def matched(question: Question, reads: Reads, batches: Iterable[Any]) -> Iterator[Any]:
+def matched(question: Question, reads: ReadColumns, batches: Iterable[Any]) -> Iterator[Any]:
     """`matches_of` on Arrow batches of one task."""
     matching = Matching(question)
     for batch in batches:
@@ -38,21 +39,21 @@ def matched(question: Question, reads: Reads, batches: Iterable[Any]) -> Iterato
 
 
 class Matching:
-    """Gathers what the events of one task reach."""
+    """Collects the matches and near misses of one task's events."""
 
     def __init__(self, question: Question) -> None:
         self.matches = Matches()
-        # The engine's own index: with one condition it is the quickest way, and the same answer.
+        # The engine's own index: the same result, and the fastest way even for one condition.
         self._index: MatcherIndex[str] = MatcherIndex()
         self._index.add("", question.condition, question.key)
         self._misses = Misses(question) if question.near_misses else None
         self._texts: dict[tuple[int, ...], str] = {}
 
     def take(self, event: Event, place: Place) -> None:
-        """Match an event whose record is at `place`: (stamp, topic, partition, offset)."""
+        """Matches an event. place: (stamp, topic, partition, offset) of its record."""
         try:
             hits = self._index.lookup(event)
-        except Exception as error:  # noqa: BLE001  # one bad event fails no job; the engine sets it aside
+        except Exception as error:  # noqa: BLE001  # the engine sends it to the dead-letter topic
             if self._misses is not None:
                 self._misses.failed(event, error, place)
             return
@@ -82,14 +83,14 @@ class Matching:
                         self._misses.add(number, event, place)
 
     def end(self) -> None:
-        """All events were taken: the near misses follow."""
-        for place, event, note in () if self._misses is None else self._misses.told():
+        """After the last event: adds the near misses."""
+        for place, event, note in () if self._misses is None else self._misses.kept():
             source, id_, type_ = (None, None, None) if event is None else (event.source, event.id, event.type)
             self.matches.rows.append((None, *place, None, source, id_, type_, None, note))
 
 
-def _events(reads: Reads, batch: Any) -> Iterator[tuple[Event, Place]]:
-    """The events of a batch with what the matchers read of them."""
+def _events(reads: ReadColumns, batch: Any) -> Iterator[tuple[Event, Place]]:
+    """The events of a batch, with the attributes and data that the matchers read."""
     columns = [column.to_pylist() for column in batch.columns]
     topics, partitions, offsets, stamps, ids, sources, types, *rest = columns
     datas = rest.pop() if reads.data else [None] * len(ids)
@@ -100,7 +101,7 @@ def _events(reads: Reads, batch: Any) -> Iterator[tuple[Event, Place]]:
         return
     names = reads.attributes
     plain = zip(ids, sources, types, strict=True)
-    if len(names) == 1:  # nothing but `time` is the most frequent
+    if len(names) == 1:  # the most frequent case: only `time`
         [name], [values] = names, rest
         for place, (id_, source, type_), value, data in zip(places, plain, values, datas, strict=True):
             attributes = {"id": id_, "source": source, "type": type_}

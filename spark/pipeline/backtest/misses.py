@@ -1,4 +1,4 @@
-"""Near misses: events that a matcher nearly accepted, the first of each reason, and how many there were."""
+"""Near misses: events that a matcher nearly accepted. Keeps the first of each reason and counts all."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Place = tuple[int, str, int, int]  # stamp, topic, partition, offset
 
 
 class Reason(NamedTuple):
-    """Why a matcher did not accept an event: in the words of NearMiss, and the term that refused."""
+    """Why a matcher refused an event: `why` as in NearMiss, and the refusing term."""
 
     number: int
     why: str
     term: str | None
 
 
-class Kept(NamedTuple):
-    """A near miss that is told, with the note that tells it: JSON."""
+class KeptMiss(NamedTuple):
+    """A near miss of the result. note: its description as JSON."""
 
     place: Place
     event: Event | None
@@ -42,12 +42,12 @@ class _Found:
 
 
 class Misses:
-    """Gathers the near misses of one task.
+    """Collects the near misses of one task.
 
-    An event is near to a matcher if it has the type that the matcher names, upper and lower case aside; where
-    it names none, its source, else its subject, else the first attribute that it names. Of a matcher without
-    any none is told. The first ones by stamp are kept: however the events are spread over tasks, those of all
-    together are the same.
+    An event is near to a matcher if it has the type that the matcher requires, ignoring case; for a matcher
+    without a type its source, else its subject, else the first attribute that it requires. A matcher without
+    any has no near misses. Keeps the ones with the earliest timestamps, so the result does not depend on how
+    events are spread over tasks.
     """
 
     def __init__(self, question: Question) -> None:
@@ -83,18 +83,18 @@ class Misses:
         )
 
     def add(self, number: int, event: Event, place: Place) -> None:
-        """Count an event that is near to a matcher which did not accept it with the key asked for."""
+        """Counts an event that is near to a matcher but not accepted with the key in question."""
         matcher = self._matchers[number]
         verdict = matcher.verdict(event)
         why = "term" if verdict.error is None else "error"
-        if verdict.accepted:  # then it is the key
+        if verdict.accepted:  # then the key was wrong
             why = "no key" if matcher.key_of(event) is None else "key"
         self._keep(Reason(number, why, verdict.term), event, place)
 
     def failed(self, event: Event, error: Exception, place: Place) -> None:
-        """Count an event that could not be matched at all; the engine sends it to the dead letters.
+        """Counts an event whose matching raised an error; the engine sends it to the dead-letter topic.
 
-        The reason is the error's class: its message may differ with each event.
+        The reason is the error's class, since the message may differ for each event.
         """
         name = type(error).__name__
         self._keep(Reason(-1, "error", name), event, place, f"{name}: {error}"[:200])
@@ -107,11 +107,13 @@ class Misses:
             bisect.insort(first, (place, event, text), key=_place)
             del first[most:]
 
-    def told(self) -> Iterator[Kept]:
-        """Those that are kept; the first of each reason carries the count of all."""
+    def kept(self) -> Iterator[KeptMiss]:
+        """The kept near misses; the first of each reason has the total count, the others 0."""
         for reason, found in self._found.items():
             for number, (place, event, text) in enumerate(found.first):
-                yield Kept(place, event, self._note(reason, event, place, text, 0 if number else found.count))
+                yield KeptMiss(
+                    place, event, self._note(reason, event, place, text, 0 if number else found.count)
+                )
 
     def _note(self, reason: Reason, event: Event, place: Place, text: str | None, count: int) -> str:
         known: dict[str, object] = {
@@ -138,7 +140,7 @@ def _place(kept: tuple[Place, Event, str | None]) -> Place:
 
 
 def _head(matcher: Matcher) -> tuple[str, str] | None:
-    """The attribute, and its value, that makes an event near to a matcher."""
+    """(attribute, value) that makes an event near to a matcher; None if it requires none."""
     exact = dict(matcher.exact)
     name = next((each for each in (*_HEADS, *exact) if each in exact), None)
     return None if name is None else (name, exact[name].strip().casefold())

@@ -1,4 +1,4 @@
-"""The question of a backtest: which condition, for which key, from when on. It goes to executors."""
+"""The question of a backtest: which condition, for which key, since when. It is sent to executors."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Final
 from ....conditions import EMPTY, Condition, ConditionError, State, canonical_key, from_json, opened, parse
 from ....conditions.nodes.key import KeyPart
 
-# As long as a bus keeps what nothing else ends: engine.protocol.context has the same figure.
+# How long a bus keeps a key that nothing else ends; the same as in engine.protocol.context.
 TTL_MS: Final = 30 * 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
 class Question:
-    """A condition in its JSON form, and what is asked of it.
+    """A condition, and how to evaluate it.
 
-    key: canonical; the one that is asked for. None: each key for itself. once: a wait, which its first firing
-    ends; else a durable subscription, which fires again and again. since_ms: what is stamped before does not
-    count; where the key is known beforehand, timers run from there. ttl_ms: how long a key is kept that
-    nothing else ends; None: for ever. near_misses: how many are kept of each matcher and reason; the others
-    are counted.
+    text: the condition's JSON form. key: the only key to evaluate, canonical; None: every key by itself.
+    once: a wait, which ends with its first firing; else a durable subscription, which keeps firing.
+    since_ms: earlier events are ignored; if the key is known in advance, timers run from here.
+    ttl_ms: how long a key is kept that nothing else ends; None: for ever.
+    near_misses: how many to keep of each matcher and reason; the others are only counted.
     """
 
     text: str
@@ -44,9 +44,9 @@ class Question:
         near_misses: int = 5,
         once: bool = False,
     ) -> Question:
-        """The question, checked; ConditionError where condition, key and start do not go together.
+        """Checks the arguments: ConditionError if condition, key and start do not fit together.
 
-        A key is asked for by a wait alone: with one it is `once`.
+        Only a wait has a key: a question with a key is `once`.
         """
         condition.check_key(key is not None)
         own = None if key is None else canonical_key(key)
@@ -54,32 +54,33 @@ class Question:
         question = Question(text, own, since_ms, ttl_ms, near_misses, once or key is not None)
         if question.runs_from_the_start and since_ms is None:
             raise ConditionError(
-                "its timers run from the start of the wait: give --since, or write"
+                "the condition's timers run from the start of the wait: give --since, or set"
                 ' armed_by="event" to count from the first event'
             )
         return question
 
     @property
     def condition(self) -> Condition:
-        """The condition, built once in a process."""
+        """The condition, built once per process."""
         return _built(self.text)
 
     @property
     def known_key(self) -> str | None:
-        """The only key there is, "" where events bring none; None where they bring theirs."""
+        """The only key, "" if events have no key; None if each event has its own."""
         if self.key is not None:
             return self.key
         return None if self.condition.keyed else ""
 
     @property
     def runs_from_the_start(self) -> bool:
-        """Whether timers run from the subscription: its key is known (docs/use/conditions.md B2, X2)."""
+        """Whether timers run from the subscription on, its key being known (docs/use/conditions.md B2,
+        X2)."""
         plan = self.condition.plan
         timers = plan.watches_from_the_start or (plan.expires and not plan.expires_by_event)
         return timers and self.known_key is not None
 
     def first_state(self) -> State:
-        """With what each key begins."""
+        """The initial state of each key."""
         if self.runs_from_the_start and self.since_ms is not None:
             return opened(self.condition, self.since_ms, self.since_ms)
         return EMPTY if self.since_ms is None else State(since_ms=self.since_ms)
@@ -91,9 +92,9 @@ def _built(text: str) -> Condition:
 
 
 def condition_of(text: str | None, path: str | None, option: str) -> Condition:
-    """The condition in a text, or of MODULE:NAME; ConditionError says what is wrong with `option`."""
+    """The condition in `text`, or at `path` (MODULE:NAME). ConditionError names the wrong option."""
     if (text is None) == (path is None):
-        raise ConditionError(f"give --{option} or --{option}-from, one of them")
+        raise ConditionError(f"give either --{option} or --{option}-from")
     if text is not None:
         return parse(text)
     module, colon, name = (path or "").partition(":")
@@ -109,6 +110,6 @@ def condition_of(text: str | None, path: str | None, option: str) -> Condition:
         ) from error
     if not isinstance(found, Condition):
         raise ConditionError(
-            f"--{option}-from {path!r} is a {type(found).__name__}: name a condition in the module"
+            f"--{option}-from {path!r} is of type {type(found).__name__}: name a condition of the module"
         )
     return found

@@ -1,4 +1,4 @@
-"""What a backtest found, in figures: as text for people, and as one JSON object."""
+"""The figures of a backtest: as text, and as one JSON object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDTH: Final = 12
 
 @dataclass(frozen=True)
 class Reason:
-    """Near misses of one matcher that have the same reason. text: the reason of the first of them."""
+    """The near misses of one matcher for the same reason. text: the reason of the first one."""
 
     label: str | None
     why: str
@@ -30,7 +30,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one condition. keys: how many fired. missing: {label: pending keys that lack it}."""
+    """The figures of one condition. keys: how many fired. missing: {label: pending keys that lack it}."""
 
     condition: str
     merge_independent: bool
@@ -44,7 +44,7 @@ class Figures:
 
     @staticmethod
     def of(backtest: Backtest) -> Figures:
-        """The figures of a backtest, which is done for them if it was not yet."""
+        """The figures of a backtest; computes it if necessary."""
         from pyspark.sql import functions as f
 
         condition = backtest.question.condition
@@ -76,7 +76,7 @@ class Figures:
 
     def lines(self) -> Iterator[str]:
         yield _line("condition", self.condition)
-        yield _line("firings", f"{self.met:,} met, {self.expired:,} expired, of {self.keys:,} keys")
+        yield _line("firings", f"{self.met:,} met, {self.expired:,} expired, for {self.keys:,} keys")
         missing = ", ".join(f"{label} {count:,}" for label, count in self.missing.items())
         yield _line(
             "pending", f"{self.pending:,} keys half met" + (f"; missing: {missing}" if missing else "")
@@ -85,12 +85,12 @@ class Figures:
         for reason in self.reasons[:_MOST_REASONS]:
             yield _line("", f"{reason.count:,} {reason.label or '(no matcher)'}: {reason.text}")
         if len(self.reasons) > _MOST_REASONS:
-            yield _line("", f"and of {len(self.reasons) - _MOST_REASONS} more reasons")
+            yield _line("", f"and {len(self.reasons) - _MOST_REASONS} more reasons")
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Of a run. events, ascending: see `Log`. changes: {change: firings}."""
+    """The figures of a run. events, ascending: see `Log`. changes: {change: firings}."""
 
     events: int
     since_ms: int | None
@@ -106,7 +106,7 @@ class Summary:
 
     def __str__(self) -> str:
         since = "the beginning" if self.since_ms is None else _moment(self.since_ms)
-        stamps = "brokers'" if self.ascending else "producers', or not known to be the brokers'"
+        stamps = "set by brokers" if self.ascending else "set by producers, at least some"
         lines = [
             _line("events", f"{self.events:,} from {since} until {_moment(self.until_ms)}"),
             _line("timestamps", stamps),
@@ -128,7 +128,7 @@ class Summary:
 
 
 def changes_of(compared: DataFrame) -> dict[str, int]:
-    """How many firings of each kind a comparison has."""
+    """{change: number of firings} of a comparison."""
     return {row["change"]: row["n"] for row in compared.groupBy("change").agg(_many()).collect()}
 
 

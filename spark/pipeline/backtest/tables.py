@@ -1,4 +1,4 @@
-"""The tables between the steps of a backtest, as Arrow and as Spark name their columns."""
+"""The tables between the steps of a backtest: their schemas for Spark and Arrow, and their builders."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-# What matching tells of an event and a key, without its data. numbers: of the matchers that accepted it, with
-# commas. note: JSON of a near miss (misses.py), which is no match and has no key.
+# The output of matching: an event's match for a key, without its data. numbers: of the matchers that accepted
+# it, separated by commas. note: JSON of a near miss (misses.py), which is not a match and has no key.
 MATCHED: Final = (
     "key string, stamp_ms long, topic string, partition int, offset long, numbers string, source string,"
     " id string, type string, time string, note string"
@@ -40,7 +40,7 @@ _PART: Final = pa.struct(
         ("appended_ms", pa.int64()),
     ]
 )
-# What the fold gives: rows of `kind` firing, pending and miss, each with the columns that it has.
+# The output of the fold: rows of kind firing, pending or miss, each with its own columns.
 RESULT: Final = (
     "kind string, key string, outcome string, fired_ms long, timer_ms long, missing array<string>,"
     " events array<struct<label:string,source:string,id:string,type:string,topic:string,partition:int,"
@@ -63,13 +63,13 @@ Part = tuple[str, str, str, str, str, int, int, int]
 
 
 class Matches:
-    """Gathers rows of MATCHED."""
+    """Collects rows of MATCHED."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[object, ...]] = []
 
     def take(self) -> Any:
-        """The rows as one Arrow batch; they are gone here."""
+        """Removes and returns the rows, as one Arrow batch."""
         columns = zip(*self.rows, strict=True) if self.rows else ([] for _ in _MATCHED)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _MATCHED, strict=True)]
         self.rows = []
@@ -77,7 +77,7 @@ class Matches:
 
 
 class Results:
-    """Gathers rows of RESULT, column by column: nested rows made of dicts would take most of the time."""
+    """Collects rows of RESULT column by column: nested rows made of dicts would take most of the time."""
 
     def __init__(self) -> None:
         self._clear()
@@ -114,7 +114,7 @@ class Results:
         self._add(row, (), [] if part is None else [part])
 
     def take(self) -> Any:
-        """The rows as one Arrow batch; they are gone here."""
+        """Removes and returns the rows, as one Arrow batch."""
         columns = dict(zip((name for name, _ in _PLAIN), zip(*self._rows, strict=True), strict=False))
         arrays = {name: pa.array(columns.get(name, ()), kind) for name, kind in _PLAIN}
         arrays["missing"] = pa.ListArray.from_arrays(

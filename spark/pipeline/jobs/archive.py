@@ -1,4 +1,4 @@
-"""The archive job: from the bus's topics into Parquet files (docs/use/pipeline.md, "The archive")."""
+"""The archive job: copies the bus's topics into Parquet files (docs/use/pipeline.md, "The archive")."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ from collections.abc import Sequence
 
 from interlock.conditions.nodes.duration import duration_ms
 from interlock.events.errors import InterlockError
-from interlock.spark.pipeline.archive.ingest import MAX_OFFSETS, Wanted, archive
+from interlock.spark.pipeline.archive.ingest import MAX_OFFSETS, Options, archive
 from interlock.spark.pipeline.rows import BATCH_BYTES, BATCH_RECORDS
 from interlock.spark.pipeline.session import job_session
 from interlock.spark.pipeline.source import connected
 
 
-def wanted(arguments: Sequence[str]) -> Wanted:
+def parse(arguments: Sequence[str]) -> Options:
     parser = argparse.ArgumentParser(prog="archive", description=__doc__, allow_abbrev=False)
     parser.add_argument("--archive", required=True, metavar="PATH", help="folder of the archive")
     parser.add_argument(
         "--checkpoint", metavar="PATH", help="folder of the offsets; default: PATH/_checkpoint"
     )
     parser.add_argument(
-        "--topic", action="append", default=[], metavar="NAME", help="several times; default: all"
+        "--topic", action="append", default=[], metavar="NAME", help="may be repeated; default: all topics"
     )
-    parser.add_argument("--every", metavar="DURATION", help="go on, with a batch at most so often, e.g. 5m")
     parser.add_argument(
-        "--max-offsets", type=int, default=MAX_OFFSETS, metavar="N", help="records of one batch"
+        "--every", metavar="DURATION", help="run until stopped, with one batch per this time, e.g. 5m"
     )
-    parser.add_argument("--accept-loss", action="store_true", help="go on without records that are gone")
+    parser.add_argument(
+        "--max-offsets", type=int, default=MAX_OFFSETS, metavar="N", help="most records in one batch"
+    )
+    parser.add_argument("--accept-loss", action="store_true", help="continue without records that are lost")
     given = parser.parse_args(arguments)
     if given.max_offsets < 1:
-        parser.error("--max-offsets: one at least")
-    return Wanted(
+        parser.error("--max-offsets: give 1 or more")
+    return Options(
         archive=given.archive,
         checkpoint=given.checkpoint,
         topics=tuple(given.topic),
@@ -43,7 +45,7 @@ def wanted(arguments: Sequence[str]) -> Wanted:
 
 def main(arguments: Sequence[str]) -> None:
     try:
-        what = wanted(arguments)
+        what = parse(arguments)
         with job_session("archive") as spark:
             spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", BATCH_RECORDS)
             spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", BATCH_BYTES)

@@ -1,4 +1,4 @@
-"""Compaction and retention of an archive: few files from many, and days that are not kept any more."""
+"""The archive-compact job: merges many small files of an archive into few, and removes old days."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.conditions.nodes.duration import duration_ms
 from interlock.events.errors import InterlockError
 from interlock.spark.pipeline.archive.compaction import RANGE, compact
 from interlock.spark.pipeline.archive.files import Files
-from interlock.spark.pipeline.archive.layout import check_there
+from interlock.spark.pipeline.archive.layout import check_exists
 from interlock.spark.pipeline.archive.retention import first_day, remove_before
 from interlock.spark.pipeline.archive.runs import begin
 from interlock.spark.pipeline.session import job_session
@@ -19,26 +19,26 @@ from interlock.spark.pipeline.session import job_session
 RUNS = "_compactions"
 
 
-def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+def parse_compact(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="archive-compact", description=__doc__, allow_abbrev=False)
     parser.add_argument("--archive", required=True, metavar="PATH", help="folder of the archive")
     parser.add_argument(
-        "--range", type=int, default=RANGE, metavar="N", help="batches that become one folder"
+        "--range", type=int, default=RANGE, metavar="N", help="how many batches to merge into one folder"
     )
     parser.add_argument("--grace", default="1h", metavar="DURATION", help="how long replaced folders stay")
-    parser.add_argument("--keep", type=int, metavar="DAYS", help="remove days that are longer ago")
+    parser.add_argument("--keep", type=int, metavar="DAYS", help="remove rows that are more days old")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> None:
     try:
-        given = parsed(arguments)
+        given = parse_compact(arguments)
         now = datetime.now(UTC)
         grace_ms = duration_ms("--grace", given.grace, zero=True)
         since = None if given.keep is None else first_day(now, given.keep)
         with job_session("archive-compact") as spark:
             files = Files(spark, given.archive)
-            check_there(files)
+            check_exists(files)
             run = begin(files, RUNS)
             compact(
                 spark,

@@ -1,4 +1,4 @@
-"""The backtest job: what a condition, or a change of it, would have done (docs/use/pipeline.md)."""
+"""The backtest job: the firings that a condition, or a change of it, would have made for past events."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from interlock.spark.pipeline.backtest.backtest import Backtest, Log
 from interlock.spark.pipeline.backtest.comparison import compared
 from interlock.spark.pipeline.backtest.question import Question, condition_of
 from interlock.spark.pipeline.backtest.summary import Figures, Summary, changes_of
-from interlock.spark.pipeline.progress import told
+from interlock.spark.pipeline.progress import logged_progress
 from interlock.spark.pipeline.session import job_session
 from interlock.spark.pipeline.source import connected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Rows that Spark hands to Python at once: at most so many, of at most so many bytes.
+# The most rows, and bytes, of a batch that Spark passes to Python.
 _BATCH_ROWS: Final = 2_000
 _BATCH_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What to do. archive: None for the topics themselves. compare: asked of the same events. until_ms: not
-    included; None: the end of what there is."""
+class Options:
+    """What to do. archive: None to read the topics. compare: a second question about the same events.
+    until_ms: not included; None: the end of the events."""
 
     question: Question
     compare: Question | None
@@ -48,36 +48,38 @@ class Wanted:
     as_json: bool
 
 
-def wanted(arguments: Sequence[str]) -> Wanted:
-    """ConditionError for a condition that cannot be asked so."""
+def parse(arguments: Sequence[str]) -> Options:
+    """Parses the command line. ConditionError for a condition that does not fit the other options."""
     parser = argparse.ArgumentParser(prog="backtest", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--condition", metavar="TEXT", help="as str(condition) gives it")
+    parser.add_argument(
+        "--condition", metavar="TEXT", help="a condition as text, as str(condition) prints it"
+    )
     parser.add_argument("--condition-from", metavar="MODULE:NAME", help="a condition in Python")
-    parser.add_argument("--compare", metavar="TEXT", help="another one, to compare with")
-    parser.add_argument("--compare-from", metavar="MODULE:NAME")
+    parser.add_argument("--compare", metavar="TEXT", help="another condition to compare with, as text")
+    parser.add_argument("--compare-from", metavar="MODULE:NAME", help="the same in Python")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--archive", metavar="PATH", help="folder of an archive")
-    source.add_argument("--kafka", action="store_true", help="the bus's topics themselves")
-    parser.add_argument("--since", metavar="TIME", help="ISO 8601; default: all there is")
+    source.add_argument("--kafka", action="store_true", help="read the bus's topics")
+    parser.add_argument("--since", metavar="TIME", help="ISO 8601; default: from the first event")
     parser.add_argument("--until", metavar="TIME", help="ISO 8601, not included; timers run up to it")
     parser.add_argument(
-        "--key", action="append", metavar="KEY", help="a wait for it; several: a composite key"
+        "--key", action="append", metavar="KEY", help="a wait for this key; repeat it for a composite key"
     )
-    parser.add_argument("--once", action="store_true", help="a wait, which its first firing ends")
+    parser.add_argument("--once", action="store_true", help="a wait, which ends with its first firing")
     parser.add_argument("--ttl", default="30d", metavar="DURATION", help="how long the bus keeps an idle key")
     parser.add_argument(
-        "--near-misses", type=int, default=5, metavar="N", help="kept of each reason; 0: none"
+        "--near-misses", type=int, default=5, metavar="N", help="how many to keep per reason; 0: none"
     )
     parser.add_argument("--output", metavar="PATH", help="Parquet: firings, pending, near_misses, changes")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is in --output")
+    parser.add_argument("--overwrite", action="store_true", help="replace the tables in --output")
     parser.add_argument("--output-format", choices=("human", "json"), default="human", help="of the summary")
     given = parser.parse_args(arguments)
     if given.near_misses < 0:
-        parser.error("--near-misses: 0 or more")
+        parser.error("--near-misses: give 0 or more")
     since_ms = None if given.since is None else _moment("--since", given.since)
     until_ms = None if given.until is None else _moment("--until", given.until)
     if since_ms is not None and until_ms is not None and since_ms >= until_ms:
-        parser.error("--since is not before --until: there is nothing between them")
+        parser.error("--since must be before --until")
     key = None if given.key is None else given.key[0] if len(given.key) == 1 else given.key
 
     def question(text: str | None, path: str | None, option: str) -> Question:
@@ -91,7 +93,7 @@ def wanted(arguments: Sequence[str]) -> Wanted:
         )
 
     compare = given.compare is not None or given.compare_from is not None
-    return Wanted(
+    return Options(
         question(given.condition, given.condition_from, "condition"),
         question(given.compare, given.compare_from, "compare") if compare else None,
         given.archive,
@@ -107,48 +109,48 @@ def _moment(option: str, text: str) -> int:
 
 
 @contextmanager
-def log_of(spark: SparkSession, what: Wanted) -> Iterator[Log]:
-    """The events to ask; valid inside the block."""
+def log_of(spark: SparkSession, what: Options) -> Iterator[Log]:
+    """The events to evaluate; valid inside the block."""
     since_ms = what.question.since_ms
     if what.archive is not None:
         rows = read(spark, what.archive, since_ms=since_ms, until_ms=what.until_ms)
-        with told(spark, "looking at what there is"):
+        with logged_progress(spark, "reading timestamps of the archive"):
             log = Log.of(rows, what.until_ms)
         yield log
         return
     with connected(spark) as bus:
         topics = bus.sources(spark)
         raw = bus.batch(spark, topics, since_ms=since_ms, until_ms=what.until_ms)
-        with told(spark, f"looking at {', '.join(topics)}"):
+        with logged_progress(spark, f"reading timestamps of {', '.join(topics)}"):
             log = Log.of_records(raw, bus.name, what.until_ms)
         yield log
 
 
-def run(spark: SparkSession, what: Wanted) -> Summary:
-    """The backtest, with its tables written. PipelineError where `output` is there already."""
+def run(spark: SparkSession, what: Options) -> Summary:
+    """Runs the backtest and writes its tables. PipelineError if `output` already has some."""
     began = time.monotonic()
     if what.output is not None and not what.overwrite:
         files = Files(spark, what.output)
         if files.folders() or files.files():
             raise PipelineError(
-                f"--output {what.output!r} is there: name another folder, or give --overwrite"
+                f"--output {what.output!r} is not empty: name another folder, or give --overwrite"
             )
     with log_of(spark, what) as log:
         backtest = Backtest(spark, what.question, log)
         other = None if what.compare is None else Backtest(spark, what.compare, log)
         try:
-            with told(spark, f"backtest of {what.question.condition}"):
+            with logged_progress(spark, f"backtest of {what.question.condition}"):
                 figures = Figures.of(backtest)
             after, changes = None, None
             if other is not None:
-                with told(spark, f"backtest of {other.question.condition}"):
+                with logged_progress(spark, f"backtest of {other.question.condition}"):
                     after = Figures.of(other)
                 difference = compared(backtest.firings, other.firings)
-                with told(spark, "comparing"):
+                with logged_progress(spark, "comparing"):
                     changes = changes_of(difference)
                 _write(what, "changes", difference)
             elif what.output is not None and what.overwrite:
-                Files(spark, what.output).remove("changes")  # they are of other conditions
+                Files(spark, what.output).remove("changes")  # of another run's conditions
             for name in ("firings", "pending", "near_misses"):
                 _write(what, name, getattr(backtest, name))
         finally:
@@ -167,22 +169,22 @@ def run(spark: SparkSession, what: Wanted) -> Summary:
         )
 
 
-def _write(what: Wanted, name: str, table: DataFrame) -> None:
+def _write(what: Options, name: str, table: DataFrame) -> None:
     if what.output is not None:
         path = f"{what.output.rstrip('/')}/{name}"
-        with told(table.sparkSession, f"writing {path}"):
+        with logged_progress(table.sparkSession, f"writing {path}"):
             table.write.mode("overwrite" if what.overwrite else "errorifexists").parquet(path)
 
 
 def configure(spark: SparkSession) -> None:
-    """Bound what Python holds at once, whatever the size of events."""
+    """Limits the memory of Python processes, whatever the size of events."""
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _BATCH_ROWS)
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", _BATCH_BYTES)
 
 
 def main(arguments: Sequence[str]) -> None:
     try:
-        what = wanted(arguments)
+        what = parse(arguments)
         with job_session("backtest") as spark:
             configure(spark)
             summary = run(spark, what)

@@ -1,4 +1,4 @@
-"""The report job: what happened on a bus and how late, from its archive (docs/use/pipeline.md)."""
+"""The report job: latencies, expired waits and more, computed from the archive (docs/use/pipeline.md)."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from interlock.spark.pipeline.report.summary import summary
 from interlock.spark.pipeline.session import job_session
 
 
-def wanted(arguments: Sequence[str]) -> argparse.Namespace:
-    """`archive` and `output`, `since` and `until` in ms or None, `output_format`."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parses the command line: archive, output, since and until (ms or None), output_format."""
     parser = argparse.ArgumentParser(prog="report", description=__doc__, allow_abbrev=False)
     parser.add_argument("--archive", required=True, metavar="PATH", help="folder of the archive")
     parser.add_argument(
-        "--output", required=True, metavar="PATH", help="folder of the tables and report.html"
+        "--output", required=True, metavar="PATH", help="folder for the tables and report.html"
     )
-    parser.add_argument("--since", type=_moment, metavar="TIME", help="ISO 8601; default: all there is")
+    parser.add_argument(
+        "--since", type=_moment, metavar="TIME", help="ISO 8601; default: from the first record"
+    )
     parser.add_argument("--until", type=_moment, metavar="TIME", help="ISO 8601, not included")
     parser.add_argument("--output-format", choices=("human", "json"), default="human", help="of the summary")
     given = parser.parse_args(arguments)
     if given.since is not None and given.until is not None and given.since >= given.until:
-        parser.error("--since is not before --until: there is nothing between them")
+        parser.error("--since must be before --until")
     return given
 
 
 def main(arguments: Sequence[str]) -> None:
-    given = wanted(arguments)
+    given = parse(arguments)
     try:
         with job_session("report") as spark:
             figures = make_report(
@@ -52,14 +54,14 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _moment(text: str) -> int:
-    """Milliseconds since the epoch; a day is its midnight in UTC."""
+    """Milliseconds since the epoch; a date means midnight in UTC."""
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
         when = None
     if when is None or (when.tzinfo is None and len(text) > len("2026-11-20")):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time with a zone: write 2026-11-20 (midnight in UTC) or 2026-11-20T06:00:00Z"
+            f"{text!r} is not a time with a zone: write 2026-11-20 (midnight in UTC) or 2026-11-20T06:00:00Z"
         )
     return int((when.replace(tzinfo=UTC) if when.tzinfo is None else when).timestamp() * 1000)
 

@@ -1,6 +1,6 @@
-"""The report of a bus: how late firings and resumptions are, what expired, what nobody waits for.
+"""The report of a bus: latencies of firings and resumptions, expired waits, event types nobody waits for.
 
-Read from the archive alone (`spark.pipeline.archive`); tables as Parquet, and one HTML page.
+Reads only the archive (`spark.pipeline.archive`). Writes tables as Parquet, and one HTML page.
 """
 
 from __future__ import annotations
@@ -9,4 +9,4 @@ from .. import PipelineError
 
 
 class ReportError(PipelineError):
-    """The report cannot be made as it was told to; the message says what to do."""
+    """The report cannot be made; the message says what to do."""

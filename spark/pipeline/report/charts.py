@@ -1,7 +1,7 @@
-"""Charts as SVG that stands in an HTML page: text stays text, and colours are the page's.
+"""Charts as SVG for an HTML page: text remains text, colours come from the page.
 
-Matplotlib draws with stand-ins for colours, which become CSS variables here, so that one drawing serves the
-light and the dark page. All texts of others are drawn as they are: no mathematics between dollar signs.
+Matplotlib draws with placeholder colours, which are replaced by CSS variables, so that one drawing fits the
+light and the dark page. External texts are drawn literally: no mathematics between dollar signs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Stand-ins that nothing else has, and the CSS variables they become.
+# Placeholder colours, used by nothing else, and the CSS variables that replace them.
 TEXT: Final = "#0a0b01"
 MUTED: Final = "#0a0b02"
 GRID: Final = "#0a0b03"
@@ -38,8 +38,8 @@ _VARIABLES: Final = {
 WIDTH_IN: Final = 11.5  # of 72 pt: 1,104 px, so that 9 pt are 12 px on the page
 ROW_IN: Final = 0.27
 MOST_LABEL: Final = 44  # characters
-MOST_DAYS: Final = 12  # that are named below a chart
-# What a logarithmic axis of milliseconds may show; it is cut to what the values need.
+MOST_DAYS: Final = 12  # labels on an axis of days
+# The ticks of a logarithmic axis of milliseconds; it ends after the largest value.
 _TICKS: Final = {
     1: "≤ 1 ms",
     10: "10 ms",
@@ -56,9 +56,11 @@ _TICKS: Final = {
 }
 _STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "interlock",  # the same figures give the same page
+    "svg.hashsalt": "interlock",  # so that the same figures give the same page
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib; only measures: the page has its own font
+    "font.sans-serif": [
+        "DejaVu Sans"
+    ],  # comes with matplotlib; only for measuring, the page uses its own font
     "font.size": 9,
     "text.parse_math": False,
     "axes.formatter.use_mathtext": False,
@@ -93,7 +95,7 @@ Spread = tuple[int | None, int | None, int | None]  # p50, p90, p99 in milliseco
 
 @dataclass(frozen=True)
 class Chart:
-    """title: what it shows, in a few words. text: what is seen in it, for those who do not. svg: complete."""
+    """text: a description for screen readers. svg: the complete element."""
 
     title: str
     text: str
@@ -101,14 +103,14 @@ class Chart:
 
 
 def _styled(draw: Callable[P, Chart | None]) -> Callable[P, Chart | None]:
-    """In our style from the first line to the last: what is drawn takes it over when it is made."""
+    """Applies our style to the whole drawing: matplotlib's objects take their style when they are created."""
 
     @wraps(draw)
     def drawn(*arguments: P.args, **named: P.kwargs) -> Chart | None:
         import matplotlib as mpl
 
         with mpl.rc_context(_STYLE), warnings.catch_warnings():
-            # A character that the measuring font lacks; the page's font draws it, or not.
+            # The measuring font lacks a character; the page's font may have it.
             warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
             return draw(*arguments, **named)
 
@@ -119,9 +121,9 @@ def _styled(draw: Callable[P, Chart | None]) -> Callable[P, Chart | None]:
 def spreads(
     name: str, title: str, labels: Sequence[str], panels: Mapping[str, Sequence[Spread]]
 ) -> Chart | None:
-    """Percentiles on a logarithmic axis, a line for each label, a panel for each kind of latency.
+    """Percentiles on a logarithmic axis: a line for each label, a panel for each latency.
 
-    name: unique on the page. None where there is nothing to draw.
+    name: unique on the page. None if there is nothing to draw.
     """
     values = [value for rows in panels.values() for row in rows for value in row if value is not None]
     if not labels or not values:
@@ -154,14 +156,14 @@ def spreads(
     slowest = max(p99s, key=lambda each: each[0])
     text = (
         f"{counted(len(labels), 'line')}, p50, p90 and p99. The largest p99 is {duration(slowest[0])}:"
-        f" {shown(slowest[1], MOST_LABEL)}, {slowest[2]}. All figures are in the table below."
+        f" {shown(slowest[1], MOST_LABEL)}, {slowest[2]}. The table below has all figures."
     )
     return Chart(title, text, _svg(figure, name, title, text))
 
 
 @_styled
 def bars(name: str, title: str, labels: Sequence[str], values: Sequence[int]) -> Chart | None:
-    """One bar for each label, with its number at its end."""
+    """A bar for each label, with its number at the end. None if there is nothing to draw."""
     if not labels:
         return None
     figure, (axis,) = _figure(len(labels), 1, 0.25)
@@ -172,18 +174,19 @@ def bars(name: str, title: str, labels: Sequence[str], values: Sequence[int]) ->
     axis.set_xticks([])
     axis.spines["bottom"].set_visible(False)
     _rows(axis, labels, grid=False)
-    axis.set_ylim(max(len(labels), 2) - 0.4, -0.6)  # one bar is as thin as several
+    axis.set_ylim(max(len(labels), 2) - 0.4, -0.6)  # keeps a single bar as thin as several
     top = values.index(max(values))
     text = (
         f"{counted(len(labels), 'bar')}. The longest is {shown(labels[top], MOST_LABEL)} with"
-        f" {number(values[top])}. All figures are in the table below."
+        f" {number(values[top])}. The table below has all figures."
     )
     return Chart(title, text, _svg(figure, name, title, text))
 
 
 @_styled
 def stacked(name: str, title: str, days: Sequence[date], series: Mapping[str, Sequence[int]]) -> Chart | None:
-    """A column for each day, made of the series in their order; at most as many as there are colours."""
+    """A stacked column for each day, with the series in their order; no more series than colours. None if
+    there is nothing to draw."""
     if not days or not series:
         return None
     figure, (axis,) = _figure(9, 1)
@@ -194,7 +197,7 @@ def stacked(name: str, title: str, days: Sequence[date], series: Mapping[str, Se
             edgecolor=SURFACE, linewidth=0.8, label=_named(label), zorder=2,
         )  # fmt: skip
         below = [low + value for low, value in zip(below, values, strict=True)]
-    axis.set_xlim(-0.6, max(len(days), 6) - 0.4)  # a few days are no fat columns
+    axis.set_xlim(-0.6, max(len(days), 6) - 0.4)  # keeps the columns of a few days thin
     step = -(-len(days) // MOST_DAYS)
     axis.set_xticks(range(0, len(days), step), [f"{day:%d %b}" for day in days[::step]])
     axis.set_ylim(0, max(below) * 1.08 or 1)
@@ -208,7 +211,7 @@ def stacked(name: str, title: str, days: Sequence[date], series: Mapping[str, Se
     most = below.index(max(below))
     text = (
         f"{counted(len(days), 'day')}, from {days[0]} to {days[-1]}. The most events came on {days[most]}:"
-        f" {number(below[most])}. All figures are in the table below."
+        f" {number(below[most])}. The table below has all figures."
     )
     return Chart(title, text, _svg(figure, name, title, text))
 
@@ -224,13 +227,13 @@ def _figure(rows: int, panels: int, around_in: float = 0.75) -> tuple[Figure, Se
 
 
 def _named(label: str) -> str:
-    """A label of the legend, which leaves out those that begin with `_`."""
+    """A label for the legend. Matplotlib omits labels that begin with `_`, hence the space."""
     text = shown(label, MOST_LABEL)
     return f" {text}" if text.startswith("_") else text
 
 
 def _rows(axis: Axes, labels: Sequence[str], *, grid: bool = True) -> None:
-    """A row for each label, the first one above."""
+    """A row for each label, the first one on top."""
     axis.set_yticks(range(len(labels)), [shown(label, MOST_LABEL) for label in labels])
     axis.set_ylim(len(labels) - 0.4, -0.6)
     if grid:
@@ -271,20 +274,21 @@ def _svg(figure: Figure, name: str, title: str, text: str) -> str:
 
 
 def _embedded(svg: str, name: str, title: str, text: str) -> str:
-    """As an element of the page: named for those who do not see it, ids, colours and font made the page's."""
+    """The SVG as an element of the page: with title and description, unique ids, the page's colours and
+    font."""
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     root = ElementTree.fromstring(svg)  # noqa: S314  # matplotlib wrote it
     for element in root.iter():
         for attribute, value in element.attrib.items():
             element.set(attribute, _own(attribute, value, name))
-        # its style sheet would be the whole page's, which has these rules
+        # a style sheet in it would apply to the whole page, which has these rules anyway
         for sheet in element.findall(f"{{{_SVG}}}style"):
             element.remove(sheet)
     for place, (tag, words) in enumerate({"title": title, "desc": text}.items()):
-        told = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{name}-{tag}"})
-        told.text = words
-        root.insert(place, told)
+        child = ElementTree.Element(f"{{{_SVG}}}{tag}", {"id": f"{name}-{tag}"})
+        child.text = words
+        root.insert(place, child)
     root.set("role", "img")
     root.set("aria-labelledby", f"{name}-title {name}-desc")
     return ElementTree.tostring(root, encoding="unicode")

@@ -1,4 +1,4 @@
-"""Columns of the page's tables: their heads, and what a cell says of a row."""
+"""Columns of the page's tables: their heads, and the text of a cell."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ARROWS: Final = {"event_to_firing": "event → firing", "firing_to_resume": "fir
 
 @dataclass(frozen=True)
 class Column:
-    """head: with its unit, where cells do not have it. number: set to the right. line: never broken into
-    several. named: the head is another's text. group: a head above."""
+    """head: includes the unit if cells lack it. number: right-aligned. line: never wrapped. named: the head
+    is external text. group: a common head above neighbouring columns."""
 
     head: str
     cell: Callable[[Row], str]
@@ -27,17 +27,17 @@ class Column:
 
 
 def firing_counts() -> list[Column]:
-    """How many firings there are, and of them expired and open ones."""
+    """The numbers of all, expired and open firings."""
     return [count("Firings", "firings"), count("Expired", "expired"), count("Open", "open")]
 
 
 def spans(*names: str) -> list[Column]:
-    """The percentiles of latencies, each below its arrow."""
+    """The percentiles of these latencies, each latency under its own head."""
     return [column for name in names for column in percentiles(name, ARROWS[name])]
 
 
 def percentiles(span: str, group: str) -> list[Column]:
-    """p50, p90, p99 and max of what `latencies.percentiles` made of a column."""
+    """p50, p90, p99 and max of a column, as `latencies.percentiles` computed them."""
     return [
         Column(name, duration(f"{span}_{name}_ms"), number=True, group=group)
         for name in (*PERCENTILES, "max")
@@ -57,12 +57,12 @@ def moment(member: str) -> Callable[[Row], str]:
 
 
 def text(member: str, absent: str = "") -> Callable[[Row], str]:
-    """Another's text; `absent` where there is none."""
+    """External text; `absent` for None."""
     return lambda row: absent if row[member] is None else words.shown(row[member])
 
 
 def who(row: Row) -> str:
-    """DAG and task, or what waits instead."""
+    """DAG and task, or what else waits."""
     return words.who(row["waiter"], row["dag"], row["task"])
 
 

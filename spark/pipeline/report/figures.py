@@ -1,4 +1,4 @@
-"""What of a report is told to people: the few rows of its tables that the page shows, and totals."""
+"""The part of a report that page and summary show: totals, and the first rows of its tables."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Figures:
-    """All that page and summary tell.
+    """All that page and summary show.
 
-    since_ms, until_ms: the range asked for, None where it has no end. first_ms, last_ms: appends of its first
-    and last event. overall: counts and latencies of all firings, as in a row of `latencies_by_dag`.
-    conditions: in force at some time of the range. unreadable_actions, unreadable_conditions: what the tables
-    lack, since this version cannot read it. tables: by name.
+    since_ms, until_ms: the requested range; None: unlimited. first_ms, last_ms: append times of its first and
+    last event. overall: counts and latencies of all firings, as in a row of `latencies_by_dag`.
+    conditions: in force at some time of the range. unreadable_actions, unreadable_conditions: left out of the
+    tables, since this version cannot read them. tables: by name.
     """
 
     since_ms: int | None = None

@@ -1,9 +1,9 @@
-"""Firings: one row for each, with what it took from event to firing and from firing to resumption.
+"""Firings: one row for each, with the latencies from event to firing and from firing to resumption.
 
-event -> firing: from the append of what decided it to the append of the firing. What decided it is the
-latest of: its last event, the registration (events of before are found by looking back), and the due time of
-the timer that brought it. firing -> resume: to the append of its acknowledgement, which the resumed task
-writes (ADR 5), or the dispatcher once the run is created. All of them are the brokers' times.
+event -> firing: from the deciding moment to the append of the firing. The deciding moment is the latest of:
+the append of its last event, the registration (which looks back for earlier events), and the due time of the
+timer that caused it. firing -> resume: to the append of its acknowledgement, which the resumed task writes
+(ADR 5), or the dispatcher once the run is created. All are broker times.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 def firings(
     actions: DataFrame, incarnations: DataFrame, since_ms: int | None, until_ms: int | None
 ) -> DataFrame:
-    """The firings of the range, of rows of kind `action`; their acknowledgements may lie after it.
+    """The firings of the range, from rows of kind `action`; their acknowledgements may be later.
 
     Columns: waiter, dag, run, task, map_index, subscription, incarnation, condition_id, firing_id, outcome
     (met, fail_on, expired), key, missing, types (of its events: type, last_ms), moment_ms (of the firing),
     acked_ms, open (neither acknowledged nor swept), by_timer, incomplete, decided_by (type of the last event;
     null where a timer or the registration came later), event_to_firing_ms, firing_to_resume_ms.
 
-    A time is null where the archive has not what it runs from: a record `fired` that was compacted away
-    before it was archived, or the registration of a one-shot wait.
+    A latency is null if the archive lacks its start: the record `fired`, compacted away before it was
+    archived, or the registration of a one-shot wait.
     """
     from pyspark.sql import functions as f
 
@@ -42,12 +42,12 @@ def firings(
 
 
 def unreadable(actions: DataFrame) -> int:
-    """How many records of kind `action` are of a version that this one cannot read, or damaged."""
+    """How many records of kind `action` are damaged or of a version that this one cannot read."""
     return int(actions_of(actions).where("NOT swept AND NOT readable").count())
 
 
 def _once(actions: DataFrame) -> DataFrame:
-    """One row a firing, out of its records `fired` and `acked`."""
+    """One row per firing, from its records `fired` and `acked`."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -55,7 +55,7 @@ def _once(actions: DataFrame) -> DataFrame:
     each = (
         actions_of(actions)
         .where("swept OR readable")
-        # Before records are shuffled: of the events no more than when the last one of each type came.
+        # Reduced before the shuffle: of the events only the time of the last one of each type.
         .select(
             "topic",
             "key",
@@ -77,7 +77,7 @@ def _once(actions: DataFrame) -> DataFrame:
             ).alias("firing"),
         )
     )
-    # The last record of each key, as compaction would leave it, tells what is still open.
+    # The last record of each key, which compaction would keep, decides what is still open.
     last = Window.partitionBy("topic", "key")
     state = f.max_by(f.struct("state", "firing_id"), f.struct("appended_ms", "offset"))
     fired, acked = f.col("state") == "fired", f.col("state") == "acked"
@@ -109,8 +109,8 @@ def _timed(found: DataFrame) -> DataFrame:
     fired, timer = f.col("fired_ms"), f.col("firing.timer_ms")
     last = f.array_max(f.col("firing.types.last_ms"))
     registered = f.array_max(f.filter("registered", lambda at: at <= f.col("fired_ms")))
-    told = f.col("registered").isNotNull() | (f.col("kind") == "durable")
-    # greatest() passes over nulls
+    start_known = f.col("registered").isNotNull() | (f.col("kind") == "durable")
+    # greatest() ignores nulls
     began = f.when(last.isNotNull() | timer.isNotNull(), f.greatest(last, registered, timer))
     by_event = timer.isNull() & (last == began)
     latest = f.filter("firing.types", lambda each: each["last_ms"] == last)
@@ -129,8 +129,8 @@ def _timed(found: DataFrame) -> DataFrame:
         "open",
         timer.isNotNull().alias("by_timer"),
         "firing.incomplete",
-        f.when(told & by_event, f.get(latest, f.lit(0))["type"]).alias("decided_by"),
-        f.when(told, fired - began).alias("event_to_firing_ms"),
+        f.when(start_known & by_event, f.get(latest, f.lit(0))["type"]).alias("decided_by"),
+        f.when(start_known, fired - began).alias("event_to_firing_ms"),
         (f.col("acked_ms") - fired).alias("firing_to_resume_ms"),
     ).select("waiter.*", *_COLUMNS)
 
@@ -156,7 +156,7 @@ _COLUMNS = (
 
 
 def _outcome(firing: Column) -> Column:
-    """`fail_on` where that was met: the labels of its events tell, as they do to the sensor."""
+    """The outcome; `fail_on` if that was met: the sensor, too, recognises it by the labels of the events."""
     from pyspark.sql import functions as f
 
     failing = f.exists(f.map_keys(firing["events"]), lambda label: label.startswith(FAIL_ON))
@@ -164,9 +164,9 @@ def _outcome(firing: Column) -> Column:
 
 
 def _types(firing: Column) -> Column:
-    """Of the events: array of (type, last_ms), the append time of the last one of each type.
+    """Array of (type, last_ms) of the events: the append time of the last one of each type.
 
-    Of an event that was too large to travel only a reference is left: its type is null.
+    The type is null for events that were too large for the firing, which has only a reference to them.
     """
     from pyspark.sql import functions as f
 

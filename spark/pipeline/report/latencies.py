@@ -1,4 +1,4 @@
-"""Latencies of firings, as percentiles: by DAG, by condition, by event type."""
+"""Percentiles of the latencies of firings: by DAG, by condition, by event type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 QUANTILES: Final = (0.5, 0.9, 0.99)
-# Of percentile_approx: exact up to so many values of a group, beyond that off by one in 10,000 ranks.
+# Of percentile_approx: exact up to this many values per group; above, off by at most one in 10,000 ranks.
 ACCURACY: Final = 10_000
 SPANS: Final = ("event_to_firing", "firing_to_resume")
 
@@ -16,7 +16,7 @@ SPANS: Final = ("event_to_firing", "firing_to_resume")
 def percentiles(name: str, value: Column) -> list[Column]:
     """Aggregates of a column of milliseconds: name_count, name_p50_ms, name_p90_ms, name_p99_ms, name_max_ms.
 
-    A percentile is one of the values: the least one with so much of all at or below it.
+    A percentile is the least value with at least that share of all values at or below it.
     """
     from pyspark.sql import functions as f
 
@@ -32,12 +32,12 @@ def percentiles(name: str, value: Column) -> list[Column]:
 
 
 def by_dag(firings: DataFrame) -> DataFrame:
-    """By waiter, dag and task."""
+    """One row for each waiter, DAG and task."""
     return firings.groupBy("waiter", "dag", "task").agg(*_counts(), *_spans())
 
 
 def by_condition(firings: DataFrame, conditions: DataFrame) -> DataFrame:
-    """By condition; condition_id and condition are null where the registration was not archived."""
+    """One row for each condition; condition_id and condition are null without an archived registration."""
     from pyspark.sql import functions as f
 
     texts = conditions.select("condition_id", "condition")
@@ -48,11 +48,10 @@ def by_condition(firings: DataFrame, conditions: DataFrame) -> DataFrame:
 
 
 def by_type(firings: DataFrame) -> DataFrame:
-    """By type of the events that took part.
+    """One row for each type of the events that took part.
 
-    firings: those in which the type took part; completed: those of which it was the last one, and
-    event_to_firing is theirs alone. held: from the append of its last event in a firing to the firing, so
-    the waiting for others as well.
+    firings: in which the type took part. completed: in which it came last; event_to_firing covers only these.
+    held: from the append of its last event to the firing, which includes waiting for other events.
     """
     from pyspark.sql import functions as f
 
@@ -78,7 +77,7 @@ def by_type(firings: DataFrame) -> DataFrame:
 
 
 def overall(firings: DataFrame) -> DataFrame:
-    """One row: all firings together."""
+    """One row for all firings."""
     return firings.agg(*_counts(), *_spans())
 
 

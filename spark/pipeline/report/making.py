@@ -1,4 +1,4 @@
-"""The whole report: from an archive to the tables and the page."""
+"""Makes the report: reads an archive, writes the tables and the page."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def make_report(
     until_ms: int | None = None,
     now_ms: int,
 ) -> Figures:
-    """Write the tables and report.html below `output`, which replaces an earlier report there.
+    """Writes the tables and report.html into `output`, replacing an earlier report.
 
-    since_ms, until_ms: of the range, by the append time of events and firings; None: without an end. now_ms:
-    for ages, and for the page's head. PipelineError where there is no archive, ReportError where the page
-    cannot be drawn, before any work.
+    since_ms, until_ms: the range, by the append time of events and firings; None: unlimited. now_ms: the
+    present, for ages and the page's head. PipelineError without an archive; ReportError, before any work, if
+    a package for the page is not installed.
     """
     check_can_draw()
     files = Files(spark, output)

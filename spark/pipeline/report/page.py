@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: no script, no file, no network."""
+"""The report as one self-contained HTML page: no scripts, no other files, no network."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _JOINTS: Final = re.compile(r"(?<=[._/:])(?=\w)")
 
 
 def check_can_draw() -> None:
-    """ReportError where what draws the page is not installed."""
+    """ReportError if a package that draws the page is not installed."""
     try:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise ReportError(
-            f"the report's page cannot be drawn, {error.name} is not installed on the driver:"
+            f"the report's page needs {error.name}, which is not installed on the driver:"
             " pip install 'airflow-interlock[report]'"
         ) from error
 
 
 def render(figures: Figures, archive: str, now_ms: int) -> str:
-    """The page. archive: where the figures come from, for its head. now_ms: when it is made."""
+    """The page. archive: its path, for the page's head. now_ms: when the report is made."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
     from .sections import sections
 
-    # Types, ids and keys are anybody's text: all that is not marked below is escaped.
+    # Types, ids and keys are untrusted: all text is escaped that is not Markup below.
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -50,26 +50,26 @@ def render(figures: Figures, archive: str, now_ms: int) -> str:
         counted=words.counted,
         moment=words.moment,
         breakable=_breakable,
-        drawn=Markup,  # of an SVG, whose texts matplotlib and ElementTree have escaped
+        drawn=Markup,  # matplotlib and ElementTree have escaped the texts in an SVG
     )
 
 
 def _breakable(text: str) -> Markup:
-    """The text, escaped, which may go on in the next line after a dot and its like."""
+    """The escaped text with places to wrap it after dots and other punctuation."""
     from markupsafe import Markup
 
     return Markup("<wbr>").join(_JOINTS.split(text))
 
 
 def _span(figures: Figures) -> str:
-    """The range that was asked for, and what there is in it."""
+    """The requested range."""
     since = "the beginning" if figures.since_ms is None else words.moment(figures.since_ms)
     until = "the end" if figures.until_ms is None else words.moment(figures.until_ms)
     return f"from {since} to {until}"
 
 
 def _facts(figures: Figures) -> list[tuple[str, str, str]]:
-    """(name, figure, what belongs to it)."""
+    """(name, figure, details)."""
     counted = dict.fromkeys(("firings", "met", "fail_on", "expired", "acknowledged", "open"), 0)
     overall = {**counted, **figures.overall}
 
@@ -78,7 +78,7 @@ def _facts(figures: Figures) -> list[tuple[str, str, str]]:
         return words.duration(p50), f"p99 {words.duration(p99)}"
 
     number: Any = words.number
-    met = f"{number(overall['met'])} met, {number(overall['fail_on'])} by fail_on"
+    met = f"{number(overall['met'])} met, {number(overall['fail_on'])} failed by fail_on"
     return [
         ("Events", number(figures.events), f"of {words.counted(figures.types, 'type')}"),
         ("Firings", number(overall["firings"]), f"{words.counted(figures.conditions, 'condition')} in force"),

@@ -1,4 +1,4 @@
-"""Who sends late: from an event's own time to the append of its record, by source and type; and volume."""
+"""Delays of producers, from an event's own time to the append of its record; and the volume of events."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def producers(events: DataFrame) -> DataFrame:
-    """By source and type: events, ahead, and percentiles of the delay; of rows of kind `event`.
+    """One row for each source and type in rows of kind `event`: events, ahead, and percentiles of the delay.
 
-    Events without `time`, and plain records, whose time is that of their record, are left out. ahead: events
-    whose time is after their append, by a clock that is ahead; their delay is negative.
+    Leaves out events without `time`, and plain records, whose time is that of their record. ahead: events
+    with a time after their append, from a producer whose clock is fast; their delay is negative.
     """
     from pyspark.sql import functions as f
 
@@ -34,7 +34,7 @@ def producers(events: DataFrame) -> DataFrame:
 
 
 def volume(events: DataFrame) -> DataFrame:
-    """By day (UTC, of the append) and type: events, bytes of data, first_ms and last_ms."""
+    """One row for each day (UTC, of the append) and type: events, bytes of data, first_ms, last_ms."""
     from pyspark.sql import functions as f
 
     return events.groupBy("date", "type").agg(
@@ -46,7 +46,7 @@ def volume(events: DataFrame) -> DataFrame:
 
 
 def types(volume: DataFrame) -> DataFrame:
-    """Of the volume: each type with its events, first_ms and last_ms."""
+    """One row for each type in a `volume`: events, first_ms, last_ms."""
     from pyspark.sql import functions as f
 
     return volume.groupBy("type").agg(

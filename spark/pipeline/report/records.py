@@ -1,8 +1,7 @@
-"""What the report reads of the engine's records, and of their keys.
+"""The members of the engine's records and keys that the report reads.
 
-`engine` is not to be imported from here, so this is the reader's side of its formats: the members that are
-looked at, and nothing else. A test writes records with the engine and reads them with this, so that a change
-of the format is seen.
+This package must not import `engine`, so it has its own reader of the formats, limited to these members. A
+test writes records with the engine and reads them here, so that a change of the format fails it.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ ACTION: Final = (
     f"events: MAP<STRING, ARRAY<{_EVENT}>>, origins: MAP<STRING, ARRAY<{_ORIGIN}>>, "
     "missing: ARRAY<STRING>, timer_ms: BIGINT, incomplete: BOOLEAN>"
 )
-# `condition`: an object there; as STRING it is its JSON text.
+# `condition` is an object; STRING gives its JSON text.
 REGISTRATION: Final = "v INT, subscription STRING, kind STRING, incarnation STRING, condition STRING"
-LEFTOVER: Final = "interlock_leftover"  # header of a null that removes no registration
+LEFTOVER: Final = "interlock_leftover"  # header of a null value that does not remove a registration
 
 
 def actions_of(rows: DataFrame) -> DataFrame:
-    """Rows of kind `action` with `record`, which is null for what swept a firing and for what is unreadable.
+    """Rows of kind `action` with `record`, which is null for the removal of a firing and if unreadable.
 
     Columns: topic, key (text), offset, appended_ms, swept, readable, record.
     """
@@ -44,7 +43,7 @@ def actions_of(rows: DataFrame) -> DataFrame:
 
 
 def registrations_of(rows: DataFrame) -> DataFrame:
-    """Rows of kind `subscription` that register or remove; leases and the bus's other records are left out.
+    """Rows of kind `subscription` that register or remove, without leases and other records.
 
     Columns: incarnation, appended_ms, removes, record (null where `removes`).
     """
@@ -68,10 +67,11 @@ def registrations_of(rows: DataFrame) -> DataFrame:
 
 
 def waiter(subscription: Column, kind: Column) -> Column:
-    """Who waits, by the subscription's name: struct of waiter, dag, run, task, map_index.
+    """Who waits, from the subscription's name: struct of waiter, dag, run, task, map_index.
 
-    One-shot: `deployment/dag/run/task`, and `/map_index` of a mapped task; a run's id may hold slashes.
-    Durable: `deployment/dispatch/dag` and `deployment/asset/name`. What has another form is all in `dag`.
+    One-shot: `deployment/dag/run/task`, with `/map_index` for a mapped task; a run id may contain slashes.
+    Durable: `deployment/dispatch/dag` and `deployment/asset/name`. A name of another form is in `dag` as a
+    whole.
     """
     from pyspark.sql import functions as f
 

@@ -1,4 +1,4 @@
-"""What was waited for: registrations by incarnation, and their conditions."""
+"""Registrations by incarnation, and their conditions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
 
     from ....conditions import Condition
 
-MAX_TEXT: Final = 2000  # characters of a condition's text in the tables; its whole form is beside it
+MAX_TEXT: Final = 2000  # characters of a condition's text in the tables; `form` has all of it
 
 
 def incarnations(rows: DataFrame) -> DataFrame:
     """One row for each incarnation in rows of kind `subscription`.
 
-    Columns: incarnation, condition_id (of its condition's form, 16 hex characters), form (JSON), registered
-    (ms, ascending: a wait that was given up may register again), in_force_until (ms; null: to this day).
+    Columns: incarnation, condition_id (hash of `form`, 16 hex characters), form (the condition as JSON),
+    registered (ms, ascending: an abandoned wait may register again), in_force_until (ms; null: still in
+    force).
     """
     from pyspark.sql import functions as f
 
@@ -38,7 +39,7 @@ def incarnations(rows: DataFrame) -> DataFrame:
             f.max(f.when(f.col("removes"), stamp)).alias("removed"),
             f.first("record.condition", ignorenulls=True).alias("form"),
         )
-        .where("form IS NOT NULL")  # else only its removal was archived
+        .where("form IS NOT NULL")  # null: only its removal was archived
         .select(
             "incarnation",
             f.substring(f.sha2("form", 256), 1, 16).alias("condition_id"),
@@ -50,7 +51,7 @@ def incarnations(rows: DataFrame) -> DataFrame:
 
 
 def in_force(found: DataFrame, since_ms: int | None, until_ms: int | None) -> DataFrame:
-    """Those of `incarnations` that were in force at some time of the range."""
+    """The incarnations that were in force at some time of the range."""
     from pyspark.sql import functions as f
 
     if since_ms is not None:
@@ -64,7 +65,7 @@ def in_force(found: DataFrame, since_ms: int | None, until_ms: int | None) -> Da
 def conditions(found: DataFrame) -> DataFrame:
     """The distinct conditions of incarnations.
 
-    Columns: condition_id, condition (as text; null where this version cannot read it), form, registrations.
+    Columns: condition_id, condition (as text; null if this version cannot read it), form, registrations.
     """
     from pyspark.sql import functions as f
 
@@ -72,18 +73,18 @@ def conditions(found: DataFrame) -> DataFrame:
         f.first("form").alias("form"), f.count("*").alias("registrations")
     )
     schema = "condition_id STRING, condition STRING, form STRING, registrations LONG"
-    return distinct.mapInArrow(_told, schema)
+    return distinct.mapInArrow(_with_text, schema)
 
 
 def read_condition(form: str) -> Condition | None:
-    """The condition of this JSON; None where this version cannot read it."""
+    """The condition of this JSON; None if this version cannot read it."""
     try:
         return from_json(json.loads(form))
     except (InterlockError, ValueError, RecursionError):
         return None
 
 
-def _told(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _with_text(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     for batch in batches:

@@ -1,4 +1,4 @@
-"""The sections of the page: what each says, its chart, and its table."""
+"""The sections of the page: their texts, charts and tables."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .columns import (
 from .figures import Figures, Row, Table
 from .latencies import SPANS
 
-CHARTED: Final = 15  # rows of a table that its chart has
+CHARTED: Final = 15  # most rows of a table in its chart
 _EACH: Final = "p50, p90 and p99 of"
 
 
 @dataclass(frozen=True)
 class Section:
-    """id: unique on the page. lead: what the figures are. nothing: said where there are none.
+    """id: unique on the page. lead: explains the figures. nothing: the text without figures.
 
-    table: whose rows are shown. folder: the table that has all of them, beside the page.
+    table: the rows to show. folder: the complete table, beside the page.
     """
 
     id: str
@@ -47,7 +47,7 @@ class Section:
 
     @property
     def groups(self) -> list[tuple[str, int]]:
-        """(head, columns below it), in order; empty where no column has one."""
+        """[(head, number of columns below it)], in order; empty if no column has a group."""
         found: list[tuple[str, int]] = []
         for column in self.columns:
             if found and found[-1][0] == column.group:
@@ -58,7 +58,7 @@ class Section:
 
 
 def sections(figures: Figures, now_ms: int) -> Iterator[Section]:
-    """All sections, those without figures among them. now_ms: when the report is made."""
+    """All sections, including those without figures. now_ms: when the report is made."""
     yield _by_dag(figures)
     yield _by_condition(figures)
     yield _by_type(figures)
@@ -74,9 +74,8 @@ def _by_dag(figures: Figures) -> Section:
     return Section(
         "dags",
         "Latencies by DAG",
-        "From the append of what decided a firing (its last event; the wait itself or a timer, where that"
-        " came later) to the append of the firing; from there to its acknowledgement, which the resumed task"
-        " writes.",
+        "Event → firing: from the last event of a firing (or the start of the wait, or its timer, if later)"
+        " to the firing. Firing → resume: from there to its acknowledgement, which the resumed task writes.",
         "Nothing fired.",
         [Column("DAG and task", who), *firing_counts(), *spans(*SPANS)],
         table,
@@ -90,13 +89,13 @@ def _by_condition(figures: Figures) -> Section:
 
     def condition(row: Row) -> str:
         if row["condition_id"] is None:
-            return "(registration not archived)"
+            return "(registration not in the archive)"
         return words.shown(row["condition"] or f"(unreadable, {row['condition_id']})", 300)
 
     return Section(
         "conditions",
         "Latencies by condition",
-        "The same, for all waits and dispatchers with one condition together.",
+        "The same latencies, for all waits and dispatchers that share a condition.",
         "Nothing fired.",
         [Column("Condition", condition), count("DAGs", "dags"), *firing_counts(), *spans(*SPANS)],
         table,
@@ -107,12 +106,12 @@ def _by_condition(figures: Figures) -> Section:
 
 def _by_type(figures: Figures) -> Section:
     table = figures.table("latencies_by_type")
-    kind = text("type", "(large event, by reference)")
+    kind = text("type", "(large events, type not recorded)")
     return Section(
         "types",
         "Latencies by event type",
-        "Event → firing: of the firings that an event of the type completed. Held: of all firings in which it"
-        " took part, from the append of its last event to the firing, with the waiting for other events.",
+        "Event → firing: for firings in which an event of this type came last. Held: for all firings with an"
+        " event of this type, from its last event to the firing; this includes waiting for other events.",
         "No event took part in a firing.",
         [
             Column("Event type", kind),
@@ -131,8 +130,8 @@ def _expired(figures: Figures) -> Section:
     return Section(
         "expired",
         "Waits that expired",
-        "Their time was up before the condition was met; the latest first. Incomplete: the time passed while"
-        " the engine could not be sure to have seen all events of before.",
+        "Their timeout passed before the condition was met; the latest first. Incomplete: at that time the"
+        " engine had possibly not seen all earlier events.",
         "No wait expired.",
         [
             Column("Fired (UTC)", moment("moment_ms"), line=True),
@@ -153,8 +152,8 @@ def _unacknowledged(figures: Figures, now_ms: int) -> Section:
     return Section(
         "unacknowledged",
         "Firings not acknowledged yet",
-        "The condition fired, and in the archive there is no sign that the task resumed or the run was"
-        " created; the oldest first. Age: until this report was made.",
+        "The condition fired, but the archive has no record that the task resumed or the run was created; the"
+        " oldest first. Age: from the firing to the making of this report.",
         "All firings are acknowledged.",
         [
             Column("Fired (UTC)", moment("moment_ms"), line=True),
@@ -179,9 +178,9 @@ def _producers(figures: Figures) -> Section:
     return Section(
         "producers",
         "Slowest producers",
-        "From an event's own time to the append of its record. Ahead: events whose time is later than their"
-        " append, by a clock that is ahead.",
-        "No event has a time of its own.",
+        "From an event's own time to the append of its record. Ahead: events with a time after their append,"
+        " so the producer's clock is fast.",
+        "No event has its own time.",
         [
             Column("Source", text("source")),
             Column("Event type", text("type")),
@@ -203,19 +202,19 @@ def _producers(figures: Figures) -> Section:
 def _unwaited(figures: Figures) -> Section:
     table = figures.table("unwaited_types")
     lead = (
-        "Types of events in the archive that no matcher of a condition in force could accept, whatever else"
-        " the event says."
+        "Types of events in the archive that no condition in force could accept, whatever other attributes"
+        " and data the event has."
     )
     if figures.unreadable_conditions:
         lead += (
-            f" Not looked at: {words.counted(figures.unreadable_conditions, 'condition')} that this version"
+            f" Not considered: {words.counted(figures.unreadable_conditions, 'condition')} that this version"
             " cannot read."
         )
     return Section(
         "unwaited",
         "Event types nobody waits for",
         lead,
-        "Each type of the archive has a condition that could take it.",
+        "For each type in the archive, some condition could accept it.",
         [
             Column("Event type", text("type")),
             count("Events", "events"),
@@ -253,7 +252,7 @@ def _volume(figures: Figures) -> Section:
     return Section(
         "volume",
         title,
-        "By the day, in UTC, on which records were appended; the latest day first.",
+        "By the UTC day on which records were appended; the latest day first.",
         "There are no events.",
         [
             Column("Day", lambda row: str(row["date"]), line=True),
@@ -283,7 +282,7 @@ def _bar_chart(name: str, title: str, table: Table, label: Callable[[Row], str],
 
 
 def _charted(title: str, table: Table) -> str:
-    """What a chart shows: it has less rows than the table may have."""
+    """The title of a chart; says so if the chart shows only the first rows."""
     return title if table.total <= CHARTED else f"{title}: the first {CHARTED} of {table.total:,}"
 
 

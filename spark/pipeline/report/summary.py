@@ -1,4 +1,4 @@
-"""The figures of a report in a few lines of text."""
+"""The summary of a report as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HEADS = ("p50", "p90", "p99", "max")
 
 
 def summary(figures: Figures, page: str) -> str:
-    """For a terminal. page: where the report lies."""
+    """The summary for a terminal. page: the path of the report."""
     if figures.empty:
         return f"The archive has no events and no firings in this range.\n{page}\n"
     return "\n".join(_lines(figures, page)) + "\n"
@@ -22,10 +22,10 @@ def _lines(figures: Figures, page: str) -> Iterator[str]:
     nobody = figures.table("unwaited_types").total
     names = ("firings", "met", "fail_on", "expired", "acknowledged", "open")
     count = {name: number(overall[name]) for name in names}
-    types = f"{counted(figures.types, 'type')}, {number(nobody)} of which nobody waits for"
+    types = f"{counted(figures.types, 'type')}; nobody waits for {number(nobody)} of them"
     yield f"events            {number(figures.events)} of {types}"
     yield f"conditions        {number(figures.conditions)} in force"
-    outcomes = f"{count['met']} met, {count['fail_on']} by fail_on, {count['expired']} expired"
+    outcomes = f"{count['met']} met, {count['fail_on']} failed by fail_on, {count['expired']} expired"
     yield f"firings           {count['firings']}: {outcomes}"
     yield f"acknowledged      {count['acknowledged']}; {count['open']} not yet"
     if figures.unreadable_actions or figures.unreadable_conditions:

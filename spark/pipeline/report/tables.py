@@ -1,11 +1,11 @@
-"""The tables of the report, written as Parquet, one folder each; and of each the few rows that are shown."""
+"""The tables of the report: writes each as Parquet into a folder, and keeps the first rows for the page."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ..progress import told
+from ..progress import logged_progress
 from . import latencies, producers, registrations
 from .figures import Figures, Table
 from .firings import firings, unreadable
@@ -14,17 +14,17 @@ from .unwaited import unwaited
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-SHOWN: Final = 50  # rows of a table on the page
-DAYS: Final = 60  # of the volume on the page: the latest
-TYPES: Final = 5  # of the volume that have a column each: more colours cannot be told apart
+SHOWN: Final = 50  # most rows of a table on the page
+DAYS: Final = 60  # days of the volume on the page: the latest
+TYPES: Final = 5  # types of the volume with their own column: more colours are hard to distinguish
 
 
 @dataclass(frozen=True)
 class Sources:
     """The rows of the archive that a report reads, with the columns of docs/use/pipeline.md.
 
-    events: of the range. actions: of the range and later, which tells what became of a firing. subscriptions:
-    all, since what was registered before the range is in force in it.
+    events: of the range. actions: of the range and later, for later acknowledgements. subscriptions: all,
+    since earlier registrations are in force in the range.
     """
 
     events: DataFrame
@@ -33,7 +33,7 @@ class Sources:
 
 
 class Tables:
-    """Writes tables below a folder; what is there by the same name is replaced."""
+    """Writes tables into a folder; replaces tables of the same name."""
 
     def __init__(self, spark: SparkSession, output: str) -> None:
         self._spark = spark
@@ -41,14 +41,14 @@ class Tables:
         self.shown: dict[str, Table] = {}
 
     def write(self, name: str, table: DataFrame) -> DataFrame:
-        """The table as it lies in its folder: what is made of it does not compute it again."""
+        """Writes a table. Returns it as read from its folder, so that later steps do not compute it again."""
         path = f"{self._output}/{name}"
-        with told(self._spark, f"writing {path}"):
+        with logged_progress(self._spark, f"writing {path}"):
             table.write.mode("overwrite").parquet(path)
         return self._spark.read.schema(table.schema).parquet(path)
 
     def show(self, name: str, written: DataFrame, *order: Column, most: int = SHOWN) -> Table:
-        """The first `most` rows, kept for the page."""
+        """Keeps the first `most` rows for the page, and returns them."""
         rows = tuple(row.asDict(recursive=True) for row in written.orderBy(*order).limit(most).collect())
         total = len(rows) if len(rows) < most else written.count()
         table = self.shown[name] = Table(name, rows, total)
@@ -58,7 +58,8 @@ class Tables:
 def make(
     spark: SparkSession, sources: Sources, output: str, since_ms: int | None, until_ms: int | None
 ) -> Figures:
-    """Write all tables below `output`, and give what is told of them (docs/use/pipeline.md "The report")."""
+    """Writes all tables into `output` (docs/use/pipeline.md "The report"). Returns the figures of the
+    page."""
     from pyspark.sql import functions as f
 
     tables = Tables(spark, output)
@@ -96,7 +97,7 @@ def _firings(tables: Tables, fired: DataFrame, known: DataFrame) -> None:
     by_dag = tables.write("latencies_by_dag", latencies.by_dag(fired))
     place = ("waiter", "dag", "task")
     tables.show("latencies_by_dag", by_dag, slowest, *map(f.col, place))
-    # Also conditions of before the range: a firing of the first minutes may be of a wait that is over.
+    # Also conditions from before the range: an early firing may be of a wait that ended before.
     by_condition = latencies.by_condition(fired, registrations.conditions(known))
     by_condition = tables.write("latencies_by_condition", by_condition)
     tables.show("latencies_by_condition", by_condition, slowest, f.col("condition_id"))
@@ -125,7 +126,7 @@ def _events(
     tables.show("unwaited_types", nobody, f.desc("events"), f.col("type"))
     top = tables.show("types", types, f.desc("events"), f.col("type"), most=TYPES)
     named = [str(row["type"]) for row in top.rows]
-    kind = f.when(f.col("type").isin(named), f.col("type"))  # null: all others together
+    kind = f.when(f.col("type").isin(named), f.col("type"))  # null: all others
     days = volume.groupBy("date").agg(f.sum("events").alias("events"), f.sum("bytes").alias("bytes"))
     latest = tables.show("days", days, f.desc("date"), most=DAYS)
     shown = volume.where(f.col("date").isin([row["date"] for row in latest.rows]))

@@ -1,8 +1,8 @@
 """Event types nobody waits for: no registered condition has a matcher that could accept one.
 
-Decided from what a matcher asks of the attribute `type` alone: filters of other attributes, of data and in
-CloudEvents SQL could be true of some event, and rule no type out. A predicate in CEL does where it needs the
-type to equal a text.
+Decided only by what a matcher requires of the attribute `type`. Filters on other attributes, on data and in
+CloudEvents SQL may accept some event of any type, so they exclude none. A CEL predicate excludes types if it
+requires the type to equal a text.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from ....conditions.filters import Filter
 
 _TYPE: Final = "type"
-_ASKED: Final = "exact STRING, filters STRING"  # one of them is null
+_REQUIRED: Final = "exact STRING, filters STRING"  # one of them is null
 
 
 def could_accept(filters: Iterable[Filter], type_: str) -> bool:
-    """False if no event of this type passes all of these filters."""
+    """False if no event of this type can pass all of these filters."""
     return all(verdict(each, type_) is not False for each in filters)
 
 
 def verdict(asked: Filter, type_: str) -> bool | None:
-    """What a filter says of every event of a type; None where it depends on the event."""
+    """The filter's result for every event of a type; None if it depends on the event."""
     if isinstance(asked, Comparison):
         agrees = [type(asked).agrees(type_, value) if name == _TYPE else None for name, value in asked.pairs]
         return _all(agrees)
@@ -49,35 +49,35 @@ def verdict(asked: Filter, type_: str) -> bool | None:
 def unwaited(types: DataFrame, conditions: DataFrame) -> DataFrame:
     """The rows of `types` whose type no condition could accept.
 
-    Exact types, which nearly all matchers have, are an anti join; what is left meets the distinct other
-    filters, which are few.
+    Exact types, which nearly all matchers have, are removed by an anti join; the remaining types are checked
+    against the other distinct filters, which are few.
     """
     from pyspark.sql import functions as f
 
-    asked = conditions.select("form").mapInArrow(_asked, _ASKED).distinct()
-    exact = asked.where("exact IS NOT NULL").select(f.col("exact").alias(_TYPE))
+    required = conditions.select("form").mapInArrow(_required, _REQUIRED).distinct()
+    exact = required.where("exact IS NOT NULL").select(f.col("exact").alias(_TYPE))
     left = types.join(exact, _TYPE, "left_anti")
-    open_ = asked.where("filters IS NOT NULL").select("filters")
+    open_ = required.where("filters IS NOT NULL").select("filters")
     accepted = (
         left.select(_TYPE).crossJoin(f.broadcast(open_)).mapInArrow(_accepted, "type STRING").distinct()
     )
     return left.join(accepted, _TYPE, "left_anti")
 
 
-def asked_of(form: str) -> Iterator[tuple[str | None, str | None]]:
-    """What the matchers of a condition ask of a type: (exact type, None), or (None, filters as JSON)."""
+def required_types(form: str) -> Iterator[tuple[str | None, str | None]]:
+    """What a condition's matchers require of the type: (exact type, None), or (None, filters as JSON)."""
     condition = read_condition(form)
     for matcher in () if condition is None else condition.matchers:
         exact = dict(matcher.exact).get(_TYPE) or _needed(matcher)
         if exact is not None:
-            yield exact, None  # whatever else it asks: one that refuses its own type accepts nothing
+            yield exact, None  # other filters do not matter: they can only refuse this type too
         else:
             filters = [each.to_json() for each in matcher.filters if _reads_type(each)]
             yield None, json.dumps(filters, sort_keys=True)
 
 
 def _needed(matcher: Matcher) -> str | None:
-    """The type that the predicate in CEL needs."""
+    """The type that the CEL predicate requires."""
     needed = None if matcher.where is None else matcher.where.equalities.get(("event", _TYPE))
     return needed if isinstance(needed, str) else None
 
@@ -104,9 +104,9 @@ def _not(verdict: bool | None) -> bool | None:
     return None if verdict is None else not verdict
 
 
-def _asked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _required(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        found = {each for form in batch.column("form").to_pylist() for each in asked_of(form)}
+        found = {each for form in batch.column("form").to_pylist() for each in required_types(form)}
         yield _batch({"exact": [exact for exact, _ in found], "filters": [text for _, text in found]})
 
 

@@ -1,11 +1,11 @@
-"""How figures, moments and other people's texts are written for people."""
+"""Formats numbers, durations, times and external texts for people."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Final
 
-NONE: Final = "–"  # where there is no figure
+NONE: Final = "–"  # for a missing value
 _SECOND: Final = 1000
 _MINUTE: Final = 60 * _SECOND
 _HOUR: Final = 60 * _MINUTE
@@ -59,7 +59,7 @@ def size(count: int | None) -> str:
 
 
 def moment(ms: int | None) -> str:
-    """2026-11-20 08:15:03, in UTC; a producer may stamp a record with a time that no calendar has."""
+    """2026-11-20 08:15:03, in UTC; "… ms" outside the calendar, which a producer's timestamp may be."""
     if ms is None:
         return NONE
     if not 0 <= ms <= _LAST_MS:
@@ -68,8 +68,8 @@ def moment(ms: int | None) -> str:
 
 
 def shown(text: object, most: int = 200) -> str:
-    """Another's text on one line: what cannot be printed, which could also turn the direction of what
-    follows, as a replacement character; beyond `most` characters without its middle."""
+    """External text on one line, with replacement characters for unprintable ones (some change the direction
+    of writing), and its middle cut out beyond `most` characters."""
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in str(text))
     if len(plain) <= most:
         return plain
@@ -78,7 +78,7 @@ def shown(text: object, most: int = 200) -> str:
 
 
 def who(waiter: str | None, dag: str | None, task: str | None) -> str:
-    """`daily_report.ready`, `settle (dispatch)`; the subscription itself where it names no task."""
+    """`daily_report.ready`, `settle (dispatch)`; the subscription's name if it has another form."""
     name = shown(dag if dag is not None else NONE)
     if task is not None:
         return f"{name}.{shown(task)}"

@@ -1,4 +1,4 @@
-"""A bus for each test, and Spark jobs as processes of their own."""
+"""A bus for each test, and Spark jobs in their own processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SUBMIT = Path(sys.executable).parent / "spark-submit"
 
 @dataclass
 class Jobs:
-    """Runs jobs, and reads what they told."""
+    """Runs jobs, and reads the events they emitted."""
 
     servers: str
     bus: str

@@ -1,4 +1,4 @@
-"""A real local Spark and a real broker: what a driver sends when its work ends."""
+"""Completion events of a real local Spark on a real broker."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def configured(spark: SparkSession, bootstrap_servers: str, bus: str) -> SparkSe
 
 
 def told(bootstrap_servers: str, bus: str) -> dict[str, list[dict[str, Any]]]:
-    """The data of all events, valid by their schemas, by the type without its beginning."""
+    """{type without its prefix: data} of all events, validated by their schemas."""
     found: dict[str, list[dict[str, Any]]] = {}
     for record in read_all(bootstrap_servers, f"{bus}-event"):
         kind = record.header("ce_type") or ""
@@ -104,7 +104,7 @@ def test_an_unreachable_broker_fails_a_job_that_requires_the_event(configured: S
         pass
 
 
-def test_kafka_that_goes_during_the_job_and_comes_back_gets_every_event_and_the_job_waits_for_nothing(
+def test_kafka_that_is_away_during_the_job_and_returns_gets_every_event_and_the_job_does_not_wait(
     configured: SparkSession, own_broker: LocalBroker, tmp_path: Path
 ) -> None:
     _on(configured, own_broker)
@@ -121,7 +121,7 @@ def test_kafka_that_goes_during_the_job_and_comes_back_gets_every_event_and_the_
     assert ended["written"]["rows"] == 15
 
 
-def test_kafka_that_goes_during_the_job_and_stays_away_costs_the_timeout_and_is_told_in_the_log(
+def test_kafka_that_leaves_during_the_job_for_good_costs_the_timeout_and_is_logged(
     configured: SparkSession, own_broker: LocalBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     _on(configured, own_broker)
@@ -137,7 +137,7 @@ def test_kafka_that_goes_during_the_job_and_stays_away_costs_the_timeout_and_is_
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[LocalBroker]:
-    """A broker that may be killed, on the port that it keeps; with the bus `away`."""
+    """A broker that may be killed and restarted on the same port; with the bus `away`."""
     with LocalBroker(tmp_path / "broker", port=free_port()) as broker:
         create(BusConfig(name="away", client={"bootstrap.servers": broker.bootstrap_servers}), partitions=1)
         yield broker
@@ -149,7 +149,7 @@ def _on(session: SparkSession, broker: LocalBroker) -> None:
     session.conf.set("spark.interlock.delivery.timeout", "60s")
 
 
-def test_queries_that_write_are_told_with_what_they_wrote_and_summed_up_in_the_end(
+def test_queries_that_write_have_events_with_their_writes_and_the_end_has_the_sum(
     configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
 ) -> None:
     with completion_event(configured, "orders", data={"date": "2026-11-20"}, until="block"):
@@ -171,10 +171,10 @@ def test_queries_that_write_are_told_with_what_they_wrote_and_summed_up_in_the_e
     assert written["outputs"] == [f"file:{tmp_path / name}" for name in "ab"]
 
 
-def test_a_write_that_shuffles_is_told_with_what_it_wrote_as_well(
+def test_a_write_that_shuffles_has_its_figures_too(
     configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
 ) -> None:
-    """Adaptive execution stands around its plan."""
+    """Adaptive execution wraps its plan."""
     with completion_event(configured, "orders", until="block"):
         sevens = configured.range(70).selectExpr("id % 7 AS seven")
         sevens.groupBy("seven").count().write.parquet(str(tmp_path / "a"))
@@ -188,7 +188,7 @@ def test_a_write_that_shuffles_is_told_with_what_it_wrote_as_well(
     assert found["application.succeeded"][0]["written"]["rows"] == 77
 
 
-def test_what_ends_in_a_block_inside_of_another_is_told_once_and_counted_in_both(
+def test_a_query_in_nested_blocks_has_one_event_and_is_counted_in_both(
     configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
 ) -> None:
     stream = configured.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
@@ -215,7 +215,7 @@ def test_what_ends_in_a_block_inside_of_another_is_told_once_and_counted_in_both
     assert ends == {"2026-11-19": 1, "2026-11-20": 1, None: 4}
 
 
-def test_the_end_of_a_stream_is_told_where_streams_are_all_that_is_told(
+def test_the_end_of_a_stream_has_an_event_when_only_streams_are_configured(
     configured: SparkSession, bootstrap_servers: str, bus: str
 ) -> None:
     configured.conf.set("spark.interlock.events", "streaming")
@@ -227,7 +227,7 @@ def test_the_end_of_a_stream_is_told_where_streams_are_all_that_is_told(
     assert ended["streaming_query"]["name"] == "rate"
 
 
-def test_a_write_that_fails_is_told_beside_the_application_that_goes_on(
+def test_a_failed_write_has_an_event_although_the_application_continues(
     configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
 ) -> None:
     from pyspark.errors import PySparkException
@@ -242,7 +242,7 @@ def test_a_write_that_fails_is_told_beside_the_application_that_goes_on(
     assert "hunter2" not in json.dumps(found)
 
 
-def test_a_session_that_is_not_listened_to_any_more_tells_nothing(
+def test_a_session_emits_no_events_after_its_block(
     configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
 ) -> None:
     with completion_event(configured, "orders", until="block"):
@@ -255,7 +255,7 @@ def test_a_session_that_is_not_listened_to_any_more_tells_nothing(
     assert query["query"]["written"]["path"].endswith("/b")
 
 
-def test_streaming_queries_are_told_with_their_rows_and_their_failure(
+def test_events_of_streaming_queries_have_their_rows_and_failure(
     configured: SparkSession, bootstrap_servers: str, bus: str, tmp_path: Path
 ) -> None:
     from pyspark.errors import StreamingQueryException
@@ -297,7 +297,7 @@ spark = (
 
 
 def connected(source: str, bootstrap_servers: str, bus: str) -> None:
-    """Run this with a Spark Connect session, `spark`, in a process of its own."""
+    """Runs this in its own process with a Spark Connect session, `spark`."""
     done = subprocess.run(
         [sys.executable, "/dev/stdin", bootstrap_servers, bus],
         input=CONNECT + source,
@@ -338,7 +338,7 @@ spark.stop()
 """
 
 
-def test_a_stream_that_runs_on_past_its_block_holds_up_no_spark_connect_job(
+def test_a_stream_that_outlives_its_block_does_not_block_a_spark_connect_job(
     bootstrap_servers: str, bus: str
 ) -> None:
     connected(RUNS_ON, bootstrap_servers, bus)
@@ -355,7 +355,7 @@ spark.stop()
 """
 
 
-def test_a_spark_connect_session_tells_its_end_and_its_streams_without_a_spark_context(
+def test_a_spark_connect_session_emits_its_end_and_its_streams_without_a_spark_context(
     bootstrap_servers: str, bus: str
 ) -> None:
     connected(TELLS, bootstrap_servers, bus)

@@ -85,7 +85,7 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_alone_in_the_wrapper_block_and_application_are_told_by_what_the_process_sees(
+def test_in_the_wrapper_block_and_application_have_the_outcome_that_the_process_sees(
     jobs: Jobs, row: str
 ) -> None:
     *_, seen, _, exit_code = ROWS[row]
@@ -102,7 +102,7 @@ def test_alone_in_the_wrapper_block_and_application_are_told_by_what_the_process
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_alone_without_the_wrapper_a_block_is_told_when_its_process_ends(jobs: Jobs, row: str) -> None:
+def test_without_the_wrapper_a_block_sends_its_event_when_its_process_ends(jobs: Jobs, row: str) -> None:
     *_, seen, _, exit_code = ROWS[row]
     jobs.settings["spark.driver.memory"] = "600m"
     process = jobs.python(job(jobs, row))
@@ -112,7 +112,7 @@ def test_alone_without_the_wrapper_a_block_is_told_when_its_process_ends(jobs: J
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_submitted_by_airflow_the_exit_code_decides_and_what_the_driver_knew_is_in_the_event(
+def test_under_airflow_the_exit_code_decides_and_the_event_has_the_drivers_report(
     jobs: Jobs, row: str, submitted: Callable[..., Exception | None]
 ) -> None:
     *_, decided, exit_code = ROWS[row]
@@ -129,7 +129,7 @@ def test_submitted_by_airflow_the_exit_code_decides_and_what_the_driver_knew_is_
         assert jobs.data(decided, "part")["rows"] == 7
 
 
-def test_a_driver_that_never_began_is_told_as_failed_by_the_task_alone(
+def test_the_task_reports_the_failure_of_a_driver_that_never_began(
     jobs: Jobs, submitted: Callable[..., Exception | None]
 ) -> None:
     error = submitted(str(jobs.folder / "no_such_job.py"), wrap=False)
@@ -140,14 +140,14 @@ def test_a_driver_that_never_began_is_told_as_failed_by_the_task_alone(
     assert data["error"]["class"].endswith("AirflowException")
 
 
-def test_a_job_in_the_wrapper_that_makes_no_session_is_told_by_its_name(jobs: Jobs) -> None:
+def test_a_job_in_the_wrapper_without_a_session_has_an_event_with_its_name(jobs: Jobs) -> None:
     process = jobs.submit(WRAPPER, str(jobs.write("import no_such_module\n")))
     output = finished(process)
     assert process.returncode != 0
     assert jobs.told() == [("job.py", FAILED)], output[-3000:]
 
 
-def test_blocks_of_the_wrappers_own_name_take_its_place_and_nothing_is_told_twice(
+def test_blocks_with_the_wrappers_name_replace_its_event(
     jobs: Jobs, submitted: Callable[..., Exception | None]
 ) -> None:
     source = """
@@ -204,7 +204,7 @@ def test_neither_sparks_ui_nor_a_command_line_shows_the_connection(
 
 @pytest.fixture
 def submitted(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Exception | None]:
-    """Runs a job as a task does, and gives the error that the task ended with."""
+    """Runs a job like a task; returns the task's error."""
     kafka = Connection(
         conn_id="kafka_default",
         conn_type="kafka",

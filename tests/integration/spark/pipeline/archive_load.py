@@ -1,4 +1,4 @@
-"""A load for the archive, and what is known of each of its records: the other side of the comparison."""
+"""A load for the archive, and the record of what was sent, to compare with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPES = [f"com.example.t{number}" for number in range(8)]
 
 @dataclass
 class Load:
-    """Sends `total` records that are committed, in transactions of which some are aborted, from a thread.
+    """Sends `total` committed records from a thread, in transactions; aborts some further ones.
 
     `committed`: (partition, offset) -> id, None for what is no event. It goes no further than `allow` says.
     """

@@ -1,4 +1,4 @@
-"""The archive job as a process of its own, and where in a batch it is, told from its files."""
+"""The archive job in its own process, and its step within a batch, derived from its files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ArchiveProcess:
 
 
 def phase(folder: Path) -> str:
-    """Where in a batch the files say that a run is, or was when it was killed."""
+    """The step within a batch that a run has reached, or had when it was killed, according to its files."""
     runs, planned, done = _names(folder / "_runs"), _last(folder, "offsets"), _last(folder, "commits")
     if not runs:
         return "starting"

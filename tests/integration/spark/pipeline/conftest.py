@@ -45,14 +45,14 @@ class Site:
 
 
 def headers(id_: str, type_: str = "com.example.rates", **more: str) -> list[tuple[str, str | bytes | None]]:
-    """Those of an event in binary mode."""
+    """The headers of an event in binary mode."""
     given = {"specversion": "1.0", "id": id_, "source": "/tests", "type": type_, **more}
     return [(f"ce_{name}", value.encode()) for name, value in given.items()]
 
 
 @pytest.fixture
 def site(bootstrap_servers: str, unique_name: Callable[[str], str]) -> Site:
-    """A bus of this test's own, whose event topic has two partitions."""
+    """This test's own bus, whose event topic has two partitions."""
     config = BusConfig(unique_name("bus"), client={"bootstrap.servers": bootstrap_servers})
     create(config, partitions=2)
     return Site(bootstrap_servers, config)

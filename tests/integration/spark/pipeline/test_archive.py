@@ -1,4 +1,5 @@
-"""The archive on a real Spark and a real broker: each record once, whatever it holds and whoever died."""
+"""The archive on a real Spark and a real broker: each record once, whatever it holds and whichever run
+died."""
 
 from __future__ import annotations
 
@@ -16,14 +17,13 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from interlock.spark.pipeline import PipelineError
-from interlock.spark.pipeline.archive import read, writing
+from interlock.spark.pipeline.archive import ingest, read
 from interlock.spark.pipeline.archive.compaction import compact
 from interlock.spark.pipeline.archive.files import Files
-from interlock.spark.pipeline.archive.ingest import Wanted, archive
-from interlock.spark.pipeline.archive.layout import MARKER, Folder
+from interlock.spark.pipeline.archive.ingest import Options, archive
+from interlock.spark.pipeline.archive.layout import MARKER, Folder, write_folder
 from interlock.spark.pipeline.archive.retention import first_day, remove_before
 from interlock.spark.pipeline.archive.runs import begin
-from interlock.spark.pipeline.archive.storing import store
 from interlock.spark.pipeline.rows import KINDS
 
 from local.topics import read_all
@@ -57,7 +57,7 @@ def places(
 
 
 def expected(site: Site, *topics: str) -> Counter[tuple[str, int, int]]:
-    """Where the records lie that a plain consumer reads."""
+    """The positions of the records that a plain consumer reads."""
     found = [record for topic in topics for record in read_all(site.servers, topic)]
     return Counter((record.topic, record.partition, record.offset) for record in found)
 
@@ -66,7 +66,7 @@ def batches(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.glob("batch=*"))
 
 
-def test_every_committed_record_of_the_bus_is_there_once_and_later_runs_add_what_is_new(
+def test_every_committed_record_is_archived_once_and_later_runs_add_new_ones(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     listed = f"{site.name}.clicks"
@@ -96,7 +96,7 @@ def test_every_committed_record_of_the_bus_is_there_once_and_later_runs_add_what
     folder = tmp_path / "archive"
     topics = (site.topic(), listed, site.topic("action"), site.topic("subscription"))
     there = expected(site, *topics)
-    assert archive(spark, site.bus, Wanted(str(folder), max_offsets=200)) == there.total()
+    assert archive(spark, site.bus, Options(str(folder), max_offsets=200)) == there.total()
     assert places(spark, folder) == there
     kinds = Counter(row.kind for row in read(spark, str(folder), KINDS).select("kind").collect())
     assert kinds["event"] == 301 + 5 + 2 + 2 + 1  # and the null of the listed topic, which is a plain record
@@ -105,21 +105,21 @@ def test_every_committed_record_of_the_bus_is_there_once_and_later_runs_add_what
     assert unreadable is not None
     assert (unreadable.headers[0].key, bytes(unreadable.headers[0].value)) == ("ce_", b"\xff")
     assert "ce_" in unreadable.problem or "attribute" in unreadable.problem
-    for wanted in (Wanted(str(folder)), Wanted(str(folder))):
+    for wanted in (Options(str(folder)), Options(str(folder))):
         assert archive(spark, site.bus, wanted) == 0
     send(site, range(300, 310))
-    assert archive(spark, site.bus, Wanted(str(folder))) == 10
+    assert archive(spark, site.bus, Options(str(folder))) == 10
     assert places(spark, folder) == expected(site, *topics)
 
 
-def test_an_event_is_in_the_archive_as_it_was_sent(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+def test_an_event_is_archived_unchanged(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     producer = site.producer()
     sent = headers("1", time="2026-11-20T06:00:00.5Z", region="eu", subject="EUR")
     producer.produce(
         site.topic(), b"\x00\xff", b"key", 1, headers=[*sent, ("trace", b"\xfe"), ("content-type", "a/b")]
     )
     assert producer.flush(30) == 0
-    archive(spark, site.bus, Wanted(str(tmp_path), topics=[site.topic()]))
+    archive(spark, site.bus, Options(str(tmp_path), topics=[site.topic()]))
     [row] = read(spark, str(tmp_path)).collect()
     [record] = read_all(site.servers, site.topic())
     found = row.asDict(recursive=True)
@@ -156,11 +156,11 @@ def test_an_event_is_in_the_archive_as_it_was_sent(spark: SparkSession, site: Si
 
 
 @pytest.mark.parametrize("marked", [True, False], ids=["after its marker", "before its marker"])
-def test_a_batch_whose_run_died_is_there_once(
+def test_a_batch_whose_run_died_is_archived_once(
     spark: SparkSession, site: Site, tmp_path: Path, marked: bool
 ) -> None:
     send(site, range(20))
-    wanted = Wanted(str(tmp_path), topics=[site.topic()])
+    wanted = Options(str(tmp_path), topics=[site.topic()])
     archive(spark, site.bus, wanted)
     [before] = batches(tmp_path)
     (tmp_path / "_checkpoint/commits/0").unlink()
@@ -174,25 +174,25 @@ def test_a_batch_whose_run_died_is_there_once(
     assert len(batches(tmp_path)) == (2 if marked else 3)
 
 
-def test_a_run_goes_on_although_the_one_that_it_takes_over_from_was_at_the_same_batch(
+def test_a_run_continues_although_an_earlier_one_was_writing_the_same_batch(
     spark: SparkSession, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(site, range(20))
     done = tmp_path / "_checkpoint/commits/0"
 
     def store_beside_another_run(rows: DataFrame, files: Files, folder: Folder) -> None:
-        store(rows, files, folder)
+        write_folder(rows, files, folder)
         if folder.first == 0:
             done.parent.mkdir(exist_ok=True)
             done.write_text('v1\n{"nextBatchWatermarkMs":0}')
 
-    monkeypatch.setattr(writing, "store", store_beside_another_run)
-    archive(spark, site.bus, Wanted(str(tmp_path), topics=[site.topic()], max_offsets=10))
+    monkeypatch.setattr(ingest, "write_folder", store_beside_another_run)
+    archive(spark, site.bus, Options(str(tmp_path), topics=[site.topic()], max_offsets=10))
     assert places(spark, tmp_path) == expected(site, site.topic())
     assert len(batches(tmp_path)) == 2
 
 
-def test_a_batch_without_a_record_that_counts_is_a_batch(
+def test_a_batch_without_committed_records_is_a_batch(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     producer = site.producer(**{"transactional.id": site.name})
@@ -201,7 +201,7 @@ def test_a_batch_without_a_record_that_counts_is_a_batch(
     producer.produce(site.topic(), b"{}", headers=headers("1"))
     producer.flush()
     producer.abort_transaction(15)
-    wanted = Wanted(str(tmp_path), topics=[site.topic()])
+    wanted = Options(str(tmp_path), topics=[site.topic()])
     for _ in range(2):
         assert archive(spark, site.bus, wanted) == 0
     assert places(spark, tmp_path) == Counter()
@@ -210,11 +210,11 @@ def test_a_batch_without_a_record_that_counts_is_a_batch(
     assert places(spark, tmp_path) == expected(site, site.topic())
 
 
-def test_records_that_are_gone_are_an_error_that_says_so_until_that_is_accepted(
+def test_lost_records_are_an_error_until_the_loss_is_accepted(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     send(site, range(40))
-    wanted = Wanted(str(tmp_path), topics=[site.topic()])
+    wanted = Options(str(tmp_path), topics=[site.topic()])
     archive(spark, site.bus, wanted)
     send(site, range(40, 80))
     left = {place[1]: place[2] for place in sorted(expected(site, site.topic()))}
@@ -222,35 +222,33 @@ def test_records_that_are_gone_are_an_error_that_says_so_until_that_is_accepted(
     upto = [TopicPartition(site.topic(), partition, last) for partition, last in left.items()]
     for done in admin.delete_records(upto).values():
         done.result(15)
-    with pytest.raises(PipelineError, match=r"cannot be read any more.*--accept-loss"):
+    with pytest.raises(PipelineError, match=r"were lost before they were archived.*--accept-loss"):
         archive(spark, site.bus, wanted)
-    archive(spark, site.bus, Wanted(str(tmp_path), topics=[site.topic()], accept_loss=True))
+    archive(spark, site.bus, Options(str(tmp_path), topics=[site.topic()], accept_loss=True))
     archived = places(spark, tmp_path)
     assert archived.total() == len(archived) == 40 + len(left)
 
 
-def test_a_topic_that_is_not_there_is_an_error_that_says_so(
-    spark: SparkSession, site: Site, tmp_path: Path
-) -> None:
-    with pytest.raises(PipelineError, match=r"not in Kafka: make it"):
-        archive(spark, site.bus, Wanted(str(tmp_path), topics=[f"{site.name}.none"]))
+def test_a_missing_topic_is_an_error(spark: SparkSession, site: Site, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"does not exist in Kafka: create it"):
+        archive(spark, site.bus, Options(str(tmp_path), topics=[f"{site.name}.none"]))
 
 
-def test_an_archive_without_its_checkpoint_and_the_reverse_are_errors_that_write_nothing(
+def test_an_archive_without_its_checkpoint_or_the_reverse_is_an_error_that_writes_nothing(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     send(site, range(4))
     folder, checkpoint = tmp_path / "archive", tmp_path / "checkpoint"
-    wanted = Wanted(str(folder), str(checkpoint), [site.topic()])
+    wanted = Options(str(folder), str(checkpoint), [site.topic()])
     archive(spark, site.bus, wanted)
     there = batches(folder)
     checkpoint.rename(tmp_path / "away")
-    with pytest.raises(PipelineError, match="archive records again"):
+    with pytest.raises(PipelineError, match="archive records twice"):
         archive(spark, site.bus, wanted)
     assert batches(folder) == there
     (tmp_path / "away").rename(checkpoint)
     shutil.rmtree(folder)
-    with pytest.raises(PipelineError, match="is gone"):
+    with pytest.raises(PipelineError, match="is missing"):
         archive(spark, site.bus, wanted)
     assert batches(folder) == []
 
@@ -259,11 +257,11 @@ def test_a_topic_that_the_bus_lists_later_is_read_from_its_beginning(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     send(site, range(4))
-    archive(spark, site.bus, Wanted(str(tmp_path)))
+    archive(spark, site.bus, Options(str(tmp_path)))
     listed = f"{site.name}.clicks"
     site.list(listed, partitions=2)
     send(site, range(4, 8), listed)
-    archive(spark, site.bus, Wanted(str(tmp_path)))
+    archive(spark, site.bus, Options(str(tmp_path)))
     topics = (site.topic(), site.topic("subscription"), listed)
     assert places(spark, tmp_path) == expected(site, *topics)
 
@@ -273,7 +271,7 @@ def test_a_small_batch_makes_a_file_for_each_type_and_a_large_type_is_split(
 ) -> None:
     for number in range(20):
         send(site, range(number * 10, number * 10 + 10), type_=f"t{number}")
-    archive(spark, site.bus, Wanted(str(tmp_path), topics=[site.topic()]))
+    archive(spark, site.bus, Options(str(tmp_path), topics=[site.topic()]))
     [folder] = batches(tmp_path)
     assert Counter(file.parent.name for file in (tmp_path / folder).rglob("*.parquet")) == {
         f"type_key=t{number}": 1 for number in range(20)
@@ -284,19 +282,17 @@ def test_a_small_batch_makes_a_file_for_each_type_and_a_large_type_is_split(
         producer.produce(site.topic(), value, headers=headers(str(number), "large"), partition=partition)
     assert producer.flush(30) == 0
     with setting(spark, "spark.sql.adaptive.advisoryPartitionSizeInBytes", "1m"):
-        archive(spark, site.bus, Wanted(str(tmp_path), topics=[site.topic()]))
+        archive(spark, site.bus, Options(str(tmp_path), topics=[site.topic()]))
     *_, folder = batches(tmp_path)
     assert len(list((tmp_path / folder).rglob("*.parquet"))) > 1
 
 
-def test_days_and_times_of_a_read_are_those_of_appending(
-    spark: SparkSession, site: Site, tmp_path: Path
-) -> None:
+def test_a_read_selects_by_append_time(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     topic, day = f"{site.name}.clicks", 20_000 * DAY_MS
     site.list(topic)
     for number, stamp in enumerate((day - 1, day, day + 1, day + DAY_MS)):
         send(site, range(number, number + 1), topic, timestamp=stamp)
-    archive(spark, site.bus, Wanted(str(tmp_path), topics=[topic]))
+    archive(spark, site.bus, Options(str(tmp_path), topics=[topic]))
 
     def ids(since_ms: int | None = None, until_ms: int | None = None) -> set[str]:
         return {row.id for row in read(spark, str(tmp_path), since_ms=since_ms, until_ms=until_ms).collect()}
@@ -311,14 +307,14 @@ def test_days_and_times_of_a_read_are_those_of_appending(
     assert "date" in plan.split("PartitionFilters: [", 1)[1].split("]", 1)[0]
 
 
-def test_retention_removes_days_and_what_is_left_is_read(
+def test_retention_removes_days_and_the_rest_can_be_read(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
     topic, day = f"{site.name}.clicks", 20_000 * DAY_MS
     site.list(topic)
     for number in range(4):
         send(site, range(number, number + 1), topic, timestamp=day + number * DAY_MS)
-    wanted = Wanted(str(tmp_path), topics=[topic])
+    wanted = Options(str(tmp_path), topics=[topic])
     archive(spark, site.bus, wanted)
     since = first_day(datetime.fromtimestamp(day / 1000 + 4 * 86_400, UTC), 2)
     assert remove_before(Files(spark, str(tmp_path)), since) == 2
@@ -335,7 +331,7 @@ def compacted(spark: SparkSession, folder: Path, **options: Any) -> Any:
 def test_rows_stay_the_same_while_their_files_are_compacted_and_removed(
     spark: SparkSession, site: Site, tmp_path: Path
 ) -> None:
-    wanted = Wanted(str(tmp_path), topics=[site.topic()])
+    wanted = Options(str(tmp_path), topics=[site.topic()])
     for number in range(5):
         send(site, range(number * 10, number * 10 + 10), type_=f"t{number % 2}")
         archive(spark, site.bus, wanted)
@@ -363,14 +359,12 @@ def test_rows_stay_the_same_while_their_files_are_compacted_and_removed(
     assert places(spark, tmp_path) == there
 
 
-def test_a_compaction_leaves_out_days_that_are_not_kept(
-    spark: SparkSession, site: Site, tmp_path: Path
-) -> None:
+def test_a_compaction_drops_days_that_are_not_kept(spark: SparkSession, site: Site, tmp_path: Path) -> None:
     topic, day = f"{site.name}.clicks", 20_000 * DAY_MS
     site.list(topic)
     for number in range(2):
         send(site, range(number, number + 1), topic, timestamp=day + number * DAY_MS)
-        archive(spark, site.bus, Wanted(str(tmp_path), topics=[topic]))
+        archive(spark, site.bus, Options(str(tmp_path), topics=[topic]))
     since = datetime.fromtimestamp(day / 1000 + 86_400, UTC).date()
     [written] = compacted(spark, tmp_path, since=since).written
     assert json.dumps(sorted(each.name for each in (tmp_path / written / "kind=event").iterdir())) == (
@@ -381,9 +375,9 @@ def test_a_compaction_leaves_out_days_that_are_not_kept(
 def test_a_path_without_an_archive_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="no archive"):
         read(spark, str(tmp_path / "none"))
-    with pytest.raises(PipelineError, match="no path of a file system"):
+    with pytest.raises(PipelineError, match="not a path of a file system"):
         read(spark, "nowhere://x/y")
-    with pytest.raises(PipelineError, match=r"kinds \['events'\]"):
+    with pytest.raises(PipelineError, match=r"unknown kinds \['events'\]"):
         read(spark, str(tmp_path), ["events"])
 
 

@@ -1,4 +1,4 @@
-"""The archive job killed while events arrive: what it has in the end is what was sent, each record once.
+"""The archive job killed while events arrive: in the end it has each record that was sent, once.
 
 ARCHIVE_EVENTS, ARCHIVE_KILLS, ARCHIVE_SEED: how many, how often, and which moments (`make archive-kill`).
 """
@@ -18,7 +18,7 @@ import pytest
 from interlock.spark.pipeline.archive import read
 from interlock.spark.pipeline.archive.compaction import compact
 from interlock.spark.pipeline.archive.files import Files
-from interlock.spark.pipeline.archive.ingest import Wanted, archive
+from interlock.spark.pipeline.archive.ingest import Options, archive
 from interlock.spark.pipeline.archive.runs import begin
 
 from .archive_load import Load
@@ -35,7 +35,7 @@ SEED = int(os.environ.get("ARCHIVE_SEED") or random.randrange(2**31))
 
 @pytest.fixture
 def submit(spark: SparkSession, site: Site, tmp_path: Path) -> Iterator[Callable[..., ArchiveProcess]]:
-    """Starts the job over `tmp_path/archive`; ends what a test leaves."""
+    """Starts the job over `tmp_path/archive`; ends processes that a test leaves."""
     jars = spark.conf.get("spark.repl.local.jars")
     assert jars is not None
     started: list[ArchiveProcess] = []
@@ -51,7 +51,7 @@ def submit(spark: SparkSession, site: Site, tmp_path: Path) -> Iterator[Callable
 
 
 def compare(spark: SparkSession, folder: Path, site: Site, load: Load) -> None:
-    """Fails unless the archive has what was committed, and nothing twice."""
+    """Fails unless the archive has each committed record exactly once."""
     from pyspark.sql import functions as f
 
     places = list(load.committed)
@@ -74,7 +74,7 @@ def compare(spark: SparkSession, folder: Path, site: Site, load: Load) -> None:
         kept.unpersist()
 
 
-def test_what_is_in_the_archive_is_what_was_sent_although_its_job_was_killed(
+def test_the_archive_has_what_was_sent_although_its_job_was_killed(
     spark: SparkSession,
     site: Site,
     tmp_path: Path,
@@ -106,7 +106,7 @@ def test_what_is_in_the_archive_is_what_was_sent_although_its_job_was_killed(
             f" batches and {len(load.committed)} records sent"
         )
     load.end()
-    archive(spark, site.bus, Wanted(str(folder), topics=[site.topic()], max_offsets=max(1000, EVENTS // 10)))
+    archive(spark, site.bus, Options(str(folder), topics=[site.topic()], max_offsets=max(1000, EVENTS // 10)))
     compare(spark, folder, site, load)
     files = Files(spark, str(folder))
     now_ms = int(datetime.now(UTC).timestamp() * 1000) + 60_000
@@ -128,12 +128,12 @@ def test_a_second_run_takes_over_and_the_first_one_ends_with_an_error(
     first = submit("--every", "10ms", "--max-offsets", "100")
     first.until("a batch", lambda: batches_done(folder) > 0)
     load.allow(3000)
-    archive(spark, site.bus, Wanted(str(folder), topics=[site.topic()], max_offsets=500))
+    archive(spark, site.bus, Options(str(folder), topics=[site.topic()], max_offsets=500))
     load.end()
     code, output = first.finished()
     assert code == 1, output
     message = output.rsplit("archive: ", 1)[-1]
     assert message.startswith("another run over"), output
     assert "Run one at a time" in message
-    archive(spark, site.bus, Wanted(str(folder), topics=[site.topic()]))
+    archive(spark, site.bus, Options(str(folder), topics=[site.topic()]))
     compare(spark, folder, site, load)

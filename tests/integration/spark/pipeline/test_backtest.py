@@ -1,4 +1,4 @@
-"""The backtest on Spark: equal to a loop of `step`, and what the job writes and says."""
+"""The backtest on Spark: the same firings as a loop of `step`; the output of the job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RATES = "event('com.example.rates.published', by='data.order', label='rates')"
 
 
 def rows(spark: SparkSession, case: logs.Case) -> DataFrame:
-    """A log as the archive has it."""
+    """A log as rows of the archive."""
     return spark.createDataFrame(
         [
             {
@@ -77,7 +77,7 @@ def test_the_backtest_fires_as_a_loop_of_step_does(spark: SparkSession, case: lo
     assert pending == {(row["key"], *row["missing"]) for row in folded if row["kind"] == "pending"}
 
 
-def test_rows_come_by_key_in_their_order_with_the_least_stamp_still_to_come(spark: SparkSession) -> None:
+def test_rows_are_ordered_by_key_with_the_least_timestamp_from_each_on(spark: SparkSession) -> None:
     given_rows = [  # key, stamp, topic, partition, offset: of the second partition one goes backwards
         ("k", 10, "t", 0, 0),
         ("k", 30, "t", 0, 1),
@@ -134,17 +134,17 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def answered(spark: SparkSession, archive: Path, tmp_path: Path) -> Any:
-    """Runs the job with these arguments; gives (summary as JSON, path of its output)."""
+    """Runs the job with these arguments; returns (summary as JSON, path of its output)."""
 
     def run(*arguments: str) -> tuple[dict[str, Any], str]:
         output = str(tmp_path / "output")
-        what = job.wanted(["--archive", str(archive), "--output", output, *arguments])
+        what = job.parse(["--archive", str(archive), "--output", output, *arguments])
         return json.loads(json.dumps(job.run(spark, what).to_json())), output
 
     return run
 
 
-def test_the_job_writes_firings_pending_keys_and_near_misses_and_sums_them_up(
+def test_the_job_writes_firings_pending_keys_and_near_misses_and_a_summary(
     spark: SparkSession, answered: Any
 ) -> None:
     condition = f"({ORDERS[:-1]}, where='data.amount > 100') & {RATES}).expires(after='6h')"
@@ -166,7 +166,7 @@ def test_the_job_writes_firings_pending_keys_and_near_misses_and_sums_them_up(
     assert before["near_misses"] == reason["count"] > 5
 
 
-def test_a_change_of_a_condition_is_told_as_firings_that_are_gone_new_moved_and_the_same(
+def test_a_comparison_counts_firings_that_are_gone_new_moved_and_the_same(
     spark: SparkSession, answered: Any
 ) -> None:
     told, output = answered(
@@ -212,7 +212,7 @@ def test_a_wait_without_a_key_ends_with_the_earliest_firing_of_all(
     assert (told["before"]["met"], told["before"]["pending"] > 0) == (0, True)
 
 
-def test_an_output_that_is_there_is_not_replaced_unless_told_so(answered: Any) -> None:
+def test_an_existing_output_is_replaced_only_with_overwrite(answered: Any) -> None:
     first, _ = answered("--condition", ORDERS)
     with pytest.raises(PipelineError, match="--overwrite"):
         answered("--condition", RATES)
@@ -230,7 +230,7 @@ def test_an_output_that_is_there_is_not_replaced_unless_told_so(answered: Any) -
         (["--condition", "event('a')"], "--archive --kafka"),
     ],
 )
-def test_arguments_that_ask_nothing_end_the_job_with_2_and_a_sentence(
+def test_wrong_arguments_end_the_job_with_2_and_a_message(
     capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     with pytest.raises(SystemExit) as ended:

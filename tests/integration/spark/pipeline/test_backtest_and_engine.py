@@ -1,4 +1,4 @@
-"""The live engine and the backtest read the same topics, and fire the same."""
+"""The engine and the backtest read the same topics and make the same firings."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ Fired = tuple[Any, ...]
 
 
 def engines(site: Site, name: str) -> list[Fired]:
-    """What the engine fired: (key, outcome, due time, missing, events by label)."""
+    """The engine's firings: (key, outcome, due time, missing, events by label)."""
     found = []
     for record in read_all(site.servers, site.topic("action")):
         form = record.json()
@@ -92,7 +92,7 @@ def engines(site: Site, name: str) -> list[Fired]:
 
 
 def backtests(spark: SparkSession, condition: Condition, until: str) -> list[Fired]:
-    what = job.wanted(["--kafka", "--condition", str(condition), "--until", until])
+    what = job.parse(["--kafka", "--condition", str(condition), "--until", until])
     with job.log_of(spark, what) as log:
         asked = Backtest(spark, Question.of(condition), log)
         rows = asked.firings.collect()

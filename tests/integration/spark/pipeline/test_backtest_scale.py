@@ -1,4 +1,4 @@
-"""The backtest in 512 MB beside the plain loop: a short run of `make backtest-scale`."""
+"""The backtest in 512 MB compared with a plain loop: a short run of `make backtest-scale`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spark reads a bus over each way of securing a connection, and shows nothing secret of it."""
+"""Spark reads a bus over each kind of secured connection, and shows no secrets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
 
 @pytest.fixture
 def settings(spark: Any) -> Iterator[Callable[[Mapping[str, str]], None]]:
-    """Set what the session has of `spark.interlock.*`."""
+    """Sets the session's `spark.interlock.*` settings."""
 
     def put(values: Mapping[str, str]) -> None:
         for name, value in values.items():
@@ -70,7 +70,7 @@ def bus_with_events(client: Mapping[str, str], name: str) -> None:
 
 
 @pytest.mark.parametrize("listener", ["TLS", "MTLS", "SCRAM"])
-def test_a_bus_is_read_through_the_listener_and_no_plan_or_environment_tells_a_secret(
+def test_a_bus_is_read_through_the_listener_and_no_plan_or_environment_shows_a_secret(
     site: Listeners,
     spark: Any,
     settings: Callable[[Mapping[str, str]], None],
@@ -97,7 +97,7 @@ def test_a_bus_is_read_through_the_listener_and_no_plan_or_environment_tells_a_s
     assert "BEGIN" not in seen.getvalue()
 
 
-def test_a_file_of_the_java_clients_own_properties_goes_in_place_of_the_translation(
+def test_a_file_of_java_properties_replaces_the_translation(
     site: Listeners,
     spark: Any,
     settings: Callable[[Mapping[str, str]], None],
@@ -117,7 +117,7 @@ def test_a_file_of_the_java_clients_own_properties_goes_in_place_of_the_translat
         assert bus.batch(spark, [f"{name}-event"]).count() == 3
 
 
-def test_records_are_read_from_a_time_on_and_up_to_one(
+def test_records_are_read_between_two_times(
     bootstrap_servers: str,
     spark: Any,
     settings: Callable[[Mapping[str, str]], None],
@@ -140,7 +140,7 @@ def test_records_are_read_from_a_time_on_and_up_to_one(
         assert bus.batch(spark, topic, until_ms=stamps[-1] + 1).count() == 3
 
 
-def test_a_bus_that_is_not_there_is_told_with_what_to_do(
+def test_a_missing_bus_is_an_error_that_says_what_to_do(
     bootstrap_servers: str,
     spark: Any,
     settings: Callable[[Mapping[str, str]], None],
@@ -149,11 +149,11 @@ def test_a_bus_that_is_not_there_is_told_with_what_to_do(
     file = tmp_path / "client.properties"
     file.write_text(client_file({"bootstrap.servers": bootstrap_servers}))
     settings({BUS: "nowhere", CLIENT_FILE: str(file)})
-    with pytest.raises(PipelineError, match="bus 'nowhere': a topic is not there"), connected(spark) as bus:
+    with pytest.raises(PipelineError, match="bus 'nowhere': a topic does not exist"), connected(spark) as bus:
         bus.sources(spark)
 
 
-def test_brokers_that_do_not_answer_and_a_login_that_is_wrong_are_told_in_a_sentence(
+def test_unresponsive_brokers_and_a_wrong_login_are_errors_that_say_so(
     site: Listeners,
     spark: Any,
     settings: Callable[[Mapping[str, str]], None],
@@ -178,7 +178,9 @@ def test_brokers_that_do_not_answer_and_a_login_that_is_wrong_are_told_in_a_sent
     assert CANARY not in str(caught.value)
 
 
-def test_a_job_without_the_connector_says_what_to_give(bootstrap_servers: str, tmp_path: Path) -> None:
+def test_a_job_without_the_connector_says_which_package_to_add(
+    bootstrap_servers: str, tmp_path: Path
+) -> None:
     conf = f"spark.interlock.bootstrap.servers={bootstrap_servers}"
     command = [str(SUBMIT), "--master", "local[1]", "--conf", conf, job("archive")]
     done = subprocess.run(
@@ -191,4 +193,4 @@ def test_a_job_without_the_connector_says_what_to_give(bootstrap_servers: str, t
     )
     assert done.returncode == 1
     # spark-submit gives a driver's stderr on its own stdout
-    assert f"archive: Spark has no Kafka connector: give --packages {packages()}" in done.stdout
+    assert f"archive: Spark has no Kafka connector: add --packages {packages()}" in done.stdout

@@ -1,4 +1,4 @@
-"""The DAGs of the data pipeline: each task submitted as Airflow does, over a bus with events."""
+"""The DAGs of the data pipeline: each task is submitted as by Airflow, for a bus with events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dags() -> dict[str, DAG]:
 def submitted(
     site: Site, dags: dict[str, DAG], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., None]:
-    """Runs a task as a worker does: its templates, its connections, spark-submit."""
+    """Runs a task like a worker: renders templates, resolves connections, calls spark-submit."""
     kafka = Connection(
         conn_id="kafka_default", conn_type="kafka", extra=json.dumps({"bootstrap.servers": site.servers})
     )

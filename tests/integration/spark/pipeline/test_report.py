@@ -1,4 +1,4 @@
-"""The report of an archive whose latencies are known, in a real local Spark."""
+"""The report of an archive with known latencies, in a real local Spark."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from interlock.events import kafka
 from interlock.events.event import Event
 from interlock.spark.pipeline import PipelineError, job
 from interlock.spark.pipeline.archive.files import Files
-from interlock.spark.pipeline.archive.layout import Folder
-from interlock.spark.pipeline.archive.storing import store
+from interlock.spark.pipeline.archive.layout import Folder, write_folder
 from interlock.spark.pipeline.report import records
 from interlock.spark.pipeline.report.figures import Figures
 from interlock.spark.pipeline.report.firings import _outcome
@@ -50,7 +49,7 @@ ANY_OPS = event(filters=[Prefix(type="com.ops.")], by="subject", label="ops")
 
 
 class Log:
-    """Records of a bus, as they are appended."""
+    """Records of a bus in order of their append."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -133,7 +132,7 @@ def wait(dag: str, run: str = "r", task: str = "ready", *index: int) -> str:
 
 
 def a_day() -> Log:
-    """Ten waits of `daily` and one of each special kind; the figures that follow are computed by hand."""
+    """Ten waits of `daily` and one of each special kind; the expected figures are computed by hand."""
     log = Log()
     for n in range(1, 11):
         at = T0 + n * 60_000
@@ -185,7 +184,7 @@ def a_day() -> Log:
 
 
 def rows_in(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
-    """Their rows, read as the archive job reads them."""
+    """The rows of the records, read as by the archive job."""
     columns = (
         "topic STRING, partition INT, offset LONG, timestamp TIMESTAMP, timestampType INT, key BINARY,"
         " value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -198,8 +197,8 @@ def rows_in(spark: SparkSession, records: Sequence[Record]) -> DataFrame:
 
 
 def archived(spark: SparkSession, folder: Path, records: Sequence[Record]) -> str:
-    """An archive of these records, as the archive job writes it."""
-    store(rows_in(spark, records), Files(spark, str(folder)), Folder(0, 0, ""))
+    """An archive of these records, written as by the archive job."""
+    write_folder(rows_in(spark, records), Files(spark, str(folder)), Folder(0, 0, ""))
     return str(folder)
 
 
@@ -209,7 +208,7 @@ def archive(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> st
 
 
 class Made:
-    """A report, and its tables as they were written."""
+    """A report and its written tables."""
 
     def __init__(self, spark: SparkSession, folder: Path, figures: Figures) -> None:
         self.spark = spark
@@ -245,14 +244,16 @@ def test_latencies_of_a_dag_are_those_computed_by_hand(made: Made) -> None:
     assert (daily["event_to_firing_count"], daily["firing_to_resume_count"]) == (10, 9)
 
 
-def test_a_wait_that_looks_back_is_late_since_it_began_and_not_since_the_event(made: Made) -> None:
+def test_the_latency_of_a_wait_that_looks_back_counts_from_its_start_not_from_the_event(made: Made) -> None:
     backfill = made.row("firings", dag="backfill")
     assert (backfill["run"], backfill["task"], backfill["map_index"]) == ("r", "ready", 7)
     assert (backfill["event_to_firing_ms"], backfill["firing_to_resume_ms"]) == (40, 500)
     assert backfill["decided_by"] is None
 
 
-def test_an_expiry_is_late_since_its_time_and_tells_what_was_missing(made: Made) -> None:
+def test_the_latency_of_an_expiry_counts_from_its_due_time_and_the_missing_labels_are_listed(
+    made: Made,
+) -> None:
     [expired] = made.rows("expired")
     assert (expired["dag"], expired["task"], expired["key"]) == ("limited", "ready", "2026-11-20")
     assert expired["missing"] == ["orders", "rates"]
@@ -267,15 +268,15 @@ def test_a_dispatcher_is_named_by_its_dag(made: Made) -> None:
     assert spread(settle, "firing_to_resume") == [700, 700, 700, 700]
 
 
-def test_open_is_a_firing_that_is_the_last_record_of_its_key(made: Made) -> None:
-    """Not one that was thrown away, nor one whose task was cleared and fired again."""
+def test_a_firing_is_open_when_it_is_the_last_record_of_its_key(made: Made) -> None:
+    """A removed firing is not open, nor one whose task was cleared and fired again."""
     [row] = made.rows("unacknowledged")
     assert (row["dag"], row["run"], row["key"]) == ("daily", "run/10", "2026-11-20")
     cleared = made.row("latencies_by_dag", dag="cleared")
     assert (cleared["firings"], cleared["acknowledged"], cleared["open"]) == (2, 1, 0)
 
 
-def test_of_what_was_compacted_before_it_was_archived_no_latency_is_made_up(made: Made) -> None:
+def test_a_latency_is_null_when_its_start_was_compacted_before_it_was_archived(made: Made) -> None:
     old = made.row("firings", dag="old")
     assert (old["event_to_firing_ms"], old["firing_to_resume_ms"], old["condition_id"]) == (None, None, None)
     assert old["acked_ms"] == T0 + 5000
@@ -283,14 +284,14 @@ def test_of_what_was_compacted_before_it_was_archived_no_latency_is_made_up(made
     assert (unknown["firings"], unknown["event_to_firing_count"]) == (1, 0)
 
 
-def test_conditions_are_told_as_text_with_the_waits_of_one_together(made: Made) -> None:
+def test_conditions_are_text_and_the_waits_of_one_are_counted_together(made: Made) -> None:
     both = made.row("latencies_by_condition", condition=str(BOTH))
     assert (both["dags"], both["firings"]) == (2, 12)
     assert spread(both, "event_to_firing") == [60, 100, 100, 100]
     assert made.row("conditions", condition=str(BOTH))["registrations"] == 12
 
 
-def test_types_tell_what_they_completed_and_how_long_they_were_held(made: Made) -> None:
+def test_types_have_the_firings_they_completed_and_how_long_they_were_held(made: Made) -> None:
     rates, orders = (made.row("latencies_by_type", type=each) for each in (RATES, ORDERS))
     # `old` has rates as well; two of `cleared` are 100 ms late
     assert (rates["firings"], rates["completed"]) == (13, 12)
@@ -301,7 +302,7 @@ def test_types_tell_what_they_completed_and_how_long_they_were_held(made: Made) 
     assert spread(orders, "held") == [1060, 1100, 3_600_040, 3_600_040]
 
 
-def test_producers_are_late_by_their_events_own_time(made: Made) -> None:
+def test_the_delay_of_a_producer_counts_from_the_events_own_time(made: Made) -> None:
     orders, rates = (made.row("producers", type=each) for each in (ORDERS, RATES))
     # 50 ... 500 ms, and one with none
     assert (orders["source"], orders["events"], orders["ahead"]) == ("/shop", 11, 0)
@@ -325,7 +326,7 @@ def test_volume_is_by_day_and_type(made: Made) -> None:
     }
 
 
-def test_totals_count_what_could_not_be_read_beside_what_could(made: Made) -> None:
+def test_totals_count_unreadable_records_apart(made: Made) -> None:
     figures = made.figures
     assert (figures.events, figures.types, figures.unreadable_actions) == (28, 4, 2)
     assert (figures.first_ms, figures.last_ms) == (T0, T0 + 601_000)
@@ -337,7 +338,7 @@ def test_totals_count_what_could_not_be_read_beside_what_could(made: Made) -> No
     ]
     assert made.figures.summary()["types_nobody_waits_for"] == 1
     page = (made.folder / "report.html").read_text()
-    assert "Not in the figures: 2 records of firings" in page
+    assert "Not included: 2 records of firings" in page
     assert page.count("<svg") == 8
 
 
@@ -375,12 +376,12 @@ def test_an_empty_archive_gives_a_page_that_says_so(spark: SparkSession, tmp_pat
     assert spark.read.parquet(str(tmp_path / "report" / "firings")).count() == 0
 
 
-def test_where_there_is_no_archive_the_error_says_so(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="there is no archive"):
+def test_a_missing_archive_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="no archive in"):
         make_report(spark, str(tmp_path / "nothing"), str(tmp_path / "report"), now_ms=NOW)
 
 
-def test_the_job_prints_its_summary_as_one_object(archive: str, tmp_path: Path) -> None:
+def test_the_job_prints_its_summary_as_one_json_object(archive: str, tmp_path: Path) -> None:
     confs = [f"--conf={name}={value}" for name, value in LOCAL.items()]
     command = [str(SUBMIT), *confs, job("report"), "--archive", archive, "--output", str(tmp_path / "report")]
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
@@ -396,7 +397,7 @@ def test_the_job_prints_its_summary_as_one_object(archive: str, tmp_path: Path) 
 # The engine's records, and what the report reads of them.
 
 
-def test_what_the_report_reads_of_an_action_record_is_what_the_engine_wrote(spark: SparkSession) -> None:
+def test_the_report_reads_an_action_record_as_the_engine_wrote_it(spark: SparkSession) -> None:
     log = Log()
     made = log.registered(T0, wait("d"), BOTH, key="2026-11-20")
     parts = {"orders": log.event(ORDERS, T0), "rates": log.event(RATES, T0 + 1)}
@@ -423,7 +424,7 @@ def test_what_the_report_reads_of_an_action_record_is_what_the_engine_wrote(spar
     assert list(records.READS) == list(versions_read())
 
 
-def test_what_the_report_reads_of_a_registration_is_what_the_engine_wrote(spark: SparkSession) -> None:
+def test_the_report_reads_a_registration_as_the_engine_wrote_it(spark: SparkSession) -> None:
     log = Log()
     made = log.registered(T0, "airflow/dispatch/settle", BOTH, kind="durable")
     log.removed(T0 + 1, made)
@@ -438,7 +439,7 @@ def test_what_the_report_reads_of_a_registration_is_what_the_engine_wrote(spark:
     assert (removes.incarnation, removes.removes, removes.appended_ms) == (made.incarnation, True, T0 + 1)
 
 
-def test_a_firing_by_fail_on_is_told_as_such(spark: SparkSession) -> None:
+def test_a_firing_by_fail_on_has_its_own_outcome(spark: SparkSession) -> None:
     rows = [("met", {"fail_on: failed": 1}), ("met", {"orders": 1}), ("expired", {"fail_on: failed": 1})]
     from pyspark.sql.functions import col
 
@@ -447,7 +448,7 @@ def test_a_firing_by_fail_on_is_told_as_such(spark: SparkSession) -> None:
     assert [row[0] for row in found.collect()] == ["fail_on", "met", "expired"]
 
 
-def test_a_subscriptions_name_tells_who_waits(spark: SparkSession) -> None:
+def test_a_subscriptions_name_says_who_waits(spark: SparkSession) -> None:
     from pyspark.sql import functions as f
 
     named = {
@@ -465,8 +466,8 @@ def test_a_subscriptions_name_tells_who_waits(spark: SparkSession) -> None:
     assert {(row.subscription, row.kind): tuple(row.named) for row in read} == named
 
 
-def test_waits_and_dispatchers_are_named_so_by_those_who_register_them() -> None:
-    """The other side of the names above: operators and triggers, which the report may not import."""
+def test_operators_and_triggers_name_waits_and_dispatchers_as_the_report_reads_them() -> None:
+    """The report must not import operators and triggers, which make these names."""
     from types import SimpleNamespace
 
     from interlock.operators.dispatch import DispatchOperator

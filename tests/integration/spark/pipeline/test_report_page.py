@@ -76,7 +76,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 @pytest.fixture(scope="module")
 def opened(browser: Chrome, tmp_path_factory: pytest.TempPathFactory) -> Chrome:
-    """At 1,280 px, with the page of made-up figures, in which others' texts are hostile."""
+    """At 1,280 px, with a page of invented figures and hostile external texts."""
     return show(browser, tmp_path_factory.mktemp("page"), HOSTILE)
 
 
@@ -89,11 +89,11 @@ def show(browser: Chrome, folder: Path, text: str) -> Chrome:
     return browser
 
 
-def test_the_browser_has_nothing_to_complain_of(opened: Chrome) -> None:
+def test_the_browser_logs_no_errors(opened: Chrome) -> None:
     assert [entry["message"] for entry in opened.get_log("browser")] == []
 
 
-def test_all_sections_are_there_each_with_its_chart_and_its_table(opened: Chrome) -> None:
+def test_every_section_is_shown_with_its_chart_and_table(opened: Chrome) -> None:
     assert tuple(head.text for head in opened.find_elements(By.TAG_NAME, "h2")) == SECTIONS
     for section in opened.find_elements(By.TAG_NAME, "section"):
         chart = section.find_element(By.TAG_NAME, "svg")
@@ -117,7 +117,7 @@ def test_the_page_is_no_wider_than_1280_pixels(opened: Chrome) -> None:
     assert opened.execute_script(wider) == 0
 
 
-def test_texts_of_a_chart_lie_inside_of_it(opened: Chrome) -> None:
+def test_texts_of_a_chart_are_inside_it(opened: Chrome) -> None:
     outside = """
     return [...document.querySelectorAll('svg text')].filter(text => {
       const chart = text.closest('svg').getBoundingClientRect(), box = text.getBoundingClientRect();
@@ -127,7 +127,7 @@ def test_texts_of_a_chart_lie_inside_of_it(opened: Chrome) -> None:
     assert opened.execute_script(outside) == []
 
 
-def test_text_is_large_enough_to_be_read(opened: Chrome) -> None:
+def test_text_is_large_enough_to_read(opened: Chrome) -> None:
     smallest = """
     const texts = document.querySelectorAll('p, td, th, dt, dd, caption, figcaption, svg text');
     return Math.min(...[...texts].map(e => {
@@ -139,7 +139,7 @@ def test_text_is_large_enough_to_be_read(opened: Chrome) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_from_its_ground(opened: Chrome, scheme: str) -> None:
+def test_text_has_enough_contrast(opened: Chrome, scheme: str) -> None:
     media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
     texts: list[list[str]] = opened.execute_script(TEXTS)
@@ -149,7 +149,7 @@ def test_text_stands_out_from_its_ground(opened: Chrome, scheme: str) -> None:
     assert [each for each in texts if contrast(each[1], each[2]) < LEAST_CONTRAST] == []
 
 
-def test_others_texts_are_shown_as_they_are_and_run_nothing(opened: Chrome) -> None:
+def test_external_texts_are_shown_literally_and_run_no_script(opened: Chrome) -> None:
     assert not opened.find_elements(By.TAG_NAME, "script")
     cells, texts = (
         opened.execute_script(f"return [...document.querySelectorAll('{which}')].map(e => e.textContent)")

@@ -1,4 +1,4 @@
-"""The translation of a Kafka connection for Spark's connector, and what of it can be seen."""
+"""The translation of a Kafka connection for Spark's connector, and that it hides secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from interlock.spark.pipeline.connector import ConnectorError, connector_options
 SERVERS = {"bootstrap.servers": "a:9092"}
 
 
-def test_what_only_librdkafka_has_is_left_out() -> None:
+def test_properties_that_only_librdkafka_has_are_ignored() -> None:
     assert (
         java_properties({**SERVERS, "queued.min.messages": "5", "statistics.interval.ms": "1000"}) == SERVERS
     )
@@ -36,7 +36,7 @@ def test_names_that_differ_are_translated() -> None:
     ("mechanism", "module"),
     [("PLAIN", "plain.PlainLoginModule"), ("SCRAM-SHA-512", "scram.ScramLoginModule")],
 )
-def test_user_and_password_become_a_login_module_whatever_they_are_made_of(
+def test_user_and_password_become_a_login_module_whatever_their_characters(
     mechanism: str, module: str
 ) -> None:
     java = java_properties(
@@ -77,7 +77,7 @@ def test_pem_is_taken_as_text_and_from_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["TraditionalOpenSSL", "PKCS8"])
 @pytest.mark.parametrize("passphrase", [None, "hush"])
-def test_a_key_of_any_form_becomes_one_that_java_reads(form: str, passphrase: str | None) -> None:
+def test_a_key_of_any_format_becomes_one_that_java_reads(form: str, passphrase: str | None) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     cipher = NoEncryption() if passphrase is None else BestAvailableEncryption(passphrase.encode())
     pem = key.private_bytes(Encoding.PEM, getattr(PrivateFormat, form), cipher).decode()
@@ -93,7 +93,7 @@ def test_a_key_of_any_form_becomes_one_that_java_reads(form: str, passphrase: st
     assert "ssl.key.password" not in java
 
 
-def test_a_key_whose_password_is_wrong_is_told_without_it() -> None:
+def test_a_wrong_password_of_a_key_is_an_error_that_does_not_show_it() -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"right")).decode()
     with pytest.raises(ConnectorError, match=r"ssl\.key\.password") as caught:
@@ -112,14 +112,14 @@ def test_a_key_whose_password_is_wrong_is_told_without_it() -> None:
         ({"ssl.ca.location": "/nowhere/ca.pem"}, "/nowhere/ca.pem"),
     ],
 )
-def test_what_would_make_the_connection_another_one_is_refused_by_name(
+def test_security_properties_without_a_counterpart_are_refused_by_name(
     client: dict[str, str], named: str
 ) -> None:
     with pytest.raises(ConnectorError, match=named):
         java_properties({**SERVERS, **client})
 
 
-def test_options_refer_to_a_file_of_its_owner_that_goes_with_the_block() -> None:
+def test_options_refer_to_a_private_file_that_is_removed_after_the_block() -> None:
     client = {
         **SERVERS,
         "security.protocol": "SASL_SSL",
@@ -139,7 +139,7 @@ def test_options_refer_to_a_file_of_its_owner_that_goes_with_the_block() -> None
     assert not path.exists()
 
 
-def test_a_file_of_java_properties_is_used_as_it_is(tmp_path: Path) -> None:
+def test_a_file_of_java_properties_is_used_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "java.properties"
     path.write_text(
         "# the cluster\nbootstrap.servers = a:9092\nsasl.jaas.config=a.Module required \\\n   password=x;\n"
@@ -159,7 +159,7 @@ def test_a_file_of_java_properties_is_used_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "named"), [(None, "cannot be read"), ("sasl.mechanism=PLAIN\n", "no bootstrap.servers")]
 )
-def test_a_file_of_java_properties_that_is_of_no_use_is_told(
+def test_an_unusable_file_of_java_properties_is_an_error(
     tmp_path: Path, text: str | None, named: str
 ) -> None:
     path = tmp_path / "java.properties"

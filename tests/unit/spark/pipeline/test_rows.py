@@ -1,4 +1,4 @@
-"""Rows: each record gives one, whatever is in it, and events are read as the engine reads them."""
+"""Rows: one for each record, whatever it holds; events are read as the engine reads them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def row(of: Record) -> dict[str, Any]:
     return dict(zip(SCHEMA.names, row_of(of, BUS), strict=True))
 
 
-def test_an_event_gives_its_attributes_its_data_and_where_its_record_lay() -> None:
+def test_the_row_of_an_event_has_its_attributes_its_data_and_its_records_position() -> None:
     found = row(record(b'{"a": 1.0}', [*BINARY, ("trace", b"\x00\xff"), ("ce_unset", None)]))
     attributes = dict(found.pop("attributes"))
     assert attributes["region"] == "Köln"
@@ -138,13 +138,13 @@ def test_a_record_is_read_as_the_engine_reads_it(name: str) -> None:
         assert (found["id"], found["source"], found["type"]) == (event.id, event.source, event.type)
 
 
-def test_headers_stay_where_the_attributes_are_in_the_value() -> None:
+def test_headers_are_kept_when_the_attributes_are_in_the_value() -> None:
     found = row(READ_AS_THE_ENGINE_DOES["structured"])
     assert found["headers"] == [{"key": "content-type", "value": STRUCTURED[0][1]}]
 
 
 @pytest.mark.parametrize("kind", ["action", "subscription"])
-def test_what_the_engines_wrote_is_kept_as_it_is(kind: str) -> None:
+def test_records_of_the_engine_are_kept_unchanged(kind: str) -> None:
     found = row(record(b'{"a":1}', BINARY, kind))
     assert (found["kind"], found["type_key"]) == (kind, f"orders-{kind}")
     assert (found["value"], found["key"], len(found["headers"])) == (b'{"a":1}', b"EUR", len(BINARY))
@@ -167,7 +167,7 @@ def test_the_day_of_any_timestamp_names_a_folder(stamp: int, day: date) -> None:
 @pytest.mark.parametrize(
     "name", ["a" * 101, "ö", "a/b", "__HIVE_DEFAULT_PARTITION__", " ", "a~b", "\U0001f600" * 200]
 )
-def test_a_type_that_cannot_name_a_folder_has_a_key_that_can(name: str) -> None:
+def test_a_type_that_cannot_name_a_folder_gets_a_key_that_can(name: str) -> None:
     key = type_key(name)
     assert key.isascii()
     assert len(key) <= 77

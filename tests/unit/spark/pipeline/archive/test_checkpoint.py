@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from interlock.spark.pipeline import PipelineError
-from interlock.spark.pipeline.archive.checkpoint import compare, tie
+from interlock.spark.pipeline.archive.checkpoint import check_batches, check_pair
 from interlock.spark.pipeline.archive.layout import IDENTITY
 
 from .conftest import LocalFiles
@@ -16,7 +16,7 @@ RUN = "00000001-0000000a"
 
 def archived(files: LocalFiles, checkpoint: LocalFiles, done: int, planned: int | None = None) -> None:
     """As if batches up to `done` were archived."""
-    tie(files, checkpoint, "orders")
+    check_pair(files, checkpoint, "orders")
     for n in range(done + 1):
         files.batch(f"batch={n}.{RUN}")
         checkpoint.write(f"commits/{n}", "v1")
@@ -28,14 +28,14 @@ def archived(files: LocalFiles, checkpoint: LocalFiles, done: int, planned: int 
 def test_a_new_archive_and_a_restart_after_each_step_of_the_first_start_are_taken(
     files: LocalFiles, checkpoint: LocalFiles
 ) -> None:
-    tie(files, checkpoint, "orders")
-    tie(files, checkpoint, "orders")
+    check_pair(files, checkpoint, "orders")
+    check_pair(files, checkpoint, "orders")
     checkpoint.remove("archive.json")
-    tie(files, checkpoint, "orders")
+    check_pair(files, checkpoint, "orders")
     files.write(IDENTITY, "")  # killed while it was written
     checkpoint.remove("archive.json")
-    tie(files, checkpoint, "orders")
-    compare(files, checkpoint)
+    check_pair(files, checkpoint, "orders")
+    check_batches(files, checkpoint)
 
 
 @pytest.mark.parametrize(("done", "planned"), [(3, 3), (3, 4)])
@@ -43,11 +43,11 @@ def test_an_archive_with_its_checkpoint_is_taken(
     files: LocalFiles, checkpoint: LocalFiles, done: int, planned: int
 ) -> None:
     archived(files, checkpoint, done, planned)
-    tie(files, checkpoint, "orders")
-    compare(files, checkpoint)
+    check_pair(files, checkpoint, "orders")
+    check_batches(files, checkpoint)
     files.batch(f"batch=4.{RUN}")  # killed before the checkpoint said that it is done
     if planned == 4:
-        compare(files, checkpoint)
+        check_batches(files, checkpoint)
 
 
 def test_a_compacted_archive_with_its_checkpoint_is_taken(files: LocalFiles, checkpoint: LocalFiles) -> None:
@@ -55,84 +55,82 @@ def test_a_compacted_archive_with_its_checkpoint_is_taken(files: LocalFiles, che
     for n in range(4):
         files.remove(f"batch={n}.{RUN}")
     files.batch(f"batch=0-3.{RUN}")
-    compare(files, checkpoint)
+    check_batches(files, checkpoint)
 
 
-def test_an_archive_that_is_gone_is_told(files: LocalFiles, checkpoint: LocalFiles) -> None:
+def test_a_missing_archive_is_an_error(files: LocalFiles, checkpoint: LocalFiles) -> None:
     archived(files, checkpoint, 3)
     files.remove("")
-    with pytest.raises(PipelineError, match=r"archive in .* is gone.*Bring the archive back"):
-        tie(files, checkpoint, "orders")
+    with pytest.raises(PipelineError, match=r"archive in .* is missing.*Restore the archive"):
+        check_pair(files, checkpoint, "orders")
 
 
-def test_a_checkpoint_that_is_gone_is_told(files: LocalFiles, checkpoint: LocalFiles) -> None:
+def test_a_missing_checkpoint_is_an_error(files: LocalFiles, checkpoint: LocalFiles) -> None:
     archived(files, checkpoint, 3)
     checkpoint.remove("")
-    with pytest.raises(PipelineError, match=r"not the checkpoint of the archive.*again"):
-        tie(files, checkpoint, "orders")
+    with pytest.raises(PipelineError, match=r"not the checkpoint of the archive.*twice"):
+        check_pair(files, checkpoint, "orders")
 
 
-def test_a_checkpoint_that_was_emptied_but_for_the_id_is_told(
-    files: LocalFiles, checkpoint: LocalFiles
-) -> None:
+def test_a_checkpoint_with_only_its_id_is_an_error(files: LocalFiles, checkpoint: LocalFiles) -> None:
     archived(files, checkpoint, 3)
     checkpoint.remove("offsets")
     checkpoint.remove("commits")
-    tie(files, checkpoint, "orders")
+    check_pair(files, checkpoint, "orders")
     with pytest.raises(PipelineError, match=r"has batch 3.* knows none"):
-        compare(files, checkpoint)
+        check_batches(files, checkpoint)
 
 
-def test_a_checkpoint_of_an_earlier_day_is_told(files: LocalFiles, checkpoint: LocalFiles) -> None:
+def test_an_older_checkpoint_is_an_error(files: LocalFiles, checkpoint: LocalFiles) -> None:
     archived(files, checkpoint, 3)
     checkpoint.remove("offsets/3")
     with pytest.raises(PipelineError, match=r"has batch 3.* knows 2 as the last"):
-        compare(files, checkpoint)
+        check_batches(files, checkpoint)
 
 
 @pytest.mark.parametrize(
     ("gone", "told"), [((0,), "batch 0,"), ((1, 2), "batches 1 to 2"), ((3,), "batch 3"), ((2, 3), "2 to 3")]
 )
-def test_batches_that_are_missing_are_told_unless_that_is_accepted(
+def test_missing_batches_are_an_error_unless_accepted(
     files: LocalFiles, checkpoint: LocalFiles, gone: tuple[int, ...], told: str
 ) -> None:
     archived(files, checkpoint, 3)
     for n in gone:
         files.remove(f"batch={n}.{RUN}")
     with pytest.raises(PipelineError, match=f"lacks .*{told}.*--accept-loss"):
-        compare(files, checkpoint)
-    compare(files, checkpoint, accept_loss=True)
+        check_batches(files, checkpoint)
+    check_batches(files, checkpoint, accept_loss=True)
 
 
-def test_an_archive_without_its_id_is_told(files: LocalFiles, checkpoint: LocalFiles) -> None:
+def test_an_archive_without_its_id_is_an_error(files: LocalFiles, checkpoint: LocalFiles) -> None:
     archived(files, checkpoint, 3)
     files.remove(IDENTITY)
     with pytest.raises(PipelineError, match=f"no {IDENTITY}"):
-        tie(files, checkpoint, "orders")
+        check_pair(files, checkpoint, "orders")
 
 
-def test_the_checkpoint_of_another_archive_is_told(
+def test_the_checkpoint_of_another_archive_is_an_error(
     files: LocalFiles, checkpoint: LocalFiles, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = LocalFiles(tmp_path_factory.mktemp("other"))
-    tie(files, LocalFiles(tmp_path_factory.mktemp("its")), "orders")
-    tie(other, checkpoint, "orders")
+    check_pair(files, LocalFiles(tmp_path_factory.mktemp("its")), "orders")
+    check_pair(other, checkpoint, "orders")
     with pytest.raises(PipelineError, match="of another archive"):
-        tie(files, checkpoint, "orders")
+        check_pair(files, checkpoint, "orders")
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_the_checkpoint_of_another_query_is_told(
+def test_the_checkpoint_of_another_query_is_an_error(
     files: LocalFiles, checkpoint: LocalFiles, is_new: bool
 ) -> None:
     if not is_new:
-        tie(files, LocalFiles(Path(checkpoint.root + "-other")), "orders")
+        check_pair(files, LocalFiles(Path(checkpoint.root + "-other")), "orders")
     checkpoint.write("offsets/0", "v1")
     with pytest.raises(PipelineError, match="would"):
-        tie(files, checkpoint, "orders")
+        check_pair(files, checkpoint, "orders")
 
 
-def test_another_bus_is_told(files: LocalFiles, checkpoint: LocalFiles) -> None:
-    tie(files, checkpoint, "orders")
+def test_another_bus_is_an_error(files: LocalFiles, checkpoint: LocalFiles) -> None:
+    check_pair(files, checkpoint, "orders")
     with pytest.raises(PipelineError, match=r"bus 'orders'.*bus 'rates'"):
-        tie(files, checkpoint, "rates")
+        check_pair(files, checkpoint, "rates")

@@ -1,4 +1,4 @@
-"""What the log tells of a run, and what a run that fails says."""
+"""The log of a run, and the errors of a run that fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from interlock.spark.pipeline import PipelineError
-from interlock.spark.pipeline.archive.ingest import Batches, Progress, behind, went_through
+from interlock.spark.pipeline.archive.ingest import Batches, Progress, offsets_behind, ran_to_end
 from interlock.spark.pipeline.archive.runs import Run, begin
 
 from .conftest import LocalFiles
@@ -24,11 +24,10 @@ from .conftest import LocalFiles
         ({"t": {"0": 5}}, "None", 0),
     ],
 )
-def test_how_far_behind_counts_the_offsets_of_all_partitions(
-    at: object, latest: object, expected: int
-) -> None:
+def test_offsets_behind_are_summed_over_all_partitions(at: object, latest: object, expected: int) -> None:
     assert (
-        behind(*(each if each in (None, "None") else json.dumps(each) for each in (at, latest))) == expected
+        offsets_behind(*(each if each in (None, "None") else json.dumps(each) for each in (at, latest)))
+        == expected
     )
 
 
@@ -50,23 +49,23 @@ class Refused:
         "Multiple streaming queries are concurrently using file:/archive/_checkpoint/offsets.",
     ],
 )
-def test_the_later_run_goes_on_where_spark_says_that_there_are_two(files: LocalFiles, reason: str) -> None:
+def test_the_later_run_tries_again_when_spark_finds_two_runs(files: LocalFiles, reason: str) -> None:
     begin(files, "_runs")
     run = begin(files, "_runs")
-    assert not went_through(cast(Any, Refused(reason)), Progress(), Batches(files, run), run)
+    assert not ran_to_end(cast(Any, Refused(reason)), Progress(), Batches(files, run), run)
 
 
-def test_whatever_spark_fails_on_once_a_later_run_has_begun_is_told_as_that_run(files: LocalFiles) -> None:
+def test_any_failure_of_spark_is_reported_as_the_later_run_when_there_is_one(files: LocalFiles) -> None:
     run = begin(files, "_runs")
     writer = cast(Any, Refused())
     with pytest.raises(RuntimeError, match="a file of the checkpoint"):
-        went_through(writer, Progress(), Batches(files, run), run)
+        ran_to_end(writer, Progress(), Batches(files, run), run)
     begin(files, "_runs")
     with pytest.raises(PipelineError, match="another run"):
-        went_through(writer, Progress(), Batches(files, run), run)
+        ran_to_end(writer, Progress(), Batches(files, run), run)
 
 
-def test_storage_that_does_not_answer_hides_nothing_that_spark_failed_on(
+def test_unresponsive_storage_does_not_hide_sparks_failure(
     files: LocalFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = begin(files, "_runs")
@@ -76,4 +75,4 @@ def test_storage_that_does_not_answer_hides_nothing_that_spark_failed_on(
 
     monkeypatch.setattr(Run, "check", gone)
     with pytest.raises(RuntimeError, match="a file of the checkpoint"):
-        went_through(cast(Any, Refused()), Progress(), Batches(files, run), run)
+        ran_to_end(cast(Any, Refused()), Progress(), Batches(files, run), run)

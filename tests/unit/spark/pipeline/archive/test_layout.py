@@ -1,4 +1,4 @@
-"""The folders that count: every batch in one of them, at each moment of writing and compacting."""
+"""The valid folders: every batch is in exactly one, at each moment of writing and compacting."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from interlock.spark.pipeline import PipelineError
 from interlock.spark.pipeline.archive.compaction import ranges
 from interlock.spark.pipeline.archive.layout import (
     Folder,
-    check_there,
-    counting,
+    check_exists,
     folder_named,
+    folder_of_batch,
     folders,
-    held,
+    valid_folders,
 )
 
 from .conftest import LocalFiles
@@ -33,46 +33,46 @@ RUN, LATER = "00000001-0000000a", "00000002-0000000b"
         ("batch=", None),
     ],
 )
-def test_the_name_of_a_folder_says_which_batches_it_holds(name: str, folder: Folder | None) -> None:
+def test_the_name_of_a_folder_has_the_batches_it_holds(name: str, folder: Folder | None) -> None:
     assert folder_named(name) == folder
     assert folder is None or folder.name == name
 
 
-def test_a_range_counts_in_the_place_of_the_batches_in_it() -> None:
+def test_the_folder_of_a_range_replaces_those_of_its_batches() -> None:
     single = [Folder(n, n, RUN) for n in range(6)]
-    assert counting([*single, Folder(0, 3, LATER)]) == (Folder(0, 3, LATER), *single[4:])
+    assert valid_folders([*single, Folder(0, 3, LATER)]) == (Folder(0, 3, LATER), *single[4:])
 
 
-def test_of_two_folders_of_a_batch_the_one_of_the_earlier_run_counts() -> None:
-    assert counting([Folder(0, 0, LATER), Folder(0, 0, RUN)]) == (Folder(0, 0, RUN),)
-    assert counting([Folder(0, 3, LATER), Folder(0, 3, RUN)]) == (Folder(0, 3, RUN),)
+def test_the_folder_of_the_earlier_run_is_valid_when_two_hold_a_batch() -> None:
+    assert valid_folders([Folder(0, 0, LATER), Folder(0, 0, RUN)]) == (Folder(0, 0, RUN),)
+    assert valid_folders([Folder(0, 3, LATER), Folder(0, 3, RUN)]) == (Folder(0, 3, RUN),)
 
 
 def test_folders_that_overlap_in_part_are_an_error_that_names_them() -> None:
     with pytest.raises(PipelineError, match=r"batch=0-3.*batch=2-5"):
-        counting([Folder(0, 3, RUN), Folder(2, 5, RUN)])
+        valid_folders([Folder(0, 3, RUN), Folder(2, 5, RUN)])
 
 
-def test_a_folder_without_the_marker_does_not_count(files: LocalFiles) -> None:
+def test_a_folder_without_a_marker_is_not_valid(files: LocalFiles) -> None:
     files.batch(f"batch=0.{RUN}")
     files.batch(f"batch=1.{RUN}", marked_ms=None)
     assert folders(files) == ((Folder(0, 0, RUN),), (Folder(1, 1, RUN),))
-    assert held(files, 0) == f"batch=0.{RUN}"
-    assert held(files, 1) is None
+    assert folder_of_batch(files, 0) == f"batch=0.{RUN}"
+    assert folder_of_batch(files, 1) is None
     files.batch(f"batch=0-3.{LATER}")
-    assert held(files, 2) == f"batch=0-3.{LATER}"
+    assert folder_of_batch(files, 2) == f"batch=0-3.{LATER}"
 
 
 def test_a_folder_without_an_archive_is_an_error_that_names_it(files: LocalFiles) -> None:
     files.write("other/file", "")
     with pytest.raises(PipelineError, match=f"no archive in {files.root}"):
-        check_there(files)
+        check_exists(files)
     files.batch("batch=0", marked_ms=None)
-    check_there(files)
+    check_exists(files)
 
 
 class Archive(RuleBasedStateMachine):
-    """Writers, two at once now and then, and compactions of several sizes; each may stop at any step."""
+    """Writers, sometimes two at once, and compactions of several sizes; each may stop at any step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class Archive(RuleBasedStateMachine):
     @rule(size=st.sampled_from([2, 4, 8]))
     def compact(self, size: int) -> None:
         self.runs += 1
-        self.compactions += list(ranges(counting(self.complete), size, self._run()))
+        self.compactions += list(ranges(valid_folders(self.complete), size, self._run()))
 
     @rule(which=st.integers(0, 9))
     def mark(self, which: int) -> None:
@@ -109,15 +109,15 @@ class Archive(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9))
     def remove_one_that_was_replaced(self, which: int) -> None:
-        counted = counting(self.complete)
-        replaced = sorted(self.complete - set(counted), key=lambda each: each.name)
-        if which < len(replaced) and any(holder.holds(replaced[which]) for holder in counted):
+        valid = valid_folders(self.complete)
+        replaced = sorted(self.complete - set(valid), key=lambda each: each.name)
+        if which < len(replaced) and any(holder.holds(replaced[which]) for holder in valid):
             self.complete.discard(replaced[which])
 
     @invariant()
     def each_batch_counts_once(self) -> None:
-        counted = [n for each in counting(self.complete) for n in range(each.first, each.last + 1)]
-        assert counted == list(range(self.next))
+        valid = [n for each in valid_folders(self.complete) for n in range(each.first, each.last + 1)]
+        assert valid == list(range(self.next))
 
     def _run(self) -> str:
         return f"{self.runs:08d}-0000000a"

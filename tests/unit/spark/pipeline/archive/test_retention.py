@@ -1,4 +1,4 @@
-"""Days that are not kept."""
+"""Removal of old days."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 from interlock.spark.pipeline import PipelineError
-from interlock.spark.pipeline.archive.checkpoint import compare
+from interlock.spark.pipeline.archive.checkpoint import check_batches
 from interlock.spark.pipeline.archive.retention import first_day, remove_before
 
 from .conftest import LocalFiles
 
 
-def test_days_before_the_first_one_go_and_the_batches_stay_known(
+def test_earlier_days_are_removed_and_their_batches_stay_known(
     files: LocalFiles, checkpoint: LocalFiles
 ) -> None:
     files.batch("batch=0", days=("2026-11-18", "2026-11-19"))
@@ -22,11 +22,11 @@ def test_days_before_the_first_one_go_and_the_batches_stay_known(
     assert remove_before(files, date(2026, 11, 20)) == 3
     assert list(files.folders("batch=0/kind=event")) == []
     assert list(files.folders("batch=1/kind=event")) == ["date=2026-11-20"]
-    compare(files, checkpoint)
+    check_batches(files, checkpoint)
     assert remove_before(files, date(2026, 11, 20)) == 0
 
 
-def test_records_of_the_registry_stay_for_one_of_them_may_be_in_force_for_years(files: LocalFiles) -> None:
+def test_registrations_are_kept_since_they_may_be_in_force_for_years(files: LocalFiles) -> None:
     files.batch("batch=0", days=("2026-11-18",))
     registered = "batch=0/kind=subscription/date=2026-11-18/type_key=bus-subscription/part-0.parquet"
     files.write(registered, "rows")
@@ -34,7 +34,7 @@ def test_records_of_the_registry_stay_for_one_of_them_may_be_in_force_for_years(
     assert list(files.folders("batch=0/kind=subscription")) == ["date=2026-11-18"]
 
 
-def test_a_folder_that_is_being_written_is_left(files: LocalFiles) -> None:
+def test_a_folder_that_is_being_written_is_kept(files: LocalFiles) -> None:
     files.batch("batch=0", marked_ms=None, days=("2026-11-18",))
     assert remove_before(files, date(2026, 11, 20)) == 0
 
@@ -45,6 +45,6 @@ def test_days_are_counted_in_utc() -> None:
     assert first_day(datetime(2026, 11, 20, tzinfo=UTC), 1) == date(2026, 11, 19)
 
 
-def test_no_day_at_all_is_refused() -> None:
-    with pytest.raises(PipelineError, match="keep one day at least"):
+def test_keeping_no_day_is_refused() -> None:
+    with pytest.raises(PipelineError, match="keep at least one day"):
         first_day(datetime(2026, 11, 20, tzinfo=UTC), 0)

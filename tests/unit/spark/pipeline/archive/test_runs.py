@@ -1,4 +1,4 @@
-"""Runs over an archive: the latest goes on, and those before it end."""
+"""Runs over an archive: the latest continues, earlier ones end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_later_run_ends_the_one_before_it(files: LocalFiles) -> None:
         first.check()
 
 
-def test_of_two_that_began_in_one_moment_one_goes_on(files: LocalFiles) -> None:
+def test_one_of_two_runs_that_began_at_once_continues(files: LocalFiles) -> None:
     first = begin(files, "_runs")
     files.write(f"_runs/{first.name[:-8]}ffffffff", "{}")
     files.write(f"_runs/{first.name[:-8]}00000000", "{}")
@@ -28,13 +28,13 @@ def test_of_two_that_began_in_one_moment_one_goes_on(files: LocalFiles) -> None:
     first.check()
 
 
-def test_runs_of_compactions_do_not_end_those_that_archive(files: LocalFiles) -> None:
+def test_runs_of_compactions_do_not_end_archive_runs(files: LocalFiles) -> None:
     archiving = begin(files, "_runs")
     begin(files, "_compactions")
     archiving.check()
 
 
-def test_the_files_of_runs_of_long_ago_go(files: LocalFiles) -> None:
+def test_files_of_old_runs_are_removed(files: LocalFiles) -> None:
     names = [begin(files, "_runs").name for _ in range(40)]
     assert names == sorted(names)
     assert set(files.files("_runs")) == set(names[-21:])

@@ -1,4 +1,4 @@
-"""Random logs of a bus with several partitions, and what a plain loop of `step` makes of them."""
+"""Random logs of a bus with several partitions, and the firings of a plain loop of `step` over them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlock.conditions import Condition, ConditionError, Firing, Match, Match
 from interlock.conditions.evaluate.firing import decided_ms
 from interlock.conditions.nodes.retention import replaced
 from interlock.events import Event
-from interlock.spark.pipeline.backtest.columns import Reads
+from interlock.spark.pipeline.backtest.columns import ReadColumns
 from interlock.spark.pipeline.backtest.fold import Folding
 from interlock.spark.pipeline.backtest.matching import matched
 from interlock.spark.pipeline.backtest.question import Question
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Case:
-    """A question, and the log that it is asked of."""
+    """A question and the log to answer it from."""
 
     question: Question
     entries: tuple[Entry, ...]
@@ -89,7 +89,7 @@ _op = st.tuples(
 
 @st.composite
 def cases(draw: Any) -> Case:
-    """A condition with or without keys, a wait or not, stamps of brokers or of producers."""
+    """A condition with or without keys, as a wait or not, with timestamps of brokers or producers."""
     base = draw(st.sampled_from(BASES_MS))
     condition = draw(conditions(base))
     key: str | None = None
@@ -136,8 +136,8 @@ def _entries(condition: Condition, base: int, ops: Iterable[Any], ascending: boo
 
 
 def read(question: Question, entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
-    """What matching gives for a log, as rows in no order."""
-    reads, listed = Reads.of(question.condition), list(entries)
+    """The output of matching for a log, in no order."""
+    reads, listed = ReadColumns.of(question.condition), list(entries)
     columns: dict[str, list[Any]] = {
         "topic": [each.topic for each in listed],
         "partition": [each.partition for each in listed],
@@ -163,7 +163,8 @@ def read(question: Question, entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
 
 
 def in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Rows of `read`, as order.py gives them: by key, each with the least stamp still to come of its key."""
+    """Rows of `read` in the order of order.py: by key, each with the least timestamp of its key from there
+    on."""
     keys: dict[str | None, list[tuple[Any, ...]]] = {}
     for row in rows:
         keys.setdefault(row[0], []).append(row)
@@ -196,7 +197,7 @@ def folded(case: Case) -> list[dict[str, Any]]:
 
 
 def fired(results: Iterable[dict[str, Any]]) -> list[Fired]:
-    """The firings among results, in an order of their own."""
+    """The firings among results, sorted."""
     return ordered(
         Fired(
             row["key"],
@@ -216,7 +217,7 @@ def ordered(firings: Iterable[Fired]) -> list[Fired]:
 
 
 def loop(case: Case) -> list[Fired]:
-    """What a plain loop of `step` fires: a tick for all keys before each record of the log.
+    """The firings of a plain loop of `step`: a tick for all keys before each record of the log.
 
     Where producers set the stamps each key has an order, and a log, of its own.
     """

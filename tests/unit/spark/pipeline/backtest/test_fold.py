@@ -1,4 +1,4 @@
-"""The fold gives what a plain loop of `step` gives, and what `rehearse` gives."""
+"""The fold has the same result as a plain loop of `step`, and as `rehearse`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_fold_fires_as_a_rehearsal_of_the_same_events_does(case: Case) -> No
 
 @examples(100)
 @given(cases().filter(lambda case: case.ascending and case.question.key is None))
-def test_what_is_half_met_at_the_end_lacks_what_an_explanation_says(case: Case) -> None:
+def test_a_pending_key_lacks_what_an_explanation_says(case: Case) -> None:
     question = case.question
     condition = question.condition
     found = folded(case)
@@ -85,7 +85,7 @@ PAIR = event("a", by="subject", label="a") & event("b", by="subject", label="b")
 DAY_MS = 24 * 3600 * 1000
 
 
-def test_a_pending_key_tells_what_is_there_what_is_missing_and_until_when() -> None:
+def test_a_pending_key_has_its_events_what_is_missing_and_until_when() -> None:
     condition = PAIR.expires(after="1h")
     [row] = folded(of(condition, [entry("a", 1, 1000)], 2000))
     assert (row["kind"], row["key"], row["missing"]) == ("pending", "k", ["b"])
@@ -93,7 +93,7 @@ def test_a_pending_key_tells_what_is_there_what_is_missing_and_until_when() -> N
     assert (row["since_ms"], row["expires_ms"], row["due_ms"]) == (1000, 3_601_000, 3_601_000)
 
 
-def test_a_key_is_forgotten_where_the_bus_keeps_it_no_longer() -> None:
+def test_a_key_is_forgotten_after_its_ttl() -> None:
     late = [entry("a", 1, 1000), entry("b", 2, 1000 + 30 * DAY_MS)]
     assert fired(folded(of(PAIR, late, 1001 + 30 * DAY_MS))) == []
     intime = [entry("a", 1, 1001), entry("b", 2, 1000 + 30 * DAY_MS)]
@@ -102,7 +102,7 @@ def test_a_key_is_forgotten_where_the_bus_keeps_it_no_longer() -> None:
     assert len(fired(folded(forever))) == 1
 
 
-def test_what_the_bus_has_forgotten_is_not_pending() -> None:
+def test_a_forgotten_key_is_not_pending() -> None:
     assert folded(of(PAIR, [entry("a", 1, 1000)], 1000 + 30 * DAY_MS)) == []
 
 

@@ -1,4 +1,4 @@
-"""What matching tells of events: keys, matchers, near misses; and which columns it asks for."""
+"""Matching: keys, matchers, near misses; and the columns it reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from interlock.conditions import Condition, event
 from interlock.conditions.filters.dialects import Exact, Not, Prefix, Sql
 from interlock.events import Event
-from interlock.spark.pipeline.backtest.columns import Reads
+from interlock.spark.pipeline.backtest.columns import ReadColumns
 from interlock.spark.pipeline.backtest.misses import Misses
 from interlock.spark.pipeline.backtest.question import Question
 
@@ -36,7 +36,7 @@ def asked(condition: Condition, key: str | None = None, near_misses: int = 5) ->
     return Question.of(condition, key, near_misses=near_misses)
 
 
-def test_an_event_is_told_once_for_each_key_that_it_reaches_with_the_matchers_that_accept_it() -> None:
+def test_an_event_has_a_row_for_each_key_with_the_matchers_that_accept_it() -> None:
     both = event("orders", by="subject", label="by subject") & event("orders", by="data.day", label="by day")
     rows = read(
         asked(both),
@@ -45,7 +45,7 @@ def test_an_event_is_told_once_for_each_key_that_it_reaches_with_the_matchers_th
     assert sorted(reached(rows)) == [("d1", "1", "1"), ("d2", "2", "0,1"), ("s1", "1", "0")]
 
 
-def test_a_wait_for_a_key_sees_the_events_of_that_key_and_those_without_one_beside_them() -> None:
+def test_a_wait_for_a_key_matches_events_of_that_key_and_events_without_one() -> None:
     condition = ORDERS & event("go", label="go")
     rows = read(
         asked(condition, "d1"),
@@ -73,7 +73,7 @@ def test_near_misses_are_the_first_of_each_reason_and_the_count_of_all() -> None
     ]
 
 
-def test_no_near_misses_are_told_where_none_are_asked_for() -> None:
+def test_near_misses_are_not_collected_when_none_are_requested() -> None:
     rows = read(asked(RATES, near_misses=0), [entry(1, "rates", {"amount": 1}, subject="s")])
     assert rows == []
 
@@ -85,19 +85,19 @@ def test_an_event_whose_filter_fails_is_a_near_miss_with_the_error() -> None:
     assert "could not be evaluated" in miss["text"]
 
 
-def test_errors_of_one_class_are_one_reason_whatever_their_texts() -> None:
+def test_errors_of_one_class_are_one_reason_whatever_their_messages() -> None:
     misses = Misses(asked(RATES, near_misses=2))
     for number in range(100):
         event_, place = entry(number, "rates").event, (1000 + number, "t", 0, number)
         misses.failed(event_, ValueError(f"{number} is too much"), place)
-    told = [json.loads(kept.note) for kept in misses.told()]
+    told = [json.loads(kept.note) for kept in misses.kept()]
     assert [(note["term"], note["text"], note["count"]) for note in told] == [
         ("ValueError", "ValueError: 0 is too much", 100),
         ("ValueError", "ValueError: 1 is too much", 0),
     ]
 
 
-def test_of_a_matcher_without_a_type_events_of_its_source_are_near() -> None:
+def test_events_of_its_source_are_near_to_a_matcher_without_a_type() -> None:
     condition = event(source="/s", subject="x")
     rows = read(asked(condition), [entry(1, "any", subject="y"), entry(2, "any", subject="x")])
     assert [note["label"] for note in notes(rows)] == ["x"]
@@ -131,7 +131,7 @@ def test_of_a_matcher_without_a_type_events_of_its_source_are_near() -> None:
         ),
     ],
 )
-def test_only_what_matchers_read_is_asked_for(
+def test_only_what_matchers_read_is_fetched(
     condition: Condition, attributes: tuple[str, ...] | None, data: bool, types: tuple[str, ...] | None
 ) -> None:
-    assert Reads.of(condition) == Reads(attributes, data, types)
+    assert ReadColumns.of(condition) == ReadColumns(attributes, data, types)

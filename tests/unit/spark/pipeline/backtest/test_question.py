@@ -1,4 +1,4 @@
-"""What can be asked of a backtest, and what is said of what cannot."""
+"""The questions of a backtest, and the errors for wrong ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def test_the_ttl_is_the_engines() -> None:
     assert TTL_MS == ENGINES_TTL_MS
 
 
-def test_a_question_goes_to_executors_with_its_condition() -> None:
+def test_a_question_can_be_sent_to_executors_with_its_condition() -> None:
     question = Question.of((A & B).within("1h"), "k", since_ms=5)
     assert pickle.loads(pickle.dumps(question)) == question
     assert question.condition == (A & B).within("1h")
 
 
-def test_each_key_begins_empty_where_events_bring_it() -> None:
+def test_each_key_begins_empty_when_events_bring_it() -> None:
     question = Question.of((A & B).expires(after="1h"))
     assert (question.known_key, question.runs_from_the_start) == (None, False)
     assert question.first_state() == EMPTY
@@ -47,7 +47,7 @@ def test_timers_that_run_from_the_start_need_one() -> None:
         Question.of(absent(event("a"), "1h", armed_by="subscription"))
 
 
-def test_a_key_and_a_condition_must_go_together() -> None:
+def test_a_key_must_fit_the_condition() -> None:
     with pytest.raises(ConditionError, match="no matcher reads one"):
         Question.of(event("a"), "k")
 
@@ -60,15 +60,17 @@ def test_a_condition_is_read_from_text_or_from_a_module() -> None:
 @pytest.mark.parametrize(
     ("text", "path", "message"),
     [
-        (None, None, "give --condition or --condition-from, one of them"),
-        ("event('a')", "x:y", "give --condition or --condition-from, one of them"),
+        (None, None, "give either --condition or --condition-from"),
+        ("event('a')", "x:y", "give either --condition or --condition-from"),
         (None, "json", "write MODULE:NAME"),
         (None, "json:ready", "has no attribute 'ready'"),
         (None, "no.such:ready", "No module named"),
-        (None, "json:dumps", "is a function"),
+        (None, "json:dumps", "is of type function"),
         ("event(", None, "line 1"),
     ],
 )
-def test_what_is_no_condition_is_said_in_a_sentence(text: str | None, path: str | None, message: str) -> None:
+def test_what_is_not_a_condition_is_an_error_that_says_why(
+    text: str | None, path: str | None, message: str
+) -> None:
     with pytest.raises(ConditionError, match=message):
         condition_of(text, path, "condition")

@@ -25,10 +25,10 @@ def summary(after: Figures | None) -> Summary:
     return Summary(1_000_000, 1_795_046_400_000, 1_795_046_401_500, True, BEFORE, after, changes, 12.34)
 
 
-def test_the_text_has_the_figures_with_what_is_missing_and_why_events_were_near() -> None:
+def test_the_text_has_the_figures_missing_labels_and_reasons_of_near_misses() -> None:
     assert str(summary(None)).splitlines() == [
         "events        1,000,000 from 2026-11-19T00:00:00.000Z until 2026-11-19T00:00:01.500Z",
-        "timestamps    brokers'",
+        "timestamps    set by brokers",
         "condition     a & b",
         "firings       12,345 met, 6 expired, of 1,000 keys",
         "pending       7 keys half met; missing: b 5, a 2",
@@ -38,11 +38,11 @@ def test_the_text_has_the_figures_with_what_is_missing_and_why_events_were_near(
     ]
 
 
-def test_the_text_of_a_comparison_tells_of_both_conditions_and_of_what_changed() -> None:
+def test_the_text_of_a_comparison_has_both_conditions_and_the_changes() -> None:
     lines = str(summary(AFTER)).splitlines()
     assert lines[lines.index("compared with") + 1 :] == [
         "condition     a",
-        "firings       1 met, 0 expired, of 1 keys",
+        "firings       1 met, 0 expired, for 1 keys",
         "pending       0 keys half met",
         "near misses   0",
         "changes       3 the same, 0 at another time, 0 gone, 1 new",

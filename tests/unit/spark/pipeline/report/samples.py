@@ -1,4 +1,4 @@
-"""Figures as a report has them, made up: what the page is drawn from."""
+"""Invented figures for a report's page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def table(name: str, *rows: Row, total: int | None = None) -> Table:
 
 
 def figures(text: str = HOSTILE) -> Figures:
-    """All sections filled; `text` stands wherever others' texts may."""
+    """All sections filled; `text` is in every place for external text."""
     quick = latencies((4, 12, 45, 210), (850, 1900, 4200, 61_000))
     slow = latencies((40, 2_300, 95_000, 7_200_000), (1200, 2500, 9_000, 3_700_000))
     dags = ("daily_report", "settle_on_trades", "risk.intraday", "rates_ingest", text)

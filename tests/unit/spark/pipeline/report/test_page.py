@@ -1,4 +1,4 @@
-"""The page as text: complete in itself, and nothing of others' texts in it as markup."""
+"""The page as text: self-contained, with external texts escaped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECTIONS = (
 
 
 class Outline(HTMLParser):
-    """Elements of a page, with their attributes, and the text between them."""
+    """The elements of a page with their attributes, and its text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -62,21 +62,21 @@ def test_each_section_has_a_chart_and_its_table(outline: Outline) -> None:
     assert len(outline.named("section")) == len(outline.named("svg")) == len(outline.named("table")) == 8
 
 
-def test_each_chart_is_named_and_told_in_words(page: str, outline: Outline) -> None:
+def test_each_chart_has_a_title_and_a_description(page: str, outline: Outline) -> None:
     ids = {attributes.get("id") for _, attributes in outline.elements}
     for svg in outline.named("svg"):
         assert svg["role"] == "img"
         assert set(str(svg["aria-labelledby"]).split()) <= ids
     assert len(outline.named("figcaption")) == 8
-    assert page.count("All figures are in the table below.") == 8
+    assert page.count("The table below has all figures.") == 8
 
 
-def test_no_id_is_there_twice(outline: Outline) -> None:
+def test_ids_are_unique(outline: Outline) -> None:
     ids = [attributes["id"] for _, attributes in outline.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
 
 
-def test_others_texts_are_nowhere_markup(page: str, outline: Outline) -> None:
+def test_external_texts_are_escaped_everywhere(page: str, outline: Outline) -> None:
     assert not outline.named("script")
     assert HOSTILE not in page
     # in the tables, in the charts, and in what is told of the charts
@@ -109,7 +109,7 @@ def test_colours_are_the_pages_own(page: str) -> None:
     assert "var(--series-1)" in body
 
 
-def test_what_is_left_out_is_counted(page: str) -> None:
+def test_rows_that_are_left_out_are_counted(page: str) -> None:
     assert "5 of 57 rows; 52 left out. In full: <code>expired</code>" in page
 
 
@@ -127,9 +127,9 @@ def test_a_section_without_rows_says_so_instead_of_an_empty_table() -> None:
     assert not outline.named("svg")
 
 
-def test_without_what_draws_it_the_report_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_says_what_to_install_when_matplotlib_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ReportError, match=r"matplotlib is not installed on the driver: pip install"):
+    with pytest.raises(ReportError, match=r"matplotlib, which is not installed on the driver: pip install"):
         check_can_draw()
 
 
@@ -140,7 +140,7 @@ def test_a_chart_of_nothing_is_none() -> None:
     assert charts.stacked("a", "A", [], {}) is None
 
 
-def test_a_type_that_begins_with_an_underscore_has_its_place_in_the_legend() -> None:
+def test_a_type_that_begins_with_an_underscore_is_in_the_legend() -> None:
     chart = charts.stacked("a", "A", [date(2026, 11, 20)], {"_hidden": [2], "orders": [1]})
     assert chart is not None
     assert "_hidden" in chart.svg

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from interlock.spark.pipeline import job
-from interlock.spark.pipeline.jobs.report import wanted
+from interlock.spark.pipeline.jobs.report import parse
 from interlock.spark.pipeline.report.figures import Figures
 from interlock.spark.pipeline.report.summary import summary
 
@@ -17,11 +17,11 @@ from tests.unit.spark.pipeline.report.samples import figures
 PATHS = ("--archive", "/a", "--output", "/o")
 
 
-def test_the_summary_tells_counts_and_percentiles_and_where_the_page_is() -> None:
+def test_the_summary_has_counts_percentiles_and_the_path_of_the_page() -> None:
     text = summary(figures(), "/o/report.html")
-    assert "firings           6,612: 6,582 met, 0 by fail_on, 30 expired" in text
+    assert "firings           6,612: 6,582 met, 0 failed by fail_on, 30 expired" in text
     assert "acknowledged      6,609; 3 not yet" in text
-    assert "2 of which nobody waits for" in text
+    assert "nobody waits for 2 of them" in text
     assert "unreadable        1 record of firings, 2 conditions" in text
     [line] = [line for line in text.splitlines() if line.startswith("event -> firing")]
     assert line.split("  ")[-1].strip() == "2 h"
@@ -47,23 +47,23 @@ def test_the_summary_in_json_is_numbers() -> None:
     ],
 )
 def test_a_range_is_given_in_iso_8601_with_a_zone_or_by_days(text: str, ms: int) -> None:
-    assert wanted([*PATHS, "--since", text]).since == ms
+    assert parse([*PATHS, "--since", text]).since == ms
 
 
 @pytest.mark.parametrize("text", ["2026-11-20T06:00:00", "yesterday", ""])
 def test_a_time_without_a_zone_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        wanted([*PATHS, "--until", text])
-    assert "is no time with a zone" in capsys.readouterr().err
+        parse([*PATHS, "--until", text])
+    assert "is not a time with a zone" in capsys.readouterr().err
 
 
-def test_a_range_that_is_empty_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_range_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        wanted([*PATHS, "--since", "2026-11-20", "--until", "2026-11-20"])
-    assert "nothing between" in capsys.readouterr().err
+        parse([*PATHS, "--since", "2026-11-20", "--until", "2026-11-20"])
+    assert "--since must be before --until" in capsys.readouterr().err
 
 
-def test_the_job_is_a_file_that_runs_as_one() -> None:
+def test_the_job_runs_as_a_file() -> None:
     shown = subprocess.run(
         [sys.executable, job("report"), "--help"], capture_output=True, text=True, check=True
     )

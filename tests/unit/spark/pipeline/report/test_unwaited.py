@@ -1,4 +1,4 @@
-"""Which types a matcher could accept, decided from what it asks of the type."""
+"""Which types a matcher could accept, decided by what it requires of the type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 from interlock.conditions import Condition, event
 from interlock.conditions.filters import All, Any, Exact, Not, Prefix, Sql, Suffix, filter_from_json
-from interlock.spark.pipeline.report.unwaited import asked_of, could_accept
+from interlock.spark.pipeline.report.unwaited import could_accept, required_types
 
 TYPE = "com.shop.orders.done"
 
@@ -18,7 +18,7 @@ def accepted(condition: Condition, type_: str) -> bool:
         exact == type_
         if exact is not None
         else could_accept(map(filter_from_json, json.loads(filters or "")), type_)
-        for exact, filters in asked_of(json.dumps(condition.to_json()))
+        for exact, filters in required_types(json.dumps(condition.to_json()))
     )
 
 
@@ -55,6 +55,6 @@ def test_a_type_is_waited_for_unless_no_event_of_it_could_pass(condition: Condit
     assert accepted(condition, TYPE) is could
 
 
-def test_a_condition_that_cannot_be_read_asks_for_nothing() -> None:
-    assert list(asked_of('{"v": 99}')) == []
-    assert list(asked_of("no JSON")) == []
+def test_an_unreadable_condition_requires_nothing() -> None:
+    assert list(required_types('{"v": 99}')) == []
+    assert list(required_types("no JSON")) == []

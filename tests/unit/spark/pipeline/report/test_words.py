@@ -1,4 +1,4 @@
-"""How figures and others' texts are written."""
+"""The format of figures and external texts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_duration_has_one_or_two_units(ms: int | None, text: str) -> None:
     assert words.duration(ms) == text
 
 
-def test_a_moment_that_no_calendar_has_is_told_as_it_is() -> None:
+def test_a_time_outside_the_calendar_is_shown_in_milliseconds() -> None:
     assert words.moment(1_795_500_000_000) == "2026-11-24 06:00:00"
     assert words.moment(2**62) == f"{2**62} ms"
     assert words.moment(-1) == "-1 ms"
@@ -41,7 +41,7 @@ def test_a_size_has_a_unit(count: int, text: str) -> None:
     assert words.size(count) == text
 
 
-def test_what_cannot_be_printed_is_replaced_and_a_long_text_keeps_both_ends() -> None:
+def test_unprintable_characters_are_replaced_and_a_long_text_keeps_both_ends() -> None:
     assert words.shown("a\x00b\u202ec\nd") == "a\ufffdb\ufffdc\ufffdd"
     text = words.shown("begin" + "x" * 500 + "end", 21)
     assert len(text) == 21
@@ -59,5 +59,5 @@ def test_what_cannot_be_printed_is_replaced_and_a_long_text_keeps_both_ends() ->
         ("other", "my-own", None, "my-own"),
     ],
 )
-def test_who_waits_is_named_as_airflow_names_it(waiter: str, dag: str, task: str | None, text: str) -> None:
+def test_a_waiter_has_the_names_of_airflow(waiter: str, dag: str, task: str | None, text: str) -> None:
     assert words.who(waiter, dag, task) == text
