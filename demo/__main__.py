@@ -1,11 +1,11 @@
-"""`make demo`: the main job on real parts, told and checked. Its last line is one JSON object.
+"""`make demo`: runs the main use case on real parts and checks it. The last line of output is a JSON object.
 
-Set in the environment: KEEP=1 leaves everything up afterwards until Ctrl-C; FAULT=<name> lets something go
-wrong (several names, with commas between: a story for each, side by side; an empty name is the plain story);
-DEMO_DIR is the folder for topics, logs, data and reports (.build/demo), which each start empties: it must be
-new, empty, or one that the demo made; DEMO_PORT is the UI's port (a free one). Ends with 0 when the check
-finds nothing wrong, 1 with the reason when it does or a part does not come up, and 130 on Ctrl-C.
-Everything that was started is stopped in each case.
+Environment: KEEP=1 keeps everything running afterwards until Ctrl-C. FAULT=<name> makes something go wrong
+(several names separated by commas: one story each, concurrently; an empty name is the story without a fault).
+DEMO_DIR is the folder for topics, logs, data and reports (.build/demo); each start empties it, so it must be
+new, empty, or made by the demo. DEMO_PORT is the UI's port (default: a free one). Exit code: 0 if all checks
+pass; 1, with the reason, if a check fails or a part does not start; 130 on Ctrl-C. Always stops everything
+that it started.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .progress import Progress, complain
 from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates
 
 ROOT = Path(__file__).resolve().parent.parent
-# An acknowledgement follows the resumed task; it is looked for this long.
+# How long to wait for the acknowledgement, which follows the resumed task.
 ACKNOWLEDGED_S = 10.0
 
 
@@ -48,7 +48,7 @@ class DemoError(RuntimeError):
 
 
 def main() -> int:
-    # SIGTERM as Ctrl-C: both go through every `finally`.
+    # SIGTERM like Ctrl-C: both run every `finally`.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     progress = Progress()
     try:
@@ -57,7 +57,7 @@ def main() -> int:
         with own_folder(folder):
             return _run(folder, faults, os.environ.get("KEEP", "") not in ("", "0"), progress)
     except KeyboardInterrupt:
-        complain("stopped by Ctrl-C; nothing is left running")
+        complain("demo: stopped by Ctrl-C; nothing is left running")
         return 130
     except (
         DemoError,
@@ -76,7 +76,7 @@ def main() -> int:
 def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) -> int:
     for fault in faults:
         if fault is not NONE:
-            progress.plain(f"FAULT={fault.name}: {fault.tells}")
+            progress.plain(f"FAULT={fault.name}: {fault.description}")
     os.environ["JDK_JAVA_OPTIONS"] = spark_conf.jvm_options()  # the broker inherits it
     broker = LocalBroker(folder / "broker", port=free_port(), report=progress.say)
     airflow = LocalAirflow(
@@ -95,7 +95,7 @@ def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) 
     )
     try:
         _start(broker, airflow, progress)
-        verdicts = _tell(broker, airflow, faults, folder / "data", progress)
+        verdicts = _play(broker, airflow, faults, folder / "data", progress)
         summary = json.dumps(_summary(verdicts, progress))
         if keep:
             progress.plain(summary)
@@ -108,7 +108,7 @@ def _run(folder: Path, faults: Sequence[Fault], keep: bool, progress: Progress) 
 
 
 def _start(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> None:
-    progress.say("starting a Kafka broker, and making Airflow's database meanwhile")
+    progress.say("starting a Kafka broker, and creating Airflow's database")
     with ThreadPoolExecutor(max_workers=1) as pool:
         database = pool.submit(airflow.prepare)
         broker.start()
@@ -122,7 +122,7 @@ def _start(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> No
         created = topics.result()
         if created.returncode:
             raise DemoError(f"airflow interlock topics create failed:\n{created.stdout.strip()[-2000:]}")
-        progress.say("topics of the bus `interlock` made")
+        progress.say("created the topics of the bus `interlock`")
     airflow.wait_ready(meanwhile=lambda: progress.waiting("for Airflow"))
     airflow.api.wait_for_dags(*DAGS)
     progress.say(f"Airflow up at {airflow.url} ({time.monotonic() - ready:.0f} s)")
@@ -135,10 +135,10 @@ def _until_done(future: Any, what: str, progress: Progress) -> None:
     future.result()
 
 
-def _tell(
+def _play(
     broker: LocalBroker, airflow: LocalAirflow, faults: Sequence[Fault], data: Path, progress: Progress
 ) -> dict[str, check.Verdict]:
-    """The verdict on each story, by its fault's name. Several are told side by side, on their own dates."""
+    """Plays a story for each fault, concurrently and on their own dates. Returns {fault's name: verdict}."""
     ended = threading.Event()
 
     def check_services() -> None:
@@ -158,9 +158,9 @@ def _tell(
         for number, fault in enumerate(faults)
     ]
     with ThreadPoolExecutor(max_workers=len(stories)) as pool:
-        told = [pool.submit(story.tell) for story in stories]
+        plays = [pool.submit(story.play) for story in stories]
         try:
-            for future in as_completed(told):
+            for future in as_completed(plays):
                 future.result()
         finally:
             ended.set()
@@ -181,7 +181,7 @@ def _judge(
     while True:
         evidence = gather(airflow.api, broker.bootstrap_servers, data, dates, known)
         verdict = check.judge(evidence)
-        # What is written last may be on its way; anything else wrong stays wrong.
+        # The last records may still be on their way; other problems do not go away.
         if not verdict.problems or verdict.missing or time.monotonic() > deadline:
             return verdict
         time.sleep(0.5)
@@ -197,7 +197,7 @@ def _print(verdict: check.Verdict, progress: Progress) -> None:
 
 
 def _summary(verdicts: Mapping[str, check.Verdict], progress: Progress) -> dict[str, Any]:
-    """Of all stories together, and of each by the name of its fault where there are several."""
+    """The totals of all stories, and with several stories the counts of each by its fault's name."""
     total: dict[str, Any] = {"reports": 0, "duplicates": 0, "missing": 0, "resume_ms": []}
     for verdict in verdicts.values():
         for name in total:
@@ -212,10 +212,10 @@ def _summary(verdicts: Mapping[str, check.Verdict], progress: Progress) -> dict[
 
 
 def _keep_up(airflow: LocalAirflow, broker: LocalBroker, progress: Progress) -> None:
-    progress.plain(f"Everything is left up.  UI: {airflow.url}")
+    progress.plain(f"Everything keeps running.  UI: {airflow.url}")
     progress.plain(f"  login: {airflow.login.user}  password: {airflow.login.password}")
     progress.plain(f"  broker: {broker.bootstrap_servers}   files and logs: {airflow.home.parent}")
-    progress.plain("  Ctrl-C stops it all.")
+    progress.plain("  Ctrl-C stops everything.")
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             airflow.processes.check()
@@ -223,7 +223,7 @@ def _keep_up(airflow: LocalAirflow, broker: LocalBroker, progress: Progress) -> 
 
 
 def _stop(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> None:
-    # A second Ctrl-C must not leave half of it running; stopping is bounded by itself.
+    # A second Ctrl-C must not interrupt this; stopping has its own time limits.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     progress.say("stopping everything")
@@ -231,14 +231,14 @@ def _stop(broker: LocalBroker, airflow: LocalAirflow, progress: Progress) -> Non
         airflow.stop()
     finally:
         broker.stop()
-    progress.say("everything is stopped")
+    progress.say("stopped everything")
 
 
 def _chosen_faults(names: str) -> list[Fault]:
     faults = []
     for name in names.split(","):
         if name and name not in FAULTS:
-            raise DemoError(f"no FAULT={name}; there are {', '.join(FAULTS)}")
+            raise DemoError(f"unknown FAULT={name}; choose among {', '.join(FAULTS)}")
         faults.append(FAULTS[name] if name else NONE)
     return faults
 

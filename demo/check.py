@@ -1,6 +1,6 @@
-"""The verdict on a story: each report ran once, with the right inputs, by one firing; and if not, why not.
+"""Checks a story: each report ran once, with the right inputs, after one firing. Says what is wrong.
 
-Judges nothing but the evidence, which comes from the topics, Airflow's REST API and the files on disk.
+Uses only the evidence from the topics, Airflow's REST API and the files on disk.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .evidence import WAITED_FOR, Action, Evidence, ReportRun, StoredEvent
 
 @dataclass(frozen=True)
 class Step:
-    """The last step of a wait: the event that completed it, the firing, the resumed task (ms since epoch)."""
+    """The end of a wait: its events, the firing, the resumed task (times in ms since the epoch)."""
 
     date: str
-    parts: tuple[tuple[str, StoredEvent], ...]  # (label, event), in the order of the log's append times
+    parts: tuple[tuple[str, StoredEvent], ...]  # (label, event), in order of append times
     fired_ms: int
     resumed_ms: int
 
@@ -45,10 +45,10 @@ class Verdict:
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """Problems are sentences that say which date, what was found and what should have been."""
+    """Checks each date. A problem is a sentence with the date, what was found and what was expected."""
     found = [_Date(evidence, name) for name in evidence.dates]
     problems = [problem for day in found for problem in day.problems]
-    problems += _strangers(evidence)
+    problems += _unexpected(evidence)
     return Verdict(
         reports=sum(1 for day in found if day.reported),
         duplicates=sum(day.duplicates for day in found),
@@ -59,12 +59,12 @@ def judge(evidence: Evidence) -> Verdict:
 
 
 def absent(events: Sequence[StoredEvent], name: str) -> list[str]:
-    """The labels of the events that the wait of a date lacks in the event topic."""
+    """The labels of a date's events that are not in the event topic."""
     return [label for label in WAITED_FOR if not _of(events, label, name)]
 
 
 class _Date:
-    """All that is known of one business date; `problems` is empty when everything is as it should be."""
+    """Checks one business date; `problems` is empty if everything is right."""
 
     def __init__(self, evidence: Evidence, name: str) -> None:
         self.name = name
@@ -88,7 +88,7 @@ class _Date:
             self._problem(f"{found} {what} instead of one")
 
     def _find_parts(self) -> dict[str, StoredEvent]:
-        """The first copy of each event the wait needs; a copy with the same identity is the same event."""
+        """{label: first copy} of the events that the wait needs; copies have the same identity."""
         parts = {}
         for label in WAITED_FOR:
             copies = _of(self._evidence.events, label, self.name)
@@ -142,7 +142,7 @@ class _Date:
         return run
 
     def _find_report(self) -> bool:
-        """Whether there is a report with the right content."""
+        """Whether a report with the right content exists."""
         reports = self._evidence.reports.get(self.name, [])
         ended = {
             event.identity
@@ -168,7 +168,7 @@ class _Date:
                 right = False
                 self._problem(f"the report's {what} should be {wanted} and is {got}")
         if not ended:
-            self._problem("there is a report and no event of the Spark application that made it")
+            self._problem("a report exists, but no event of the Spark application that made it")
         return right
 
     def _find_step(self, firing: Action, run: ReportRun) -> None:
@@ -185,7 +185,7 @@ def _of(events: Sequence[StoredEvent], label: str, name: str) -> list[StoredEven
 
 
 def _instead(evidence: Evidence, label: str, name: str) -> str:
-    """Names events that announce this date's output under another date."""
+    """The events that announce this date's output under another date, as text."""
     strays = [
         f"{event.record.place} has the date {event.date or 'none'} instead"
         for event in evidence.events
@@ -194,13 +194,13 @@ def _instead(evidence: Evidence, label: str, name: str) -> str:
     return f"; {', '.join(strays)}" if strays else ""
 
 
-def _strangers(evidence: Evidence) -> list[str]:
+def _unexpected(evidence: Evidence) -> list[str]:
     return [
-        f"a firing for {action.key!r}, which nobody waits for: {action.record.place}"
+        f"a firing for {action.key!r}, for which nobody waits: {action.record.place}"
         for action in evidence.actions
         if action.key not in {*evidence.dates, *evidence.known}
     ] + [
-        f"a run of daily_report for {run.date}, which nobody asked for: {run.run_id}"
+        f"a run of daily_report for {run.date}, which the demo did not start: {run.run_id}"
         for run in evidence.runs
         if run.date not in {*evidence.dates, *evidence.known}
     ]

@@ -1,6 +1,6 @@
-"""What is known of a finished story from outside: topics, Airflow's REST API and the files on disk.
+"""The evidence of a finished story, gathered from outside: topics, Airflow's REST API, files on disk.
 
-Nothing here asks the program that is checked, and nothing of its engine is imported.
+Uses no code of the program under check.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from local.rest import AirflowRest, RestError, instant
 from local.topics import Record, read_all
 
 EVENT_TOPIC, ACTION_TOPIC = "interlock-event", "interlock-action"
-# Label in the condition of daily_report -> how the event is recognised in the topic.
+# {label in the condition of daily_report: (type, subject) of its event}
 WAITED_FOR = {
     "orders": ("interlock.spark.application.succeeded", "orders"),
     "rates": ("com.example.rates.published", "rates"),
@@ -61,7 +61,7 @@ class StoredEvent:
 
 @dataclass(frozen=True)
 class Action:
-    """A record of the action topic: a firing, or the acknowledgement of one."""
+    """A record of the action topic: a firing or its acknowledgement."""
 
     record: Record
     subscription: str
@@ -74,7 +74,7 @@ class Action:
 
     @classmethod
     def of(cls, record: Record) -> Action | None:
-        """None for the removal of a firing (a null value)."""
+        """The action of a record; None for the removal of a firing (a null value)."""
         value = record.json()
         if not isinstance(value, dict):
             return None
@@ -83,7 +83,7 @@ class Action:
 
 @dataclass(frozen=True)
 class ReportRun:
-    """A run of daily_report: states and tries of its tasks, and when its wait was resumed."""
+    """A run of daily_report: states and tries of its tasks, and the times when its wait was resumed."""
 
     run_id: str
     date: str
@@ -95,7 +95,7 @@ class ReportRun:
 
 @dataclass(frozen=True)
 class Evidence:
-    """dates: the business dates that are judged. known: all dates of the stories told beside each other."""
+    """dates: the business dates to check. known: all dates of the concurrent stories."""
 
     dates: Sequence[str]
     known: Sequence[str] = ()
@@ -125,11 +125,11 @@ def read_events(bootstrap_servers: str) -> list[StoredEvent]:
 
 
 def resumptions(log: Sequence[dict[str, Any]]) -> tuple[int, ...]:
-    """When a deferrable task's executions began after its first deferral, in ms since the epoch.
+    """When a deferrable task's executions after its first deferral began, in ms since the epoch.
 
-    A task instance keeps the start_date of its first execution, so the API's fields do not tell. The log
-    does: every execution begins with the line `::group::Pre Execute`, which the task's process writes before
-    it loads the DAG file, and `Pausing task as DEFERRED` ends one that was deferred.
+    A task instance keeps the start_date of its first execution, so it must come from the log: each execution
+    begins with the line `::group::Pre Execute`, which the task's process writes before it loads the DAG file,
+    and `Pausing task as DEFERRED` ends one that was deferred.
     """
     times: list[int] = []
     deferred = False
@@ -148,7 +148,7 @@ def _run(api: AirflowRest, run: dict[str, Any]) -> ReportRun:
     tries = {task["task_id"]: len(api.tries("daily_report", run_id, task["task_id"])) for task in tasks}
     try:
         resumed = resumptions(api.log("daily_report", run_id, "ready"))
-    except RestError:  # there is no log before a task's first start
+    except RestError:  # a task has no log before its first start
         resumed = ()
     return ReportRun(
         run_id=run_id,

@@ -1,4 +1,4 @@
-"""What the report of a date must say, computed without Spark and without the jobs' code."""
+"""The expected content of a date's report, computed without Spark and without the jobs' code."""
 
 from __future__ import annotations
 

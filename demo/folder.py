@@ -1,4 +1,4 @@
-"""The demo's folder: emptied at each start, and so never a folder that holds anything else."""
+"""The demo's folder. Each start empties it, so a folder with other contents is refused."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-# Says that the folder is the demo's to empty. A running demo holds a lock on it.
+# Marks a folder that the demo may empty. A running demo holds a lock on the file.
 MARK = ".interlock-demo"
-# Airflow's database, the broker's segments, Spark's scratch files and the logs of all.
+# For Airflow's database, the broker's segments, Spark's scratch files and all logs.
 LEAST_FREE_BYTES = 1 << 30
 
 
 class FolderError(RuntimeError):
-    """The folder cannot be the demo's; the message is one sentence for the user."""
+    """The demo cannot use the folder; the message is one sentence for the user."""
 
 
 @contextlib.contextmanager
 def own_folder(folder: Path, least_free_bytes: int = LEAST_FREE_BYTES) -> Iterator[None]:
-    """A folder without anything in it, for the demo alone while the block runs.
+    """An empty folder, locked for this demo inside the block.
 
-    Removes what the last demo left there. FolderError, and nothing is removed, when the folder has contents
-    and no demo made it, when another demo uses it, or when its disk is too full.
+    Removes what the last demo left. FolderError, without removing anything, if the folder has contents and
+    was not made by a demo, or if another demo uses it; FolderError if its disk is too full.
     """
     if folder.exists() and not folder.is_dir():
-        raise FolderError(f"{folder} is no folder; set DEMO_DIR to one that is new or empty")
+        raise FolderError(f"{folder} is not a folder; set DEMO_DIR to a new or empty folder")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).is_file():
         raise FolderError(
             f"{folder} is not empty and was not made by the demo, which would empty it; "
@@ -54,7 +54,7 @@ def own_folder(folder: Path, least_free_bytes: int = LEAST_FREE_BYTES) -> Iterat
 
 
 def _empty(folder: Path) -> None:
-    """Removes all but the mark: what an interrupted removal leaves is still the demo's."""
+    """Removes all but the mark, so that after an interruption the folder is still known as the demo's."""
     for entry in folder.iterdir():
         if entry.name == MARK:
             continue

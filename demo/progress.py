@@ -1,4 +1,5 @@
-"""Tells what is happening, with the seconds since the start. Plain lines: they read well in a log too."""
+"""Prints what is happening, with the seconds since the start, as plain lines that are readable in a log
+too."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import time
 
 
 class Progress:
-    """Lines on standard output. `waiting` is for polls: it says every few seconds what is waited for."""
+    """Prints lines to standard output. `waiting` may be called often: it prints only every few seconds."""
 
     def __init__(self, every_s: float = 5.0) -> None:
         self._start = time.monotonic()
@@ -29,7 +30,7 @@ class Progress:
         self._print(text)
 
     def _print(self, text: str) -> None:
-        sys.stdout.write(text + "\n")  # in one piece: several stories may be told at once
+        sys.stdout.write(text + "\n")  # one write: several stories may print at once
         sys.stdout.flush()
         self._last_line = time.monotonic()
 

@@ -1,7 +1,7 @@
-"""The story: two business dates, interleaved, so that the halves of each report come out of order.
+"""The story: two business dates, interleaved, so that the events of each report arrive out of order.
 
-orders D1 is there before anybody waits for it; D2 is waited for before anything of it is there;
-rates D2 come before rates D1; rates D1 complete report D1 while the orders of D2 are still made.
+The orders of D1 are stored before its report waits; the report of D2 waits before any of its events exists;
+the rates of D2 come before those of D1, and complete report D1 while the orders of D2 are still being made.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from .evidence import EVENT_TOPIC, WAITED_FOR, StoredEvent, read_events
 from .progress import Progress
 
 DAGS = ("orders_spark", "rates_ingest", "daily_report")
-# Spark needs 8 to 15 s for a job on two busy cores; a deadline is for what went wrong.
+# Most seconds to wait for a step. Spark needs 8 to 15 s for a job on two busy cores.
 PATIENCE_S = 120.0
-# How long a wait that lacks an event may still surprise us before it is judged.
+# How long to watch a wait that lacks an event, in case it fires wrongly.
 GRACE_S = 10.0
 
 
 class StoryError(RuntimeError):
-    """The story could not be told to its end; the message says which part failed and where to look."""
+    """The story could not be finished; the message says which part failed and where to look."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong on purpose.
+    """A deliberate fault.
 
-    rates: the conf that rates_ingest gets for the second date. twice: whether orders events are sent twice.
+    rates: makes the conf of rates_ingest for the second date. twice: send each orders event twice.
     """
 
     name: str
-    tells: str
+    description: str
     rates: Callable[[date], dict[str, object]] | None = None
     twice: bool = False
 
@@ -48,12 +48,12 @@ FAULTS = {
     for fault in (
         Fault(
             "drop-rates",
-            "the rates of the second date are written and never announced",
+            "the rates of the second date are written, but no event announces them",
             rates=lambda _: {"dry_run": True},
         ),
         Fault(
             "wrong-date",
-            "the rates of the second date are announced with the next day's date",
+            "the event of the second date's rates has the next day's date",
             rates=lambda day: {"business_date": (day + timedelta(days=1)).isoformat()},
         ),
         Fault("duplicate-orders", "every orders event is sent twice", twice=True),
@@ -62,15 +62,15 @@ FAULTS = {
 
 
 def business_dates(number: int) -> tuple[date, date]:
-    """The two dates of the story with this number; the day after them belongs to no story."""
+    """The two dates of story `number`; the day after them belongs to no story."""
     today = datetime.now(UTC).date()
     return today - timedelta(days=2 + 3 * number), today - timedelta(days=1 + 3 * number)
 
 
 class Story:
-    """Tells the story on a running Airflow and broker; `tell` returns when every run has ended or is stuck.
+    """Plays the story on a running Airflow and broker; `play` returns when every run has ended or is stuck.
 
-    check_services: raises when a part of Airflow or the broker is gone; called at every wait.
+    check_services: raises if a part of Airflow or the broker has died; called in every wait.
     """
 
     def __init__(
@@ -87,23 +87,23 @@ class Story:
         self._check_services = check_services
         self._runs: dict[tuple[str, date], str] = {}
 
-    def tell(self) -> None:
+    def play(self) -> None:
         first, second = self.dates
         for dag_id in DAGS:
             self._api.unpause(dag_id)
         self._run("orders_spark", first, "a Spark job makes its orders")
-        self._run("daily_report", second, "waits for orders and rates, nothing is there yet")
+        self._run("daily_report", second, "waits for orders and rates, neither of which exists yet")
         self._stored("orders", first)
-        self._run("daily_report", first, "its orders came before it began to wait")
+        self._run("daily_report", first, "starts to wait after its orders were stored")
         if self.fault.rates:
-            self._run("rates_ingest", second, self.fault.tells, self.fault.rates(second))
+            self._run("rates_ingest", second, self.fault.description, self.fault.rates(second))
             self._ended("rates_ingest", second)
         else:
-            self._run("rates_ingest", second, "the first half of that date's report")
+            self._run("rates_ingest", second, "the first event for that date's report")
             self._stored("rates", second)
         for day in self.dates:
             self._deferred(day)
-        self._run("rates_ingest", first, "the second half of that date's report")
+        self._run("rates_ingest", first, "the second event for that date's report")
         self._run("orders_spark", second, "a Spark job makes its orders")
         self._stored("rates", first)
         self._stored("orders", second)
@@ -128,13 +128,13 @@ class Story:
             self._progress.waiting(f"for the {label} of {day}")
             self._check_services()
             if self._state(dag_id, day) == "failed":
-                raise StoryError(f"{dag_id} of {day} failed; its log is in the UI and under logs/")
+                raise StoryError(f"{dag_id} of {day} failed; see its log in the UI or under logs/")
 
         record = wait_for(self._servers, EVENT_TOPIC, wanted, timeout_s=PATIENCE_S, meanwhile=meanwhile)
         self._progress.say(f"{day}  {label} event stored: {record.place}")
         if label == "orders" and self.fault.twice:
             send_again(self._servers, record)
-            self._progress.say(f"{day}  the same {label} event is sent again")
+            self._progress.say(f"{day}  sent the same {label} event again")
 
     def _deferred(self, day: date) -> None:
         run = self._runs["daily_report", day]
@@ -142,7 +142,7 @@ class Story:
         def is_deferred() -> bool:
             state = self._api.task("daily_report", run, "ready")["state"]
             if state in ("failed", "success", "upstream_failed", "skipped"):
-                raise StoryError(f"the wait of daily_report for {day} is {state} before its events are there")
+                raise StoryError(f"the wait of daily_report for {day} is {state} before its events exist")
             return bool(state == "deferred")
 
         self._until(is_deferred, f"for daily_report of {day} to be deferred")
@@ -153,22 +153,22 @@ class Story:
             lambda: self._state(dag_id, day) in ("success", "failed"), f"for {dag_id} of {day} to end"
         )
         if self._state(dag_id, day) == "failed":
-            raise StoryError(f"{dag_id} of {day} failed; its log is in the UI and under logs/")
+            raise StoryError(f"{dag_id} of {day} failed; see its log in the UI or under logs/")
 
     def _await_reports(self) -> None:
-        """Ends when the reports whose events are there have ended, and the others had a while to do so."""
+        """Waits until reports with all events have ended, then gives the others GRACE_S."""
         events = read_events(self._servers)
         complete = [day for day in self.dates if not absent(events, day.isoformat())]
         for day in self.dates:
             if day not in complete:
                 lacking = " and ".join(absent(events, day.isoformat()))
-                self._progress.say(f"{day}  its {lacking} event is not in the topic; nothing more will come")
+                self._progress.say(f"{day}  its {lacking} event is not in the topic and will not come")
         for day in complete:
             self._until(lambda day=day: self._has_ended(day), f"for the report of {day}")  # type: ignore[misc]
             self._progress.say(f"{day}  daily_report ended: {self._state('daily_report', day)}")
         if len(complete) < len(self.dates):
             grace_ends = time.monotonic() + GRACE_S
-            self._progress.say(f"the others get {GRACE_S:.0f} s more")
+            self._progress.say(f"watching the other reports for {GRACE_S:.0f} s")
             while time.monotonic() < grace_ends and not all(map(self._has_ended, self.dates)):
                 time.sleep(0.5)
 
@@ -184,5 +184,5 @@ class Story:
             self._check_services()
             self._progress.waiting(what)
             if time.monotonic() > deadline:
-                raise StoryError(f"waited {PATIENCE_S:.0f} s in vain {what}")
+                raise StoryError(f"waited {PATIENCE_S:.0f} s {what}, without success; see logs/")
             time.sleep(0.2)

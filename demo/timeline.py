@@ -1,4 +1,4 @@
-"""The timeline of the waits: event stored, condition met, task resumed, and the milliseconds between."""
+"""The timeline of the waits: events stored, condition met, task resumed, and the milliseconds between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .check import Step
 
 
 def lines(steps: Sequence[Step]) -> Iterator[str]:
-    """Stored: the broker's append time. Met: the firing's record time. Resumed: the task's own log."""
+    """Times: stored, the broker's append time; met, that of the firing; resumed, from the task's log."""
     for step in steps:
         yield f"{step.date}"
         for label, event in step.parts:

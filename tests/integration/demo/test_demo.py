@@ -1,7 +1,7 @@
-"""The demo as a user runs it, on a broker, an Airflow and a Spark of its own.
+"""The demo as a user runs it, with its own broker, Airflow and Spark.
 
-Each start takes half a minute, so stories are told side by side where they do not touch each other: the plain
-one beside the repeated events, the lost rates beside the misdated ones.
+Each start takes half a minute, so independent stories run concurrently: the one without a fault with the
+repeated events, the lost rates with the misdated ones.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def environment(folder: Path, fault: str = "", keep: str = "") -> dict[str, str]
 
 
 class Running:
-    """A demo in a session of its own, as in a terminal: Ctrl-C reaches all that is in it."""
+    """A demo in its own session, as in a terminal: Ctrl-C reaches all of its processes."""
 
     def __init__(self, command: list[str], env: dict[str, str]) -> None:
         self.lines: list[str] = []
@@ -101,7 +101,7 @@ def spark_jvms(folder: Path) -> list[str]:
     return [line for line in left_running(folder) if "org.apache.spark.deploy.SparkSubmit" in line]
 
 
-def test_make_demo_tells_two_reports_also_when_every_orders_event_comes_twice(tmp_path: Path) -> None:
+def test_make_demo_counts_two_reports_even_when_every_orders_event_comes_twice(tmp_path: Path) -> None:
     folder = tmp_path / "a demo"
     done = subprocess.run(
         ["make", "demo"],
@@ -117,7 +117,7 @@ def test_make_demo_tells_two_reports_also_when_every_orders_event_comes_twice(tm
     assert result["stories"] == {"none": two, "duplicate-orders": two}
     assert (result["reports"], result["duplicates"], result["missing"]) == (4, 0, 0)
     assert len(result["resume_ms"]) == 4
-    assert done.stdout.count("the same orders event is sent again") == 2
+    assert done.stdout.count("sent the same orders event again") == 2
     password = json.loads((folder / "airflow" / "passwords.json").read_text())["admin"]
     assert password not in done.stdout + done.stderr
     for name in ("airflow.cfg", "passwords.json"):
@@ -125,11 +125,11 @@ def test_make_demo_tells_two_reports_also_when_every_orders_event_comes_twice(tm
     assert left_running(folder) == []
 
 
-def test_lost_and_misdated_rates_end_the_demo_with_the_reason_and_keep_leaves_it_up_until_ctrl_c(
+def test_lost_and_misdated_rates_fail_the_demo_with_the_reason_and_keep_leaves_it_running_until_ctrl_c(
     tmp_path: Path, start: Callable[..., Running]
 ) -> None:
     demo = start(COMMAND, environment(tmp_path / "demo", "drop-rates,wrong-date", keep="1"))
-    url = demo.read_until("Everything is left up.").split()[-1]
+    url = demo.read_until("Everything keeps running.").split()[-1]
     login = re.search(r"login: (\S+)  password: (\S+)", demo.read_until("login: "))
     assert login is not None
     api = AirflowRest(url, *login.groups())
@@ -176,7 +176,7 @@ def test_an_occupied_port_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("FAULT", "rain", "no FAULT=rain; there are drop-rates, wrong-date, duplicate-orders"),
+        ("FAULT", "rain", "unknown FAULT=rain; choose among drop-rates, wrong-date, duplicate-orders"),
         ("JAVA_HOME", "/nowhere", "JAVA_HOME is '/nowhere' and has no bin/java"),
     ],
 )

@@ -1,7 +1,7 @@
 """The table of how an attempt ends (docs/use/spark.md): each row on a real Spark and a real broker, each way.
 
-One job has a block, `part`, and is run as it is, in the wrapper (which tells of `app`), and submitted by the
-operator. What comes after the block counts as well.
+One job has a block, `part`. It runs unchanged, in the wrapper (which emits the event of `app`), and submitted
+by the operator. Code after the block affects the outcome too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demo's check, on the topics, runs and reports of a story as they were recorded from a real one."""
+"""The demo's check, on topics, runs and reports recorded from a real story."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def verdict(story: Story) -> Verdict:
 
 
 def find_event(story: Story, type_end: str, day: str) -> dict[str, Any]:
-    """The recorded event whose type ends so, of that business date, that is no report's."""
+    """The recorded event of that business date whose type has this ending, except a report's."""
     for form in story["events"]:
         headers, date = dict(form["headers"]), json.loads(form["value"])["date"]
         of_a_report = headers["ce_subject"] == "daily_report"
@@ -82,13 +82,13 @@ def test_resume_ms_counts_from_the_event_that_completed_the_condition(story: Sto
     assert step.resume_ms == step.resumed_ms - find_event(story, "published", FIRST)["timestamp_ms"]
 
 
-def test_a_repeat_with_the_same_identity_is_no_problem(story: Story) -> None:
+def test_a_repeated_event_with_the_same_identity_is_not_a_problem(story: Story) -> None:
     first = find_event(story, "succeeded", FIRST)
     story["events"].append({**first, "offset": 99, "timestamp_ms": first["timestamp_ms"] + 5})
     assert verdict(story).problems == ()
 
 
-def test_two_different_events_for_one_part_are_told(story: Story) -> None:
+def test_two_different_events_for_one_label_are_a_problem(story: Story) -> None:
     first = find_event(story, "succeeded", FIRST)
     headers = [[name, "another" if name == "ce_id" else text] for name, text in first["headers"]]
     story["events"].append({**first, "offset": 99, "headers": headers})
@@ -123,12 +123,12 @@ def test_rates_with_another_date_are_named_with_the_date_they_have(story: Story)
     assert expected in verdict(story).problems
 
 
-def test_a_wait_that_fired_without_all_its_events_is_told(story: Story) -> None:
+def test_a_wait_that_fired_without_all_its_events_is_a_problem(story: Story) -> None:
     story["events"].remove(find_event(story, "published", SECOND))
     assert f"{SECOND}: its wait fired although rates are missing" in verdict(story).problems
 
 
-def test_a_wait_that_did_not_fire_is_told(story: Story) -> None:
+def test_a_wait_that_did_not_fire_is_a_problem(story: Story) -> None:
     without_report(story, SECOND)
     assert any("its events are in the topic and its wait did not fire" in p for p in verdict(story).problems)
 
@@ -141,12 +141,12 @@ def test_a_second_firing_is_a_duplicate(story: Story) -> None:
     assert any("2 firings instead of one" in problem for problem in found.problems)
 
 
-def test_a_firing_without_acknowledgement_is_told(story: Story) -> None:
+def test_a_firing_without_acknowledgement_is_a_problem(story: Story) -> None:
     story["actions"] = [a for a in story["actions"] if json.loads(a["value"])["state"] == "fired"]
     assert any("has 0 acknowledgements, not one" in problem for problem in verdict(story).problems)
 
 
-def test_a_firing_that_took_another_event_is_told(story: Story) -> None:
+def test_a_firing_with_another_event_is_a_problem(story: Story) -> None:
     for number, form in enumerate(story["actions"]):
         value = json.loads(form["value"])
         if value["firing"]["key"] == FIRST and value["state"] == "fired":
@@ -155,10 +155,10 @@ def test_a_firing_that_took_another_event_is_told(story: Story) -> None:
     assert any("its firing took" in problem and "as rates" in problem for problem in verdict(story).problems)
 
 
-def test_a_firing_for_a_date_nobody_waits_for_is_told(story: Story) -> None:
+def test_a_firing_for_a_date_nobody_waits_for_is_a_problem(story: Story) -> None:
     fired = story["actions"][0]
     story["actions"].append(edit_value(fired, lambda value: value["firing"].update(key="2031-01-01")))
-    assert any("'2031-01-01', which nobody waits for" in problem for problem in verdict(story).problems)
+    assert any("'2031-01-01', for which nobody waits" in problem for problem in verdict(story).problems)
 
 
 @pytest.mark.parametrize(
@@ -171,14 +171,14 @@ def test_a_firing_for_a_date_nobody_waits_for_is_told(story: Story) -> None:
         ("date", {"date": "2031-01-01"}),
     ],
 )
-def test_a_report_with_wrong_content_is_no_report(story: Story, what: str, change: dict[str, Any]) -> None:
+def test_a_report_with_wrong_content_does_not_count(story: Story, what: str, change: dict[str, Any]) -> None:
     story["reports"][FIRST][0].update(change)
     found = verdict(story)
     assert (found.reports, found.missing) == (1, 1)
     assert any(f"the report's {what} should be" in problem for problem in found.problems)
 
 
-def test_a_report_of_swapped_inputs_is_told(story: Story) -> None:
+def test_a_report_of_swapped_inputs_is_a_problem(story: Story) -> None:
     first, second = story["reports"][FIRST][0], story["reports"][SECOND][0]
     for part in ("inputs", "turnover", "rates_of"):
         first[part], second[part] = second[part], first[part]
@@ -204,18 +204,18 @@ def test_a_wait_resumed_twice_is_a_duplicate(story: Story) -> None:
     assert verdict(story).duplicates == 1
 
 
-def test_a_failed_run_is_told_with_the_states_of_its_tasks(story: Story) -> None:
+def test_a_failed_run_is_a_problem_with_the_states_of_its_tasks(story: Story) -> None:
     run = next(run for run in story["runs"] if run["date"] == FIRST)
     run.update(state="failed", task_states={"ready": "failed", "daily_report": "upstream_failed"})
     expected = f"{FIRST}: its daily_report is failed (daily_report upstream_failed, ready failed)"
     assert expected in verdict(story).problems
 
 
-def test_a_log_of_a_deferred_task_tells_when_it_was_resumed() -> None:
+def test_the_log_of_a_deferred_task_has_the_time_of_its_resumption() -> None:
     (resumed_ms,) = resumptions(RECORDED["log"])
     assert resumed_ms == RECORDED["runs"][0]["resumed_ms"][0]
 
 
-def test_a_log_of_a_task_that_still_waits_tells_no_resumption() -> None:
+def test_the_log_of_a_waiting_task_has_no_resumption() -> None:
     until = next(n for n, line in enumerate(RECORDED["log"]) if line["event"].startswith("Pausing task"))
     assert resumptions(RECORDED["log"][: until + 1]) == ()

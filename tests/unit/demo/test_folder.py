@@ -1,4 +1,4 @@
-"""The demo empties its own folder and no other one."""
+"""The demo empties only its own folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from demo.folder import FolderError, own_folder
 
 
-def test_a_folder_with_contents_that_no_demo_made_is_refused_and_kept_whole(tmp_path: Path) -> None:
+def test_a_folder_with_other_contents_is_refused_and_kept_unchanged(tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "last.txt").write_text("the only copy")
     with pytest.raises(FolderError) as refused, own_folder(tmp_path):
@@ -23,7 +23,7 @@ def test_a_folder_with_contents_that_no_demo_made_is_refused_and_kept_whole(tmp_
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["empty", "new"])
-def test_a_new_or_empty_folder_is_the_demos_and_what_a_demo_left_is_removed(
+def test_a_new_or_empty_folder_is_accepted_and_leftovers_of_a_demo_are_removed(
     tmp_path: Path, there: bool
 ) -> None:
     folder, elsewhere = tmp_path / "a" / "demo", tmp_path / "elsewhere"
@@ -40,9 +40,7 @@ def test_a_new_or_empty_folder_is_the_demos_and_what_a_demo_left_is_removed(
     assert (elsewhere / "kept").exists()
 
 
-def test_a_removal_that_was_interrupted_can_be_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_removal_can_be_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with own_folder(tmp_path):
         (tmp_path / "topics").mkdir()
 
@@ -70,9 +68,9 @@ def test_a_full_disk_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_a_file_in_the_folders_place_is_refused_and_kept(tmp_path: Path) -> None:
+def test_a_file_instead_of_a_folder_is_refused_and_kept(tmp_path: Path) -> None:
     file = tmp_path / "demo"
     file.write_text("mine")
-    with pytest.raises(FolderError, match="is no folder"), own_folder(file):
+    with pytest.raises(FolderError, match="is not a folder"), own_folder(file):
         pass
     assert file.read_text() == "mine"

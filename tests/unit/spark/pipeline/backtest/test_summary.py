@@ -30,7 +30,7 @@ def test_the_text_has_the_figures_missing_labels_and_reasons_of_near_misses() ->
         "events        1,000,000 from 2026-11-19T00:00:00.000Z until 2026-11-19T00:00:01.500Z",
         "timestamps    set by brokers",
         "condition     a & b",
-        "firings       12,345 met, 6 expired, of 1,000 keys",
+        "firings       12,345 met, 6 expired, for 1,000 keys",
         "pending       7 keys half met; missing: b 5, a 2",
         "near misses   30",
         "              30 a: refused",
