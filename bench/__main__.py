@@ -38,8 +38,9 @@ from . import brokers
 from .cells import COLUMNS, row
 from .folders import WHERE
 from .lines import progress
-from .questions import QUESTIONS, Question, sizes_given
+from .questions import QUESTIONS, Question
 from .results import ROOT, Line, keep
+from .sizes import sizes_given
 
 OF_JVMS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # brokers and Spark take them from the environment
 PACKAGES: Final = ("apache-airflow", "confluent-kafka", "pyspark", "apache-airflow-providers-apache-kafka")

@@ -28,7 +28,7 @@ from interlock.conditions import filters as dialects
 from interlock.events import Event, kafka
 
 from . import lines
-from .questions import number
+from .sizes import number
 
 SUBSCRIPTIONS = number("SUBSCRIPTIONS", 100_000)
 HISTORY = number("HISTORY", 100_000)

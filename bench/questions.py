@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from .sizes import number
+
 
 @dataclass(frozen=True)
 class Question:
@@ -27,36 +29,6 @@ class Question:
     by_name: bool = False  # asked only by its name
     ratio: str = ""
     axis: str = "size"
-
-
-SIZES: Final = (
-    "CONDITION",
-    "CORES",
-    "ENDED",
-    "EVENTS",
-    "HISTORY",
-    "KEYS",
-    "PARTITIONS",
-    "RATE",
-    "SUBSCRIPTIONS",
-)
-_TEXTS: Final = ("CONDITION", "CORES")
-
-
-def number(name: str, default: int) -> int:
-    """The environment's size of this name; what is none ends the bench with a sentence."""
-    text = os.environ.get(name) or str(default)
-    if not text.isdecimal() or not int(text):
-        raise SystemExit(f"bench: {name} is a whole number from 1 on, not {text!r}")
-    return int(text)
-
-
-def sizes_given() -> dict[str, str]:
-    """{size: what the environment says}, those that are numbers looked at."""
-    given = {name: text for name in SIZES if (text := os.environ.get(name))}
-    for name in given.keys() - set(_TEXTS):
-        number(name, 1)
-    return given
 
 
 def _conditions(_: str) -> None:

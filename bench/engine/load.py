@@ -14,7 +14,7 @@ from interlock.engine.protocol.loop import Engine
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events.kafka import encode
 
-from ..questions import number
+from ..sizes import number
 
 PARTITIONS = number("PARTITIONS", 8)
 OPEN = 10_000  # keys at a time: a durable subscription may not have more than 100,000

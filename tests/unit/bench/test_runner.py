@@ -19,8 +19,9 @@ import pytest
 from bench.__main__ import chosen, require_sizes, versions
 from bench.folders import remove_left_behind
 from bench.lines import percentile, tell
-from bench.questions import QUESTIONS, SIZES
+from bench.questions import QUESTIONS
 from bench.results import ROOT, keep
+from bench.sizes import SIZES
 
 PARSER = argparse.ArgumentParser()
 
