@@ -1,13 +1,12 @@
-"""`make bench`: asks the questions, each in a process of its own, and keeps what they answer.
+"""`make bench`: runs benchmarks, each in its own process, and keeps their results.
 
     python -m bench [NAME or GROUP ...]
     python -m bench --list
 
-On a terminal answers are tables; elsewhere, or with `--output json`, a line each, one JSON object: `name`
-of the question, then `question`, `figure`, `unit`, `ratio` to the baseline of the same run, `aim` and `met`;
-with the time, commit and versions that it was taken with. Lines of a question that was given no sizes and
-answered whole are kept in `.build/bench/results.jsonl`, in the place of those before. Sizes are given in the
-environment: `EVENTS=20000 make bench ONLY=throughput`.
+Results are tables on a terminal; elsewhere, or with `--output json`, one JSON object per line: `name` of the
+benchmark, `question`, `figure`, `unit`, `ratio` to the baseline of the same run, `aim`, `met`, and the time,
+commit and versions of the run. Results of a benchmark that finished, with default sizes, replace earlier ones
+in `.build/bench/results.jsonl`. Sizes come from the environment: `EVENTS=20000 make bench ONLY=throughput`.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from .questions import QUESTIONS, Question
 from .results import ROOT, Line, keep
 from .sizes import sizes_given
 
-OF_JVMS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # brokers and Spark take them from the environment
+OF_JVMS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")  # brokers and Spark inherit them
 PACKAGES: Final = ("apache-airflow", "confluent-kafka", "pyspark", "apache-airflow-providers-apache-kafka")
 
 
@@ -50,23 +49,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="make bench",
         usage="make bench [ONLY=NAME,...] [OUTPUT=table|json]",
-        description="Ask the questions of the bench.",
+        description="Run benchmarks.",
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help="of a question or a group; default: all")
-    parser.add_argument("--list", action="store_true", help="what there is to ask")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a benchmark or a group; default: all")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument(
         "--output", choices=("table", "json"), help="default: a table on a terminal, else json"
     )
-    parser.add_argument("--ask", metavar="NAME", help=argparse.SUPPRESS)  # in a process of its own
+    parser.add_argument("--ask", metavar="NAME", help=argparse.SUPPRESS)  # run it in this process
     parser.add_argument("--at", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.list:
-        rows = [("group", "name", "asks", "sizes"), *(_listed(each) for each in QUESTIONS.values())]
+        rows = [("group", "name", "measures", "sizes"), *(_listed(each) for each in QUESTIONS.values())]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         for listed in rows:
             print("  ".join(map(str.ljust, listed, widths)).rstrip())
     elif given.ask:
-        if os.getpgrp() == os.getpid():  # else somebody else asks: its group has others
+        if os.getpgrp() == os.getpid():  # otherwise a user runs it, with other processes in its group
             threading.Thread(target=_end_with_parent, daemon=True).start()
         QUESTIONS[given.ask].ask(given.at)
     else:
@@ -80,37 +79,37 @@ def _listed(question: Question) -> tuple[str, str, str, str]:
 
 
 def _ask_all(questions: Sequence[Question], output: str) -> None:
-    """One after the other. However this is ended, nothing is left running."""
+    """Runs them one after the other. However this ends, no process is left running."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as of nohup
+        if signal.getsignal(number) is not signal.SIG_IGN:  # set by nohup
             signal.signal(number, lambda sent, _: sys.exit(128 + sent))
     failed: list[str] = []
     for at, each in enumerate(questions):
         try:
-            if not _asked(each, output):
+            if not _run(each, output):
                 failed.append(each.name)
         except KeyboardInterrupt:
-            answered = ", ".join(done.name for done in questions[:at] if done.name not in failed) or "none"
-            without = f" Without an answer: {', '.join(failed)}." if failed else ""
-            progress(f"\nbench: stopped by Ctrl-C; nothing is left running. Answered: {answered}.{without}")
+            finished = ", ".join(done.name for done in questions[:at] if done.name not in failed) or "none"
+            without = f" Failed: {', '.join(failed)}." if failed else ""
+            progress(f"\nbench: stopped by Ctrl-C; nothing is left running. Finished: {finished}.{without}")
             sys.exit(130)
     if failed:
-        sys.exit(f"bench: without an answer: {', '.join(failed)}")
+        sys.exit(f"bench: failed: {', '.join(failed)}")
 
 
 def _end_with_parent() -> None:
-    """Ends this process, and all that it started, once the one that asks is gone, however that ended."""
-    os.read(0, 1)  # nothing is ever written: it returns when the other end is closed
+    """Kills this process and all that it started, once the parent process has ended."""
+    os.read(0, 1)  # the parent writes nothing: this returns when the parent's end is closed
     os.killpg(0, signal.SIGKILL)
 
 
 def chosen(names: list[str], parser: argparse.ArgumentParser) -> list[Question]:
-    """The questions of these names and groups; for none all but those that are asked by name."""
+    """The benchmarks of these names and groups; without any, all except those that run only when named."""
     groups = list(dict.fromkeys(each.group for each in QUESTIONS.values()))
     if unknown := sorted(set(names) - {*QUESTIONS, *groups}):
         parser.error(
-            f"there is no {', '.join(unknown)}. Questions: {', '.join(QUESTIONS)}. Groups of them:"
-            f" {', '.join(groups)}. `make bench-list` tells what they ask."
+            f"unknown: {', '.join(unknown)}. Benchmarks: {', '.join(QUESTIONS)}. Groups: {', '.join(groups)}."
+            " `make bench-list` describes them."
         )
     return [
         each
@@ -120,16 +119,17 @@ def chosen(names: list[str], parser: argparse.ArgumentParser) -> list[Question]:
 
 
 def require_sizes(questions: list[Question], parser: argparse.ArgumentParser) -> None:
-    """End with a sentence where a size is given that none of these takes, or that is no number."""
+    """Ends the bench with an error for a size that none of these benchmarks takes, or that is not a
+    number."""
     taken = {name for each in questions for name in each.sizes}
     if unused := sorted(sizes_given().keys() - taken):
         names = ", ".join(each.name for each in questions)
-        sizes = f"takes {', '.join(sorted(taken))}" if taken else "takes no size"
-        parser.error(f"{', '.join(unused)} is no size of {names}, which {sizes}. Unset it.")
+        sizes = f"takes {', '.join(sorted(taken))}" if taken else "takes none"
+        parser.error(f"{', '.join(unused)} is not a size of {names}, which {sizes}. Unset it.")
 
 
-def _asked(question: Question, output: str) -> bool:
-    """Whether it was answered in its time, by a process that ended well."""
+def _run(question: Question, output: str) -> bool:
+    """Runs a benchmark in its own process. Returns whether it succeeded within its time limit."""
     progress(f"== {question.name}: {question.about} (at most {question.seconds} s)")
     began, taken_with = time.monotonic(), _taken_with(question)
     lines: list[dict[str, Any]] = []
@@ -146,11 +146,11 @@ def _asked(question: Question, output: str) -> bool:
         stack.callback(_end, process)  # with all that it started, however this ends
         late = threading.Event()
 
-        def over() -> None:
+        def time_out() -> None:
             late.set()
             _end(process)
 
-        limit = threading.Timer(question.seconds, over)
+        limit = threading.Timer(question.seconds, time_out)
         limit.daemon = True
         limit.start()
         stack.callback(limit.cancel)
@@ -163,14 +163,14 @@ def _asked(question: Question, output: str) -> bool:
         code = process.wait()
     took_s = round(time.monotonic() - began)
     if late.is_set() or code:
-        told = "did not finish" if late.is_set() else f"did not finish: exit {code}"
-        lines.append({"name": question.name, "question": told, "figure": took_s, "unit": "s",
+        text = "did not finish" if late.is_set() else f"did not finish: exit {code}"
+        lines.append({"name": question.name, "question": text, "figure": took_s, "unit": "s",
                       "ratio": None, "aim": None, "met": None, **taken_with})  # fmt: skip
         if output == "json":
             print(json.dumps(lines[-1]), flush=True)
-        what = "not kept: not all of it is answered"
+        what = "not kept: it did not finish"
     elif taken_with["given"]:
-        what = "not kept: sizes were given"
+        what = "not kept: sizes were set"
     else:
         keep(question.name, [{**line, "took_s": took_s} for line in lines])
         what = "kept"
@@ -203,7 +203,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def _taken_with(question: Question) -> dict[str, Any]:
-    """What a figure depends on, beside the machine."""
+    """The circumstances of a run: time, commit, versions, machine."""
     given = {name: text for name, text in sizes_given().items() if name in question.sizes}
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -219,7 +219,7 @@ def _taken_with(question: Question) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """Its model, where the system names it."""
+    """The processor's model, if the system names it."""
     known = Path("/proc/cpuinfo")
     lines = known.read_text().splitlines() if known.exists() else []
     named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -227,7 +227,7 @@ def _processor() -> str:
 
 
 def _commit() -> str:
-    """Of the checkout; with a + where it has changes."""
+    """The checkout's commit, with a + if it has changes."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty=+", "--exclude=*"],
         cwd=ROOT, capture_output=True, text=True, check=False,
@@ -237,7 +237,7 @@ def _commit() -> str:
 
 @cache
 def versions() -> dict[str, str]:
-    """What is measured, and what it stands on."""
+    """The versions of the measured packages, and of Python, Kafka and Java."""
     return {
         "python": sys.version.split()[0],
         **{name: version(name) for name in PACKAGES},

@@ -1,4 +1,4 @@
-"""The brokers of the bench: real ones, each with files of its own."""
+"""The real brokers of the bench, each with its own files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPLICATED: Final = {
 
 @contextmanager
 def started(properties: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The address of a broker, which ends with its files when this is left."""
+    """The address of a broker; it is stopped and its files are removed after the block."""
     with (
         folder() as place,
         LocalBroker(place, properties=dict(properties or {}), report=progress) as broker,
@@ -34,7 +34,7 @@ def started(properties: Mapping[str, str] | None = None) -> Iterator[str]:
 
 @contextmanager
 def two_started() -> Iterator[str]:
-    """The address of two brokers of one cluster, whose own topics have a replica on each."""
+    """The address of two brokers of one cluster; Kafka's internal topics have a replica on each."""
     with folder() as place, ExitStack() as stack:
         first, second = two_nodes(place, progress, REPLICATED)
         stack.callback(first.stop)
@@ -46,7 +46,8 @@ def two_started() -> Iterator[str]:
 def two_nodes(
     place: Path, report: Callable[[str], None], properties: Mapping[str, str] | None = None
 ) -> tuple[LocalBroker, LocalBroker]:
-    """Two nodes of a cluster. The first, started, is its controller too; the second joins when started."""
+    """Two nodes of a cluster. The first is started and is the controller too; the second joins when
+    started."""
     host = "127.0.0.1"
     first_port, controller, second_port = free_ports(3, host)
     common = {**(properties or {}), "controller.quorum.voters": f"1@{host}:{controller}"}

@@ -1,4 +1,4 @@
-"""Results as people read them: what stands in the cells of a table."""
+"""Formats results for the cells of a table."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ COLUMNS = ("question", "figure", "unit", "ratio", "aim")
 
 
 def digits(value: float) -> str:
-    """Three figures, and no more digits than a reader compares."""
+    """Three significant digits, or all before the decimal point."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def unit(text: str) -> str:
-    """With the sign of micro: lines of JSON have a u."""
+    """The unit with µ for the u of JSON lines."""
     return f"µ{text[1:]}" if text == "us" or text.startswith("us/") else text
 
 
 def row(line: Line) -> tuple[str, ...]:
-    """Of COLUMNS. A line that tells of a question without an answer has no more than its figure."""
+    """The cells of COLUMNS. The line of a failed benchmark has only a figure."""
     spread = f" ({digits(line['lowest'])} to {digits(line['highest'])})" if "lowest" in line else ""
     ratio = "" if line.get("ratio") is None else f"{line['ratio']:.3g}"
     aim = ""

@@ -1,15 +1,14 @@
-"""What conditions cost, in memory and in one thread: `make bench ONLY=conditions`.
+"""The cost of conditions, in memory and in one thread: `make bench ONLY=conditions`.
 
-Each line printed is one JSON object: question, figure, unit, and ratio where two sizes are compared: large to
-small. Two sizes take turns within one run, each on events that nobody has looked at before; a figure is the
-best of all turns, because everything else that a machine does only adds to it. A machine that is slow for
-some seconds may be so in all turns of a comparison: its ratio holds, and its figures are not those of
+Sizes that are compared take turns within one run, on new events each time; a ratio is large to small. A
+figure is the best of all turns, since other load of the machine only adds to it. If the machine is slow
+during all turns of a comparison, its ratio is still right, but its figures are not comparable to those of
 another table.
 
-The index is asked three times. Events of a few subscriptions, wherever among the others these lie, show how
-the search grows: the processor's cache holds all that it visits. Events of any subscription show what memory
-adds: a look-up among few takes so little time that one visit to memory is several of it. Those with decoding
-show what this is to an event as the engine gets it.
+The index is measured three times. Events of a few subscriptions show how the search grows: the processor's
+cache holds all that it visits. Events of any subscription show the cost of memory: a look-up is so short that
+one access to memory takes several times as long. Events with decoding show the look-up's share of the cost of
+an event in the engine.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ EVENTS_A_TURN = 500
 STEPS_A_TURN = 20
 PREDICATE_EVENTS = 3
 FEW = 16
-# What the largest size may cost of the smallest: of an index, and of a step, encoding or decoding.
+# The largest ratio of the cost at the largest size to the smallest: of an index, and of state (a step,
+# encoding or decoding).
 INDEX_GROWS = 1.3
 STATE_GROWS = 1.2
 STEP_US = 4
@@ -52,21 +52,21 @@ _ids = count()
 _random = random.Random(4)  # the same events in every run
 
 
-def tell(
+def report(
     question: str, figure: float, unit: str = "us/event", ratio: float | None = None, **more: Any
 ) -> None:
-    lines.tell(question, figure, unit, ratio, **more)
+    lines.report(question, figure, unit, ratio, **more)
 
 
 class Timed(NamedTuple):
-    """Something to measure: `prepare` makes the inputs of a turn, outside the time; `work` goes over them."""
+    """Something to measure. prepare: makes the inputs of a turn, not timed. work: processes them, timed."""
 
     prepare: Callable[[], list[Any]]
     work: Callable[[list[Any]], None]
 
 
 def best_of_turns(*sides: Timed, turns: int = TURNS) -> list[float]:
-    """Microseconds for each input, of each side."""
+    """Microseconds per input, for each side."""
     best = [float("inf")] * len(sides)
     gc.collect()
     gc.freeze()
@@ -86,15 +86,15 @@ def best_of_turns(*sides: Timed, turns: int = TURNS) -> list[float]:
 
 def compare(question: str, large: Timed, small: Timed, most_ratio: float) -> None:
     slow, quick = best_of_turns(large, small)
-    tell(question, slow, ratio=slow / quick, most_ratio=most_ratio)
+    report(question, slow, ratio=slow / quick, most_ratio=most_ratio)
 
 
 def grow(
     curve: str, sides: Mapping[int, Timed], most_ratio: float, most: float | None = None, turns: int = TURNS
 ) -> None:
-    """A line for each size, in a curve of one name; ratios are to the smallest.
+    """Prints a line for each size, as a curve; ratios are to the smallest size.
 
-    most_ratio: of the largest. most: what the smallest may cost, in microseconds.
+    most_ratio: aim for the largest size. most: aim for the smallest, in microseconds.
     """
     found = best_of_turns(*sides.values(), turns=turns)
     for size, figure in zip(sides, found, strict=True):
@@ -102,11 +102,11 @@ def grow(
         aim = (
             {"most_ratio": most_ratio} if size == max(sides) else {"most": most} if size == min(sides) else {}
         )
-        tell(f"{curve}, {size}", figure, ratio=figure / found[0], **aim, **cost)
+        report(f"{curve}, {size}", figure, ratio=figure / found[0], **aim, **cost)
 
 
 def placed(type_: str = ONE_TYPE, subject: str = "s", order: int = 0) -> Event:
-    """An event of about 300 bytes that nobody has parsed yet."""
+    """A new event of about 300 bytes, not yet parsed."""
     data = b'{"order":%d,"currency":"EUR","amount":1250.5,"note":"%s"}' % (order, b"x" * 60)
     attributes = {
         "specversion": "1.0",
@@ -125,7 +125,7 @@ def placed(type_: str = ONE_TYPE, subject: str = "s", order: int = 0) -> Event:
 
 
 class Shape(NamedTuple):
-    """A way in which subscriptions differ: the nth one's condition and key, and an event that reaches it."""
+    """A way in which subscriptions differ: the nth one's condition and key, and an event that matches it."""
 
     name: str
     subscribe: Callable[[int], tuple[Condition, str | None]]
@@ -161,7 +161,7 @@ def index_of(shape: Shape, size: int) -> MatcherIndex[int]:
 
 
 class Index:
-    """An index of `size` subscriptions, and the events that each reach one of them, in no order."""
+    """An index of `size` subscriptions, and events that each match one of them, in random order."""
 
     def __init__(self, shape: Shape, size: int) -> None:
         self.shape, self.size, self.index = shape, size, index_of(shape, size)
@@ -206,7 +206,7 @@ def measure_index() -> None:
 
 
 def measure_predicates() -> None:
-    """Predicates that need a value are looked up under it; others are evaluated one by one."""
+    """Predicates that require a value are looked up by it; others are evaluated one by one."""
     shape = Shape(
         "distinct predicates (CEL) that need a value",
         lambda n: (event(ONE_TYPE, where=f"data.order == {n} && data.currency == 'EUR'"), None),
@@ -225,7 +225,7 @@ def measure_predicates() -> None:
     )
     index = Index(shape, SUBSCRIPTIONS)
     side = Timed(lambda: index.events(range(SUBSCRIPTIONS), PREDICATE_EVENTS), index.look_up)
-    tell(f"index, {SUBSCRIPTIONS} {shape.name} on one type", best_of_turns(side, turns=1)[0])
+    report(f"index, {SUBSCRIPTIONS} {shape.name} on one type", best_of_turns(side, turns=1)[0])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def measure_predicates() -> None:
 
 
 def halves() -> Iterator[Match]:
-    """The matches of a keyed pair, in turn: every second one fires."""
+    """The matches of a keyed pair, alternating: every second one fires."""
     for n in count():
         half = n % 2
         one = placed(("pair.first", "pair.second")[half], order=7)
@@ -241,7 +241,7 @@ def halves() -> Iterator[Match]:
 
 
 def after(events: int) -> tuple[State, Iterator[Match]]:
-    """The state of a key that has seen this many events, and the matches that follow."""
+    """The state of a key after this many events, and the next matches."""
     state, matches, fired = EMPTY, halves(), 0
     for _ in range(events):
         state, firings = step(KEYED_PAIR, state, next(matches))
@@ -252,7 +252,7 @@ def after(events: int) -> tuple[State, Iterator[Match]]:
 
 
 def stepped(events: int) -> Timed:
-    """The events that follow on this history; each turn begins at the same state again."""
+    """The events after this history; each turn starts from the same state."""
     state, matches = after(events)
     following = [next(matches) for _ in range(STEPS_A_TURN)]
 
@@ -261,7 +261,7 @@ def stepped(events: int) -> Timed:
         for match in turn:
             now, _ = step(KEYED_PAIR, now, match)
 
-    def prepare() -> list[Match]:  # a match remembers what was read from it
+    def prepare() -> list[Match]:  # new each time: a match caches what was read from it
         return [Match(m.event, m.matchers, m.topic, m.partition, m.offset, m.timestamp_ms) for m in following]
 
     return Timed(prepare, work)
@@ -291,7 +291,7 @@ def read(events: int) -> Timed:
 def measure_step() -> None:
     sides = {events: stepped(events) for events in HISTORIES}
     grow("step of a keyed pair, by events of the key so far", sides, STATE_GROWS, STEP_US, TURNS * 10)
-    # one event more: half of the pair is pending
+    # one more event, so that half of a pair is pending
     for name, side in (("encode", written), ("decode", read)):
         compare(
             f"{name} of the state after {HISTORY + 1} events against {SHORT_HISTORY + 1}",
@@ -302,7 +302,7 @@ def measure_step() -> None:
 
 
 def measure_dear_steps() -> None:
-    """The dearest event of conditions that are dear to evaluate: what fits in a window is found by trying."""
+    """The most expensive event for conditions that search by trial for events within a window."""
     one = event("dear")
     shapes = (
         ("count(a, 1000) in a window, 1,000 held", counted(one, 1000).within("10m"), 1010, 1000, 1000),
@@ -323,7 +323,7 @@ def measure_dear_steps() -> None:
             started = time.process_time()
             state, _ = step(condition, state, match)
             dearest = max(dearest, time.process_time() - started)
-        tell(f"most expensive step of {name}", dearest * 1e6)
+        report(f"most expensive step of {name}", dearest * 1e6)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -353,7 +353,7 @@ def measure_filters() -> None:
 
         side = Timed(lambda: [placed() for _ in range(EVENTS_A_TURN)], work)
         parsing = ", with parsing the data" if name == "cel" else ""
-        tell(f"filter {name}{parsing}", best_of_turns(side)[0])
+        report(f"filter {name}{parsing}", best_of_turns(side)[0])
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What it costs to emit: one event and its acknowledgement, many at once, and the first of a process."""
+"""The cost of emitting: one event until its acknowledgement, many at once, and the first of a process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.events import Emitter, Event
 from interlock.events.kafka import encode
 
 from .engine.load import new_bus, one
-from .lines import percentile, point, tell
+from .lines import percentile, point, report
 
 SINGLE = 500
 FIRST = 7
@@ -37,19 +37,19 @@ def run(bootstrap_servers: str) -> None:
             key, value, headers = encode(each)
             raw.produce(topic, value, key, headers=headers)  # type: ignore[arg-type]  # its stub is invariant
         if raw.flush(30):
-            raise SystemExit("bench: not all were acknowledged")
+            raise SystemExit("bench: some events were not acknowledged")
 
     with Emitter(config.client, topic) as emitter:
         sent(events)
-        emitter.emit_all(events)  # not counted: a broker that has just begun is slower
+        emitter.emit_all(events)  # not counted: a freshly started broker is slower
         taken = {"client alone": list[float](), "emit": list[float]()}
         for each in events[:SINGLE]:  # in turns
             taken["client alone"].append(_seconds(partial(sent, [each])))
             taken["emit"].append(_seconds(partial(emitter.emit, each)))
         for share, name in ((0.5, "p50"), (0.99, "p99")):
             bare, figure = (percentile(taken[who], share) * 1000 for who in ("client alone", "emit"))
-            tell(f"client alone: one event -> acknowledged, {name}", bare, "ms", events=SINGLE)
-            tell(f"emit: one event -> acknowledged, {name}", figure, "ms", figure / bare, events=SINGLE)
+            report(f"client alone: one event -> acknowledged, {name}", bare, "ms", events=SINGLE)
+            report(f"emit: one event -> acknowledged, {name}", figure, "ms", figure / bare, events=SINGLE)
         for count in BATCHES:
             batch = events[:count]
             works = partial(sent, batch), partial(emitter.emit_all, batch)
@@ -58,24 +58,24 @@ def run(bootstrap_servers: str) -> None:
             about = f"{count} events -> acknowledged, each"
             floor = statistics.median(least)
             cost = point("client alone, an event", count, floor, "us/event")
-            tell(f"client alone: {about}", floor, "us", turns=least, **cost)
+            report(f"client alone: {about}", floor, "us", turns=least, **cost)
             figure = statistics.median(own)
             ratio = statistics.median(a / b for a, b in zip(own, least, strict=True))
             cost = point("emit_all, an event", count, figure, "us/event")
-            tell(f"emit_all: {about}", figure, "us", ratio, turns=own, **cost)
+            report(f"emit_all: {about}", figure, "us", ratio, turns=own, **cost)
     first = {who: list[float]() for who in ("client", "emit")}
     for _ in range(FIRST):
         for who, found in first.items():
             found.append(_first(config, topic, who))
     least, own = ([each * 1000 for each in side] for side in first.values())
     about = "a new process's first event -> acknowledged, without its imports"
-    tell(f"client alone: {about}", statistics.median(least), "ms", turns=least)
+    report(f"client alone: {about}", statistics.median(least), "ms", turns=least)
     ratio = statistics.median(a / b for a, b in zip(own, least, strict=True))
-    tell(f"emit: {about}", statistics.median(own), "ms", ratio, turns=own)
+    report(f"emit: {about}", statistics.median(own), "ms", ratio, turns=own)
 
 
 def _first(config: BusConfig, topic: str, who: str) -> float:
-    """Seconds, of a process of its own: a second emitter of one finds the client's library warm."""
+    """Seconds, in a process of its own: the client library is warm for a second emitter of a process."""
     settings = json.dumps(dict(config.client))
     command = [sys.executable, "-m", "bench.first_event", settings, topic, who]
     return float(subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout)

@@ -1,4 +1,4 @@
-"""A process's first event: prints the seconds until it is acknowledged, by an emitter or by the client alone.
+"""A process's first event: prints the seconds until its acknowledgement, with an emitter or the client alone.
 
 python -m bench.first_event SETTINGS TOPIC emit|client
 """

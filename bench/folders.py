@@ -1,4 +1,4 @@
-"""Folders of the bench, in memory where the system has a place for that."""
+"""Temporary folders of the bench, in memory if the system has /dev/shm."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Final
 
 import psutil
 
-# How busy a disk is would be most of the difference between two runs, and is no part of any question.
+# In memory, since otherwise the load of the disk would cause most of the difference between two runs.
 MEMORY: Final = "/dev/shm"
 IN_MEMORY: Final = os.access(MEMORY, os.W_OK)
 WHERE: Final = "in memory" if IN_MEMORY else "on disk"
-MOST_ID: Final = 2**31 - 1  # of a process; psutil has no answer for a greater one
-_PREFIX: Final = "interlock-bench-"  # with the id of the process whose it is
+MOST_ID: Final = 2**31 - 1  # of a process; psutil fails for a greater one
+_PREFIX: Final = "interlock-bench-"  # followed by the id of its process
 
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """One of its own, removed when this is left; so are those of killed benches: they take memory."""
+    """A new folder, removed after the block. Also removes the folders of killed benches: they take memory."""
     place = Path(MEMORY if IN_MEMORY else tempfile.gettempdir())
     remove_left_behind(place)
     with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=place) as name:
@@ -30,10 +30,10 @@ def folder() -> Iterator[Path]:
 
 
 def remove_left_behind(place: Path) -> None:
-    """The folders of this user whose processes are gone."""
+    """Removes this user's folders whose processes have ended."""
     for left in place.glob(f"{_PREFIX}*-*"):
         owner = left.name.removeprefix(_PREFIX).partition("-")[0]
-        with suppress(FileNotFoundError):  # another bench was quicker
+        with suppress(FileNotFoundError):  # another bench removed it first
             if owner.isdecimal() and left.stat().st_uid == os.getuid() and not _runs(int(owner)):
                 shutil.rmtree(left, ignore_errors=True)
 

@@ -1,8 +1,8 @@
-"""What the hot path costs, in numbers that do not depend on the machine: the bytecode that it executes.
+"""The cost of the hot path in executed bytecode instructions, which do not depend on the machine.
 
-A regression guard (tests/unit/bench/test_guard.py): `guard.json` has what each piece of work takes, and a
-tenth more or less is let pass. `python -m bench.guard` prints the counts of now, `--write` takes them over:
-then say in the commit why they changed.
+A regression guard (tests/unit/bench/test_guard.py): `guard.json` has the count of each piece of work; 10 %
+more or less are tolerated. `python -m bench.guard` prints the present counts, `--write` saves them: then the
+commit says why they changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .engine.hops import Work, event_hop, trigger_hop
 from .engine.load import PAIR
 
 BOUNDS: Final = Path(__file__).with_name("guard.json")
-ROOM: Final = 0.1  # of a count, up and down: less is a change that should be taken over, too
+ROOM: Final = 0.1  # tolerated change of a count, up or down: a lower count should be saved too
 MANY: Final = 100
 
 
@@ -51,7 +51,7 @@ def encoding() -> Work:
 
 
 def looking_up(subscriptions: int) -> Callable[[], Work]:
-    """Events for one of so many subscriptions by type; the count is to be the same for each number."""
+    """Events for subscriptions by type; the count should be the same for any number of subscriptions."""
 
     def prepare() -> Work:
         index: MatcherIndex[int] = MatcherIndex()
@@ -64,7 +64,7 @@ def looking_up(subscriptions: int) -> Callable[[], Work]:
 
 
 def keyed() -> Work:
-    """Each event is read for its key, in its data."""
+    """Look-ups by a key in the event's data."""
     index: MatcherIndex[int] = MatcherIndex()
     for number in range(MANY):
         index.add(number, event("com.example.order.placed", by="data.order"), str(number))
@@ -82,7 +82,7 @@ def halves(count: int) -> list[Match]:
 
 
 def stepping(history: int) -> Callable[[], Work]:
-    """Pairs, each second event of which fires, after so many events of the key."""
+    """Steps of a pair, where every second event fires, after `history` events of the key."""
 
     def prepare() -> Work:
         matches = halves(history + MANY)
@@ -107,7 +107,7 @@ def storing() -> Work:
 
 
 def pairs() -> list[Event]:
-    """The first event of each pair, then the second: half of them fire."""
+    """The first events of all pairs, then the second ones, which fire."""
     return [one(n, ("pair.first", "pair.second")[n * 2 // MANY], f"s{n % (MANY // 2)}") for n in range(MANY)]
 
 
@@ -133,12 +133,12 @@ def _each(inputs: list[Any], work: Callable[[Any], object]) -> None:
 
 
 def instructions(prepare: Callable[[], Work]) -> int:
-    """Bytecode instructions for one input; after a first run, which fills what is kept for the second."""
+    """Bytecode instructions for one input, counted in a second run: the first one fills caches."""
     prepare()()
     return round(_counted(prepare()) / MANY)
 
 
-if sys.version_info >= (3, 12):  # where opcodes that are traced go missing, and PEP 669 counts them
+if sys.version_info >= (3, 12):  # tracing misses opcodes there; PEP 669 counts them
 
     def _counted(work: Work) -> int:
         count = 0
@@ -182,18 +182,18 @@ else:
 
 
 def bounds() -> dict[str, int]:
-    """What each piece of work takes, as it was taken over last."""
+    """The saved count of each piece of work."""
     found: dict[str, int] = json.loads(BOUNDS.read_text())
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.guard", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="take the counts of now over")
+    parser.add_argument("--write", action="store_true", help="save the present counts")
     counts = {name: instructions(prepare) for name, prepare in WORKS.items()}
     if parser.parse_args().write:
         if sys.version_info[:2] != (3, 11):
-            sys.exit("the counts are of Python 3.11: run this with that one")
+            sys.exit("the counts are for Python 3.11: run this with that version")
         BOUNDS.write_text(json.dumps(counts, indent=2) + "\n")
     print(json.dumps(counts, indent=2))
 

@@ -1,4 +1,4 @@
-"""What a bench prints: one JSON object a line."""
+"""The output of a benchmark: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def tell(
+def report(
     question: str,
     figure: float,
     unit: str,
@@ -21,16 +21,15 @@ def tell(
     turns: Sequence[float] = (),
     **more: Any,
 ) -> None:
-    """question, figure, unit, ratio to the baseline of the same run; aim, whether it is met, and its bound.
+    """Prints a line: question, figure, unit, ratio to the baseline of the same run, aim, met, bound.
 
-    turns: what the figure is the median of; of several, lowest and highest are told. The aim is
-    `least_ratio`, which the ratio is to reach, `most_ratio`, which it is not to exceed, or `most`, which the
-    figure is not to exceed; null where there is none.
+    turns: the values whose median is the figure; of several, the line has the lowest and highest. The aim is
+    `least_ratio` (least ratio), `most_ratio` (greatest ratio) or `most` (greatest figure); null without one.
     """
     aim, met, bound = None, None, None
     if ratio is None and (least_ratio, most_ratio) != (None, None):
         raise ValueError(
-            f"{question}: an aim for a ratio, and no ratio: give what the figure is compared with"
+            f"{question}: an aim for a ratio, but no ratio: give what the figure is compared with"
         )
     if ratio is not None and least_ratio is not None:
         aim, met, bound = least_ratio, ratio >= least_ratio, "ratio at least"
@@ -53,12 +52,12 @@ def tell(
 
 
 def point(curve: str, size: int, cost: float, unit: str) -> dict[str, Any]:
-    """For `tell`: where the figure lies in a picture of what grows with size. cost: of each, in unit."""
+    """Arguments of `report`: the figure's point in a picture of cost by size. cost: per item, in `unit`."""
     return {"curve": curve, "size": size, "cost": round(cost, 4), "cost_unit": unit}
 
 
-def place(table: str, row: str, column: str) -> dict[str, Any]:
-    """For `tell`: where the figure stands on the page, in a table of its own that has a row for each kind."""
+def table_cell(table: str, row: str, column: str) -> dict[str, Any]:
+    """Arguments of `report`: the figure's cell on the page, in a table with a row for each kind."""
     return {"table": table, "row": row, "column": column}
 
 
@@ -67,6 +66,6 @@ def progress(text: str) -> None:
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The least value that this share of them does not exceed (nearest rank)."""
+    """The least value that is not exceeded by this share of the values (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * share) - 1)]

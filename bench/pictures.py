@@ -1,4 +1,4 @@
-"""Pictures of how cost grows: one for each unit of a question, a line for each curve."""
+"""Pictures of cost by size: one for each unit of a benchmark, with a line for each curve."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .results import Line
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DECADES: Final = 2.0  # at least: level lines stay level in a picture
-FEW: Final = 6  # sizes that all stand at their axis
-MARKERS: Final = "os^Dv"  # lines that lie on each other are told apart
+DECADES: Final = 2.0  # least height, so that level lines look level
+FEW: Final = 6  # up to this many sizes, the axis names each
+MARKERS: Final = "os^Dv"  # to distinguish lines that lie on each other
 STYLE: Final = {
-    "svg.hashsalt": "interlock",  # the same file for the same figures
+    "svg.hashsalt": "interlock",  # so that the same figures give the same file
     "svg.fonttype": "none",
     "font.size": 9,
     "axes.spines.top": False,
@@ -31,7 +31,7 @@ STYLE: Final = {
 
 
 def drawn(question: Question, lines: Sequence[Line], folder: Path) -> Iterator[tuple[str, Path]]:
-    """Draw them; what each shows, in words, and its file. A curve looks the same in all of a question."""
+    """Draws the pictures of a benchmark: (description, file). A curve has the same style in all of them."""
     grown = [line for line in lines if "curve" in line and line["cost"] > 0]
     looks = {curve: n for n, curve in enumerate(dict.fromkeys(_look(line["curve"]) for line in grown))}
     for cost_unit, of_unit in groupby(sorted(grown, key=_unit), key=_unit):
@@ -50,7 +50,7 @@ def _unit(line: Line) -> str:
 
 
 def _look(curve: str) -> str:
-    """Percentiles of one thing look alike, but for their line."""
+    """The curve without its percentile: percentiles of one thing differ only in the line's style."""
     return curve.removesuffix(", p50").removesuffix(", p99")
 
 
@@ -62,7 +62,7 @@ def _draw(
     axis: str,
     picture: Path,
 ) -> None:
-    """Cost against what grows, both logarithmic."""
+    """Draws cost by size, with logarithmic axes."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -101,7 +101,7 @@ def _at_least(axes: Axes, decades: float) -> None:
 
 
 def _plain_numbers(axes: Axes, sizes: Sequence[int]) -> None:
-    """No powers of ten; where there are few sizes, each of them."""
+    """Labels axes without powers of ten; names each size if they are few."""
     from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
     plain = FuncFormatter(lambda value, _: f"{value:,.10g}")

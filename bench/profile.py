@@ -1,8 +1,8 @@
 """Where the engine's thread spends its time on a backlog: `make bench ONLY=profile`, or for another load
 `make bench-profile PROFILE="--match-percent 10 --parts 2 --events 200000"`.
 
-Another thread notes what the engine's is doing, as often as the interpreter lets it. A share is of those
-samples, with all that a function calls, and with the waits for the broker.
+Another thread samples the engine's, as often as the interpreter permits. A function's share is the percentage
+of samples in it or in what it calls, waits for the broker included.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from interlock.engine.runtime.loop_thread import frames
 from . import brokers
 from .engine.load import hidden
 from .engine.points import Bus, Point
-from .lines import tell
+from .lines import report
 
 SAMPLE_S = 0.001
 LEAST_PERCENT = 3.0
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Sampler:
-    """What one thread does, by function, with what called it."""
+    """Samples the stack of a thread, and counts the samples of each function on it."""
 
     def __init__(self, thread: int) -> None:
         self._thread, self._over = thread, threading.Event()
@@ -42,7 +42,7 @@ class Sampler:
 
     def __enter__(self) -> Sampler:
         self._interval = sys.getswitchinterval()
-        sys.setswitchinterval(SAMPLE_S / 2)  # else a sample waits until the thread waits
+        sys.setswitchinterval(SAMPLE_S / 2)  # otherwise a sample waits until the thread blocks
         self._sampling.start()
         return self
 
@@ -69,17 +69,17 @@ def _name(frame: FrameType) -> str:
 
 
 def ask(bootstrap_servers: str) -> None:
-    """As a question of the bench."""
+    """Runs the benchmark."""
     took_us, shares = profiled(bootstrap_servers, PAIRS, EVENTS)
-    tell("processor time of the engine's thread, every event half of a pair", took_us, "us/event")
+    report("processor time of the engine's thread, every event half of a pair", took_us, "us/event")
     for name, share in shares.items():
-        tell(f"`{name}`", share, "% of the time")
+        report(f"`{name}`", share, "% of the time")
 
 
 def profiled(bootstrap_servers: str, point: Point, events: int) -> tuple[float, dict[str, float]]:
-    """Microseconds of processor time for each event, and {function: percent} of LEAST_PERCENT and more.
+    """Microseconds of processor time per event, and {function: percent} from LEAST_PERCENT on.
 
-    The second turn is what is sampled.
+    Samples the second turn.
     """
     config = BusConfig(name="profile", client={"bootstrap.servers": bootstrap_servers})
     bus = Bus(config, point)
@@ -120,7 +120,7 @@ def main() -> None:
     point = Point(match_percent=given.match_percent, parts=given.parts, others=0)
     with brokers.started() as bootstrap_servers:
         took_us, shares = profiled(bootstrap_servers, point, given.events)
-    print(f"{point}: {took_us:.1f} us of processor time for each of {given.events} events\n")
+    print(f"{point}: {took_us:.1f} us of processor time per event, {given.events} events\n")
     print("| share | function |\n|---:|---|")
     for name, share in shares.items():
         print(f"| {share:.1f} % | `{name}` |")

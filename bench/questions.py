@@ -1,4 +1,4 @@
-"""The questions of the bench: one file each asks it; here is what it is called, and how long it may take."""
+"""The benchmarks: the name, description and limits of each. Its code is in a file of its own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from .sizes import number
 
 @dataclass(frozen=True)
 class Question:
-    """ask: is given the address of a broker of its own, "" where it needs none; prints lines (lines.py).
+    """A benchmark.
 
-    seconds: after which it is ended. sizes: those that it takes. needs_broker: one is started for it;
-    has_broker: it uses one. ratio: what ratios are to. axis: what grows in its pictures.
+    ask: runs it, with the address of its own broker, or "" if it needs none; prints lines (lines.py).
+    seconds: time limit. sizes: names of the sizes it takes. needs_broker: whether to start one for it;
+    has_broker: whether it uses one. ratio: what its ratios compare with. axis: the horizontal axis of its
+    pictures.
     """
 
     name: str
@@ -26,7 +28,7 @@ class Question:
     sizes: tuple[str, ...] = ()
     needs_broker: bool = True
     has_broker: bool = True
-    by_name: bool = False  # asked only by its name
+    by_name: bool = False  # run only when named
     ratio: str = ""
     axis: str = "size"
 
@@ -170,12 +172,12 @@ QUESTIONS: Final = {
         Question(
             "throughput",
             "engine",
-            "events a second, beside client loops",
+            "events a second, compared with client loops",
             _throughput,
             240,
             sizes=("EVENTS", "SUBSCRIPTIONS"),
-            ratio="to the quicker raw client loop of the same turns, or to what the row names; with waits"
-            " for other types, to the engine without them; more is better",
+            ratio="to the faster raw client loop of the same turns, or to what the row names; with waits for"
+            " other types, to the engine without them; more is better",
         ),
         Question(
             "hops",
@@ -212,7 +214,7 @@ QUESTIONS: Final = {
         Question(
             "profile",
             "profile",
-            "where the engine's thread spends its time: what a function takes with all that it calls",
+            "where the engine's thread spends its time: a function's share includes what it calls",
             _profile,
         ),
         Question(
@@ -231,7 +233,7 @@ QUESTIONS: Final = {
             _latency,
             240,
             sizes=("RATE", "PARTITIONS"),
-            ratio="to the client loop of two hops at the same rate; less is better",
+            ratio="to a client loop of two hops at the same rate; less is better",
             axis="events/s",
         ),
         Question(
@@ -246,15 +248,15 @@ QUESTIONS: Final = {
         Question(
             "eventloop",
             "waits",
-            "delay of the event loop beside a busy engine",
+            "delay of the event loop in a process with a busy engine",
             _eventloop,
             sizes=("PARTITIONS",),
-            ratio="to the event loop of a process that has the same load and no engine; less is better",
+            ratio="to the event loop of a process with the same load and no engine; less is better",
         ),
         Question(
             "registration",
             "waits",
-            "waits opened, and looking back",
+            "registering waits, and looking back",
             _registration,
             300,
             sizes=("EVENTS", "PARTITIONS"),
@@ -268,7 +270,7 @@ QUESTIONS: Final = {
             "other ways to wait for an event",
             _peers,
             1800,
-            ratio="to Interlock's figure for as many waits; less is better",
+            ratio="to Interlock's figure for the same number of waits; less is better",
             axis="waits",
         ),
         Question("timers", "waits", "how late timers fire", _timers, sizes=("RATE", "PARTITIONS")),
@@ -302,11 +304,11 @@ QUESTIONS: Final = {
         Question(
             "start",
             "takeover",
-            "an engine's start on a long registry",
+            "an engine's start with a long registry",
             _start,
             240,
             sizes=("ENDED", "PARTITIONS"),
-            ratio="to a start on an empty registry; less is better",
+            ratio="to a start with an empty registry; less is better",
         ),
         Question(
             "hooks",
@@ -314,7 +316,7 @@ QUESTIONS: Final = {
             "completion events on a job",
             _hooks,
             240,
-            ratio="of runs with and without them, in turn; less is better",
+            ratio="of runs with them to runs without them, alternating; less is better",
         ),
         Question(
             "archive",
@@ -323,12 +325,12 @@ QUESTIONS: Final = {
             _archive,
             240,
             sizes=("EVENTS",),
-            ratio="to Spark's Kafka connector alone, which reads the same and keeps nothing; more is better",
+            ratio="to Spark's Kafka connector alone, which reads the same and writes nothing; more is better",
         ),
         Question(
             "backtest",
             "spark",
-            "a backtest beside a plain loop of step",
+            "a backtest compared with a plain loop of step",
             _backtest,
             600,
             sizes=("EVENTS", "KEYS", "CORES", "CONDITION"),

@@ -1,6 +1,6 @@
-"""docs/understand/benchmarks.md and its pictures, from results: `make bench-docs`.
+"""Makes docs/understand/benchmarks.md and its pictures from results: `make bench-docs`.
 
-Nothing in that page is written by hand. Above each table stands the command whose lines it shows.
+No part of that page is written by hand.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ uncommitted changes. Aims, limits, and what was tried: [performance.md](performa
 
 
 def render(lines: Sequence[Line], docs: Path = DOCS) -> None:
-    """Write the page and its pictures into `docs`.
+    """Writes the page and its pictures into `docs`.
 
     Leaves out lines of questions that no longer exist, and of those that only run when named.
     """
@@ -92,7 +92,7 @@ def _table(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _tables_by_kind(lines: Sequence[Line]) -> Iterator[str]:
-    """One for each figure: a row for each kind, a column for each size."""
+    """A table for each figure, with a row for each kind and a column for each size."""
     for table in dict.fromkeys(line["table"] for line in lines):
         of_table = [line for line in lines if line["table"] == table]
         kinds, columns = (list(dict.fromkeys(line[of] for line in of_table)) for of in ("row", "column"))
@@ -106,7 +106,7 @@ def _tables_by_kind(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _cell(line: Line) -> str:
-    """The figure, and behind it the ratio."""
+    """The figure, and its ratio in brackets."""
     if not line.get("finished", True):
         return "did not finish"
     ratio = line.get("ratio")

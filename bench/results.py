@@ -1,4 +1,4 @@
-"""What `make bench` has kept of the answers, and what the page has of them: one line of JSON each."""
+"""Kept results, those of `make bench` and those of the page: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Line = Mapping[str, Any]
 
 
 def keep(name: str, lines: Sequence[Line], results: Path = RESULTS) -> None:
-    """Put the lines of a question in the place of those that were there of it."""
+    """Replaces the kept lines of a benchmark by these."""
     before = results.read_text().splitlines() if results.exists() else []
     others = [text for text in before if json.loads(text)["name"] != name]
     results.parent.mkdir(parents=True, exist_ok=True)
@@ -21,9 +21,9 @@ def keep(name: str, lines: Sequence[Line], results: Path = RESULTS) -> None:
 
 
 def merge(results: Path, kept: Path) -> list[str]:
-    """Put later answers in the place of those that are kept of the same questions; whose these are.
+    """Replaces kept results of the page by later ones. Returns the names of their benchmarks.
 
-    Answers of before the kept ones stay out: they are of an older checkout, or somebody else has asked since.
+    Ignores results earlier than the kept ones: they are of an older checkout, or somebody measured since.
     """
     newer, older = _by_name(results), _by_name(kept)
     replaced = [name for name, lines in newer.items() if _time(lines) > _time(older.get(name, []))]
@@ -33,7 +33,7 @@ def merge(results: Path, kept: Path) -> list[str]:
 
 
 def read(path: Path) -> list[Line]:
-    """All lines there are, in the order of their questions; none where there is no such file."""
+    """All lines, grouped by benchmark; none if the file does not exist."""
     return [line for lines in _by_name(path).values() for line in lines]
 
 
@@ -45,5 +45,5 @@ def _by_name(path: Path) -> dict[str, list[Line]]:
 
 
 def _time(lines: Sequence[Line]) -> str:
-    """When they were taken; earlier than any other where they do not tell."""
+    """When they were measured; "" if they do not say, which is before any other."""
     return max((str(line.get("time", "")) for line in lines), default="")

@@ -1,4 +1,4 @@
-"""The sizes of benchmarks, which the environment may change."""
+"""Sizes of the benchmarks' loads, set by environment variables."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _TEXTS: Final = ("CONDITION", "CORES")
 
 
 def number(name: str, default: int) -> int:
-    """The environment's size of this name; what is none ends the bench with a sentence."""
+    """The size from the environment. SystemExit if it is not a whole number from 1 on."""
     text = os.environ.get(name) or str(default)
     if not text.isdecimal() or not int(text):
-        raise SystemExit(f"bench: {name} is a whole number from 1 on, not {text!r}")
+        raise SystemExit(f"bench: {name} must be a whole number from 1 on, not {text!r}")
     return int(text)
 
 
 def sizes_given() -> dict[str, str]:
-    """{size: what the environment says}, those that are numbers looked at."""
+    """{name: text} of the sizes in the environment. SystemExit as of `number`."""
     given = {name: text for name in SIZES if (text := os.environ.get(name))}
     for name in given.keys() - set(_TEXTS):
         number(name, 1)

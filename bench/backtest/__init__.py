@@ -1,3 +1,3 @@
-"""The backtest at scale: is it equal to a plain loop of `step`, and how fast is it beside that."""
+"""The backtest at scale: compares its result and speed with a plain loop of `step`."""
 
 from __future__ import annotations

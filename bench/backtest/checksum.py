@@ -1,4 +1,4 @@
-"""A sum over firings that is the same in whatever order they come."""
+"""A checksum of firings that does not depend on their order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class Checksum:
-    """Adds up a digest of all that each firing says."""
+    """The sum of a digest of each firing with all of its members."""
 
     def __init__(self) -> None:
         self.firings = self.value = 0

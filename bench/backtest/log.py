@@ -1,4 +1,5 @@
-"""An archive as the archive job writes it, without a broker: orders and rates of many keys, one hot."""
+"""Writes an archive like the archive job, without a broker: orders and rates of many keys, one of them
+hot."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ CONDITION = (
 )
 HOT = "order-hot"
 _HOT_SHARE = 0.2
-_OTHER_SHARE = 0.05  # events of a type that the condition does not name
+_OTHER_SHARE = 0.05  # events of a type that the condition ignores
 _REPEAT_SHARE = 0.01
 _START = datetime(2026, 11, 18, 21, tzinfo=UTC)
 _SPAN_S = 3 * 86_400
@@ -46,7 +47,7 @@ _SCHEMA = pa.schema(
 
 
 def write(folder: Path, events: int, keys: int, seed: int = 7) -> None:
-    """An archive of so many events; one key of `keys` has a fifth of them."""
+    """Writes an archive of `events` events; one of `keys` keys has a fifth of them."""
     batch = folder / "batch=0.000001-00000000"
     held: dict[tuple[date, str], list[tuple[object, ...]]] = {}
     for number, (day, row) in enumerate(_rows(events, keys, seed), 1):
@@ -99,5 +100,5 @@ def _rows(events: int, keys: int, seed: int) -> Iterator[tuple[date, tuple[objec
 
 
 def hash_of(text: str) -> int:
-    """The same in every process."""
+    """A hash that is the same in every process."""
     return int.from_bytes(text.encode(), "big") % 1_000_003

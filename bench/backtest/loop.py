@@ -1,4 +1,4 @@
-"""The plain loop that a backtest is compared with: `step` over all events in their order, in one process.
+"""The plain loop to compare a backtest with: `step` over all events in their order, in one process.
 
 `python -m bench.backtest.loop ARCHIVE CONDITION` prints one JSON object.
 """

@@ -1,4 +1,4 @@
-"""The loop and the job as processes of their own, and what they found."""
+"""Runs the loop and the job in their own processes, and reads their results."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from interlock.spark.pipeline import job
 
 from .checksum import Checksum
 
-MEMORY = "512m"  # of the driver, which in local mode is the executor as well
+MEMORY = "512m"  # of the driver, which is the executor too in local mode
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a run gave. checksum: over all that a firing says. took_s: without the start of its process."""
+    """The result of a run. checksum: see `Checksum`. took_s: without the start of its process."""
 
     firings: int
     checksum: int
@@ -38,12 +38,12 @@ class Run:
 
 
 def loop(archive: Path, condition: str) -> Run:
-    """The plain loop, with as much memory as it takes."""
+    """Runs the plain loop, with unlimited memory."""
     return Run(**_run([sys.executable, "-m", "bench.backtest.loop", str(archive), condition]))
 
 
 def backtest(folder: Path, output: Path, condition: str, cores: int) -> Run:
-    """The job on `folder`/archive, in a JVM of 512 MB."""
+    """Runs the job on `folder`/archive, in a JVM of 512 MB."""
     submit = Path(sys.executable).parent / "spark-submit"
     settings = {
         "spark.master": f"local[{cores}]",
@@ -54,19 +54,19 @@ def backtest(folder: Path, output: Path, condition: str, cores: int) -> Run:
         "spark.local.dir": str(folder / "spill"),
     }
     confs = [f"--conf={name}={value}" for name, value in settings.items()]
-    asked = ["--archive", str(folder / "archive"), "--output", str(output), "--condition", condition]
-    told = _run([str(submit), *confs, job("backtest"), *asked, "--output-format", "json"])
+    arguments = ["--archive", str(folder / "archive"), "--output", str(output), "--condition", condition]
+    summary = _run([str(submit), *confs, job("backtest"), *arguments, "--output-format", "json"])
     checksum = Checksum()
     for batch in ds.dataset(output / "firings").to_batches(batch_size=10_000):
         for row in batch.to_pylist():
             parts = [tuple(part.values()) for part in row["events"]]
             due = (row["fired_ms"], row["timer_ms"])
             checksum.add(row["key"], row["outcome"], *due, row["missing"], parts)
-    return Run(checksum.firings, checksum.value, told["events"], told["duration_s"])
+    return Run(checksum.firings, checksum.value, summary["events"], summary["duration_s"])
 
 
 def _run(command: list[str]) -> dict[str, Any]:
-    """The JSON object in the last line of what it prints."""
+    """Runs a command; returns the JSON object in its last line of output."""
     done = subprocess.run(
         command,
         cwd=_ROOT,

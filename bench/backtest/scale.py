@@ -1,4 +1,4 @@
-"""`make backtest-scale`: a backtest in 512 MB of memory is equal to a loop of `step`; and how fast it is."""
+"""`make backtest-scale`: compares a backtest in 512 MB of memory with a loop of `step`: result and speed."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import os
 import sys
 
 from ..folders import folder
-from ..lines import progress, tell
+from ..lines import progress, report
 from .log import CONDITION, write
 from .measuring import backtest, loop
 
 
 def run(events: int, keys: int) -> None:
-    """CORES and CONDITION come from the environment."""
+    """Runs both; CORES and CONDITION come from the environment."""
     condition = os.environ.get("CONDITION") or CONDITION
     with folder() as place:
         progress(f"== {events} events of {keys} keys; {condition}")
         write(place / "archive", events, keys)
         progress("== the plain loop of step")
         plain = loop(place / "archive", condition)
-        tell("plain loop of step", plain.events_per_s, "events/s", firings=plain.firings)
+        report("plain loop of step", plain.events_per_s, "events/s", firings=plain.firings)
         equal = True
         for cores in map(int, (os.environ.get("CORES") or "1,2").split(",")):
             progress(f"== backtest, local[{cores}]")
             found = backtest(place, place / f"output-{cores}", condition, cores)
             same = found.answer == plain.answer
             equal = equal and same
-            tell(
+            report(
                 f"backtest, Spark on {cores} core{'' if cores == 1 else 's'}",
                 found.events_per_s,
                 "events/s",
@@ -35,4 +35,4 @@ def run(events: int, keys: int) -> None:
                 equals_loop=same,
             )
     if not equal:
-        sys.exit("the backtest and the loop of step do not give the same firings")
+        sys.exit("bench: the backtest and the loop of step do not make the same firings")

@@ -1,4 +1,4 @@
-"""What loops without an engine share: clients with its settings, and what they print of themselves."""
+"""Clients for loops without an engine, with the engine's settings; and the lines that such a loop prints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.engine.kafka.transactions import producer_settings
 
 
 def clients(config: BusConfig, group: str) -> tuple[Consumer, Producer]:
-    """Neither has joined; the producer can begin its first transaction."""
+    """(consumer, producer): the consumer not yet subscribed, the producer ready for a transaction."""
     errors = ClientErrors()
     consumer = connect(Consumer, config, errors, group_id=group, **consumer_settings())
     producer = connect(Producer, config, errors, transactional_id=group, **producer_settings())
@@ -21,7 +21,7 @@ def clients(config: BusConfig, group: str) -> tuple[Consumer, Producer]:
 
 
 class Joined:
-    """A consumer in its group; prints how many partitions it has and what it has consumed, as they grow."""
+    """Subscribes a consumer; prints how many partitions it has and how many records it has consumed."""
 
     def __init__(self, consumer: Consumer, topics: Sequence[str]) -> None:
         self._owns = self._consumed = 0

@@ -1,4 +1,4 @@
-"""An engine that prints how many partitions it owns, once they count, and what it has consumed.
+"""An engine that prints how many partitions it processes, and how many records it has consumed.
 
 python -m bench.engine.counting SETTINGS
 """
@@ -13,15 +13,15 @@ from .process import config_given
 
 
 def count(config: BusConfig) -> None:
-    """Until it is killed."""
-    engine, told = Engine(KafkaBus(config), config), (0, 0)
+    """Runs until it is killed."""
+    engine, printed = Engine(KafkaBus(config), config), (0, 0)
     while True:
         engine.run_pass()
-        owns = len(engine.partitions) if engine.is_open and engine.up_to_date else told[0]
+        owns = len(engine.partitions) if engine.is_open and engine.up_to_date else printed[0]
         now = owns, engine.stats.consumed
-        if now != told:
-            told = now
-            print(*told, flush=True)
+        if now != printed:
+            printed = now
+            print(*printed, flush=True)
 
 
 if __name__ == "__main__":

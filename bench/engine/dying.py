@@ -1,4 +1,4 @@
-"""An engine that kills itself in the midst of a transaction, once it has fired for a while.
+"""An engine that kills itself inside a transaction, after some firings.
 
 python -m bench.engine.dying SETTINGS
 """

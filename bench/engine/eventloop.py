@@ -1,4 +1,4 @@
-"""I12: how late the event loop of a process is in which the engine takes events, of which some match."""
+"""I12: the delay of the event loop in a process whose engine processes events, some of which match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlock.engine.runtime.reporting import EngineStatus
 from interlock.engine.runtime.runtime import EngineProcess, run_engine
 from interlock.events.kafka import encode
 
-from ..lines import percentile, tell
+from ..lines import percentile, report
 from .load import SOLO, new_bus, put, run_until_open, solos, subscribe, unmatched
 
 TICK_S = 0.01
@@ -23,7 +23,7 @@ ONE_IN = 100
 
 
 def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
-    """The load is produced in the same process, and is part of the delay: the baseline has it alone."""
+    """Measures the delay. The load is produced in the same process; the baseline has the load alone."""
     alone = _delays_beside(new_bus("eventloop-alone", bootstrap_servers), rate, seconds)[0]
     config = new_bus("eventloop", bootstrap_servers)
     subscribe(config, [("solo", SOLO, None)], durable=True)
@@ -38,17 +38,17 @@ def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
     finally:
         stop.set()
         engine.join()
-    matches = after.stepped - before.stepped  # are consumed as well
+    matches = after.stepped - before.stepped  # which count as consumed too
     consumed = (after.consumed - before.consumed - matches) / seconds
     fired = (after.fired - before.fired) / seconds
     if consumed < 0.95 * rate or fired < 0.9 * rate / ONE_IN:
         raise SystemExit(
-            f"bench: the engine took {consumed:.0f} of {rate} events/s, and fired {fired:.0f} times"
+            f"bench: the engine processed {consumed:.0f} of {rate} events/s, and fired {fired:.0f} times/s"
         )
     for share, name, most in ((0.5, "p50", None), (0.99, "p99", 50)):
         least, figure = percentile(alone, share) * 1000, percentile(busy, share) * 1000
-        tell(f"delay of an event loop beside a producer of {rate} events/s, {name}", least, "ms")
-        tell(
+        report(f"delay of an event loop beside a producer of {rate} events/s, {name}", least, "ms")
+        report(
             f"delay of the event loop with an engine that takes them, of which 1 in {ONE_IN} matches, {name}",
             figure,
             "ms",
@@ -62,7 +62,7 @@ def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
 def _delays_beside(
     config: BusConfig, rate: int, seconds: int, status: EngineStatus | None = None
 ) -> tuple[list[float], Stats, Stats]:
-    """Delays of an event loop beside a load, and what an engine has counted before and after."""
+    """(delays of an event loop beside a load, the engine's counters before, and after)."""
     ended, status = threading.Event(), status or EngineStatus()
     load = threading.Thread(target=produce_steadily, args=(config, rate, ended))
     load.start()
@@ -87,9 +87,9 @@ async def _delays(seconds: int) -> list[float]:
 
 
 def produce_steadily(config: BusConfig, rate: int, ended: threading.Event) -> None:
-    """In slices of 20 ms; most events are encoded before, so that this thread costs the loop little."""
+    """Produces every 20 ms; most events are encoded before, so that this thread hardly delays the loop."""
     encoded = [encode(event) for event in unmatched(1000)]
-    matching = solos(sys.maxsize)  # each has an id of its own: repeats would match nothing
+    matching = solos(sys.maxsize)  # each has its own id: repeated events would not match
     producer = Producer({**config.client, "linger.ms": 5, "compression.type": "lz4"})
     started, sent = time.monotonic(), 0
     while not ended.wait(0.02):

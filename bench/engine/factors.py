@@ -1,4 +1,4 @@
-"""Events a second by what a user chooses: one factor at a time from a centre, or all combinations."""
+"""Events a second by factors that a user chooses: one factor varied from a centre, or all combinations."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Final
 
 from .. import lines
-from ..lines import tell
+from ..lines import report
 from .points import Point, Side, Throughput
 
 CENTRE: Final = Point()
-TURNS: Final = 2  # of each point, each beside one of the centre
+TURNS: Final = 2  # of each point, alternating with the centre
 FACTORS: Final[Mapping[str, tuple[str, tuple[int, ...]]]] = {
     "match_percent": ("% of the events match", (0, 1, 10, 100)),
     "parts": ("parts of the condition", (1, 2, 10)),
@@ -24,11 +24,13 @@ FACTORS: Final[Mapping[str, tuple[str, tuple[int, ...]]]] = {
 
 
 def run(bootstrap_servers: str, events: int) -> None:
-    """The centre, and each factor's other values, in turns with it; ratios are to its turns beside them."""
+    """Measures the centre, and each factor's other values alternating with it; ratios are to its turns."""
     with Side(bootstrap_servers, "centre", CENTRE, events) as centre:
-        centre.turn()  # a broker that has just begun is slower
+        centre.turn()  # a freshly started broker is slower
         first = Throughput([centre.turn() for _ in range(TURNS)], centre.kib)
-        tell(f"the centre, on its own: {told(CENTRE)}", first.rate, "events/s", 1.0, turns=first.rates)
+        report(
+            f"the centre, on its own: {description(CENTRE)}", first.rate, "events/s", 1.0, turns=first.rates
+        )
         for factor in FACTORS:
             _ask(bootstrap_servers, factor, centre, first.rate, events)
 
@@ -38,7 +40,7 @@ def _ask(bootstrap_servers: str, factor: str, centre: Side, centre_rate: float, 
     at_centre: list[float] = []
     found: dict[int, tuple[Throughput, float]] = {}
     for value in values:
-        point = replace(CENTRE, **{factor: value})  # type: ignore[arg-type]  # no factor is a text
+        point = replace(CENTRE, **{factor: value})  # type: ignore[arg-type]  # all factors are int
         if point == CENTRE:
             continue
         with Side(bootstrap_servers, f"{factor.replace('_', '-')}-{value}", point, events) as side:
@@ -51,23 +53,23 @@ def _ask(bootstrap_servers: str, factor: str, centre: Side, centre_rate: float, 
         found[value] = own, own.ratio_to(beside)
     for value in values:
         own, ratio = found.get(value) or (Throughput(at_centre, centre.kib), 1.0)
-        unit = f"us/event, by {what}"  # a picture each
-        # By the ratio: how fast the machine is changes between the points of a picture.
+        unit = f"us/event, by {what}"  # one picture per factor
+        # Computed from the ratio: the machine's speed changes between the points of a picture.
         cost = lines.point("an event", value, 1e6 / (centre_rate * ratio), unit) if value else {}
         about = f"{value} {what}" + (" (the centre)" if value not in found else "")
-        tell(about, own.rate, "events/s", ratio, turns=own.rates, **cost)
+        report(about, own.rate, "events/s", ratio, turns=own.rates, **cost)
         if factor == "others" and value > CENTRE.others:
-            _tell_memory(value, own.kib, centre.kib)
+            _report_memory(value, own.kib, centre.kib)
 
 
-def _tell_memory(waits: int, kib: float, centre_kib: float) -> None:
+def _report_memory(waits: int, kib: float, centre_kib: float) -> None:
     each = (kib - centre_kib) / (waits - CENTRE.others)
     cost = lines.point("memory of an engine for a wait", waits, each, "KiB/wait")
-    tell(f"memory of an engine for each of {waits} waits for other types", each, "KiB", **cost)
+    report(f"memory of an engine for each of {waits} waits for other types", each, "KiB", **cost)
 
 
 def combinations() -> Iterator[Point]:
-    """Of the factors' values, but none with more engines than partitions: one of them would own nothing."""
+    """All combinations of the factors' values, without more engines than partitions: one would own none."""
     for values in itertools.product(*(values for _, values in FACTORS.values())):
         point = Point(**dict(zip(FACTORS, values, strict=True)))  # type: ignore[arg-type]  # as above
         if point.engines <= point.partitions:
@@ -75,15 +77,15 @@ def combinations() -> Iterator[Point]:
 
 
 def full(bootstrap_servers: str, events: int) -> None:
-    """Every combination, a turn of it beside one of the centre."""
+    """Measures every combination in one turn, beside a turn of the centre."""
     with Side(bootstrap_servers, "centre", CENTRE, events) as centre:
         for number, point in enumerate(combinations()):
             with Side(bootstrap_servers, f"full-{number}", point, events) as side:
                 beside, own = centre.turn(), side.turn()
             values = {factor: getattr(point, factor) for factor in FACTORS}
-            tell(told(point), own, "events/s", own / beside, **values)
+            report(description(point), own, "events/s", own / beside, **values)
 
 
-def told(point: Point) -> str:
+def description(point: Point) -> str:
     """The values of all factors."""
     return ", ".join(f"{getattr(point, factor)} {what}" for factor, (what, _) in FACTORS.items())

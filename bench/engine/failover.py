@@ -1,4 +1,4 @@
-"""An engine that is killed inside a transaction, and how soon another one has made up for it."""
+"""Failover: an engine is killed inside a transaction; how soon another one has caught up."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from interlock.engine.config import BusConfig
 from interlock.engine.runtime.runtime import run_engine
 from interlock.events.kafka import encode
 
-from ..lines import progress, tell
+from ..lines import progress, report
 from .firings import firings_of
 from .load import PARTITIONS, SOLO, new_bus, put, run_until_open, subscribe
 from .process import command
 from .protocols import CLASSIC, failover
 
-RATE = 500  # events/s: no pass of the survivor finds nothing to do
+RATE = 500  # events/s: enough that every pass of the survivor has something to do
 DEADLINE_S = 120.0
 
 
 def run(bootstrap_servers: str) -> None:
-    """Seconds from a SIGKILL inside a transaction until all that was sent before it has fired.
+    """Measures the seconds from a SIGKILL inside a transaction until all earlier events have fired.
 
-    Beside it: a plain consumer group of which one of two members is killed.
-    The load goes on all the time: the engine that survives is busy with the partitions that it has.
+    The baseline is a plain consumer group, one of whose two members is killed. The load continues all the
+    time, so the surviving engine is busy with its own partitions.
     """
     progress("a plain consumer group")
     bare = failover(bootstrap_servers, "failover-bare", CLASSIC)
-    tell("plain consumer group: SIGKILL of a member -> the other reads what it had", bare, "s")
+    report("plain consumer group: SIGKILL of a member -> the other reads what it had", bare, "s")
     config = new_bus("failover", bootstrap_servers)
     subscribe(config, [("solo", SOLO, None)], durable=True)
     run_until_open(config)
@@ -50,7 +50,7 @@ def run(bootstrap_servers: str) -> None:
         later = load.sent - before
         load.stop()
         load.check()
-        tell(
+        report(
             "SIGKILL inside a transaction, load goes on -> all sent before has fired",
             took,
             "s",
@@ -60,7 +60,7 @@ def run(bootstrap_servers: str) -> None:
             sent_before=before,
             sent_since=later,
         )
-        tell("the longest time from sending to firing meanwhile", load.longest(), "s")
+        report("the longest time from sending to firing meanwhile", load.longest(), "s")
     finally:
         if victim.poll() is None:
             os.kill(victim.pid, signal.SIGKILL)
@@ -71,24 +71,24 @@ def run(bootstrap_servers: str) -> None:
 
 
 def _killed(victim: subprocess.Popen[bytes]) -> float:
-    """When it killed itself."""
+    """Waits until the victim has killed itself; returns the time."""
     deadline = time.monotonic() + DEADLINE_S
     while victim.poll() is None:
         if time.monotonic() > deadline:
-            raise SystemExit("bench: the engine that is to be killed gets no partition")
+            raise SystemExit("bench: the engine that should be killed got no partition")
         time.sleep(0.005)
     return time.monotonic()
 
 
 class _Load:
-    """Events at a steady rate, and when the firing of each could be read."""
+    """Sends events at a steady rate, and records when the firing of each became readable."""
 
     def __init__(self, config: BusConfig, rate: int) -> None:
         self._config, self._rate = config, rate
         self.sent = 0
         self._sent_at: list[float] = []
         self._fired_at: dict[int, float] = {}
-        self._again: list[int] = []
+        self._repeated: list[int] = []
         self._emitting, self._reading = threading.Event(), threading.Event()
         self._threads = [threading.Thread(target=self._emit), threading.Thread(target=self._read)]
 
@@ -97,11 +97,11 @@ class _Load:
             thread.start()
 
     def fired_until(self, count: int, since: float) -> float:
-        """Seconds from then until the first so many have fired."""
+        """Seconds from `since` until the first `count` events have fired."""
         deadline = time.monotonic() + DEADLINE_S
         while any(n not in self._fired_at for n in range(count)):
             if time.monotonic() > deadline:
-                raise SystemExit(f"bench: {len(self._fired_at)} firings of {self.sent}")
+                raise SystemExit(f"bench: only {len(self._fired_at)} of {self.sent} events fired")
             time.sleep(0.05)
         return max(self._fired_at[n] for n in range(count)) - since
 
@@ -109,15 +109,15 @@ class _Load:
         return max(at - self._sent_at[n] for n, at in self._fired_at.items())
 
     def stop(self) -> None:
-        """No event any more."""
+        """Stops sending."""
         self._emitting.set()
         self._threads[0].join()
 
     def check(self) -> None:
-        """All have fired, once."""
+        """Ends the bench unless each event has fired once."""
         self.fired_until(self.sent, 0.0)
-        if self._again:
-            raise SystemExit(f"bench: events {self._again[:5]} have fired twice")
+        if self._repeated:
+            raise SystemExit(f"bench: events {self._repeated[:5]} fired twice")
 
     def end(self) -> None:
         self.stop()
@@ -145,6 +145,6 @@ class _Load:
                     [event] = json.loads(message.value() or b"")["firing"]["events"]["solo"]
                     number = int(event["id"])
                     if number in self._fired_at:
-                        self._again.append(number)
+                        self._repeated.append(number)
                     self._fired_at.setdefault(number, time.monotonic())
         consumer.close()

@@ -1,4 +1,4 @@
-"""What has fired on a bus, from its beginning, as readers of committed records see it."""
+"""A reader of all firings of a bus, committed ones only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from interlock.engine.config import BusConfig
 
 
 def firings_of(config: BusConfig, partitions: int, settings: dict[str, Any] | None = None) -> Consumer:
-    """A consumer that is assigned all of them. settings: other than the client's defaults."""
+    """A consumer assigned to all partitions of the action topic, from their beginning. settings:
+    additional."""
     consumer = Consumer({
         **config.client, "group.id": "bench", "isolation.level": "read_committed",
         "auto.offset.reset": "earliest", **(settings or {}),

@@ -1,6 +1,6 @@
-"""The engine's two hops on records in memory: what an event costs in them, without a client.
+"""The cost of an event in the engine's two hops, on records in memory, without a client.
 
-A figure is the least of all turns, because everything else that a machine does only adds to it.
+A figure is the least of all turns, since other load of the machine only adds to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events import Event, kafka
 
-from ..lines import tell
+from ..lines import report
 from .load import OPEN, PAIR, one, unmatched
 
 CONFIG: Final = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
@@ -35,7 +35,7 @@ PASS: Final = 2_500  # records of the trigger hop between two commits
 
 
 class Hops:
-    """One engine that owns one partition of each hop, with the pair and `others` subscriptions beside it."""
+    """An engine that owns one partition of each hop, with the pair and `others` more subscriptions."""
 
     def __init__(self, others: int = 0) -> None:
         context = EngineContext.of(
@@ -59,21 +59,21 @@ class Hops:
             self.index.add(added, added.condition, None)
 
     def match(self, record: Record) -> None:
-        """The event hop: what the event met is a record of the trigger topic in `outputs`."""
+        """The event hop: puts a record of the trigger topic into `outputs` if the event matches."""
         self._source.match(record, self.outputs, NOW_MS)
 
     def commit(self) -> None:
-        """The trigger hop's changes are committed, as at the end of a pass."""
+        """Commits the trigger hop's changes, as at the end of a pass."""
         self._trigger.commit_into(self.outputs, "bench", 1)
         self._trigger.committed()
         self.outputs = Outputs(CONFIG, self.registry.version)
 
     def process(self, record: Record) -> None:
-        """The trigger hop: the state of the record's keys goes on; what fires is in `outputs`."""
+        """The trigger hop: steps the states of the record's keys; puts firings into `outputs`."""
         self._trigger.process(record, TriggerTask.decode(record), self.outputs, NOW_MS)
 
     def matches(self, records: list[Record]) -> list[Record]:
-        """The records of the trigger topic that those events make."""
+        """The records of the trigger topic that the event hop makes of these records."""
         self.outputs = Outputs(CONFIG, self.registry.version)
         for record in records:
             self.match(record)
@@ -83,7 +83,7 @@ class Hops:
 
 
 def records(events: list[Event]) -> list[Record]:
-    """As the event topic has them."""
+    """The events as records of the event topic."""
     return [Record(EVENTS, n, NOW_MS + n, *kafka.encode(each)) for n, each in enumerate(events)]
 
 
@@ -104,12 +104,12 @@ def event_hop(events: list[Event], others: int) -> Callable[[], Work]:
 
 
 def trigger_hop(events: list[Event], pass_of: int | None = None) -> Callable[[], Work]:
-    """pass_of: so many records are committed together; None: nothing is."""
+    """pass_of: how many records to commit together; None: no commits."""
 
     def prepare() -> Work:
         hops = Hops()
         given = hops.matches(records(events))
-        assert len(given) == len(events), "each event is to meet the pair"
+        assert len(given) == len(events), "each event should match the pair"
 
         def work() -> None:
             for number, record in enumerate(given, 1):
@@ -123,7 +123,7 @@ def trigger_hop(events: list[Event], pass_of: int | None = None) -> Callable[[],
 
 
 def run() -> None:
-    """Microseconds of processor time for each event, of each hop."""
+    """Measures microseconds of processor time per event, for each hop."""
     names = [f"{n}" for n in range(OPEN)]
     pairs = [one(f"pair.{half}", name, name) for half in ("first", "second") for name in names]
     works = {
@@ -140,4 +140,4 @@ def run() -> None:
             least[name] = min(least[name], (time.thread_time() - began) / len(pairs) * 1e6)
     first = next(iter(least.values()))
     for name, figure in least.items():
-        tell(name, figure, "us/event", figure / first)
+        report(name, figure, "us/event", figure / first)

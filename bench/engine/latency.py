@@ -1,4 +1,4 @@
-"""From the append of an event, of which each fires, to its firing being readable, at a steady rate."""
+"""The latency from the append of an event to its readable firing, at a steady rate; each event fires."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from interlock import Event
 from interlock.engine.kafka.reader import consume
 from interlock.events.kafka import encode
 
-from ..lines import percentile, point, tell
+from ..lines import percentile, point, report
 from .firings import firings_of
 from .load import PARTITIONS, SOLO, new_bus, put, run_until_open, solos, subscribe
 from .process import command
 
 DEADLINE_S = 60.0
-LEAST_OF_RATE = 0.97  # a load that falls behind would make everything look quicker
-AIM_AT = 2_000  # events/s: the load for which the latency has an aim
+LEAST_OF_RATE = 0.97  # of the load: a load that falls behind would make everything look faster
+AIM_AT = 2_000  # events/s: the load for which there is an aim
 WARM_S = 4.0  # not counted: clients connect
 TURNS = 3
 TURN_S = 2.0
-LEAD_S = 1.0  # of a turn, not counted
-FIRST_WARM_S = 20.0  # a broker that has just begun is several times slower
+LEAD_S = 1.0  # at the start of a turn, not counted
+FIRST_WARM_S = 20.0  # a freshly started broker is several times slower
 
 
 def run(bootstrap_servers: str, rates: Sequence[int]) -> None:
-    """Event stored -> firing readable by a reader of committed records, by the clock of this machine.
+    """Measures event stored -> firing readable (read_committed), by the clock of this machine.
 
-    Each event fires. The baseline is a client loop of two hops with the engine's settings (two_hops.py), in
-    turns with the engine at the same rate.
+    The baseline is a client loop of two hops with the engine's settings (two_hops.py), which takes turns with
+    the engine at the same rate.
     """
     warm_s = FIRST_WARM_S
     for rate in rates:
@@ -46,10 +46,10 @@ def run(bootstrap_servers: str, rates: Sequence[int]) -> None:
                 side.turn(warm_s, 0)
                 warm_s = WARM_S
             turns = [(loop.turn(LEAD_S, TURN_S), engine.turn(LEAD_S, TURN_S)) for _ in range(TURNS)]
-        _tell(rate, [one for one, _ in turns], [two for _, two in turns])
+        _report(rate, [one for one, _ in turns], [two for _, two in turns])
 
 
-def _tell(rate: int, floors: Sequence[list[float]], turns: Sequence[list[float]]) -> None:
+def _report(rate: int, floors: Sequence[list[float]], turns: Sequence[list[float]]) -> None:
     for share, name, most in ((0.5, "p50", 15), (0.99, "p99", 60)):
         least = [percentile(turn, share) * 1000 for turn in floors]
         taken = [percentile(turn, share) * 1000 for turn in turns]
@@ -57,15 +57,15 @@ def _tell(rate: int, floors: Sequence[list[float]], turns: Sequence[list[float]]
         about = f"event stored -> firing readable at {rate} events/s, {name}"
         floor = statistics.median(least)
         cost = point(f"client loop of two hops, {name}", rate, floor, "ms")
-        tell(f"client loop of two hops: {about}", floor, "ms", turns=least, **cost)
+        report(f"client loop of two hops: {about}", floor, "ms", turns=least, **cost)
         cost = point(f"Interlock, {name}", rate, figure, "ms")
         aim = most if rate == AIM_AT else None
         ratio = statistics.median(own / its for own, its in zip(taken, least, strict=True))
-        tell(about, figure, "ms", ratio, most=aim, turns=taken, **cost)
+        report(about, figure, "ms", ratio, most=aim, turns=taken, **cost)
 
 
 class _Side:
-    """The engine, or the loop, on a bus of its own, with a producer and a reader of its firings."""
+    """The engine or the loop on its own bus, with a producer and a reader of its firings."""
 
     def __init__(self, bootstrap_servers: str, rate: int, *, raw: bool) -> None:
         self._rate = rate
@@ -94,9 +94,9 @@ class _Side:
         self._process.wait()
 
     def turn(self, lead_s: float, seconds: float) -> list[float]:
-        """Seconds of each event of so many seconds at the rate, after a lead that is not counted.
+        """Sends events at the rate; returns the latency of each in seconds, without those of the lead.
 
-        Ends the bench where an event does not fire, or the load falls behind.
+        Ends the bench if an event does not fire, or if the load falls behind.
         """
         self._stored.clear()
         self._readable.clear()
@@ -111,7 +111,7 @@ class _Side:
         took = time.monotonic() - started
         self._until_all_fired()
         if count / took < LEAST_OF_RATE * self._rate:
-            raise SystemExit(f"bench: {count / took:.0f} events/s were sent of {self._rate}")
+            raise SystemExit(f"bench: sent {count / took:.0f} events/s instead of {self._rate}")
         return [self._readable[name] - at for name, at in self._stored.items() if at > started + lead_s]
 
     def _send(self, event: Event) -> None:
@@ -131,7 +131,7 @@ class _Side:
         deadline = time.monotonic() + DEADLINE_S
         while len(self._readable) < len(self._stored):
             if time.monotonic() > deadline:
-                raise SystemExit(f"bench: {len(self._readable)} firings of {len(self._stored)}")
+                raise SystemExit(f"bench: only {len(self._readable)} of {len(self._stored)} events fired")
             time.sleep(0.02)
 
     def _read(self) -> None:

@@ -1,4 +1,4 @@
-"""Events and subscriptions of the engine's benches, on buses of their own."""
+"""Buses, events and subscriptions for the engine's benchmarks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interlock.events.kafka import encode
 from ..sizes import number
 
 PARTITIONS = number("PARTITIONS", 8)
-OPEN = 10_000  # keys at a time: a durable subscription may not have more than 100,000
+OPEN = 10_000  # open keys at a time: the limit of a durable subscription is 100,000
 FILLING = "y" * 100
 PAIR = event("pair.first", by="subject") & event("pair.second", by="subject")
 SOLO = event("solo", by="subject")
@@ -30,7 +30,7 @@ def new_bus(name: str, bootstrap_servers: str) -> BusConfig:
 
 
 def unmatched(count: int) -> Iterator[Event]:
-    """Events that nobody subscribes to, of about 300 bytes with their six headers."""
+    """Events without a subscription, of about 300 bytes with their six headers."""
     for n in range(count):
         yield one("com.example.other", n, f"s{n % 1000}")
 
@@ -41,7 +41,7 @@ def solos(count: int) -> Iterator[Event]:
 
 
 def one(kind: str, n: object, subject: str) -> Event:
-    """Not validated: a turn has as many as an engine takes in a second, and is to be made in less."""
+    """An event, not validated: a turn needs as many as an engine processes in a second, in less than that."""
     attributes = {
         "specversion": "1.0",
         "id": f"{kind}{n}",
@@ -58,12 +58,12 @@ PRODUCER = {"linger.ms": 20, "compression.type": "lz4", "partitioner": "murmur2_
 
 
 def produce(config: BusConfig, events: Iterable[Event]) -> int:
-    """Produce events, and wait until they are stored; how many they were."""
+    """Produces events and waits until they are stored. Returns how many."""
     return send(Producer({**config.client, **PRODUCER}), config, events)
 
 
 def hidden(config: BusConfig, events: Iterable[Event]) -> Callable[[], None]:
-    """Produce events that nobody can read yet, and give what lets all of them be read at once."""
+    """Produces events in an open transaction. Returns a function that commits, so that they can be read."""
     producer = Producer({**config.client, **PRODUCER, "transactional.id": f"bench-{config.name}"})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -72,7 +72,7 @@ def hidden(config: BusConfig, events: Iterable[Event]) -> Callable[[], None]:
 
 
 def send(producer: Producer, config: BusConfig, events: Iterable[Event]) -> int:
-    """As `produce`, by a producer that may be warm."""
+    """Like `produce`, with an existing producer."""
     count = 0
     for each in events:
         key, value, headers = encode(each)
@@ -83,7 +83,7 @@ def send(producer: Producer, config: BusConfig, events: Iterable[Event]) -> int:
 
 
 def put(producer: Producer, topic: str, value: bytes | None, key: bytes | None, **more: Any) -> None:
-    """Produce a record, once the client's queue has room."""
+    """Produces a record; waits while the client's queue is full."""
     while True:
         try:
             producer.produce(topic, value, key, **more)
@@ -99,7 +99,7 @@ def subscribe(
     durable: bool,
     since_ms: int = 0,
 ) -> None:
-    """Register; with a `since` of 0 look-backs are real."""
+    """Writes registrations. With `since_ms` 0 they look back."""
     producer = Producer({**config.client, "linger.ms": 20})
     for name, condition, key in subscriptions:
         registration = Registration.of(
@@ -112,7 +112,7 @@ def subscribe(
 
 
 def run_until_open(config: BusConfig) -> None:
-    """Let an engine apply what is registered, so that the events to come are live ones."""
+    """Runs an engine until it has applied all registrations, so that later events are live ones."""
     engine = Engine(KafkaBus(config), config)
     while not (engine.is_open and engine.up_to_date):
         engine.run_pass()
@@ -120,6 +120,6 @@ def run_until_open(config: BusConfig) -> None:
 
 
 def waits(count: int) -> Iterator[tuple[str, Condition, str | None]]:
-    """One-shot waits for a pair, each with a key of its own that no event of `unmatched` has."""
+    """One-shot waits for a pair, each with its own key that no event of `unmatched` has."""
     for n in range(count):
         yield f"wait-{n}", PAIR, f"w{n}"

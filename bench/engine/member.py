@@ -1,4 +1,4 @@
-"""A member of a consumer group that reads a topic, keeps nothing and commits nothing, until it is killed.
+"""A member of a consumer group that reads a topic until it is killed, without commits.
 
 python -m bench.engine.member SETTINGS TOPIC
 """

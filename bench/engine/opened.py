@@ -1,4 +1,4 @@
-"""What an engine of a process of its own takes until it is open."""
+"""The time and memory of an engine in a new process until it is open."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .process import command
 
 
 class Opened(NamedTuple):
-    """took_s: of all of it, without imports. recovery_s: from the assignment of its partitions until it
-    worked on them. kib: of the whole process. open_keys: those that it found."""
+    """took_s: in all, without imports. recovery_s: from the assignment of its partitions until they are open.
+    kib: memory of the process. open_keys: how many it recovered."""
 
     took_s: float
     recovery_s: float
@@ -22,7 +22,7 @@ class Opened(NamedTuple):
 
 
 def opened(config: BusConfig) -> Opened:
-    """Open one, and close it. An engine that ends ends the bench, with its last words."""
+    """Opens an engine and closes it. If its process fails, ends the bench with its last output."""
     done = subprocess.run(command("opening", config), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"bench: an engine has ended:\n{done.stderr[-2000:]}")

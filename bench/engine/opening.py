@@ -1,4 +1,4 @@
-"""An engine from when it is made until it is open: prints what it took, found and holds.
+"""Opens an engine: prints its time, memory and open keys.
 
 python -m bench.engine.opening SETTINGS
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 
-import confluent_kafka  # noqa: F401  # imported by the engine when it begins: not what is measured
+import confluent_kafka  # noqa: F401  # the engine imports it when it starts, which should not be measured
 import psutil
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.bus import KafkaBus
@@ -18,7 +18,7 @@ from .process import config_given
 
 
 def opening(config: BusConfig) -> tuple[float, float, float, int]:
-    """As `Opened` has them."""
+    """The members of `Opened`."""
     began = time.perf_counter()
     engine = Engine(KafkaBus(config), config)
     while not (engine.is_open and engine.up_to_date):

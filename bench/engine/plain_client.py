@@ -1,4 +1,4 @@
-"""What a Kafka client alone takes to write or read the same records: it looks at none of them."""
+"""How long a Kafka client alone takes to write or read the same records, without decoding them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.reader import FETCH_BACKOFF_MS, FETCH_WAIT_MS, consume
 
 DEADLINE_S = 120.0
-# By default an end is told half a second late, and a client whose queue is full stands still for a second.
+# By default the end of a partition is reported 0.5 s late, and a client with a full queue pauses for 1 s.
 READS: dict[str, Any] = {
     "group.id": "bench",
     "isolation.level": "read_committed",
@@ -24,10 +24,10 @@ READS: dict[str, Any] = {
 
 
 def read_whole(config: BusConfig, topic: str, partitions: int) -> float:
-    """Seconds until all that a topic holds is read, from the assignment on."""
+    """Seconds from the assignment until all records of a topic are read."""
     consumer = Consumer({**config.client, **READS})
     places = [TopicPartition(topic, p, 0) for p in range(partitions)]
-    # It is connected and knows the ends, as an engine that is assigned partitions.
+    # Connects and fetches the ends before, as an engine has when it is assigned partitions.
     ends = {tp.partition: consumer.get_watermark_offsets(tp, DEADLINE_S)[1] for tp in places}
     left = {partition for partition, end in ends.items() if end}
     started = time.perf_counter()
@@ -46,10 +46,10 @@ def read_whole(config: BusConfig, topic: str, partitions: int) -> float:
 def write_and_read(
     config: BusConfig, topic: str, records: Iterable[tuple[bytes, bytes]], settings: Mapping[str, Any]
 ) -> float:
-    """Seconds until a reader has all of so many keys and values, from the first `produce` on.
+    """Seconds from the first `produce` until a reader has read all these records, (key, value).
 
-    Both clients are connected, and have written and read a record before. What the first partition of the
-    topic had is not read.
+    Both clients are warm: connected, with one record written and read. Uses partition 0 of the topic, from
+    its present end.
     """
     producer, consumer = Producer({**config.client, **settings}), Consumer({**config.client, **READS})
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), DEADLINE_S)
@@ -70,7 +70,8 @@ def write_and_read(
 
 
 def _is_end(message: Message) -> bool:
-    """Whether it tells of a partition's end: there, of a transaction, lie records that are not handed out."""
+    """Whether the message marks the end of a partition, where a client does not return transaction
+    markers."""
     error = message.error()
     if error is not None and error.code() != KafkaError._PARTITION_EOF:
         raise SystemExit(f"bench: a plain client cannot read: {error}")
@@ -86,4 +87,4 @@ def _take(consumer: Consumer, count: int) -> None:
 
 def _require(started: float) -> None:
     if time.perf_counter() - started > DEADLINE_S:
-        raise SystemExit(f"bench: a plain client has not read its records within {DEADLINE_S:.0f} s")
+        raise SystemExit(f"bench: a plain client did not read its records within {DEADLINE_S:.0f} s")

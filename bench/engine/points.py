@@ -1,11 +1,12 @@
-"""How many events a second engines take, for one choice of load, condition, registrations and topics.
+"""How many events a second engines process, for one choice of load, condition, registrations and topics.
 
-A point has a bus of its own. Its engines, a process each, have joined before the first event. All events of
-a turn are produced inside one transaction, so that they wait, unseen, for its commit; the time is from there
-until the engines have been through all of them, matches included, and the last firing is readable; the commit
-of the last transaction is in it where something fires. The first turn, of a quarter of the events, is not
+Each point has its own bus. Its engines, one process each, join before the first event. All events of a turn
+are produced in one transaction, so that its commit makes them readable at once. The time runs from that
+commit until the engines have processed all events and matches, and the last firing is readable (so it
+includes the commit of the last transaction if something fires). The first turn, with a quarter of the events,
+is not
 counted: a broker's first writes to the files of new topics take milliseconds each. Points that are compared
-take their turns one after the other.
+take turns.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ ENGINE, RAW, TWO_HOPS = "counting", "raw_loop", "two_hops"
 
 @dataclass(frozen=True)
 class Point:
-    """A choice.
+    """A choice of everything that is varied.
 
-    match_percent: of the events. parts: of the condition, each an event of its own type; all have one key.
-    others: waits for other types than the events'. keyed: waits for the same condition, none for one of the
-    events' keys. replicas: of each partition of the bus. program: the module beside this one that is run: the
-    engine, or a loop of clients in its place. batch: records of a transaction of the raw loop.
+    match_percent: of the events. parts: events of the condition, each of its own type, with a common key.
+    others: waits for other types. keyed: waits for the same condition with keys that no event has.
+    replicas: of each partition of the bus. program: the module to run: the engine, or a client loop instead.
+    batch: records per transaction of the raw loop.
     """
 
     match_percent: int = 10
@@ -56,7 +57,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Throughput:
-    """rates: events/s of each turn. kib: of the first engine's memory, before the events."""
+    """rates: events/s of each turn. kib: memory of the first engine before the events."""
 
     rates: Sequence[float]
     kib: float
@@ -67,17 +68,17 @@ class Throughput:
         return statistics.median(self.rates)
 
     def ratio_to(self, other: Throughput) -> float:
-        """To one that took its turns beside these: the median of the ratios, turn by turn."""
+        """The median of the ratios of each turn to the other's turn beside it."""
         return statistics.median(own / its for own, its in zip(self.rates, other.rates, strict=True))
 
 
 def in_turns(
     bootstrap_servers: str, sides: Mapping[str, tuple[Point, int]], turns: int
 ) -> Mapping[str, Throughput]:
-    """Ask at several points, with so many events a turn each: a turn of each, then the next of each.
+    """Measures several points, {name: (point, events per turn)}, alternately: a turn of each, then the next.
 
-    How fast the machine is changes within seconds, and falls on all of them alike. Those whose turn it is not
-    stand by: an engine that has nothing to do takes 2 to 3 % of a core.
+    So changes of the machine's speed, which come within seconds, affect all alike. The engines of the others
+    are idle meanwhile and take 2 to 3 % of a core each.
     """
     rates: dict[str, list[float]] = {name: [] for name in sides}
     with ExitStack() as stack:
@@ -92,10 +93,10 @@ def in_turns(
 
 
 class Side:
-    """A point that is asked at, while this is entered.
+    """A context in which one point is measured.
 
-    events: of each turn; one ends the bench where a firing is missing or there twice. `kib`: of the first
-    engine's memory, before them.
+    events: of each turn; a missing or repeated firing ends the bench. kib: memory of the first engine before
+    the events.
     """
 
     def __init__(self, bootstrap_servers: str, name: str, point: Point, events: int) -> None:
@@ -126,15 +127,15 @@ class Side:
 
 
 class Bus:
-    """A bus of its own for a point, with its registrations.
+    """The bus of one point, with its registrations.
 
-    `load`: the events of these numbers. `keys`: how many keys all of whose parts are among them.
+    `load(numbers)`: the events with these numbers. `keys(numbers)`: how many keys are complete among them.
     """
 
     def __init__(self, config: BusConfig, point: Point) -> None:
         self._config, self._point = config, point
         self._processes: list[Counting] = []
-        self._firings = self._matches = 0  # that are to be there
+        self._firings = self._matches = 0  # expected so far
         self._seen: set[bytes | None] = set()
         create(config, partitions=point.partitions, replication_factor=point.replicas)
         if point.program == ENGINE:
@@ -148,7 +149,7 @@ class Bus:
 
     @contextmanager
     def engines(self) -> Iterator[float]:
-        """The point's engines, joined, until this is left; the first one's KiB of memory."""
+        """Runs the point's engines inside the block, joined; yields the memory of the first one in KiB."""
         with ExitStack() as stack:
             for _ in range(self._point.engines):
                 self._processes.append(Counting(self._point.program, self._config, self._point.batch))
@@ -163,14 +164,14 @@ class Bus:
             yield self._processes[0].kib()
 
     def delete(self) -> None:
-        """The topics: what one point leaves is no load of the next."""
+        """Deletes the topics, so that they do not burden the next point."""
         self._reader.close()
         admin = AdminClient(dict(self._config.client))
         for answer in admin.delete_topics([self._config.topic(kind) for kind in KINDS]).values():
             answer.result(30)
 
     def seconds(self, numbers: range) -> float:
-        """Until the events of these numbers are worked on, from when they can be read."""
+        """Seconds from when the events with these numbers can be read until they are processed."""
         show = hidden(self._config, self.load(numbers))
         if self._point.program != RAW:
             self._firings += self.keys(numbers)
@@ -200,7 +201,7 @@ class Bus:
                 yield one("com.example.other", n, f"s{n % 1000}")
 
     def _matching(self, numbers: range, keys: int) -> Iterator[Event]:
-        """A key's next part comes OPEN keys later: as many are half met."""
+        """A key's next part comes OPEN keys later, so that OPEN keys are half met."""
         for first in range(0, keys, OPEN):
             for part in range(self._point.parts):
                 for key in range(first, min(first + OPEN, keys)):
@@ -228,7 +229,7 @@ class Bus:
 
 
 def condition(parts: int) -> Condition:
-    """All of so many events, of one subject."""
+    """A condition for `parts` events of one subject."""
     found: Condition = event("part0", by="subject")
     for n in range(1, parts):
         found &= event(f"part{n}", by="subject")

@@ -1,4 +1,4 @@
-"""Processes of the engine's benches: modules beside this one, given the settings of a bus."""
+"""Starts modules of this folder as processes, with the settings of a bus."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from interlock.engine.config import BusConfig
 
 
 def command(module: str, config: BusConfig, *more: object) -> list[str]:
-    """What runs a module of this folder: `python -m bench.engine.MODULE SETTINGS ...`."""
+    """The command `python -m bench.engine.MODULE SETTINGS ...`."""
     settings = json.dumps({"name": config.name, "client": dict(config.client)})
     return [sys.executable, "-m", f"bench.engine.{module}", settings, *map(str, more)]
 
 
 def config_given() -> BusConfig:
-    """The bus that `command` named, in the process that it runs."""
+    """The bus that `command` passed to this process."""
     return BusConfig(**json.loads(sys.argv[1]))
 
 
 class Counting:
-    """A process that prints how many partitions it owns and what it has consumed, whenever these change.
+    """A process that prints how many partitions it owns and how many records it has consumed.
 
-    owns: so many partitions, whose events count. consumed: events and matches.
+    owns: partitions that it processes. consumed: events and matches.
     """
 
     def __init__(self, module: str, config: BusConfig, *more: object) -> None:
@@ -43,7 +43,7 @@ class Counting:
             self.owns, self.consumed = map(int, line.split())
 
     def check(self) -> None:
-        """Ends the bench with its last words where it has ended."""
+        """Ends the bench, with the process's last output, if the process has ended."""
         if self._popen.poll() is not None:
             self._errors.seek(0)
             raise SystemExit(f"bench: an engine has ended:\n{self._errors.read()[-2000:]}")

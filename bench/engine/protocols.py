@@ -1,4 +1,4 @@
-"""Failover of a consumer group, classic against KIP-848, with the same session timeout (ADR 12)."""
+"""Failover of a consumer group with the classic protocol and with KIP-848, same session timeout (ADR 12)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from interlock.engine.kafka.bus import HEARTBEAT_MS, SESSION_TIMEOUT_MS
 
 from .. import brokers
-from ..lines import tell
+from ..lines import report
 
 PARTITIONS = 32
 ROUNDS = 3
 DEADLINE_S = 120.0
-# By default brokers bound the newer protocol's session to 45 s; here it has the one of the classic protocol.
+# By default a broker's least session timeout for the newer protocol is 45 s; here both have the same.
 BROKER = {
     "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "group.consumer.min.session.timeout.ms": str(SESSION_TIMEOUT_MS),
@@ -43,7 +43,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 
 
 def run() -> None:
-    """Seconds from a SIGKILL of one of two members until the other reads what the dead one had."""
+    """Measures the seconds from a SIGKILL of one of two members until the other reads its partitions."""
     with brokers.started(BROKER) as bootstrap_servers:
         took: dict[str, list[float]] = {name: [] for name in PROTOCOLS}
         for n in range(ROUNDS):  # in turns
@@ -52,13 +52,14 @@ def run() -> None:
         first = next(iter(took.values()))
         for name, turns in took.items():
             ratio = statistics.median(map(truediv, turns, first))
-            tell(f"failover, {name}, session 6 s", statistics.median(turns), "s", ratio, turns=turns)
+            report(f"failover, {name}, session 6 s", statistics.median(turns), "s", ratio, turns=turns)
 
 
 def failover(servers: str, topic: str, settings: dict[str, Any]) -> float:
-    """Seconds until one of two members reads what the other had, which is killed. Makes the topic."""
+    """Kills one of two members; returns the seconds until the other reads its partitions. Creates the
+    topic."""
     client: dict[str, Any] = {"bootstrap.servers": servers}
-    admin = AdminClient(client)  # destroyed with its last name, and what was asked of it with it
+    admin = AdminClient(client)  # kept by name: its requests end with it
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(15)
     over = threading.Event()
     load = threading.Thread(target=_load, args=(client, topic, over))
@@ -87,7 +88,7 @@ def failover(servers: str, topic: str, settings: dict[str, Any]) -> float:
 
 
 def _load(client: dict[str, Any], topic: str, over: threading.Event) -> None:
-    """Records on all partitions, some of each every 20 ms."""
+    """Produces a record to each partition every 20 ms."""
     producer = Producer({**client, "linger.ms": 1})
     while not over.wait(0.02):
         for partition in range(PARTITIONS):
@@ -97,7 +98,7 @@ def _load(client: dict[str, Any], topic: str, over: threading.Event) -> None:
 
 
 def _until_shared(survivor: Consumer) -> set[int]:
-    """The partitions that the other member has, once it has its half and both have read for a second."""
+    """Waits until each member has had half of the partitions for a second; returns the other's."""
     deadline, since = time.monotonic() + DEADLINE_S, None
     while since is None or time.monotonic() - since < 1.0:
         _require(deadline)
@@ -108,7 +109,7 @@ def _until_shared(survivor: Consumer) -> set[int]:
 
 
 def _read_until(consumer: Consumer, wanted: set[int]) -> None:
-    """Until a record of each of these partitions has come."""
+    """Reads until a record of each of these partitions has arrived."""
     deadline, left = time.monotonic() + DEADLINE_S, set(wanted)
     while left:
         _require(deadline)

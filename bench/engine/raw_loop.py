@@ -1,9 +1,9 @@
-"""The least that a transactional client loop takes: consume, read the headers, produce one record, commit.
+"""The minimal transactional client loop: consume, read the headers, produce one record, commit.
 
     python -m bench.engine.raw_loop SETTINGS BATCH
 
-With the engine's settings, and so many records in a transaction. It prints how many partitions it has joined,
-and what it has consumed.
+Uses the engine's settings, with BATCH records per transaction. It prints how many partitions it has, and how
+many records it has consumed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .process import config_given
 
 
 def raw_loop(config: BusConfig, batch: int) -> None:
-    """Until it is killed."""
+    """Runs until it is killed."""
     consumer, producer = clients(config, f"{config.name}-raw")
     topic, target = config.topic("event"), config.topic("dead-letter")
     joined = Joined(consumer, [topic])
     while True:
-        # Any: the stub has None for what was never sent, and to ask would make the baseline slower.
+        # Any: the stub includes None, which never occurs here; a check would make the baseline slower.
         messages: list[Any] = [
             message for message in consume(consumer, batch, 0.1) if message.error() is None
         ]

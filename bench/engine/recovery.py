@@ -1,4 +1,4 @@
-"""Taking over a partition's open keys."""
+"""Recovery of a partition's open keys when an engine takes it over."""
 
 from __future__ import annotations
 
@@ -19,24 +19,23 @@ from interlock.engine.records import (
     state_key,
 )
 
-from ..lines import point, progress, tell
+from ..lines import point, progress, report
 from .load import PAIR, PARTITIONS, new_bus, put, subscribe
 from .opened import opened
 from .plain_client import read_whole
 
-AIM_AT = 1_000_000  # open keys: as many as the aim for recovery names
+AIM_AT = 1_000_000  # open keys: the number for which there is an aim
 TURNS = 3
-MOST_KEYS_REPEATED = 100_000  # more are written for longer than they are read
+MOST_KEYS_REPEATED = 100_000  # more are measured once: writing them takes longer than reading
 
 
 def run(bootstrap_servers: str, sizes: Sequence[int]) -> None:
-    """Seconds until an engine has read back so many open keys of one durable pair, and what they take.
+    """Measures how long an engine takes to recover open keys of one durable pair, and their memory.
 
-    Beside it: a plain client that reads the same records.
-
-    Each engine is a process of its own; its memory is compared with one of an engine that has none to read.
+    The baseline is a plain client that reads the same records. Each engine is a new process; its memory is
+    compared with that of an engine without open keys.
     """
-    _recovered(bootstrap_servers, 0)  # not counted: a broker that has just begun is slower
+    _recovered(bootstrap_servers, 0)  # not counted: a freshly started broker is slower
     _, bare_kib, _ = _recovered(bootstrap_servers, 0)
     for keys in sizes:
         turns = [
@@ -46,29 +45,29 @@ def run(bootstrap_servers: str, sizes: Sequence[int]) -> None:
         took, kib = statistics.median(all_took), statistics.median(kib for _, kib, _ in turns)
         floor = statistics.median(plain)
         cost = point("plain client reads its record", keys, floor / keys * 1e6, "us/key")
-        tell(f"plain client reads the records of {keys} open keys", floor, "s", turns=plain, **cost)
+        report(f"plain client reads the records of {keys} open keys", floor, "s", turns=plain, **cost)
         cost = point("recovery of an open key", keys, took / keys * 1e6, "us/key")
         most = 15 if keys == AIM_AT else None
         ratio = statistics.median(a / b for a, b in zip(all_took, plain, strict=True))
-        tell(f"recovery of {keys} open keys", took, "s", ratio, most=most, turns=all_took, **cost)
+        report(f"recovery of {keys} open keys", took, "s", ratio, most=most, turns=all_took, **cost)
         cost = point("memory of an open key", keys, (kib - bare_kib) / keys, "KiB/key")
-        tell(f"memory of {keys} open keys", (kib - bare_kib) / 1024, "MiB", **cost)
+        report(f"memory of {keys} open keys", (kib - bare_kib) / 1024, "MiB", **cost)
 
 
 def _recovered(bootstrap_servers: str, keys: int) -> tuple[float, float, float]:
-    """Seconds, KiB of the process, and seconds of a plain client that reads the same."""
+    """(seconds, KiB of the process, seconds of a plain client that reads the same records)."""
     config = new_bus(f"recovery-{keys}-{time.monotonic_ns()}", bootstrap_servers)
     subscribe(config, [("pairs", PAIR, None)], durable=True)
     progress(f"writing the states of {keys} open keys")
     _write_states(config, keys)
     engine = opened(config)
     if engine.open_keys != keys:
-        raise SystemExit(f"bench: {engine.open_keys} open keys of {keys}")
+        raise SystemExit(f"bench: recovered {engine.open_keys} instead of {keys} open keys")
     return engine.recovery_s, engine.kib, read_whole(config, config.topic("state"), PARTITIONS)
 
 
 def _write_states(config: BusConfig, keys: int) -> None:
-    """What an engine would have written after the first half of each pair."""
+    """Writes the states that an engine has after the first event of each pair."""
     registration = Registration.of("pairs", PAIR, None, 0, kind="durable")
     event = Event.of("pair.first", "/bench", id="1", subject="k", data={"n": 1, "x": "y" * 100})
     state = step(PAIR, EMPTY, Match(event, (0,), config.topic("event"), 0, 1, 1_800_000_000_000))[0].encode()

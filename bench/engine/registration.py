@@ -1,4 +1,4 @@
-"""Waits that come and go: how many are registered a second, when they count, and what looking back costs."""
+"""Registration of waits: how many a second, when they take effect, and the cost of looking back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.engine.waiting.notices import NoticeBoard
 from interlock.engine.waiting.waits import Waits
 
-from ..lines import percentile, point, progress, tell
+from ..lines import percentile, point, progress, report
 from .load import PAIR, PARTITIONS, PRODUCER, SOLO, new_bus, one, produce, send, solos, subscribe, unmatched
 from .plain_client import read_whole, write_and_read
 
@@ -47,7 +47,8 @@ def run(bootstrap_servers: str, events: int) -> None:
 
 
 def _registered(bootstrap_servers: str) -> None:
-    """From a trigger's `open` until every partition judges its events against the condition."""
+    """Measures the time from a trigger's `open` until every partition matches events against the
+    condition."""
     config = new_bus("registration", bootstrap_servers)
     with _engine(config) as engine, _waits(config) as waits:
 
@@ -63,7 +64,9 @@ def _registered(bootstrap_servers: str) -> None:
         opened(["first"])
         took = [opened([f"single-{n}"]) for n in range(SINGLE)]
         for share, name in ((0.5, "p50"), (1.0, "most")):
-            tell(f"a wait is opened -> it counts, {name}", percentile(took, share) * 1000, "ms", waits=SINGLE)
+            report(
+                f"a wait is opened -> it counts, {name}", percentile(took, share) * 1000, "ms", waits=SINGLE
+            )
         for count in BURSTS:
             bursts, plain = [], []
             for turn in range(TURNS):
@@ -73,22 +76,22 @@ def _registered(bootstrap_servers: str) -> None:
             about = f"plain client writes and reads the records of {count} waits"
             floor = statistics.median(plain)
             cost = point("plain client writes and reads its record", count, 1e6 / floor, "us/wait")
-            tell(about, floor, "waits/s", turns=plain, **cost)
+            report(about, floor, "waits/s", turns=plain, **cost)
             about = f"{count} waits registered together by one process"
             rate, ratio = statistics.median(bursts), statistics.median(map(truediv, bursts, plain))
             cost = point("registration of a wait", count, 1e6 / rate, "us/wait")
-            tell(about, rate, "waits/s", ratio, turns=bursts, **cost)
+            report(about, rate, "waits/s", ratio, turns=bursts, **cost)
 
 
 def _records(count: int) -> Iterator[tuple[bytes, bytes]]:
-    """As the topic of registrations has them."""
+    """(key, value) of `count` registrations, as in the subscription topic."""
     for n in range(count):
         registration = Registration.of(f"plain-{count}-{n}", PAIR, f"plain-{count}-{n}", 0)
         yield RegistrationKey(registration.incarnation, "bench").encode(), encode_json(registration)
 
 
 def _looked_back(bootstrap_servers: str, events: int) -> None:
-    """Waits whose events are the last of a long log, registered together; live events go on meanwhile."""
+    """Measures waits that look back over a long log to events at its end, while live events continue."""
     config = new_bus("look-back", bootstrap_servers)
     progress(f"writing {events} events")
     written = produce(config, unmatched(events)) + produce(config, solos(LOOK_BACKS))
@@ -99,13 +102,15 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
         send(producer, config, [one("com.example.other", "warm", "s")])
         before = most = process.memory_info().rss
         subscribe(config, [("live", LIVE, None)], durable=True, since_ms=int(time.time() * 1000))
-        _until(lambda: len(engine.registry) == 1 and _applied(engine))  # else it looks back with the others
+        _until(
+            lambda: len(engine.registry) == 1 and _applied(engine)
+        )  # otherwise it would look back with the others
         sizes.clear()
         looks = ((f"w{n}", SOLO, f"s{n}") for n in range(LOOK_BACKS))
         started = time.perf_counter()
         subscribe(config, looks, durable=False)
         waited: list[float] = []
-        # What looks back fires at the end of the log, so any firing before is that of the live event.
+        # Look-backs fire at the end of the log, so any earlier firing is that of the live event.
         while engine.stats.fired == len(waited):
             fired = engine.stats.fired
             send(producer, config, [one("live", len(waited), "live")])
@@ -117,24 +122,24 @@ def _looked_back(bootstrap_servers: str, events: int) -> None:
             most = max(most, process.memory_info().rss)
             time.sleep(0.05)
         took = time.perf_counter() - started
-        # Afterwards: the memory that it leaves behind is not that of look-backs. It reads live ones too.
+        # Last, since the memory it leaves behind is not that of look-backs. It reads the live events too.
         plain = read_whole(config, config.topic("event"), PARTITIONS)
-        tell(f"plain client reads the {written} events", plain, "s")
+        report(f"plain client reads the {written} events", plain, "s")
         about = f"{LOOK_BACKS} look-backs over {events} events"
-        tell(about, took, "s", took / plain)
-        tell(f"memory of {about}", (most - before) / 2**20, "MiB")
-        tell(f"{about}: records read for each event", engine.stats.scanned / written, "records")
-        during = waited[:-1]  # the last one fired with them
+        report(about, took, "s", took / plain)
+        report(f"memory of {about}", (most - before) / 2**20, "MiB")
+        report(f"{about}: records read for each event", engine.stats.scanned / written, "records")
+        during = waited[:-1]  # the last one fired together with the look-backs
         for share, name in ((0.5, "p50"), (0.99, "p99")) if during else ():
-            tell(
+            report(
                 f"{about}: a live event is stored meanwhile -> it fires, {name}",
                 percentile(during, share) * 1000,
                 "ms",
                 events=len(during),
             )
         records, size = max(records for records, _ in sizes), max(size for _, size in sizes)
-        tell(f"{about}: the largest transaction", size / 2**20, "MiB")
-        tell(f"{about}: the most records of a transaction", records, "records")
+        report(f"{about}: the largest transaction", size / 2**20, "MiB")
+        report(f"{about}: the most records of a transaction", records, "records")
 
 
 def _fired_more(engine: Engine, before: int) -> bool:
@@ -142,7 +147,7 @@ def _fired_more(engine: Engine, before: int) -> bool:
 
 
 class _Sized(KafkaBus):
-    """Notes records and bytes of each transaction."""
+    """Records the number of records and bytes of each transaction."""
 
     sizes: list[tuple[int, int]]
 
@@ -159,11 +164,11 @@ def _engine(config: BusConfig, sizes: list[tuple[int, int]] | None = None) -> It
     bus.sizes = [] if sizes is None else sizes
     engine, over = Engine(bus, config), threading.Event()
 
-    def life() -> None:
+    def passes() -> None:
         while not over.is_set():
             engine.run_pass()
 
-    thread = threading.Thread(target=life)
+    thread = threading.Thread(target=passes)
     thread.start()
     try:
         _until(lambda: engine.is_open and engine.up_to_date)
@@ -187,7 +192,8 @@ def _waits(config: BusConfig) -> Iterator[Waits]:
 
 
 def _applied(engine: Engine) -> bool:
-    """Unlike `up_to_date`, which waits for the commit: an engine that takes over applies the same again."""
+    """Whether all registrations are applied; `up_to_date` waits for their commit as well, which is not
+    necessary: an engine that takes over applies the same ones."""
     position = engine.registry.position
     return all(task.applied == position for task in engine.ownership.tasks()) and not any(
         source.scans for source in engine.ownership.sources.values()

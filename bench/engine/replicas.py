@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from .. import brokers
-from ..lines import point, tell
+from ..lines import point, report
 from .points import Point, Side, in_turns
 
 TURNS: Final = 3
@@ -16,14 +16,12 @@ CENTRE: Final = Point()
 
 
 def run(events: int) -> None:
-    """A condition of two parts, with one replica and with two, in turns; the topics of Kafka itself have two.
+    """Measures a condition of two parts with one replica and with two, in turns; ratios are to one replica.
 
-    Ratios are to one replica. All acknowledgements wait for both.
+    Kafka's internal topics have two replicas. All acknowledgements wait for both.
     """
     with brokers.two_started() as bootstrap_servers:
-        with Side(
-            bootstrap_servers, "warm", CENTRE, events
-        ) as warm:  # brokers that have just begun are slower
+        with Side(bootstrap_servers, "warm", CENTRE, events) as warm:  # freshly started brokers are slower
             warm.turn()
         for percent in LOADS:
             sides = {
@@ -42,4 +40,4 @@ def run(events: int) -> None:
                     f"{percent} % of the events match", replicas, 1e6 / (one.rate * ratio), "us/event"
                 )
                 about = f"{percent} % of the events match, {replicas} replica{'' if replicas == 1 else 's'}"
-                tell(about, own.rate, "events/s", ratio, turns=own.rates, **cost)
+                report(about, own.rate, "events/s", ratio, turns=own.rates, **cost)

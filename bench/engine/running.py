@@ -1,4 +1,4 @@
-"""An engine as a triggerer runs it, until SIGTERM.
+"""An engine that runs as in a triggerer, until SIGTERM.
 
 python -m bench.engine.running SETTINGS
 """

@@ -1,4 +1,4 @@
-"""How long an engine takes to begin where most of the registry is over."""
+"""How long an engine takes to start when most registrations have ended."""
 
 from __future__ import annotations
 
@@ -6,24 +6,25 @@ from confluent_kafka import Producer
 from interlock.engine.config import BusConfig
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 
-from ..lines import progress, tell
+from ..lines import progress, report
 from .load import PAIR, new_bus, put, run_until_open
 from .opened import opened
 
 
 def run(bootstrap_servers: str, ended: int) -> None:
-    """Until an engine is open on a registry of so many waits that are over; beside it: on an empty one."""
+    """Measures the time until an engine is open with a registry of ended waits; the baseline: an empty
+    one."""
     config, empty = (new_bus(name, bootstrap_servers) for name in ("start", "start-empty"))
     for bus in (config, empty):
         run_until_open(bus)
     progress(f"writing {ended} registrations, and their removals")
     _write_ended(config, ended)
-    bare, found = opened(empty), opened(config)  # a broker that has just begun is slower
-    tell("start on an empty registry", bare.took_s, "s")
+    bare, found = opened(empty), opened(config)  # the first: a freshly started broker is slower
+    report("start on an empty registry", bare.took_s, "s")
     about = f"start on a registry of {ended} waits that are over"
-    tell(about, found.took_s, "s", found.took_s / bare.took_s)
-    tell("each record of that registry", (found.took_s - bare.took_s) / (2 * ended) * 1e6, "us")
-    tell("memory that reading that registry left", (found.kib - bare.kib) / 1024, "MiB")
+    report(about, found.took_s, "s", found.took_s / bare.took_s)
+    report("each record of that registry", (found.took_s - bare.took_s) / (2 * ended) * 1e6, "us")
+    report("memory that reading that registry left", (found.kib - bare.kib) / 1024, "MiB")
 
 
 def _write_ended(config: BusConfig, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Events a second: a raw client loop, and the engine with its whole work, its firings checked complete."""
+"""Events a second: raw client loops, and the engine with all of its work; checks that all firings came."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from interlock.engine.protocol.loop import MOST_RECORDS
 
-from ..lines import tell
+from ..lines import report
 from .points import RAW, TWO_HOPS, Point, Side, Throughput, in_turns
 
 TURNS = 3
@@ -18,17 +18,17 @@ FIRES = Point(match_percent=100, parts=1, others=0)
 
 
 def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
-    """Loops of clients alone; nothing matching, also with many subscriptions; one matcher; keyed pairs."""
+    """Measures client loops; no matches, also with many subscriptions; one matcher; keyed pairs."""
 
-    def asked(points: Mapping[str, Point]) -> Mapping[str, Throughput]:
-        # Where each event fires, a turn takes so long that half of the events do.
+    def measured(points: Mapping[str, Point]) -> Mapping[str, Throughput]:
+        # If each event fires, a turn takes long enough with half of the events.
         sides = {name: (each, events // (2 if each.match_percent else 1)) for name, each in points.items()}
         return in_turns(bootstrap_servers, sides, TURNS)
 
-    with Side(bootstrap_servers, "warm", WARM, events) as warm:  # a broker that has just begun is slower
+    with Side(bootstrap_servers, "warm", WARM, events) as warm:  # a freshly started broker is slower
         warm.turn()
     loops = {f"raw-{batch}": replace(ALONE, program=RAW, batch=batch) for batch in RAW_BATCHES}
-    found = asked(
+    found = measured(
         {
             **loops,
             "alone": ALONE,
@@ -37,11 +37,11 @@ def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
     )
     quicker = max(loops, key=lambda name: found[name].rate)
     for name, loop in loops.items():
-        _tell(f"raw client loop, {loop.batch} records a transaction", found[name])
-    _tell("engine, nothing matches", found["alone"], found[quicker], 1.3)
+        _report(f"raw client loop, {loop.batch} records a transaction", found[name])
+    _report("engine, nothing matches", found["alone"], found[quicker], 1.3)
     about = f"engine, nothing matches, {subscriptions} waits for other types"
-    _tell(about, found["crowded"], found["alone"], 0.9)
-    found = asked(
+    _report(about, found["crowded"], found["alone"], 0.9)
+    found = measured(
         {
             "raw-fires": loops[quicker],
             "two-hops": replace(FIRES, program=TWO_HOPS),
@@ -49,16 +49,16 @@ def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
             "pairs": replace(FIRES, parts=2),
         }
     )
-    _tell("raw client loop, in turns with what fires", found["raw-fires"])
-    _tell("client loop of two hops, every event fires", found["two-hops"], found["raw-fires"])
+    _report("raw client loop, in turns with what fires", found["raw-fires"])
+    _report("client loop of two hops, every event fires", found["two-hops"], found["raw-fires"])
     about = "engine, every event fires a one-matcher subscription"
-    _tell(about, found["solo"], found["raw-fires"])
-    _tell(f"{about}: its ratio to the loop of two hops", found["solo"], found["two-hops"])
-    _tell("engine, keyed pairs, every event matches", found["pairs"], found["raw-fires"], 0.5)
+    _report(about, found["solo"], found["raw-fires"])
+    _report(f"{about}: its ratio to the loop of two hops", found["solo"], found["two-hops"])
+    _report("engine, keyed pairs, every event matches", found["pairs"], found["raw-fires"], 0.5)
 
 
-def _tell(
+def _report(
     question: str, found: Throughput, to: Throughput | None = None, least_ratio: float | None = None
 ) -> None:
     ratio = None if to is None else found.ratio_to(to)
-    tell(question, found.rate, "events/s", ratio, least_ratio=least_ratio, turns=found.rates)
+    report(question, found.rate, "events/s", ratio, least_ratio=least_ratio, turns=found.rates)

@@ -1,4 +1,4 @@
-"""How late timers fire: the action record's time by the broker's clock, less the time that was due."""
+"""How late timers fire: the time of the firing's record (the broker's clock) minus the due time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import time
 from interlock import Condition, absent, event
 from interlock.engine.config import BusConfig
 
-from ..lines import percentile, progress, tell
+from ..lines import percentile, progress, report
 from .eventloop import produce_steadily
 from .firings import firings_of
 from .load import PARTITIONS, new_bus, run_until_open, subscribe
 from .process import command
 
 TIMERS = 500
-FIRST_S, SPREAD_S = 15, 20  # when the first is due, an engine has long begun; and for how long others are
+FIRST_S, SPREAD_S = 15, 20  # the first is due when the engine has long been open, the others within SPREAD_S
 DEADLINE_S = 120.0
 
 
 def run(bootstrap_servers: str, rate: int) -> None:
-    """Timers of one-shot waits, while other events come and while none do."""
+    """Measures timers of one-shot waits, without other events and with them."""
     for load in (0, rate):
         config = new_bus(f"timers-{load}", bootstrap_servers)
         run_until_open(config)
@@ -40,7 +40,7 @@ def run(bootstrap_servers: str, rate: int) -> None:
         for share, name in ((0.5, "p50"), (0.99, "p99")):
             figure = percentile(late_s, share) * 1000
             question = f"a timer fires after its time, at {load} other events/s, {name}"
-            tell(question, figure, "ms", most=1000, timers=TIMERS)
+            report(question, figure, "ms", most=1000, timers=TIMERS)
 
 
 def _late(config: BusConfig) -> list[float]:
@@ -56,7 +56,7 @@ def _late(config: BusConfig) -> list[float]:
     deadline = time.monotonic() + DEADLINE_S
     while len(found) < TIMERS:
         if time.monotonic() > deadline:
-            raise SystemExit(f"bench: {len(found)} of {TIMERS} timers have fired")
+            raise SystemExit(f"bench: only {len(found)} of {TIMERS} timers fired")
         for message in reader.consume(1000, 0.1):
             if message.error() is None:
                 due_ms = json.loads(message.value() or b"")["firing"]["timer_ms"]

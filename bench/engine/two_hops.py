@@ -2,11 +2,11 @@
 
     python -m bench.engine.two_hops SETTINGS
 
-What comes from the event topic goes on to the trigger topic under its key, its headers and data as one
-value; what comes from there is written to the state topic of the same partition, a few bytes of it, and twice
-over to the action topic: as large as the engine's records are for a firing of one matcher. Nothing is looked
-up, kept or checked, and a rebalance would lose what is under way. It prints how many partitions it has
-joined, and what it has consumed.
+It copies each event to the trigger topic under its key, with headers and data as one value. Of each record of
+the trigger topic it writes a few bytes to the same partition of the state topic, and the value twice over to
+the action topic: records as large as the engine's for a firing of one matcher. It looks up, keeps and checks
+nothing, and a rebalance would lose records. It prints how many partitions it has, and how many records it has
+consumed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STATE_BYTES = 60
 
 
 def two_hops(config: BusConfig, stop: threading.Event) -> None:
-    """Until it is told to stop."""
+    """Runs until `stop` is set."""
     consumer, producer = clients(config, f"{config.name}-two-hops")
     events, matches = config.topic("event"), config.topic("trigger")
     state, action = config.topic("state"), config.topic("action")

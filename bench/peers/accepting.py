@@ -1,4 +1,4 @@
-"""What the provider's trigger is told to apply to each message: whether it is the one that is waited for."""
+"""The function that the provider's trigger applies to each message: accepts that of its wait."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def only(message: Any, key: str) -> str | None:
-    """The message's text where it is for this key."""
+    """The message's text if it is for this key; else None."""
     return message.value().decode() if json.loads(message.value()).get("k") == key else None

@@ -1,7 +1,7 @@
 """A process of waits: `python -m bench.peers.host KIND NUMBERS SERVERS BUS`, NUMBERS as in `0,1,2`.
 
-It prints "imported" before the first wait begins, and then a line for each wait that was met: its number and
-the time, of the clock that processes of one machine share.
+It prints "imported" before the first wait begins, then a line for each wait that is met: its number and the
+time of time.monotonic(), which processes of one machine share.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Wait = Callable[[int], Awaitable[object]]
 
 
 def connection(name: str, servers: str, **more: object) -> str:
-    """Declare a Kafka connection of this process, as an administrator may; gives its id."""
+    """Declares a Kafka connection in this process's environment. Returns its id."""
     extra = {"bootstrap.servers": servers, **more}
     os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps({"conn_type": "kafka", "extra": extra})
     return name
 
 
 def interlock(servers: str, bus: str) -> Wait:
-    import confluent_kafka  # noqa: F401  # as the others have theirs before their memory is looked at
+    import confluent_kafka  # noqa: F401  # before memory is measured, as with the others
     import interlock.engine.runtime.runtime  # noqa: F401
     from interlock import event
     from interlock.triggers.event import EventTrigger
@@ -42,7 +42,7 @@ def interlock(servers: str, bus: str) -> Wait:
 
 
 def await_message(servers: str, bus: str, **arguments: Any) -> Wait:
-    """A group for each wait, since each is to see all messages."""
+    """A consumer group for each wait, since each must see all messages."""
     from airflow.providers.apache.kafka.triggers.await_message import AwaitMessageTrigger
 
     async def wait(number: int) -> object:
@@ -60,13 +60,13 @@ def await_message(servers: str, bus: str, **arguments: Any) -> Wait:
 
 
 def shared_stream(servers: str, bus: str) -> Wait:
-    """The manager does here what the triggerer lets it do; each event counts as persisted at once."""
+    """Drives the manager as the triggerer does; confirms each event as persisted at once."""
     from airflow.providers.apache.kafka.triggers.shared_stream import KafkaSharedStreamTrigger
     from airflow.triggers.base import TriggerEvent
     from airflow.triggers.shared_stream import SharedStreamManager
 
     class Only(KafkaSharedStreamTrigger):
-        """As its docs have it: a filter of one's own."""
+        """A custom filter, as in its docs."""
 
         wanted = ""
 
@@ -90,7 +90,7 @@ def shared_stream(servers: str, bus: str) -> Wait:
         seq = manager.bind_pending_event(trigger_id=number, key=key)
         if seq is not None:
             manager.confirm_persisted([seq])
-        told(number)
+        report_met(number)
         await manager.unsubscribe(number, key)
         return found
 
@@ -98,7 +98,7 @@ def shared_stream(servers: str, bus: str) -> Wait:
 
 
 def consumer_loop(servers: str, bus: str) -> Wait:
-    """As it is written by hand into a sensor or task: a consumer, and a loop that polls it for a second."""
+    """Written by hand in a sensor or task: a consumer in a loop that polls for a second."""
     from confluent_kafka import Consumer
 
     async def wait(number: int) -> object:
@@ -138,12 +138,12 @@ async def _first(stream: AsyncIterator[object]) -> object:
     raise RuntimeError("the trigger ended without an event")
 
 
-_TOLD: set[int] = set()
+_REPORTED: set[int] = set()
 
 
-def told(number: int) -> None:
-    if number not in _TOLD:
-        _TOLD.add(number)
+def report_met(number: int) -> None:
+    if number not in _REPORTED:
+        _REPORTED.add(number)
         print(number, time.monotonic(), flush=True)
 
 
@@ -155,10 +155,10 @@ async def _host(kind: str, numbers: list[int], servers: str, bus: str) -> None:
     async def one(number: int) -> None:
         try:
             await wait(number)
-        except Exception as error:  # noqa: BLE001  # as in a triggerer, one that fails ends no other
+        except Exception as error:  # noqa: BLE001  # as in a triggerer, a failed wait does not end others
             print("failed", number, repr(error)[:500], flush=True)
         else:
-            told(number)
+            report_met(number)
 
     await asyncio.gather(*(one(number) for number in numbers))
 

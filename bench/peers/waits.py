@@ -1,4 +1,4 @@
-"""How long it takes from an event to the wait that it is for, and what waits cost, kind by kind."""
+"""The latency from an event to its wait, and the cost of waits, for each kind of wait."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from interlock.events.kafka import encode
 
 from ..engine.load import put
 from ..engine.plain_client import READS
-from ..lines import percentile, place, point, progress, tell
+from ..lines import percentile, point, progress, report, table_cell
 
-CAP_S: Final = 180.0  # of a run, from when its waits begin
-JOIN_S: Final = 60.0  # at most, for the consumers to join
+CAP_S: Final = 180.0  # time limit of a run, from the start of its waits
+JOIN_S: Final = 60.0  # time limit for the consumers to join
 IDLE_S: Final = 5.0
 RATE: Final = 50  # events/s
-FOR_P99: Final = 100  # fewer are no basis for one
-SETTLE_S: Final = 3.0  # from when the consumers have joined, and the waits are registered
+FOR_P99: Final = 100  # least number of waits for a p99
+SETTLE_S: Final = 3.0  # after the consumers have joined and the waits are registered
 OURS: Final = "interlock"
-# As their docs have it: a group for each AwaitMessageTrigger, since each is to see all messages, and its
-# filter as a function; one group, enable.auto.commit=false and a filter for the shared stream. "earliest":
-# who joins late misses nothing.
-# kind: (what it is called, numbers of waits, waits of one process or None for all in one)
+# As in their docs: AwaitMessageTrigger has a group for each wait, since each must see all messages, and a
+# function as filter; the shared stream has one group, enable.auto.commit=false and a filter. "earliest": a
+# consumer that joins late misses nothing.
+# {kind: (its name, numbers of waits, waits per process or None for all in one)}
 TUNED: Final = "poll_timeout=0.01, poll_interval=0, commit_offset=False"
 KINDS: Final[dict[str, tuple[str, tuple[int, ...], int | None]]] = {
     "interlock": ("Interlock", (1, 20, 100, 1000), None),
@@ -49,7 +49,7 @@ KINDS: Final[dict[str, tuple[str, tuple[int, ...], int | None]]] = {
 
 @dataclass
 class Costs:
-    """Of one kind and number. latencies_s: of those that were met in time."""
+    """The costs of a kind and number of waits. latencies_s: of the waits that were met in time."""
 
     waits: int
     threads: int = 0
@@ -59,10 +59,10 @@ class Costs:
 
 
 def run(bootstrap_servers: str) -> None:
-    """Each kind with its numbers of waits; ratios are to Interlock's with as many."""
+    """Measures each kind with its numbers of waits; ratios are to Interlock's with the same number."""
     ours: dict[int, Costs] = {}
-    # Interlock's waits share one bus, as a bus is made once, and its files have been written to: a broker's
-    # first write to each takes milliseconds. Peers read their topic from its beginning: each run has its own.
+    # Interlock's runs share a warm bus: a bus is created once, and a broker's first write to each file takes
+    # milliseconds. Peers read their topic from the beginning, so each run has its own.
     progress("Interlock, not counted")
     bus = BusConfig(name=f"peers-{OURS}", client={"bootstrap.servers": bootstrap_servers})
     create(bus, partitions=1)
@@ -79,17 +79,17 @@ def run(bootstrap_servers: str) -> None:
                 found = _measured(config, kind, count, of_one)
             except (psutil.Error, OSError) as error:
                 progress(f"{who}: {error}")
-                at = place("ms from event acknowledged to wait met, p50", name, _waits(count))
-                about = f"{who}: did not finish, its process has ended or does not join"
-                tell(about, CAP_S * 1000, "ms", finished=False, **at)
+                at = table_cell("ms from event acknowledged to wait met, p50", name, _waits(count))
+                about = f"{who}: did not finish, its process ended or did not join"
+                report(about, CAP_S * 1000, "ms", finished=False, **at)
                 continue
             if kind == OURS:
                 ours[count] = found
-            _tell(name, who, found, ours.get(count))
+            _report(name, who, found, ours.get(count))
 
 
 def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> Costs:
-    """TimeoutError where a process does not begin, or its consumers do not join."""
+    """Measures one kind. TimeoutError if a process does not start, or its consumers do not join."""
     met: dict[int, float] = {}
     numbers = list(range(count))
     share = of_one or count
@@ -97,8 +97,8 @@ def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> C
     try:
         for host in hosts:
             if not host.imported.wait(JOIN_S):
-                raise TimeoutError("a process of waits has not begun")
-        # A process for each wait costs all that it takes; waits in one cost what they add to it.
+                raise TimeoutError("a process of waits did not start")
+        # A wait in its own process costs the whole process; waits in a common one, what they add to it.
         before = 0.0 if of_one else sum(host.uss_kib() for host in hosts)
         registered = _registrations(config) if kind == OURS else 0
         deadline = time.monotonic() + CAP_S
@@ -122,12 +122,12 @@ def _measured(config: BusConfig, kind: str, count: int, of_one: int | None) -> C
     finally:
         for host in hosts:
             host.kill()
-        if kind == OURS:  # the next engine on this bus is not to wait for the dead one's session
+        if kind == OURS:  # so that the next engine on this bus does not wait for the dead one's session
             _until_groups(config, 0)
 
 
 def _until_groups(config: BusConfig, count: int) -> None:
-    """Until as many groups of the bus are stable as join, or none; TimeoutError after JOIN_S."""
+    """Waits until `count` groups of the bus are stable, or for 0 none. TimeoutError after JOIN_S."""
     admin = AdminClient(dict(config.client))
 
     def fact() -> bool:
@@ -147,7 +147,7 @@ def _until(fact: Callable[[], bool], otherwise: str) -> None:
 
 
 def _registrations(config: BusConfig) -> int:
-    """How many were written to the bus, of whatever time."""
+    """How many registrations have been written to the bus."""
     consumer = Consumer({**config.client, **READS})
     consumer.assign([TopicPartition(config.topic("subscription"), 0, 0)])
     found = 0
@@ -163,7 +163,7 @@ def _registrations(config: BusConfig) -> int:
 
 
 class _Host:
-    """A process of waits, and a thread that reads what it says."""
+    """A process of waits, and a thread that reads its output."""
 
     def __init__(self, kind: str, numbers: list[int], config: BusConfig, met: dict[int, float]) -> None:
         given = [kind, ",".join(map(str, numbers)), config.client["bootstrap.servers"], config.name]
@@ -194,7 +194,7 @@ class _Host:
             elif len(words) == 2 and words[0].isdigit():
                 self._met[int(words[0])] = float(words[1])
             elif words[:1] == ["failed"]:
-                progress(f"a wait has {line.strip()}")
+                progress(f"a wait {line.strip()}")
 
     def uss_kib(self) -> float:
         return float(self.process.memory_full_info().uss) / 1024
@@ -209,7 +209,7 @@ class _Host:
 
 
 def _emit(config: BusConfig, count: int) -> dict[int, float]:
-    """An event for each wait, in no order; when each was acknowledged."""
+    """Sends an event for each wait in random order. Returns {wait: time of the acknowledgement}."""
     producer = Producer({**config.client, "linger.ms": 0})
     sent: dict[int, float] = {}
     numbers = list(range(count))
@@ -232,34 +232,34 @@ def _emit(config: BusConfig, count: int) -> dict[int, float]:
     return sent
 
 
-def _tell(name: str, who: str, found: Costs, ours: Costs | None) -> None:
+def _report(name: str, who: str, found: Costs, ours: Costs | None) -> None:
     column = _waits(found.waits)
     missed = found.waits - len(found.latencies_s)
-    at = place(f"waits that were not met within {CAP_S:.0f} s", name, column)
-    tell(f"{who}: not met within {CAP_S:.0f} s", missed, "waits", **at)
+    at = table_cell(f"waits that were not met within {CAP_S:.0f} s", name, column)
+    report(f"{who}: not met within {CAP_S:.0f} s", missed, "waits", **at)
     for share, word in ((0.5, "p50"), (0.99, "p99")):
         if word == "p99" and found.waits < FOR_P99:
             continue
         taken, own = _percentile(found, share), ours and _percentile(ours, share)
-        at = place(f"ms from event acknowledged to wait met, {word}", name, column)
+        at = table_cell(f"ms from event acknowledged to wait met, {word}", name, column)
         which = word if found.waits > 1 else "of one event"
         about = f"{who}: event acknowledged -> the wait is met, {which}"
         if taken == math.inf:
-            tell(f"{about}: did not finish", CAP_S * 1000, "ms", finished=False, **at)
+            report(f"{about}: did not finish", CAP_S * 1000, "ms", finished=False, **at)
             continue
         cost = point(name, found.waits, taken * 1000, f"ms from event to wait met, {word}")
         ratio = taken / own if own and own < math.inf else None
-        tell(about, taken * 1000, "ms", ratio, **cost, **at)
-    at = place("KiB of memory for each wait", name, column)
+        report(about, taken * 1000, "ms", ratio, **cost, **at)
+    at = table_cell("KiB of memory for each wait", name, column)
     cost = point(name, found.waits, found.kib, "KiB/wait")
     ratio = found.kib / ours.kib if ours else None
-    tell(f"{who}: memory of each", found.kib, "KiB", ratio, **cost, **at)
-    at = place("threads", name, column)
+    report(f"{who}: memory of each", found.kib, "KiB", ratio, **cost, **at)
+    at = table_cell("threads", name, column)
     cost = point(name, found.waits, found.threads, "threads")
     ratio = found.threads / ours.threads if ours else None
-    tell(f"{who}: threads", found.threads, "threads", ratio, **cost, **at)
-    at = place("% of a core while nothing comes", name, column)
-    tell(f"{who}: CPU while nothing comes", found.idle_percent, "% of a core", **at)
+    report(f"{who}: threads", found.threads, "threads", ratio, **cost, **at)
+    at = table_cell("% of a core while nothing comes", name, column)
+    report(f"{who}: CPU while nothing comes", found.idle_percent, "% of a core", **at)
 
 
 def _waits(count: int) -> str:
@@ -267,5 +267,5 @@ def _waits(count: int) -> str:
 
 
 def _percentile(found: Costs, share: float) -> float:
-    """Of all waits; one that was not met took for ever."""
+    """A percentile of all waits; the latency of a wait that was not met is infinite."""
     return percentile([*found.latencies_s, *[math.inf] * (found.waits - len(found.latencies_s))], share)

@@ -1,1 +1,1 @@
-"""What the completion hooks cost a Spark job, and how fast the data pipeline is."""
+"""The cost of completion events for a Spark job, and the speed of the data pipeline."""

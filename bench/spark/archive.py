@@ -1,4 +1,4 @@
-"""How fast the archive job is, beside Spark's connector alone, which reads the same and keeps nothing."""
+"""The speed of the archive job, compared with Spark's connector alone, which writes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 
 from ..folders import folder
-from ..lines import progress, tell
+from ..lines import progress, report
 from .session import session
 
 PARTITIONS = 8
@@ -35,12 +35,12 @@ def run(bootstrap_servers: str, events: int) -> None:
         with connected(spark) as bus:
 
             def alone() -> float:
-                """Seconds of the connector on all events there are."""
+                """Seconds of the connector for all events."""
                 begin = time.perf_counter()
                 bus.batch(spark, [bus.topic("event")]).write.format("noop").mode("overwrite").save()
                 return time.perf_counter() - begin
 
-            archive(spark, bus, wanted)  # the JVM's code is not compiled yet
+            archive(spark, bus, wanted)  # not counted: the JVM still compiles
             alone()
             progress(f"archive: {events} events")
             _produce(config, events)
@@ -50,8 +50,8 @@ def run(bootstrap_servers: str, events: int) -> None:
             alone_s = alone()
     connector = (events + events // 10) / alone_s
     rate = archived / took_s
-    tell("Spark's Kafka connector alone, two cores", connector, "events/s")
-    tell("archive, two cores", rate, "events/s", rate / connector)
+    report("Spark's Kafka connector alone, two cores", connector, "events/s")
+    report("archive, two cores", rate, "events/s", rate / connector)
 
 
 def _produce(config: BusConfig, count: int) -> None:

@@ -1,4 +1,5 @@
-"""What completion events cost: a job of 500 tasks with them and without, in turns, in one application."""
+"""The cost of completion events: a job of 500 tasks with and without them, alternating, in one
+application."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 
-from ..lines import progress, tell
+from ..lines import progress, report
 from .session import session
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 TASKS = 500
 ROWS = 20_000_000
 PAIRS = 10
-WARM_UP = 3  # pairs before those that count: the JVM compiles while it runs
+WARM_UP = 3  # pairs that are not counted: the JVM still compiles
 
 
 def run(bootstrap_servers: str) -> None:
@@ -37,28 +38,28 @@ def _pairs(spark: SparkSession) -> None:
 
     number = iter(range(1000))
 
-    def told() -> Any:
+    def block() -> Any:
         return completion_event(spark, f"job {next(number)}", until="block")
 
     times: dict[str, list[float]] = {"without": [], "with": []}
     for _ in range(WARM_UP):
         _timed(spark, nullcontext)
-        _timed(spark, told)
+        _timed(spark, block)
     for pair in range(PAIRS):
         order = ("without", "with") if pair % 2 else ("with", "without")
         for kind in order:
-            times[kind].append(_timed(spark, told if kind == "with" else nullcontext))
+            times[kind].append(_timed(spark, block if kind == "with" else nullcontext))
         progress(f"hooks {pair + 1}/{PAIRS}: {times['without'][-1]:.2f} s, with {times['with'][-1]:.2f} s")
-    # Of the two of a pair, which ran one after the other: the machine's pace changes over minutes.
+    # Within each pair, whose runs follow each other: the machine's speed changes over minutes.
     ratios = [with_ / without for without, with_ in zip(times["without"], times["with"], strict=True)]
     about = f"a job of {TASKS} tasks that writes"
-    tell(
+    report(
         f"{about}, without completion events",
         statistics.median(times["without"]),
         "s",
         turns=times["without"],
     )
-    tell(
+    report(
         f"completion events on {about}, delivery included",
         statistics.median(times["with"]),
         "s",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def session(cores: int, **more: str) -> Iterator[SparkSession]:
-    """A session of a JVM of its own; more: settings, their dots as underscores."""
+    """A session with its own JVM. more: settings, with underscores for dots."""
     from interlock.spark.pipeline import packages
     from pyspark.sql import SparkSession
 

@@ -1,11 +1,11 @@
-"""The points that are asked at."""
+"""The points of the factors benchmark."""
 
 from __future__ import annotations
 
 from bench.engine.factors import FACTORS, combinations
 
 
-def test_all_combinations_are_asked_but_those_with_an_engine_that_would_own_nothing() -> None:
+def test_all_combinations_are_measured_except_with_an_engine_that_would_own_nothing() -> None:
     points = list(combinations())
     assert len(points) == len(set(points))
     assert all(point.engines <= point.partitions for point in points)

@@ -1,4 +1,4 @@
-"""Which questions `make bench` asks, and what it keeps of the answers."""
+"""Which benchmarks `make bench` runs, and which results it keeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from bench.__main__ import chosen, require_sizes, versions
 from bench.folders import remove_left_behind
-from bench.lines import percentile, tell
+from bench.lines import percentile, report
 from bench.questions import QUESTIONS
 from bench.results import ROOT, keep
 from bench.sizes import SIZES
@@ -26,7 +26,7 @@ from bench.sizes import SIZES
 PARSER = argparse.ArgumentParser()
 
 
-def test_all_are_asked_or_those_of_the_names_and_groups_given() -> None:
+def test_all_run_or_those_of_the_given_names_and_groups() -> None:
     assert chosen([], PARSER) == [each for each in QUESTIONS.values() if not each.by_name]
     assert [each.name for each in chosen(["combinations"], PARSER)] == ["combinations"]
     assert [each.name for each in chosen(["engine", "hooks"], PARSER)] == [
@@ -37,15 +37,15 @@ def test_all_are_asked_or_those_of_the_names_and_groups_given() -> None:
     ]
 
 
-def test_a_name_that_there_is_not_is_told_with_those_that_there_are(
+def test_an_unknown_name_is_an_error_that_lists_the_benchmarks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):
         chosen(["engin"], PARSER)
-    assert "there is no engin. Questions: conditions, throughput, hops" in capsys.readouterr().err
+    assert "unknown: engin. Benchmarks: conditions, throughput, hops" in capsys.readouterr().err
 
 
-def test_answers_to_a_question_that_is_asked_again_replace_those_of_before(tmp_path: Path) -> None:
+def test_new_results_of_a_benchmark_replace_earlier_ones(tmp_path: Path) -> None:
     results = tmp_path / "bench" / "results.jsonl"
     for name, figure in (("a", 1), ("b", 2), ("a", 3)):
         keep(name, [{"name": name, "figure": figure}], results)
@@ -60,28 +60,28 @@ def no_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_sizes")
-def test_a_size_that_no_question_takes_is_told_with_those_that_they_take(
+def test_a_size_that_no_benchmark_takes_is_an_error_that_lists_their_sizes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PARTITIONS", "1")
-    asked = [QUESTIONS["throughput"], QUESTIONS["factors"]]
+    questions = [QUESTIONS["throughput"], QUESTIONS["factors"]]
     with pytest.raises(SystemExit):
-        require_sizes(asked, PARSER)
-    told = "PARTITIONS is no size of throughput, factors, which takes EVENTS, SUBSCRIPTIONS. Unset it."
-    assert told in capsys.readouterr().err
-    require_sizes([*asked, QUESTIONS["latency"]], PARSER)
+        require_sizes(questions, PARSER)
+    message = "PARTITIONS is not a size of throughput, factors, which takes EVENTS, SUBSCRIPTIONS. Unset it."
+    assert message in capsys.readouterr().err
+    require_sizes([*questions, QUESTIONS["latency"]], PARSER)
 
 
 @pytest.mark.usefixtures("no_sizes")
 @pytest.mark.parametrize("text", ["abc", "1e6", "0", "-1", "1.5"])
-def test_a_size_that_is_no_whole_number_is_told(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_that_is_not_a_whole_number_is_an_error(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVENTS", text)
-    with pytest.raises(SystemExit, match="EVENTS is a whole number from 1 on, not"):
+    with pytest.raises(SystemExit, match="EVENTS must be a whole number from 1 on, not"):
         require_sizes([QUESTIONS["throughput"]], PARSER)
 
 
 @pytest.mark.usefixtures("no_sizes")
-def test_an_empty_size_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_size_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBSCRIPTIONS", "")
     require_sizes([QUESTIONS["emit"]], PARSER)
 
@@ -97,37 +97,37 @@ def test_an_empty_size_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, (10, 1.0), (None, None, None)),
     ],
 )
-def test_a_line_tells_whether_its_aim_is_met(
+def test_a_line_says_whether_its_aim_is_met(
     aim: dict[str, float],
     given: tuple[float, float | None],
     expected: tuple[object, object, object],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    tell("q", given[0], "us", given[1], **aim)
+    report("q", given[0], "us", given[1], **aim)
     line = json.loads(capsys.readouterr().out)
     assert (line["bound"], line["aim"], line["met"]) == expected
 
 
 def test_an_aim_for_a_ratio_without_one_is_refused() -> None:
-    with pytest.raises(ValueError, match="an aim for a ratio, and no ratio"):
-        tell("q", 1, "us", least_ratio=0.5)
+    with pytest.raises(ValueError, match="an aim for a ratio, but no ratio"):
+        report("q", 1, "us", least_ratio=0.5)
 
 
-def test_a_percentile_is_the_least_value_that_so_many_do_not_exceed() -> None:
+def test_a_percentile_is_the_least_value_that_its_share_does_not_exceed() -> None:
     hundred = [float(n) for n in range(100, 0, -1)]
     assert [percentile(hundred, share) for share in (0.0, 0.5, 0.99, 1.0)] == [1, 50, 99, 100]
     assert percentile([1.0, 2.0], 0.5) == 1
 
 
-def test_the_spread_of_turns_is_told_where_there_are_several(capsys: pytest.CaptureFixture[str]) -> None:
-    tell("q", 2, "us", turns=[3.0, 1.0, 2.0])
-    tell("q", 2, "us", turns=[2.0])
+def test_a_line_of_several_turns_has_their_lowest_and_highest(capsys: pytest.CaptureFixture[str]) -> None:
+    report("q", 2, "us", turns=[3.0, 1.0, 2.0])
+    report("q", 2, "us", turns=[2.0])
     several, one = map(json.loads, capsys.readouterr().out.splitlines())
     assert (several["lowest"], several["highest"]) == (1, 3)
     assert "lowest" not in one
 
 
-def test_versions_name_what_is_measured_and_the_java_below_it(
+def test_versions_name_the_measured_packages_and_java(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java = tmp_path / "bin" / "java"
@@ -135,25 +135,25 @@ def test_versions_name_what_is_measured_and_the_java_below_it(
     java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.15\" 2025-04-15' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    found = versions.__wrapped__()  # the run's own are kept
+    found = versions.__wrapped__()  # bypasses the cache
     assert {"python", "confluent-kafka", "librdkafka", "kafka"} <= found.keys()
     assert found["java"] == "17.0.15"
 
 
 @pytest.fixture
-def asking(no_sizes: None) -> Iterator[subprocess.Popen[str]]:
-    """A bench that asks a question which needs no broker, as a terminal's shell starts it."""
-    bench = subprocess.Popen(
+def bench(no_sizes: None) -> Iterator[subprocess.Popen[str]]:
+    """A bench that runs a benchmark without a broker, started as by a shell on a terminal."""
+    process = subprocess.Popen(
         ["env", "--default-signal=INT", sys.executable, "-m", "bench", "conditions"],
         cwd=ROOT, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
-    yield bench
-    bench.kill()
-    bench.communicate()
+    yield process
+    process.kill()
+    process.communicate()
 
 
-def asked_by(bench: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The processes that it asks: it has others, for moments, that tell it of the machine."""
+def benchmarks_of(bench: subprocess.Popen[str]) -> list[psutil.Process]:
+    """The processes of its benchmarks, without short-lived others that inspect the machine."""
     found = []
     for child in psutil.Process(bench.pid).children():
         with suppress(psutil.Error):
@@ -163,49 +163,49 @@ def asked_by(bench: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
-def test_however_a_bench_is_ended_the_process_that_it_asks_is_ended(
-    number: int, asking: subprocess.Popen[str], eventually: Callable[..., Any]
+def test_the_process_of_a_benchmark_ends_however_the_bench_is_ended(
+    number: int, bench: subprocess.Popen[str], eventually: Callable[..., Any]
 ) -> None:
-    asked = eventually("a question", lambda: asked_by(asking))
-    os.kill(asking.pid, number)
-    gone, alive = psutil.wait_procs(asked, 60)
+    running = eventually("a benchmark runs", lambda: benchmarks_of(bench))
+    os.kill(bench.pid, number)
+    gone, alive = psutil.wait_procs(running, 60)
     assert (len(gone), alive) == (1, [])
-    _, told = asking.communicate(timeout=60)
-    assert asking.returncode == (-number if number == signal.SIGKILL else 128 + number)
-    assert "Traceback" not in told  # one that nobody ends says that its pipe is broken, at its first answer
+    _, output = bench.communicate(timeout=60)
+    assert bench.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    assert "Traceback" not in output  # one that is not ended fails with a broken pipe at its first line
 
 
-def test_what_is_asked_ends_with_all_that_it_started_once_nobody_asks_any_more() -> None:
+def test_a_benchmark_ends_with_all_that_it_started_when_its_parent_is_gone() -> None:
     code = (
         "import subprocess, sys; from bench.__main__ import _end_with_parent;"
         "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid, flush=True);"
         "_end_with_parent()"
     )
-    asked = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, text=True, start_new_session=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
-    assert asked.stdin is not None
-    assert asked.stdout is not None
-    started = psutil.Process(int(asked.stdout.readline()))
-    asked.stdin.close()
-    assert asked.wait(60) == -signal.SIGKILL
-    asked.stdout.close()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    started = psutil.Process(int(process.stdout.readline()))
+    process.stdin.close()
+    assert process.wait(60) == -signal.SIGKILL
+    process.stdout.close()
     assert psutil.wait_procs([started], 60)[1] == []
 
 
-def test_ctrl_c_ends_a_bench_with_a_sentence(
-    asking: subprocess.Popen[str], eventually: Callable[..., Any]
+def test_ctrl_c_ends_a_bench_with_one_line(
+    bench: subprocess.Popen[str], eventually: Callable[..., Any]
 ) -> None:
-    eventually("a question", lambda: asked_by(asking))
-    asking.send_signal(signal.SIGINT)
-    _, told = asking.communicate(timeout=60)
-    assert asking.returncode == 130
-    assert told.endswith("bench: stopped by Ctrl-C; nothing is left running. Answered: none.\n")
-    assert "Traceback" not in told
+    eventually("a benchmark runs", lambda: benchmarks_of(bench))
+    bench.send_signal(signal.SIGINT)
+    _, output = bench.communicate(timeout=60)
+    assert bench.returncode == 130
+    assert output.endswith("bench: stopped by Ctrl-C; nothing is left running. Finished: none.\n")
+    assert "Traceback" not in output
 
 
-def test_folders_of_a_bench_that_was_killed_are_removed_and_others_stay(tmp_path: Path) -> None:
+def test_folders_of_a_killed_bench_are_removed_and_others_stay(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     own, others, unnamed = (f"interlock-bench-{who}-x" for who in (os.getpid(), ended.pid, "abc"))
@@ -216,13 +216,13 @@ def test_folders_of_a_bench_that_was_killed_are_removed_and_others_stay(tmp_path
 
 
 @pytest.mark.usefixtures("no_sizes")
-def test_a_bench_that_ignores_hangups_goes_on(eventually: Callable[..., Any]) -> None:
+def test_a_bench_that_ignores_hangups_continues(eventually: Callable[..., Any]) -> None:
     bench = subprocess.Popen(
         ["nohup", sys.executable, "-m", "bench", "conditions"],
         cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        eventually("a question", lambda: asked_by(bench))
+        eventually("a benchmark runs", lambda: benchmarks_of(bench))
         bench.send_signal(signal.SIGHUP)
         bench.terminate()
         assert bench.wait(60) == 128 + signal.SIGTERM
