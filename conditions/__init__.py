@@ -16,7 +16,7 @@ from .nodes.key import canonical_key
 from .nodes.matcher import Matcher, event
 from .nodes.timers import Absent, Expires, Ordered, Quiet, absent
 from .nodes.windows import Not, Reset, Within
-from .recipes.ends import dag_run, spark_application, task_instance
+from .recipes.completions import dag_run, spark_application, task_instance
 from .recipes.presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
 from .rehearsal import Rehearsed, explain_rehearsal, rehearse
 

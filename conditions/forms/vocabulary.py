@@ -13,7 +13,7 @@ from ..nodes.combinations import at_least, count, sequence
 from ..nodes.condition import Condition
 from ..nodes.matcher import event
 from ..nodes.timers import absent
-from ..recipes.ends import dag_run, spark_application, task_instance
+from ..recipes.completions import dag_run, spark_application, task_instance
 from ..recipes.presets import all_of, any_of, burst, daily, debounce, every_nth, heartbeat, not_followed_by
 
 

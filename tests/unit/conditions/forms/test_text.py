@@ -14,7 +14,7 @@ from interlock.conditions.filters import Any as AnyFilter
 from interlock.conditions.forms import text, vocabulary
 from interlock.conditions.nodes.timers import absent
 from interlock.conditions.recipes import presets
-from interlock.conditions.recipes.ends import dag_run, spark_application, task_instance
+from interlock.conditions.recipes.completions import dag_run, spark_application, task_instance
 
 from .generators import conditions
 
