@@ -31,13 +31,13 @@ class Node(ABC):
     def partial(self, view: View) -> Partial:
         """What there is of it and what is missing."""
 
-    def dues(self, view: View) -> Iterator[int]:  # noqa: ARG002  # events alone meet most nodes
+    def due_times(self, view: View) -> Iterator[int]:  # noqa: ARG002  # events alone meet most nodes
         """The times later than the clock at which a tick may meet it."""
         return iter(())
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf(Node):
+class MatcherNode(Node):
     """A matcher, or `count`: `take` events of one matcher."""
 
     number: int
@@ -63,7 +63,7 @@ class Leaf(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Joined(Node):
+class CombinationNode(Node):
     """Operands of which `need` must be met: all (A1), any (O1), at least n (N1)."""
 
     of: tuple[Node, ...]
@@ -101,13 +101,13 @@ class Joined(Node):
             Partial(one.parts, ()) if (one := node.met(view)) else node.partial(view) for node in self.of
         )
 
-    def dues(self, view: View) -> Iterator[int]:
+    def due_times(self, view: View) -> Iterator[int]:
         for node in self.of:
-            yield from node.dues(view)
+            yield from node.due_times(view)
 
 
 @dataclass(frozen=True, eq=False)
-class Chain(Node):
+class SequenceNode(Node):
     """A sequence: operands met one after the other, each by events of its own (P1, P3)."""
 
     of: tuple[Node, ...]
@@ -143,7 +143,7 @@ class Chain(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Silence(Node):
+class AbsentNode(Node):
     """`absent`: nothing has come since State.came[index] (B1)."""
 
     index: int
@@ -162,7 +162,7 @@ class Silence(Node):
     def partial(self, view: View) -> Partial:
         return Partial(self._last(view), ())
 
-    def dues(self, view: View) -> Iterator[int]:
+    def due_times(self, view: View) -> Iterator[int]:
         last = view.came.get(self.index)
         if last is not None and last + self.duration_ms > view.clock_ms:
             yield last + self.duration_ms
@@ -172,7 +172,7 @@ class Silence(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Settled(Node):
+class QuietNode(Node):
     """`.quiet()`: met, and nothing has come since State.came[index] (U1)."""
 
     index: int
@@ -191,7 +191,7 @@ class Settled(Node):
     def partial(self, view: View) -> Partial:
         return self.of.partial(view)
 
-    def dues(self, view: View) -> Iterator[int]:
+    def due_times(self, view: View) -> Iterator[int]:
         last = view.came.get(self.index)
         if last is not None and last + self.duration_ms > view.clock_ms and self.of.met(view) is not None:
             yield last + self.duration_ms
@@ -212,7 +212,7 @@ def _union(partials: Iterable[Partial]) -> Partial:
 
 def latest(node: Node, view: View) -> Found | None:
     """The node met by events that begin as late as can be."""
-    if isinstance(node, Leaf):
+    if isinstance(node, MatcherNode):
         return node.met(view)
     for time in reversed(view.times(node.numbers)):
         found = node.met(view._replace(lo_us=time))
@@ -224,7 +224,7 @@ def latest(node: Node, view: View) -> Found | None:
 def earliest(node: Node, view: View) -> Found | None:
     """The node met by events that end as early as can be."""
     view = view._replace(early=True)
-    if isinstance(node, Leaf):
+    if isinstance(node, MatcherNode):
         return node.met(view)
     for time in view.times(node.numbers):
         found = node.met(view._replace(hi_us=time))

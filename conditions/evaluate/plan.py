@@ -13,8 +13,8 @@ from ..nodes.condition import Condition
 from ..nodes.matcher import DEFAULT_LIMIT, Matcher
 from ..nodes.timers import Absent, Expires, Ordered, Quiet
 from ..nodes.windows import Not, Reset, Window, Within, is_matchers
-from .evaluation import Chain, Joined, Leaf, Node, Settled, Silence
-from .windowing import Ending, Together
+from .evaluation import SequenceNode, CombinationNode, MatcherNode, Node, QuietNode, AbsentNode
+from .windowing import NegatedWindowNode, WindowNode
 
 # Inside a window or a sequence: how many events of a matcher are held, for which of them fit together is not
 # known when they come (H1). More make states larger and evaluation dearer.
@@ -27,10 +27,10 @@ MAX_COST: Final = 1_000_000
 class Plan:
     """What `step` knows of a condition.
 
-    numbers: of its matchers. rooms, keeps_first: by matcher, how many events it holds and which of more (H1
-    to H3). queued: by matcher, it keeps all. passes: by matcher, a firing drops what it passed by (I7).
-    holds: by matcher, the nodes that let go of its events; None where an event is held until it is consumed.
-    endings: the windows with `~`; negated: {matcher: the windows that negate it}. clocked: by number of an
+    numbers: of its matchers. capacities, keeps_first: by matcher, how many events it holds and which of more (H1
+    to H3). keeps_all: by matcher, it keeps all. passes: by matcher, a firing drops what it passed by (I7).
+    held_by: by matcher, the nodes that let go of its events; None where an event is held until it is consumed.
+    endings: the windows with `~`; negated: {matcher: the windows that negate it}. timer_matchers: by number of an
     `absent` or `.quiet()` node, the matchers whose stamps it follows; armed: those of
     `absent(armed_by="subscription")`.
     """
@@ -38,27 +38,27 @@ class Plan:
     root: Node
     labels: tuple[str, ...]
     numbers: frozenset[int]
-    rooms: tuple[int, ...]
+    capacities: tuple[int, ...]
     keeps_first: tuple[bool, ...]
-    queued: tuple[bool, ...]
-    passes: tuple[bool, ...]
-    holds: tuple[tuple[Together | Ending, ...] | None, ...]
-    negated: Mapping[int, tuple[Ending, ...]]
-    clocked: tuple[frozenset[int], ...]
-    settling: frozenset[int]
-    armed: tuple[int, ...]
+    keeps_all: tuple[bool, ...]
+    drops_passed: tuple[bool, ...]
+    held_by: tuple[tuple[WindowNode | NegatedWindowNode, ...] | None, ...]
+    negated: Mapping[int, tuple[NegatedWindowNode, ...]]
+    timer_matchers: tuple[frozenset[int], ...]
+    quiet_timers: frozenset[int]
+    armed_at_start: tuple[int, ...]
     ordered: bool
     expires_after_ms: int | None
     expires_at_ms: int | None
     expires_by_event: bool
-    dues: bool
+    has_due_times: bool
     merge_independent: bool
     masks: tuple[int, ...]
 
     @cached_property
-    def lets_go(self) -> bool:
+    def releases_events(self) -> bool:
         """True if a node lets go of events that were not consumed."""
-        return any(hold is not None for hold in self.holds)
+        return any(hold is not None for hold in self.held_by)
 
     @property
     def expires(self) -> bool:
@@ -68,12 +68,12 @@ class Plan:
     @property
     def timed(self) -> bool:
         """True if `step` needs ticks for it."""
-        return self.dues or self.ordered
+        return self.has_due_times or self.ordered
 
     @property
     def watches_from_the_start(self) -> bool:
         """True if an `absent` is armed by the subscription (B2)."""
-        return bool(self.armed)
+        return bool(self.armed_at_start)
 
     @staticmethod
     def of(condition: Condition) -> Plan:
@@ -85,11 +85,11 @@ class _Planner:
     def __init__(self, condition: Condition) -> None:
         self._condition = condition
         self._numbers = {matcher: number for number, matcher in enumerate(condition.matchers)}
-        self._holds: dict[int, list[Together | Ending] | None] = {}
+        self._holds: dict[int, list[WindowNode | NegatedWindowNode] | None] = {}
         self._clocked: list[frozenset[int]] = []
         self._settling: set[int] = set()
         self._armed: list[int] = []
-        self._endings: list[Ending] = []
+        self._endings: list[NegatedWindowNode] = []
         self._in_order = False
 
     def plan(self) -> Plan:
@@ -108,13 +108,13 @@ class _Planner:
         needs = _needs(root)
         together = _together(root)
         matchers = condition.matchers
-        rooms = []
+        capacities = []
         for matcher in matchers:
             room = max(needs.get(matcher, 0), WINDOW_ROOM if matcher in together else 0)
-            queued = matcher.keeps == "all" and matcher in needs
-            rooms.append(max(matcher.limit or DEFAULT_LIMIT, needs[matcher]) if queued else room)
-        _check_cost(root, dict(zip(matchers, rooms, strict=True)))
-        negated: dict[int, tuple[Ending, ...]] = {}
+            keeps_all = matcher.keeps == "all" and matcher in needs
+            capacities.append(max(matcher.limit or DEFAULT_LIMIT, needs[matcher]) if keeps_all else room)
+        _check_cost(root, dict(zip(matchers, capacities, strict=True)))
+        negated: dict[int, tuple[NegatedWindowNode, ...]] = {}
         for ending in self._endings:
             for number in ending.negated:
                 negated[number] = (*negated.get(number, ()), ending)
@@ -126,20 +126,20 @@ class _Planner:
             root=compiled,
             labels=condition.labels,
             numbers=frozenset(range(len(matchers))),
-            rooms=tuple(rooms),
+            capacities=tuple(capacities),
             keeps_first=tuple(matcher.keeps == "first" for matcher in matchers),
-            queued=tuple(matcher.keeps == "all" for matcher in matchers),
-            passes=tuple(matcher in together and matcher.keeps != "all" for matcher in matchers),
-            holds=tuple(None if hold is None else tuple(hold) for hold in holds),
+            keeps_all=tuple(matcher.keeps == "all" for matcher in matchers),
+            drops_passed=tuple(matcher in together and matcher.keeps != "all" for matcher in matchers),
+            held_by=tuple(None if hold is None else tuple(hold) for hold in holds),
             negated=negated,
-            clocked=tuple(self._clocked),
-            settling=frozenset(self._settling),
-            armed=tuple(self._armed),
+            timer_matchers=tuple(self._clocked),
+            quiet_timers=frozenset(self._settling),
+            armed_at_start=tuple(self._armed),
             ordered=ordered,
             expires_after_ms=after,
             expires_at_ms=at,
             expires_by_event=by_event,
-            dues=dues,
+            has_due_times=dues,
             merge_independent=ordered or (is_matchers(root) and after is None and at is None),
             masks=_masks(root, self._numbers) if short else (),
         )
@@ -151,21 +151,21 @@ class _Planner:
         if isinstance(node, Count):
             return self._leaf(node.of, node.n)
         if isinstance(node, AnyOf):
-            return Joined(tuple(self._compile(operand, outermost) for operand in node.of), 1)
+            return CombinationNode(tuple(self._compile(operand, outermost) for operand in node.of), 1)
         if isinstance(node, AllOf):
-            return Joined(tuple(self._compile(operand) for operand in node.of), len(node.of))
+            return CombinationNode(tuple(self._compile(operand) for operand in node.of), len(node.of))
         if isinstance(node, AtLeast):
-            return Joined(tuple(self._compile(operand) for operand in node.of), node.n)
+            return CombinationNode(tuple(self._compile(operand) for operand in node.of), node.n)
         if isinstance(node, Sequence):
             self._in_order = self._in_order or node.in_order
             latest = all(matcher.keeps in (None, "latest") for matcher in node.matchers)
-            return Chain(tuple(self._compile(operand) for operand in node.of), latest)
+            return SequenceNode(tuple(self._compile(operand) for operand in node.of), latest)
         if isinstance(node, Window):
             return self._window(node, outermost)
         if isinstance(node, Quiet):
             of = self._compile(node.of)
             self._settling.add(len(self._clocked))
-            return Settled(self._clock(node), of, node.duration_ms)
+            return QuietNode(self._clock(node), of, node.duration_ms)
         if isinstance(node, Absent):
             watched = tuple(self._numbers[matcher] for matcher in node.matchers)
             for number in watched:
@@ -173,27 +173,27 @@ class _Planner:
             index = self._clock(node)
             if node.armed_by == "subscription":
                 self._armed.append(index)
-            return Silence(index, watched, node.duration_ms)
+            return AbsentNode(index, watched, node.duration_ms)
         raise ConditionError(f"a {type(node).__name__} cannot stand here")
 
-    def _leaf(self, matcher: Matcher, take: int) -> Leaf:
+    def _leaf(self, matcher: Matcher, take: int) -> MatcherNode:
         number = self._numbers[matcher]
         self._holds[number] = None  # _window puts its own in place of it
-        return Leaf(number, take, matcher.keeps in (None, "latest"))
+        return MatcherNode(number, take, matcher.keeps in (None, "latest"))
 
     def _window(self, node: Window, outermost: bool) -> Node:
         before = dict(self._holds)
         of = self._compile(node.positive)
         duration = node.duration_ms if isinstance(node, Within) else 0
         periods = node.periods if isinstance(node, Reset) else None
-        made: Together | Ending
+        made: WindowNode | NegatedWindowNode
         if node.negated:
             negated = tuple(self._numbers[matcher] for matcher in node.negated)
-            made = Ending(of, negated, duration, node.late_ms, periods)
+            made = NegatedWindowNode(of, negated, duration, node.late_ms, periods)
             self._endings.append(made)
         else:
             first = all(matcher.keeps in ("first", "all") for matcher in node.matchers)
-            made = Together(of, duration, node.late_ms, periods, not first, outermost)
+            made = WindowNode(of, duration, node.late_ms, periods, not first, outermost)
         if outermost:
             for number in of.numbers:
                 earlier = before.get(number, [])
@@ -231,8 +231,8 @@ def _together(node: Condition, inside: bool = False) -> frozenset[Matcher]:
     return frozenset().union(*(_together(operand, inside) for operand in node.operands))
 
 
-def _check_cost(root: Condition, rooms: Mapping[Matcher, int]) -> None:
-    cost = _cost(root, rooms)
+def _check_cost(root: Condition, capacities: Mapping[Matcher, int]) -> None:
+    cost = _cost(root, capacities)
     if cost > MAX_COST:
         raise ConditionError(
             f"one event could make {cost} windows to be looked at: at most {MAX_COST}; nest fewer windows, or"
@@ -240,16 +240,16 @@ def _check_cost(root: Condition, rooms: Mapping[Matcher, int]) -> None:
         )
 
 
-def _cost(node: Condition, rooms: Mapping[Matcher, int]) -> int:
+def _cost(node: Condition, capacities: Mapping[Matcher, int]) -> int:
     if isinstance(node, (Matcher, Count)):
         return 1
-    below = sum(_cost(operand, rooms) for operand in node.operands)
-    events = sum(rooms[matcher] for matcher in node.matchers)
+    below = sum(_cost(operand, capacities) for operand in node.operands)
+    events = sum(capacities[matcher] for matcher in node.matchers)
     if isinstance(node, Window):
         return below * events
     if isinstance(node, Sequence):
         return sum(
-            1 if isinstance(operand, (Matcher, Count)) else _cost(operand, rooms) * events
+            1 if isinstance(operand, (Matcher, Count)) else _cost(operand, capacities) * events
             for operand in node.of
         )
     return below

@@ -25,7 +25,7 @@ class Run:
     def __init__(self, plan: Plan, state: State) -> None:
         self.plan = plan
         self.state = state
-        self.pools: list[list[Match]] = [[] for _ in plan.rooms]
+        self.pools: list[list[Match]] = [[] for _ in plan.capacities]
         for match in state.matches:
             for number in match.matchers:
                 if not 0 <= number < len(self.pools):
@@ -63,7 +63,7 @@ class Run:
     # -- inputs
 
     def take(self, match: Match) -> None:
-        due = self.due_ms() if self.plan.dues else None
+        due = self.due_ms() if self.plan.has_due_times else None
         if self.plan.ordered or (due is not None and match.timestamp_ms >= due):  # W5, W1
             bisect.insort(self.waiting, match, key=_waiting_order)
             if len(self.waiting) > MAX_WAITING:
@@ -89,12 +89,12 @@ class Run:
     def tick(self, time_ms: int) -> None:
         self._advance(time_ms)
         self.clock_ms = max(self.clock_ms, time_ms)
-        self._let_go(self.clock_ms)
+        self._release(self.clock_ms)
 
     def _advance(self, until_ms: int | None) -> None:
         """What is due up to then happens, and waiting matches enter in between (W2, W3)."""
         while True:
-            due = self.due_ms() if self.plan.dues else None
+            due = self.due_ms() if self.plan.has_due_times else None
             first = self.waiting[0].timestamp_ms if self.waiting else None
             ready = first is not None and (
                 not self.plan.ordered or (until_ms is not None and first < until_ms)
@@ -120,7 +120,7 @@ class Run:
             self._hold(number, match)
             if number in self.plan.negated:
                 self._remember(number, match.time_us)
-        for index, numbers in enumerate(self.plan.clocked):
+        for index, numbers in enumerate(self.plan.timer_matchers):
             if not numbers.isdisjoint(match.matchers):  # B1, U1
                 self.came[index] = max(self.came.get(index, BEGINNING), match.timestamp_ms)
         self._fire(None)
@@ -135,14 +135,14 @@ class Run:
         for number, pool in enumerate(self.pools):
             for held in pool:
                 if held.identity == match.identity:
-                    if not self._is_gone(number, held, self.now_ms):
+                    if not self._is_released(number, held, self.now_ms):
                         return True
                     self.pools[number] = [other for other in pool if other is not held]
         self.seen = with_digest(self.seen, new)
         return False
 
     def _hold(self, number: int, match: Match) -> None:
-        room = self.plan.rooms[number]
+        room = self.plan.capacities[number]
         if not room:  # it is negated only
             return
         pool = self.pools[number]
@@ -150,10 +150,10 @@ class Run:
         if len(pool) <= room:
             return
         for held in pool:
-            if held is not match and self._is_gone(number, held, self.now_ms):
+            if held is not match and self._is_released(number, held, self.now_ms):
                 pool.remove(held)
                 return
-        if self.plan.queued[number]:
+        if self.plan.keeps_all[number]:
             self.dropped += 1  # H3
         pool.pop(-1 if self.plan.keeps_first[number] else 0)  # H2, L1, L2, L3
 
@@ -183,18 +183,18 @@ class Run:
         """When the key expires (X2, X3, X5)."""
         return expiry_ms(self.plan, self.opened_ms, self.armed_ms)
 
-    def all_dues(self) -> list[int]:
-        if not self.plan.dues:
+    def due_times(self) -> list[int]:
+        if not self.plan.has_due_times:
             return []
         expiry = self.expiry_ms() if self.plan.expires else None
-        return [*self.plan.root.dues(self.view()), *([] if expiry is None else [expiry])]
+        return [*self.plan.root.due_times(self.view()), *([] if expiry is None else [expiry])]
 
     def due_ms(self) -> int | None:
-        return min(self.all_dues(), default=None)
+        return min(self.due_times(), default=None)
 
     def _judge(self, due_ms: int) -> None:
         """A due time has come: what it meets fires, and then what it ends (X6)."""
-        self._let_go(due_ms - 1)  # as a tick just before it would have done (W2)
+        self._release(due_ms - 1)  # as a tick just before it would have done (W2)
         before = self.clock_ms
         self.clock_ms = max(self.clock_ms, due_ms)
         self.now_ms = due_ms - 1
@@ -202,7 +202,7 @@ class Run:
         expiry = self.expiry_ms() if self.plan.expires else None
         if expiry is not None and expiry <= due_ms:
             self._expire(expiry)
-        self._let_go(due_ms)
+        self._release(due_ms)
 
     # -- firing
 
@@ -217,7 +217,7 @@ class Run:
     def _consume(self, found: Found) -> None:
         used = {match.identity for _, match in found.parts}
         latest = max((match.rank for _, match in found.parts), default=None)
-        passed = {number for number, _ in found.parts if self.plan.passes[number]}
+        passed = {number for number, _ in found.parts if self.plan.drops_passed[number]}
         for number, pool in enumerate(self.pools):
             self.pools[number] = [
                 match
@@ -237,7 +237,7 @@ class Run:
                 match.timestamp_ms
                 for number, pool in enumerate(self.pools)
                 for match in pool
-                if not self._is_gone(number, match, self.now_ms)
+                if not self._is_released(number, match, self.now_ms)
             )
             self.armed_ms = min(left, default=None)
 
@@ -266,33 +266,35 @@ class Run:
 
     # -- letting go
 
-    def _is_gone(self, number: int, match: Match, time_ms: int) -> bool:
+    def _is_released(self, number: int, match: Match, time_ms: int) -> bool:
         """True if a tick at that time lets go of the event, as far as this matcher holds it."""
-        holds = self.plan.holds[number]
+        holds = self.plan.held_by[number]
         return holds is not None and all(hold.until_ms(match) < time_ms for hold in holds)
 
-    def _let_go(self, time_ms: int) -> None:
+    def _release(self, time_ms: int) -> None:
         """What can take part no more at this time goes (W7)."""
         for number, pool in enumerate(self.pools):
-            if pool and self.plan.holds[number] is not None:
-                self.pools[number] = [match for match in pool if not self._is_gone(number, match, time_ms)]
+            if pool and self.plan.held_by[number] is not None:
+                self.pools[number] = [
+                    match for match in pool if not self._is_released(number, match, time_ms)
+                ]
         for number, times in list(self.refuters.items()):
             kept = tuple(time for time in times if self._remembered_until(number, time) >= time_ms)
             if kept:
                 self.refuters[number] = kept
             else:
                 del self.refuters[number]
-        for index in self.plan.settling & self.came.keys():
-            if not any(self.pools[number] for number in self.plan.clocked[index]):
+        for index in self.plan.quiet_timers & self.came.keys():
+            if not any(self.pools[number] for number in self.plan.timer_matchers[index]):
                 del self.came[index]
         if self.seen and self.last_ms is not None and time_ms > self.last_ms + SEEN_MS:
             self.seen = b""
 
-    def lettings(self, every: bool = False) -> list[int]:
+    def release_times(self, every: bool = False) -> list[int]:
         """The ticks at which something goes; with `every` also when nothing but time tells."""
         times = [
             max(hold.until_ms(match) for hold in holds) + 1
-            for holds, pool in zip(self.plan.holds, self.pools, strict=True)
+            for holds, pool in zip(self.plan.held_by, self.pools, strict=True)
             if holds is not None
             for match in pool
         ]
@@ -303,11 +305,11 @@ class Run:
             times.append(self.last_ms + SEEN_MS + 1)
         return times
 
-    def held_without_end(self) -> bool:
+    def held_until_ttl(self) -> bool:
         """True if nothing but the bus's ttl ends it: an event that waits for others, a silence that is on."""
-        if self.came.keys() - self.plan.settling:
+        if self.came.keys() - self.plan.quiet_timers:
             return True
-        return any(pool and holds is None for holds, pool in zip(self.plan.holds, self.pools, strict=True))
+        return any(pool and holds is None for holds, pool in zip(self.plan.held_by, self.pools, strict=True))
 
     def _remembered_until(self, number: int, time_us: int) -> int:
         return max(ending.remembered_until_ms(time_us) for ending in self.plan.negated[number])

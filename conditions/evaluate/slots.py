@@ -37,8 +37,8 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
             return _forgotten(state, seen), ()
         for number in held.matchers:
             taken |= 1 << number
-    if taken >> len(plan.rooms):
-        raise ConditionError(of_another(taken.bit_length() - 1, len(plan.rooms)))
+    if taken >> len(plan.capacities):
+        raise ConditionError(of_another(taken.bit_length() - 1, len(plan.capacities)))
     seen = with_digest(seen, new)
     matches = state.matches
     own = 0

@@ -63,7 +63,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     waiting: matches that a due time holds back, in their order (W1 to W5).
     clock_ms: the last tick. since_ms: matches stamped before it do not count (Y1).
     opened_ms: when the subscription armed an expiry; armed_ms: the first match's stamp (X2).
-    came: {number of an `absent` or `.quiet()` node: the stamp that its time runs from} (Plan.clocked).
+    came: {number of an `absent` or `.quiet()` node: the stamp that its time runs from} (Plan.timer_matchers).
     refuters: {matcher: times in microseconds of its events, ascending}, of negated matchers (E8).
     dropped: events that went beyond a bound since the state began (H3, W4).
     """

@@ -38,7 +38,7 @@ def step(
     if isinstance(event, Match):
         numbers = event.matchers
         if not numbers or not plan.numbers.issuperset(numbers):
-            raise ConditionError(f"matchers {numbers} of a match: the condition has {len(plan.rooms)}")
+            raise ConditionError(f"matchers {numbers} of a match: the condition has {len(plan.capacities)}")
         if state.since_ms is not None and event.timestamp_ms < state.since_ms:  # Y1
             return state, ()
         if plan.masks:
@@ -66,7 +66,7 @@ def opened(condition: Condition, at_ms: int, since_ms: int | None = None) -> Sta
     return State(
         since_ms=since_ms,
         opened_ms=at_ms if plan.expires and not plan.expires_by_event else None,
-        came=dict.fromkeys(plan.armed, at_ms),
+        came=dict.fromkeys(plan.armed_at_start, at_ms),
     )
 
 
@@ -76,7 +76,7 @@ def next_wakeup(condition: Condition, state: State) -> int | None:
     It is the earliest due time, or the time at which what is held, or remembered, is let go.
     """
     run = Run(condition.plan, state)
-    times = [*run.lettings()]
+    times = [*run.release_times()]
     due = run.due_ms()
     if due is not None:
         times.append(due)
@@ -95,10 +95,10 @@ def next_due(condition: Condition, state: State) -> int | None:
     if not plan.timed:
         return None
     if plan.ordered:
-        due = Run(plan, state).due_ms() if plan.dues else None
+        due = Run(plan, state).due_ms() if plan.has_due_times else None
         first = state.waiting[0].timestamp_ms + 1 if state.waiting else None
         return due if first is None else first if due is None else min(first, due)
-    if plan.clocked or plan.negated:
+    if plan.timer_matchers or plan.negated:
         return Run(plan, state).due_ms()
     return expiry_ms(plan, state.opened_ms, state.armed_ms)  # nothing else is due: no need to look at events
 
@@ -110,15 +110,15 @@ def closes_at(condition: Condition, state: State, ttl_ms: int) -> int | None:
     what nothing else ends, after its last stamp or due time.
     """
     run = Run(condition.plan, state)
-    dues = [*run.all_dues()]
+    dues = [*run.due_times()]
     known = [*dues, *([] if state.last_ms is None else [state.last_ms])]
     known += [match.timestamp_ms for match in state.waiting]
     known += state.came.values()
     if not known:
         return None
     latest = max(known) + ttl_ms
-    if run.held_without_end():
+    if run.held_until_ttl():
         return latest
-    ends = [*run.lettings(every=True), *(due + 1 for due in dues)]
+    ends = [*run.release_times(every=True), *(due + 1 for due in dues)]
     ends += [match.timestamp_ms + 1 for match in state.waiting]
     return min(latest, max(ends))

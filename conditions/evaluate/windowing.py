@@ -22,7 +22,7 @@ _REFUTERS_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, eq=False)
-class Together(Node):
+class WindowNode(Node):
     """A sliding window (I1), or, with `periods`, a period (R1).
 
     bounded: it is an outermost one, so that stamps count too (I6, R4).
@@ -127,7 +127,7 @@ class Together(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Ending(Node):
+class NegatedWindowNode(Node):
     """A window with `~`, met by its end (E3 to E7). of: the condition without its `~` operands."""
 
     of: Node
@@ -160,7 +160,7 @@ class Ending(Node):
         lo = hi - self.duration_ms * 1000 if self.periods is None else self.periods.of(hi)[0]
         return self.of.partial(view._replace(lo_us=lo, hi_us=hi, early=True))
 
-    def dues(self, view: View) -> Iterator[int]:
+    def due_times(self, view: View) -> Iterator[int]:
         for match in self._openers(view):
             due = self.due_ms(match)
             if due > view.clock_ms:

@@ -24,7 +24,7 @@ from .explanation import Explanation
 from .node import MAX_EVENTS, Explained, Note
 from .place import Place
 from .search import Facts, Record, Seen, Wanted, readable, reference, search
-from .tree import Teller
+from .tree import Explainer
 
 MAX_NEAR_MISSES: Final = 5
 # Beyond it a number is no time: sums of two, and microseconds of it, still fit what the clock's limits use.
@@ -61,9 +61,9 @@ def explain(
     run = Run(plan, state)
     for number, pool in enumerate(run.pools):
         pool.sort(key=lambda match: match.rank)
-        del pool[: max(0, len(pool) - plan.rooms[number])]
+        del pool[: max(0, len(pool) - plan.capacities[number])]
     view = run.view()
-    tree = Teller(condition, run, now_ms).whole(condition, Place(view))
+    tree = Explainer(condition, run, now_ms).whole(condition, Place(view))
     partial = plan.root.partial(view)
     missing = [plan.labels[number] for number in sorted(partial.missing)]
     own = _own_key(condition, state, key)
@@ -137,7 +137,7 @@ def _checked(
 
 def _usable(state: State, plan: Plan) -> State:
     """The state without what `step` cannot have written: other shapes of records, numbers of no matcher."""
-    matchers = len(plan.rooms)
+    matchers = len(plan.capacities)
     return msgspec.structs.replace(
         state,
         matches=_usable_matches(state.matches, matchers),

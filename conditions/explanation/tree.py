@@ -11,11 +11,20 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from typing import Final
 
-from ..evaluate.evaluation import Chain, Joined, Leaf, Node, Settled, Silence, earliest, latest
+from ..evaluate.evaluation import (
+    SequenceNode,
+    CombinationNode,
+    MatcherNode,
+    Node,
+    QuietNode,
+    AbsentNode,
+    earliest,
+    latest,
+)
 from ..evaluate.run import Run
 from ..evaluate.state import Match
 from ..evaluate.view import BEGINNING, END, Found, View
-from ..evaluate.windowing import Ending, Together
+from ..evaluate.windowing import NegatedWindowNode, WindowNode
 from ..nodes.combinations import AllOf, AnyOf, AtLeast, Count
 from ..nodes.condition import Condition
 from ..nodes.duration import duration_text
@@ -30,7 +39,7 @@ _MAX_APART: Final = 3
 _MAX_OPENERS: Final = 64
 
 
-class Teller:
+class Explainer:
     """Walks a condition and its plan side by side."""
 
     def __init__(self, condition: Condition, run: Run, now_ms: int) -> None:
@@ -63,26 +72,26 @@ class Teller:
         return Explained("expires", title, inner.met, notes=notes, of=(inner,))
 
     def _node(self, condition: Condition, node: Node, place: Place) -> Explained:
-        if isinstance(node, Leaf):
+        if isinstance(node, MatcherNode):
             return self._leaf(condition, node, place)
-        if isinstance(node, Joined):
+        if isinstance(node, CombinationNode):
             return self._joined(condition, node, place)
-        if isinstance(node, Chain):
+        if isinstance(node, SequenceNode):
             return self._chain(condition, node, place)
-        if isinstance(node, Together) and isinstance(condition, Window):
+        if isinstance(node, WindowNode) and isinstance(condition, Window):
             return self._window(condition, node, place)
-        if isinstance(node, Ending) and isinstance(condition, Window):
+        if isinstance(node, NegatedWindowNode) and isinstance(condition, Window):
             return self._ending(condition, node, place)
-        if isinstance(node, Silence) and isinstance(condition, Absent):
+        if isinstance(node, AbsentNode) and isinstance(condition, Absent):
             return self._absent(condition, node, place)
-        if isinstance(node, Settled) and isinstance(condition, Quiet):
+        if isinstance(node, QuietNode) and isinstance(condition, Quiet):
             return self._quiet(condition, node, place)
         met = node.met(place.view) is not None  # of a kind that is not known here
         return Explained(type(condition).__name__.lower(), str(condition)[:200], met)
 
     # -- events
 
-    def _leaf(self, condition: Condition, node: Leaf, place: Place) -> Explained:
+    def _leaf(self, condition: Condition, node: MatcherNode, place: Place) -> Explained:
         parts = node.partial(place.view).parts
         label = self._labels[node.number]
         met = len(parts) >= node.take
@@ -115,7 +124,7 @@ class Teller:
 
     # -- what joins
 
-    def _joined(self, condition: Condition, node: Joined, place: Place) -> Explained:
+    def _joined(self, condition: Condition, node: CombinationNode, place: Place) -> Explained:
         pairs = zip(condition.operands, node.of, strict=True)
         below = [self._node(operand, each, place) for operand, each in pairs]
         return self._of_joined(condition, node.need, node.met(place.view) is not None, below)
@@ -133,7 +142,7 @@ class Teller:
             kind, title = "at_least", f"at least {need} of {len(below)}"
         return Explained(kind, title, met, have=min(have, need), need=need, of=tuple(below))
 
-    def _chain(self, condition: Condition, node: Chain, place: Place) -> Explained:
+    def _chain(self, condition: Condition, node: SequenceNode, place: Place) -> Explained:
         """P4 for what is met; else from the beginning, as an expiry tells it (X8)."""
         whole = node.met(place.view)
         backward = whole is not None and node.latest and not place.view.early
@@ -161,7 +170,7 @@ class Teller:
 
     # -- windows
 
-    def _window(self, condition: Window, node: Together, place: Place) -> Explained:
+    def _window(self, condition: Window, node: WindowNode, place: Place) -> Explained:
         found = node.met(place.view)
         times = place.view.times(node.numbers)
         notes: list[Note] = []
@@ -186,7 +195,7 @@ class Teller:
                 notes.append(Note("recorded_apart", by_ms=_too_far_ms(node, apart, hi_us)))
         return self._of_window(condition, found is not None, notes, (below,))
 
-    def _time_left(self, node: Together, view: View) -> list[Note]:
+    def _time_left(self, node: WindowNode, view: View) -> list[Note]:
         first = min(
             ((match.rank, number, match) for number in node.numbers for match in view.events(number)),
             default=None,
@@ -215,7 +224,7 @@ class Teller:
         kind = "reset" if isinstance(condition, Reset) else "within"
         return Explained(kind, title, met, notes=tuple(notes), of=below)
 
-    def _ending(self, condition: Window, node: Ending, place: Place) -> Explained:
+    def _ending(self, condition: Window, node: NegatedWindowNode, place: Place) -> Explained:
         """The open window that may fire first; else the latest one (E3 to E7)."""
         openers = self._openers(node, place.view)
         notes: list[Note] = []
@@ -244,17 +253,17 @@ class Teller:
         met = node.met(place.view) is not None
         return self._of_window(condition, met, notes, (self._inside_ending(condition, node, inside, span),))
 
-    def _opened(self, node: Ending, match: Match, place: Place) -> Place:
+    def _opened(self, node: NegatedWindowNode, match: Match, place: Place) -> Place:
         """What the window sees that an event opens."""
         inside = place.narrowed("window" if node.periods is None else "period", *_span(node, match))
         return inside._replace(view=inside.view._replace(early=True))
 
     def _inside_ending(
-        self, condition: Window, node: Ending, inside: Place, span: tuple[int, int] | None
+        self, condition: Window, node: NegatedWindowNode, inside: Place, span: tuple[int, int] | None
     ) -> Explained:
         operands = condition.of.operands
         positive = [operand for operand in operands if not isinstance(operand, Not)]
-        nodes = node.of.of if isinstance(node.of, Joined) and len(positive) > 1 else (node.of,)
+        nodes = node.of.of if isinstance(node.of, CombinationNode) and len(positive) > 1 else (node.of,)
         told = dict(zip(positive, nodes, strict=True))
         below = [
             self._refuting(operand, inside.view, span)
@@ -276,7 +285,7 @@ class Teller:
         notes = (Note("refuted", at_ms=min(came) // 1000),) if came else ()
         return Explained("not", f"no {' or '.join(labels)}", not came, labels=labels, notes=notes)
 
-    def _openers(self, node: Ending, view: View) -> list[Match]:
+    def _openers(self, node: NegatedWindowNode, view: View) -> list[Match]:
         """The events whose windows are still to be judged, in the order T3."""
         unique = {match.identity: match for number in node.numbers for match in view.pools[number]}
         waiting = [match for match in unique.values() if node.due_ms(match) > view.clock_ms]
@@ -284,7 +293,7 @@ class Teller:
 
     # -- timers
 
-    def _absent(self, condition: Absent, node: Silence, place: Place) -> Explained:
+    def _absent(self, condition: Absent, node: AbsentNode, place: Place) -> Explained:
         labels = tuple(self._labels[number] for number in node.watched)
         met = node.met(place.view) is not None
         came = place.view.came.get(node.index)
@@ -303,7 +312,7 @@ class Teller:
             notes=notes,
         )
 
-    def _quiet(self, condition: Quiet, node: Settled, place: Place) -> Explained:
+    def _quiet(self, condition: Quiet, node: QuietNode, place: Place) -> Explained:
         below = self._node(condition.of, node.of, place)
         met = node.met(place.view) is not None
         came = place.view.came.get(node.index)
@@ -327,7 +336,7 @@ def _period(start_us: int, end_us: int) -> Note:
     )
 
 
-def _span(node: Ending, match: Match) -> tuple[int, int]:
+def _span(node: NegatedWindowNode, match: Match) -> tuple[int, int]:
     """The window that an event opens, both bounds included (E3)."""
     if node.periods is None:
         return match.time_us, match.time_us + node.duration_ms * 1000
@@ -335,13 +344,13 @@ def _span(node: Ending, match: Match) -> tuple[int, int]:
     return start_us, end_us - 1
 
 
-def _refuted(node: Ending, view: View, span: tuple[int, int]) -> bool:
+def _refuted(node: NegatedWindowNode, view: View, span: tuple[int, int]) -> bool:
     return any(
         span[0] <= time <= span[1] for number in node.negated for time in view.refuters.get(number, ())
     )
 
 
-def _too_far_ms(node: Together, found: Found, hi_us: int) -> int | None:
+def _too_far_ms(node: WindowNode, found: Found, hi_us: int) -> int | None:
     """By how much the stamps of events that are together by their times are too far apart (I6, R4)."""
     stamps = [match.timestamp_ms for _, match in found.parts]
     limit = min(stamps) + node.duration_ms

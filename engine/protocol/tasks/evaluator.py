@@ -249,7 +249,7 @@ def wakeup_ms(condition: Condition, state: State, scheduled_ms: int | None, ttl_
         return close_ms if scheduled_ms is None else min(close_ms, scheduled_ms)
     if scheduled_ms is not None:
         return scheduled_ms
-    if condition.plan.lets_go:  # windows end before the ttl does
+    if condition.plan.releases_events:  # windows end before the ttl does
         return closes_at(condition, state, ttl_ms)
     return last_ms + ttl_ms
 

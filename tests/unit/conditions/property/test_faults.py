@@ -11,12 +11,12 @@ from hypothesis import Phase, given, settings
 from interlock.conditions import Match
 from interlock.conditions.evaluate import evaluation, slots
 from interlock.conditions.evaluate import run as running
-from interlock.conditions.evaluate.evaluation import Joined, Leaf
+from interlock.conditions.evaluate.evaluation import CombinationNode, MatcherNode
 from interlock.conditions.evaluate.plan import Plan
 from interlock.conditions.evaluate.run import Run
 from interlock.conditions.evaluate.state import State
 from interlock.conditions.evaluate.view import Found
-from interlock.conditions.evaluate.windowing import Ending, Together
+from interlock.conditions.evaluate.windowing import NegatedWindowNode, WindowNode
 
 from . import subject
 from .generators import Case, cases, crowded_cases
@@ -57,13 +57,13 @@ def test_without_a_fault_the_same_cases_agree() -> None:
 
 def test_a_window_that_leaves_out_its_bound_is_found(monkeypatch: Patch) -> None:
     """I1"""
-    bounds = Together._bounds
+    bounds = WindowNode._bounds
 
-    def faulty(self: Together, time_us: int, ends: bool) -> tuple[int, int]:
+    def faulty(self: WindowNode, time_us: int, ends: bool) -> tuple[int, int]:
         low, high = bounds(self, time_us, ends)
         return (low + 1, high) if ends else (low, high - 1)
 
-    monkeypatch.setattr(Together, "_bounds", faulty)
+    monkeypatch.setattr(WindowNode, "_bounds", faulty)
     assert_found()
 
 
@@ -81,20 +81,20 @@ def test_events_forgotten_as_seen_by_a_firing_are_found(monkeypatch: Patch) -> N
 
 def test_passed_by_events_that_stay_are_found(monkeypatch: Patch) -> None:
     """I7"""
-    replan(monkeypatch, lambda plan: {"passes": tuple(False for _ in plan.passes)})
+    replan(monkeypatch, lambda plan: {"drops_passed": tuple(False for _ in plan.drops_passed)})
     assert_found()
 
 
 def test_a_last_branch_that_goes_before_the_first_is_found(monkeypatch: Patch) -> None:
     """O2"""
-    met = Joined.met
+    met = CombinationNode.met
 
-    def faulty(self: Joined, view: evaluation.View) -> Found | None:
+    def faulty(self: CombinationNode, view: evaluation.View) -> Found | None:
         if self.need > 1:
             return met(self, view)
         return next((found for node in reversed(self.of) if (found := node.met(view)) is not None), None)
 
-    monkeypatch.setattr(Joined, "met", faulty)
+    monkeypatch.setattr(CombinationNode, "met", faulty)
     assert_found()
 
 
@@ -129,35 +129,35 @@ def test_an_event_that_counts_at_the_time_of_an_expiry_is_found(monkeypatch: Pat
 
 def test_a_negated_event_that_does_not_refute_at_the_end_is_found(monkeypatch: Patch) -> None:
     """E3, E4"""
-    bounds = Ending._bounds
+    bounds = NegatedWindowNode._bounds
 
-    def faulty(self: Ending, time_us: int) -> tuple[int, int]:
+    def faulty(self: NegatedWindowNode, time_us: int) -> tuple[int, int]:
         low, high = bounds(self, time_us)
         return low, high - 1
 
-    monkeypatch.setattr(Ending, "_bounds", faulty)
+    monkeypatch.setattr(NegatedWindowNode, "_bounds", faulty)
     assert_found(cases(negated=True))
 
 
 def test_a_count_that_is_met_by_one_event_less_is_found(monkeypatch: Patch) -> None:
     """Q1"""
-    met = Leaf.met
+    met = MatcherNode.met
 
-    def faulty(self: Leaf, view: evaluation.View) -> Found | None:
+    def faulty(self: MatcherNode, view: evaluation.View) -> Found | None:
         return met(dataclasses.replace(self, take=max(1, self.take - 1)), view)
 
-    monkeypatch.setattr(Leaf, "met", faulty)
+    monkeypatch.setattr(MatcherNode, "met", faulty)
     assert_found()
 
 
 def test_the_earliest_events_taken_for_the_latest_are_found(monkeypatch: Patch) -> None:
     """Q2, H2, H3, I3"""
-    chosen = Leaf._chosen
+    chosen = MatcherNode._chosen
 
-    def faulty(self: Leaf, events: Any, early: bool) -> evaluation.Parts:
+    def faulty(self: MatcherNode, events: Any, early: bool) -> evaluation.Parts:
         return chosen(dataclasses.replace(self, latest=not self.latest), events, early)
 
-    monkeypatch.setattr(Leaf, "_chosen", faulty)
+    monkeypatch.setattr(MatcherNode, "_chosen", faulty)
     assert_found()
 
 
@@ -242,17 +242,17 @@ def test_a_full_room_that_drops_the_wrong_end_is_found(monkeypatch: Patch) -> No
 
 def test_times_of_negated_events_that_are_forgotten_are_found(monkeypatch: Patch) -> None:
     """E8"""
-    monkeypatch.setattr(Ending, "redundant", lambda self, earlier_us, later_us: True)
+    monkeypatch.setattr(NegatedWindowNode, "redundant", lambda self, earlier_us, later_us: True)
     assert_found(cases(negated=True))
 
 
 def test_a_period_that_takes_in_the_next_ones_beginning_is_found(monkeypatch: Patch) -> None:
     """R1"""
-    bounds = Together._bounds
+    bounds = WindowNode._bounds
 
-    def faulty(self: Together, time_us: int, ends: bool) -> tuple[int, int]:
+    def faulty(self: WindowNode, time_us: int, ends: bool) -> tuple[int, int]:
         low, high = bounds(self, time_us, ends)
         return (low, high) if self.periods is None else (low, high + 1)
 
-    monkeypatch.setattr(Together, "_bounds", faulty)
+    monkeypatch.setattr(WindowNode, "_bounds", faulty)
     assert_found()
