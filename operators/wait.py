@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, A
 from jinja2 import UndefinedError
 
 from ..conditions import Condition, ConditionError, canonical_key
-from ..conditions.nodes.reading import parse_path
+from ..conditions.nodes.paths import parse_path
 from ..conditions.recipes.fail_on import is_failure, with_fail_on
 from ..engine.records import ActionRecord, Firing
 from ..engine.waiting.acknowledge import acknowledge, remove_registration

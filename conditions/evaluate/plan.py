@@ -13,7 +13,7 @@ from ..nodes.condition import Condition
 from ..nodes.matcher import DEFAULT_LIMIT, Matcher
 from ..nodes.timers import Absent, Expires, Ordered, Quiet
 from ..nodes.windows import Not, Reset, Window, Within, is_matchers
-from .evaluation import SequenceNode, CombinationNode, MatcherNode, Node, QuietNode, AbsentNode
+from .evaluation import AbsentNode, CombinationNode, MatcherNode, Node, QuietNode, SequenceNode
 from .windowing import NegatedWindowNode, WindowNode
 
 # Inside a window or a sequence: how many events of a matcher are held, for which of them fit together is not

@@ -22,7 +22,7 @@ from ..nodes.key import canonical_key
 from ..nodes.timers import moment_ms
 from .explanation import Explanation
 from .node import MAX_EVENTS, Explained, Note
-from .place import Place
+from .scope import Place
 from .search import Facts, Record, Seen, Wanted, readable, reference, search
 from .tree import Explainer
 

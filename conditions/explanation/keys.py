@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ...events import content
 from ...events.errors import EventError
 from ...events.event import Event
-from ..nodes.reading import DATA, value_at
+from ..nodes.paths import DATA, value_at
 
 
 def unread_data(paths: Iterable[str], event: Event) -> str | None:

@@ -18,7 +18,7 @@ from ..evaluate.seen import SEEN_MS, digest, is_seen
 from ..filters.dialects import Comparison, Exact, Group, Not
 from ..filters.filter import Filter, Verdict
 from ..nodes.matcher import Matcher
-from ..nodes.reading import DATA
+from ..nodes.paths import DATA
 from .keys import raw_key, unread_data
 from .near_miss import NearMiss, NearMisses, Why
 from .node import EventRef

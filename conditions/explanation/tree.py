@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import Final
 
 from ..evaluate.evaluation import (
-    SequenceNode,
+    AbsentNode,
     CombinationNode,
     MatcherNode,
     Node,
     QuietNode,
-    AbsentNode,
+    SequenceNode,
     earliest,
     latest,
 )
@@ -31,7 +31,7 @@ from ..nodes.duration import duration_text
 from ..nodes.timers import Absent, Expires, Ordered, Quiet, moment_text
 from ..nodes.windows import Not, Reset, Window, Within
 from .node import MAX_EVENTS, Apart, EventRef, Explained, Note
-from .place import Place
+from .scope import Place
 from .search import reference
 
 _MAX_APART: Final = 3

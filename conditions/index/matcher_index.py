@@ -11,7 +11,7 @@ from ..errors import ConditionError
 from ..nodes.condition import Condition
 from ..nodes.key import canonical_key
 from ..nodes.matcher import Matcher
-from ..nodes.reading import key_at, scalar_at
+from ..nodes.paths import key_at, scalar_at
 from .checks import Check, Checks
 from .routes import Route, routes_of
 from .tree import Hit, Place, Step, put, take, united

@@ -13,7 +13,7 @@ import msgspec
 
 from ..filters.cel.reads import Scalar
 from .checks import Check
-from .texts import Texts
+from .prefix_map import Texts
 
 T = TypeVar("T", bound=Hashable)
 

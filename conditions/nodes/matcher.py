@@ -25,7 +25,7 @@ from ..filters.filter import (
 )
 from .condition import Condition
 from .key import MAX_KEY_PARTS
-from .reading import DATA, key_at, parse_path
+from .paths import DATA, key_at, parse_path
 
 if TYPE_CHECKING:
     from .condition import Keep

@@ -19,7 +19,7 @@ from ..nodes.combinations import AnyOf
 from ..nodes.condition import Condition
 from ..nodes.duration import duration_ms
 from ..nodes.matcher import Matcher, event
-from ..nodes.reading import with_offset
+from ..nodes.paths import with_offset
 
 # What `by` may be called by: where it lies in the event's data.
 _RUN_KEYS: Final = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ....conditions import Condition, Matcher
 from ....conditions.filters.dialects import Comparison, Group, Not
 from ....conditions.filters.filter import Filter
-from ....conditions.nodes.reading import parse_path
+from ....conditions.nodes.paths import parse_path
 from ..rows import type_key
 
 if TYPE_CHECKING:

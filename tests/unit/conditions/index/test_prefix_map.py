@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interlock.conditions.index.texts import Texts
+from interlock.conditions.index.prefix_map import Texts
 
 # Few characters and many lengths: most texts begin others.
 words = st.text("ab", min_size=1, max_size=12)
