@@ -22,7 +22,7 @@ from ..nodes.key import canonical_key
 from ..nodes.timers import moment_ms
 from .explanation import Explanation
 from .node import MAX_EVENTS, Explained, Note
-from .scope import Place
+from .scope import Scope
 from .search import Facts, Record, Seen, Wanted, readable, reference, search
 from .tree import Explainer
 
@@ -63,7 +63,7 @@ def explain(
         pool.sort(key=lambda match: match.rank)
         del pool[: max(0, len(pool) - plan.capacities[number])]
     view = run.view()
-    tree = Explainer(condition, run, now_ms).whole(condition, Place(view))
+    tree = Explainer(condition, run, now_ms).whole(condition, Scope(view))
     partial = plan.root.partial(view)
     missing = [plan.labels[number] for number in sorted(partial.missing)]
     own = _own_key(condition, state, key)

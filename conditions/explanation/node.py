@@ -34,11 +34,11 @@ class EventRef(NamedTuple):
         return given(self._asdict())
 
     def __str__(self) -> str:
-        place = ""
+        position = ""
         if self.topic is not None and self.partition is not None and self.offset is not None:
-            place = f" ({printed(self.topic)}[{self.partition}]@{self.offset})"
+            position = f" ({printed(self.topic)}[{self.partition}]@{self.offset})"
         time = "" if self.time_ms is None else f" at {moment(self.time_ms)}"
-        return f"{printed(self.id)} of {printed(self.source)}{time}{place}"
+        return f"{printed(self.id)} of {printed(self.source)}{time}{position}"
 
 
 class Note(NamedTuple):
@@ -191,8 +191,8 @@ def lines_of(node: Explained, now_ms: int, first: str = "", rest: str = "") -> I
     mark = "[x]" if node.met else "[ ]" if node.needed else "[-]"
     title = printed(node.title, _MAX_TITLE_CHARS)
     yield f"{first}{mark} {title}{': ' if details else ''}{'; '.join(details)}"
-    for place, below in enumerate(node.of):
-        last = place == len(node.of) - 1
+    for number, below in enumerate(node.of):
+        last = number == len(node.of) - 1
         rail = rest + (" " if last else "|").ljust(_INDENT_CHARS)
         yield from lines_of(below, now_ms, rest + ("`- " if last else "|- "), rail)
 

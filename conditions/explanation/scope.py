@@ -17,17 +17,17 @@ class Bound(NamedTuple):
     hi_us: int
 
 
-class Place(NamedTuple):
+class Scope(NamedTuple):
     """Where a node stands: the events that it may see, and what keeps others out, outermost first."""
 
     view: View
     bounds: tuple[Bound, ...] = ()
 
-    def narrowed(self, why: str, lo_us: int, hi_us: int) -> Place:
+    def narrowed(self, why: str, lo_us: int, hi_us: int) -> Scope:
         view = self.view._replace(lo_us=max(lo_us, self.view.lo_us), hi_us=min(hi_us, self.view.hi_us))
-        return Place(view, (*self.bounds, Bound(why, lo_us, hi_us)))
+        return Scope(view, (*self.bounds, Bound(why, lo_us, hi_us)))
 
-    def only(self, parts: Parts) -> Place:
+    def only(self, parts: Parts) -> Scope:
         """The same with these events alone: those that take part in what is met."""
         pools: list[list[Match]] = [[] for _ in self.view.pools]
         for number, match in parts:
@@ -37,7 +37,7 @@ class Place(NamedTuple):
             pool.sort(key=lambda match: match.rank)
         return self._replace(view=self.view._replace(pools=pools))
 
-    def beside(self, found: Found, backward: bool) -> Place:
+    def beside(self, found: Found, backward: bool) -> Scope:
         """The place of the next step of a sequence; backward: of the one before."""
         view = before(self.view, found) if backward else after(self.view, found)
-        return Place(view, (*self.bounds, Bound("sequence", view.lo_us, view.hi_us)))
+        return Scope(view, (*self.bounds, Bound("sequence", view.lo_us, view.hi_us)))

@@ -31,7 +31,7 @@ from ..nodes.duration import duration_text
 from ..nodes.timers import Absent, Expires, Ordered, Quiet, moment_text
 from ..nodes.windows import Not, Reset, Window, Within
 from .node import MAX_EVENTS, Apart, EventRef, Explained, Note
-from .scope import Place
+from .scope import Scope
 from .search import reference
 
 _MAX_APART: Final = 3
@@ -47,16 +47,16 @@ class Explainer:
         self._labels = run.plan.labels
         self._numbers = {matcher: number for number, matcher in enumerate(condition.matchers)}
 
-    def whole(self, condition: Condition, place: Place) -> Explained:
+    def whole(self, condition: Condition, scope: Scope) -> Explained:
         if isinstance(condition, Expires):
-            return self._expires(condition, place)
+            return self._expires(condition, scope)
         if isinstance(condition, Ordered):
-            inner = self.whole(condition.of, place)
+            inner = self.whole(condition.of, scope)
             return Explained("ordered", "ordered", inner.met, notes=(Note("in_order"),), of=(inner,))
-        return self._node(condition, self._run.plan.root, place)
+        return self._node(condition, self._run.plan.root, scope)
 
-    def _expires(self, condition: Expires, place: Place) -> Explained:
-        inner = self.whole(condition.of, place)
+    def _expires(self, condition: Expires, scope: Scope) -> Explained:
+        inner = self.whole(condition.of, scope)
         title = "expires"
         if condition.after_ms is not None:
             title += f" after {duration_text(condition.after_ms)}"
@@ -71,28 +71,28 @@ class Explainer:
             notes = ()
         return Explained("expires", title, inner.met, notes=notes, of=(inner,))
 
-    def _node(self, condition: Condition, node: Node, place: Place) -> Explained:
+    def _node(self, condition: Condition, node: Node, scope: Scope) -> Explained:
         if isinstance(node, MatcherNode):
-            return self._leaf(condition, node, place)
+            return self._leaf(condition, node, scope)
         if isinstance(node, CombinationNode):
-            return self._joined(condition, node, place)
+            return self._joined(condition, node, scope)
         if isinstance(node, SequenceNode):
-            return self._chain(condition, node, place)
+            return self._chain(condition, node, scope)
         if isinstance(node, WindowNode) and isinstance(condition, Window):
-            return self._window(condition, node, place)
+            return self._window(condition, node, scope)
         if isinstance(node, NegatedWindowNode) and isinstance(condition, Window):
-            return self._ending(condition, node, place)
+            return self._ending(condition, node, scope)
         if isinstance(node, AbsentNode) and isinstance(condition, Absent):
-            return self._absent(condition, node, place)
+            return self._absent(condition, node, scope)
         if isinstance(node, QuietNode) and isinstance(condition, Quiet):
-            return self._quiet(condition, node, place)
-        met = node.met(place.view) is not None  # of a kind that is not known here
+            return self._quiet(condition, node, scope)
+        met = node.met(scope.view) is not None  # of a kind that is not known here
         return Explained(type(condition).__name__.lower(), str(condition)[:200], met)
 
     # -- events
 
-    def _leaf(self, condition: Condition, node: MatcherNode, place: Place) -> Explained:
-        parts = node.partial(place.view).parts
+    def _leaf(self, condition: Condition, node: MatcherNode, scope: Scope) -> Explained:
+        parts = node.partial(scope.view).parts
         label = self._labels[node.number]
         met = len(parts) >= node.take
         counts = isinstance(condition, Count)
@@ -105,29 +105,29 @@ class Explainer:
             need=node.take,
             events=_references(match for _, match in parts),
             held=len(self._run.pools[node.number]),
-            apart=() if met else self._apart(node.number, place),
+            apart=() if met else self._apart(node.number, scope),
         )
 
-    def _apart(self, number: int, place: Place) -> tuple[Apart, ...]:
-        """The events held that do not count in this place, the nearest first."""
-        inside = {match.identity for match in place.view.events(number)}
-        outside = [match for match in place.view.pools[number] if match.identity not in inside]
-        told = [self._kept_out(match, place) for match in outside]
+    def _apart(self, number: int, scope: Scope) -> tuple[Apart, ...]:
+        """The events held that do not count in this scope, the nearest first."""
+        inside = {match.identity for match in scope.view.events(number)}
+        outside = [match for match in scope.view.pools[number] if match.identity not in inside]
+        told = [self._kept_out(match, scope) for match in outside]
         return tuple(sorted(told, key=lambda apart: apart.by_ms or 0)[:_MAX_APART])
 
-    def _kept_out(self, match: Match, place: Place) -> Apart:
-        for bound in reversed(place.bounds):
+    def _kept_out(self, match: Match, scope: Scope) -> Apart:
+        for bound in reversed(scope.bounds):
             by_us = max(bound.lo_us - match.time_us, match.time_us - bound.hi_us)
             if by_us > 0:
                 return Apart(reference(match), bound.why, -(-by_us // 1000))
-        return Apart(reference(match), "taken" if match.identity in place.view.taken else "recorded")
+        return Apart(reference(match), "taken" if match.identity in scope.view.taken else "recorded")
 
     # -- what joins
 
-    def _joined(self, condition: Condition, node: CombinationNode, place: Place) -> Explained:
+    def _joined(self, condition: Condition, node: CombinationNode, scope: Scope) -> Explained:
         pairs = zip(condition.operands, node.of, strict=True)
-        below = [self._node(operand, each, place) for operand, each in pairs]
-        return self._of_joined(condition, node.need, node.met(place.view) is not None, below)
+        below = [self._node(operand, each, scope) for operand, each in pairs]
+        return self._of_joined(condition, node.need, node.met(scope.view) is not None, below)
 
     def _of_joined(self, condition: Condition, need: int, met: bool, below: list[Explained]) -> Explained:
         have = 0
@@ -142,21 +142,21 @@ class Explainer:
             kind, title = "at_least", f"at least {need} of {len(below)}"
         return Explained(kind, title, met, have=min(have, need), need=need, of=tuple(below))
 
-    def _chain(self, condition: Condition, node: SequenceNode, place: Place) -> Explained:
+    def _chain(self, condition: Condition, node: SequenceNode, scope: Scope) -> Explained:
         """P4 for what is met; else from the beginning, as an expiry tells it (X8)."""
-        whole = node.met(place.view)
-        backward = whole is not None and node.latest and not place.view.early
+        whole = node.met(scope.view)
+        backward = whole is not None and node.latest and not scope.view.early
         steps = list(enumerate(zip(condition.operands, node.of, strict=True)))
         below: dict[int, Explained] = {}
         first_missing: int | None = None
         for number, (operand, step) in reversed(steps) if backward else steps:
-            found = latest(step, place.view) if backward else earliest(step, place.view)
+            found = latest(step, scope.view) if backward else earliest(step, scope.view)
             if found is None:
                 first_missing = number if first_missing is None else first_missing
-                below[number] = self._node(operand, step, place)
+                below[number] = self._node(operand, step, scope)
                 continue
-            below[number] = self._node(operand, step, place.only(found.parts))
-            place = place.beside(found, backward)
+            below[number] = self._node(operand, step, scope.only(found.parts))
+            scope = scope.beside(found, backward)
         notes = () if first_missing is None else (Note("next_step", number=first_missing + 1),)
         return Explained(
             "sequence",
@@ -170,16 +170,16 @@ class Explainer:
 
     # -- windows
 
-    def _window(self, condition: Window, node: WindowNode, place: Place) -> Explained:
-        found = node.met(place.view)
-        times = place.view.times(node.numbers)
+    def _window(self, condition: Window, node: WindowNode, scope: Scope) -> Explained:
+        found = node.met(scope.view)
+        times = scope.view.times(node.numbers)
         notes: list[Note] = []
         if found is not None:
-            below = self._node(condition.of, node.of, place.only(found.parts))
+            below = self._node(condition.of, node.of, scope.only(found.parts))
         elif not times:
             if node.periods is not None:
                 notes.append(_period(*node.periods.of(self._now_ms * 1000)))
-            below = self._node(condition.of, node.of, place)
+            below = self._node(condition.of, node.of, scope)
         else:  # X8: the window of the latest event
             hi_us = times[-1]
             lo_us = hi_us - node.duration_ms * 1000
@@ -187,7 +187,7 @@ class Explainer:
                 lo_us, end_us = node.periods.of(hi_us)
                 notes.append(_period(lo_us, end_us))
                 hi_us = end_us - 1
-            inside = place.narrowed("window" if node.periods is None else "period", lo_us, hi_us)
+            inside = scope.narrowed("window" if node.periods is None else "period", lo_us, hi_us)
             notes += self._time_left(node, inside.view)
             below = self._node(condition.of, node.of, inside)
             apart = node.of.met(inside.view)
@@ -224,15 +224,15 @@ class Explainer:
         kind = "reset" if isinstance(condition, Reset) else "within"
         return Explained(kind, title, met, notes=tuple(notes), of=below)
 
-    def _ending(self, condition: Window, node: NegatedWindowNode, place: Place) -> Explained:
+    def _ending(self, condition: Window, node: NegatedWindowNode, scope: Scope) -> Explained:
         """The open window that may fire first; else the latest one (E3 to E7)."""
-        openers = self._openers(node, place.view)
+        openers = self._openers(node, scope.view)
         notes: list[Note] = []
-        inside, span, refuted = place, None, 0
+        inside, span, refuted = scope, None, 0
         best = -1
         for match in openers:
-            opened = self._opened(node, match, place)
-            came = _refuted(node, place.view, _span(node, match))
+            opened = self._opened(node, match, scope)
+            came = _refuted(node, scope.view, _span(node, match))
             refuted += came
             quality = 0 if came else 1 if node.of.met(opened.view) is None else 2
             if quality > best or (quality == best and quality < 2):
@@ -240,7 +240,7 @@ class Explainer:
         if span is None:
             notes.append(Note("no_window"))
         else:
-            number = next(number for number in node.numbers if opener in place.view.pools[number])
+            number = next(number for number in node.numbers if opener in scope.view.pools[number])
             notes.append(Note("opened", at_ms=opener.time_us // 1000, label=self._labels[number]))
             if node.periods is not None:
                 notes.append(_period(span[0], span[1] + 1))
@@ -250,16 +250,16 @@ class Explainer:
                 "refuted_windows": refuted - (best == 0),
             }
             notes += [Note(what, number=several) for what, several in number_of.items() if several]
-        met = node.met(place.view) is not None
+        met = node.met(scope.view) is not None
         return self._of_window(condition, met, notes, (self._inside_ending(condition, node, inside, span),))
 
-    def _opened(self, node: NegatedWindowNode, match: Match, place: Place) -> Place:
+    def _opened(self, node: NegatedWindowNode, match: Match, scope: Scope) -> Scope:
         """What the window sees that an event opens."""
-        inside = place.narrowed("window" if node.periods is None else "period", *_span(node, match))
+        inside = scope.narrowed("window" if node.periods is None else "period", *_span(node, match))
         return inside._replace(view=inside.view._replace(early=True))
 
     def _inside_ending(
-        self, condition: Window, node: NegatedWindowNode, inside: Place, span: tuple[int, int] | None
+        self, condition: Window, node: NegatedWindowNode, inside: Scope, span: tuple[int, int] | None
     ) -> Explained:
         operands = condition.of.operands
         positive = [operand for operand in operands if not isinstance(operand, Not)]
@@ -293,10 +293,10 @@ class Explainer:
 
     # -- timers
 
-    def _absent(self, condition: Absent, node: AbsentNode, place: Place) -> Explained:
+    def _absent(self, condition: Absent, node: AbsentNode, scope: Scope) -> Explained:
         labels = tuple(self._labels[number] for number in node.watched)
-        met = node.met(place.view) is not None
-        came = place.view.came.get(node.index)
+        met = node.met(scope.view) is not None
+        came = scope.view.came.get(node.index)
         notes: tuple[Note, ...] = ()
         if came is None:
             fresh = self._run.last_ms is None and self._run.state.clock_ms is None
@@ -308,14 +308,14 @@ class Explainer:
             f"no {' or '.join(labels)} for {duration_text(condition.duration_ms)}",
             met,
             labels=labels,
-            events=_references(match for _, match in node.partial(place.view).parts),
+            events=_references(match for _, match in node.partial(scope.view).parts),
             notes=notes,
         )
 
-    def _quiet(self, condition: Quiet, node: QuietNode, place: Place) -> Explained:
-        below = self._node(condition.of, node.of, place)
-        met = node.met(place.view) is not None
-        came = place.view.came.get(node.index)
+    def _quiet(self, condition: Quiet, node: QuietNode, scope: Scope) -> Explained:
+        below = self._node(condition.of, node.of, scope)
+        met = node.met(scope.view) is not None
+        came = scope.view.came.get(node.index)
         notes: tuple[Note, ...] = ()
         if below.met and not met and came is not None:
             notes = (Note("settles", at_ms=came + node.duration_ms),)

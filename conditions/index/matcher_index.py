@@ -14,7 +14,7 @@ from ..nodes.matcher import Matcher
 from ..nodes.paths import key_at, scalar_at
 from .checks import Check, Checks
 from .routes import Route, routes_of
-from .tree import Hit, Place, Step, put, take, united
+from .tree import Entry, Hit, Step, insert_hit, remove_hit, united
 
 T = TypeVar("T", bound=Hashable)
 
@@ -25,7 +25,7 @@ class MatcherIndex(Generic[T]):
     """Finds the subscriptions that an event reaches. Not safe for threads; handles are hashable."""
 
     def __init__(self) -> None:
-        self._types: dict[str | None, Place[T]] = {}
+        self._types: dict[str | None, Entry[T]] = {}
         self._subscriptions: dict[T, tuple[Condition, str | None]] = {}
         self._checks = Checks()
         self._turn = 0  # number of the look-up, by which checks know what they answered
@@ -60,7 +60,7 @@ class MatcherIndex(Generic[T]):
             hit = Hit(handle, (number,), UNKEYED if own is None else own)
             for route in routes_of(matcher):
                 checks = [self._checks.use(each) for each in route.checks]
-                put(self._types, _type_of(route), _steps(route, matcher, own, checks), hit)
+                insert_hit(self._types, _type_of(route), _steps(route, matcher, own, checks), hit)
 
     def remove(self, handle: T) -> None:
         """Take a subscription out; one that is not there is no error. What it alone used is freed."""
@@ -70,8 +70,8 @@ class MatcherIndex(Generic[T]):
         for matcher in condition.matchers:
             for route in routes_of(matcher):
                 checks = [self._checks[each] for each in route.checks]
-                # matchers that differ in label or keep lie in one place, and the first took it all out
-                take(self._types, _type_of(route), _steps(route, matcher, own, checks), handle)
+                # matchers that differ in label or keep lie in one entry, and the first took it all out
+                remove_hit(self._types, _type_of(route), _steps(route, matcher, own, checks), handle)
                 for check in checks:
                     self._checks.release(check)
 
@@ -83,22 +83,22 @@ class MatcherIndex(Generic[T]):
         if typed is None:
             if untyped is None:
                 return []
-            places = [untyped]
+            entries = [untyped]
         elif untyped is not None:
-            places = [typed, untyped]
+            entries = [typed, untyped]
         elif type(typed) is Hit:
             return [typed]
         else:
-            places = [typed]
+            entries = [typed]
         self._turn += 1
         hits: list[Hit[T]] = []
         keys: dict[str | tuple[str, ...], str | None] = {}
-        for place in places:  # it grows meanwhile
-            if isinstance(place, Hit):
-                hits.append(place)
+        for entry in entries:  # it grows meanwhile
+            if isinstance(entry, Hit):
+                hits.append(entry)
                 continue
-            if place.exact is not None:
-                exact = place.exact
+            if entry.exact is not None:
+                exact = entry.exact
                 # whichever is less: an event has few attributes, however many are asked for here
                 for name in exact if len(exact) <= len(attributes) else attributes:
                     by_text = exact.get(name)
@@ -107,23 +107,23 @@ class MatcherIndex(Generic[T]):
                         continue
                     below = by_text.get(value)
                     if below is not None:
-                        places.append(below)
-            if place.affixes is not None:
-                affixes = place.affixes
+                        entries.append(below)
+            if entry.affixes is not None:
+                affixes = entry.affixes
                 asked = affixes if len(affixes) <= len(attributes) else _ends(attributes)
                 for name, backwards in asked:
                     texts = affixes.get((name, backwards))
                     value = attributes.get(name)
                     if texts is not None and value is not None:
-                        places += texts.find(value[::-1] if backwards else value)
-            if place.members is not None:
-                for path, by_value in place.members.items():
+                        entries += texts.find(value[::-1] if backwards else value)
+            if entry.members is not None:
+                for path, by_value in entry.members.items():
                     member = scalar_at(path, event)
                     below = None if member is None else by_value.get(member)
                     if below is not None:
-                        places.append(below)
-            if place.keys is not None:
-                for by, waits in place.keys.items():
+                        entries.append(below)
+            if entry.keys is not None:
+                for by, waits in entry.keys.items():
                     if by not in keys:
                         keys[by] = key_at(by, event)
                     key = keys[by]
@@ -131,32 +131,32 @@ class MatcherIndex(Generic[T]):
                         continue
                     below = waits.get(key)
                     if below is not None:
-                        places.append(below)
+                        entries.append(below)
                     below = waits.get(None)
                     if isinstance(below, Hit):
                         hits.append(Hit(below.handle, below.matchers, key))
                     elif below is not None:
                         hits += [Hit(hit.handle, hit.matchers, key) for hit in self._passed(below, event)]
-            if place.hits is not None or place.checks is not None:
-                hits += self._passed(place, event)
+            if entry.hits is not None or entry.checks is not None:
+                hits += self._passed(entry, event)
         return hits if len(hits) < 2 else _merged(hits)
 
-    def _passed(self, place: Place[T], event: Event) -> list[Hit[T]]:
-        """The hits that lie in a place and behind the checks below it that the event passes."""
-        if isinstance(place, Hit):
-            return [place]
-        hits = [] if place.hits is None else list(place.hits.values())
-        if place.checks is not None:
+    def _passed(self, entry: Entry[T], event: Event) -> list[Hit[T]]:
+        """The hits that lie in a entry and behind the checks below it that the event passes."""
+        if isinstance(entry, Hit):
+            return [entry]
+        hits = [] if entry.hits is None else list(entry.hits.values())
+        if entry.checks is not None:
             # keys were looked up before, because a check costs more
-            places = [place]
-            for node in places:  # it grows meanwhile
+            entries = [entry]
+            for node in entries:  # it grows meanwhile
                 for check, below in (node.checks or {}).items():
                     if not check.passes(event, self._turn):
                         continue
                     if isinstance(below, Hit):
                         hits.append(below)
                         continue
-                    places.append(below)
+                    entries.append(below)
                     hits += (below.hits or {}).values()
         return hits
 
@@ -170,7 +170,7 @@ def _type_of(route: Route) -> str | None:
 
 
 def _steps(route: Route, matcher: Matcher, own: str | None, checks: list[Check]) -> list[Step]:
-    """The way from the place of the route's type to where its subscriptions lie."""
+    """The way from the entry of the route's type to where its subscriptions lie."""
     steps: list[Step] = []
     steps += [Step("exact", name, value) for name, value in route.exact if name != "type"]
     steps += [Step("affixes", (name, backwards), text) for name, backwards, text in route.affixes]

@@ -1,4 +1,4 @@
-"""Texts with values: finds all that a text begins with, in a number of steps that does not grow with them.
+"""PrefixMap: finds all stored texts that a given text starts with; its cost does not grow with their number.
 
 Texts that begin alike lie in one level, in a dict under as much of their rest as the shortest of them has;
 what is longer goes on in a level below. So every step of a search is one look-up, most texts part in the
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class _Level(Generic[V]):
-    """Texts that begin alike, without that beginning; `value` is that of the beginning itself.
+    """PrefixMap that begin alike, without that beginning; `value` is that of the beginning itself.
 
     table: {the first `size` characters: the value of the text that ends there, or the level below}.
     """
@@ -42,7 +42,7 @@ class _Level(Generic[V]):
         self.size, self.table = size, table
 
 
-class Texts(Generic[V]):
+class PrefixMap(Generic[V]):
     """A mapping from non-empty texts to values that are not None."""
 
     __slots__ = ("_root",)

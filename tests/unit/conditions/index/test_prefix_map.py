@@ -1,4 +1,4 @@
-"""Texts: all that a text begins with."""
+"""PrefixMap: all that a text begins with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interlock.conditions.index.prefix_map import Texts
+from interlock.conditions.index.prefix_map import PrefixMap
 
 # Few characters and many lengths: most texts begin others.
 words = st.text("ab", min_size=1, max_size=12)
@@ -17,7 +17,7 @@ words = st.text("ab", min_size=1, max_size=12)
 def test_find_gives_the_texts_that_a_text_begins_with(
     given_texts: list[str], other: str, random: Random
 ) -> None:
-    texts: Texts[str] = Texts()
+    texts: PrefixMap[str] = PrefixMap()
     held: set[str] = set()
     # texts come, go and come again, which leaves levels that were split for others
     for text in given_texts + given_texts[::2]:
@@ -47,7 +47,7 @@ def test_a_search_takes_few_steps_whatever_the_number_of_texts_and_of_lengths() 
             steps += 1
             return str.__getitem__(self, part)  # type: ignore[index]
 
-    texts: Texts[int] = Texts()
+    texts: PrefixMap[int] = PrefixMap()
     random = Random(1)
     given_texts = ["".join(random.choices("abcdefgh", k=random.randint(8, 60))) for _ in range(2000)]
     for number, text in enumerate(given_texts):
