@@ -1,4 +1,4 @@
-"""Conditions over events: matchers, what joins and bounds them, keys, the index and `step`. All pure."""
+"""Conditions over events: matchers, combinations, windows, timers, keys, the index and `step`. All pure."""
 
 from __future__ import annotations
 

@@ -6,4 +6,4 @@ from ..events.errors import InterlockError
 
 
 class ConditionError(InterlockError, ValueError):
-    """A condition, a key or a stored state is not one; the message names the argument or the path in it."""
+    """A condition, a key or a stored state is invalid; the message names the argument or the JSON path."""

@@ -1,4 +1,4 @@
-"""A grammar in a file beside the code, made into a parser when a text is first parsed."""
+"""A grammar in a file beside the code; the parser is built when the first text is parsed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _building: Final = threading.Lock()
 class Grammar:
     """Parses texts by a lark grammar (LALR); safe for threads. lark is imported with the first text.
 
-    package, file: where the grammar lies. options: makes further arguments of Lark.
+    package, file: the location of the grammar. options: returns further arguments of Lark.
     """
 
     def __init__(self, package: str, file: str, options: Callable[[], Mapping[str, Any]] = dict) -> None:
@@ -24,18 +24,18 @@ class Grammar:
         self._parser: Lark | None = None
 
     def parse(self, text: str) -> Any:
-        """The tree of a text, or what the transformer made of it; lark's UnexpectedInput for another text."""
+        """The tree of a text, or the transformer's result; lark's UnexpectedInput if it does not parse."""
         return self.parser().parse(text)
 
     def parser(self) -> Lark:
         """The one parser of this grammar."""
         if self._parser is None:
-            with _building:  # else two threads would build it at the same time
+            with _building:  # so that two threads do not build it at the same time
                 self._parser = self._parser or self._built()
         return self._parser
 
     def _built(self) -> Lark:
-        from lark import Lark  # costs an import that most conditions do without
+        from lark import Lark  # most conditions never need this import
 
         grammar = resources.files(self._package).joinpath(self._file).read_text("ascii")
         return Lark(grammar, parser="lalr", lexer="contextual", **self._options())

@@ -1,4 +1,4 @@
-"""A rehearsal: what a condition would do with these events, without a bus; for examples and tests of DAGs."""
+"""Rehearsals: what a condition does with given events, without a bus; for examples and tests of DAGs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Given = Event | Seen | tuple[Event, Moment]
 class Rehearsed(Firing, frozen=True, array_like=True, kw_only=True):
     """A firing of a rehearsal.
 
-    key: in canonical form; None where the condition reads none. fired_at: when it was decided: the due time,
-    or the stamp of the match that met it, for an ordered condition one millisecond later (W5).
+    key: in canonical form; None if the condition reads none. fired_at: the due time, or the stamp of the last
+    match; for an ordered condition a millisecond later (W5).
     """
 
     key: str | None
@@ -48,14 +48,18 @@ def rehearse(
     since: Moment | None = None,
     until: Moment | None = None,
 ) -> list[Rehearsed]:
-    """The firings that these events would bring, in order. Moments: aware datetimes, or ISO 8601 text.
+    """The firings of the condition on these events, in order.
 
-    events: each is recorded at its `time`; (event, moment) and Seen say when it was recorded instead. Those
-    recorded at once come in the order given. key: the one key that the wait is for; None: each key for
-    itself. start: when the wait began, for the timers that run from there. since: what was recorded before it
-    does not count (Y1). until: the end: timers run up to it, and what was recorded after it does not count;
-    by default just after the last event. ConditionError for what cannot be rehearsed so: wrong arguments, a
-    key and a condition that do not go together, timers that need a start, an event without time.
+    Moments are aware datetimes or ISO 8601 text.
+    events: each is recorded at its `time`, or at the moment in (event, moment) or Seen. Events recorded at
+        the same moment come in the order given.
+    key: the key that the wait is for; None: all keys, each by itself.
+    start: when the wait began, for timers that run from there.
+    since: events recorded before it do not count (Y1).
+    until: timers run up to it, and events recorded after it do not count; default: just after the last event.
+
+    Raises ConditionError for wrong arguments, a key that does not fit the condition, timers that need a
+    start, and an event without time.
     """
     return _played("rehearse", condition, events, key, start, since, until).firings
 
@@ -71,10 +75,10 @@ def explain_rehearsal(
     until: Moment | None = None,
     near_misses: int = MAX_NEAR_MISSES,
 ) -> Explanation:
-    """Why `rehearse` with the same arguments did not fire, or not again: its last state, explained.
+    """Explains the last state of `rehearse` with the same arguments: why it did not fire, or not again.
 
-    It is told as of `until`, and near misses are looked for among the same events. open_key: the key to
-    explain where none is given as `key`; needed if events of several came. near_misses: as for `explain`.
+    The explanation is as of `until`, with near misses from the same events. open_key: the key to explain if
+    `key` is not given; needed if the events have several keys. near_misses: as for `explain`.
     """
     name = "explain_rehearsal"
     played = _played(name, condition, events, key, start, since, until)
@@ -84,13 +88,13 @@ def explain_rehearsal(
         _check_parts(name, "open_key", condition, open_key)
     own = _key_to_explain(name, condition, played, key if open_key is None else open_key)
     if played.end_ms is None:
-        raise ConditionError(f"{name}() without events needs a time to tell it for: give until=")
+        raise ConditionError(f"{name}() without events needs a time: give until=")
     state = played.states.get(own, played.first)
     return explain(condition, state, played.end_ms, played.read[::-1], own or None, near_misses=near_misses)
 
 
 class _Played(NamedTuple):
-    """What a rehearsal did. states: by key; first: with which each begins; end_ms: None without any time."""
+    """The result. states: by key; first: the initial state of a key; end_ms: None if no time is known."""
 
     firings: list[Rehearsed]
     states: dict[str, State]
@@ -139,7 +143,7 @@ def _played(
             fired += (_rehearsed(firing, each, decided_ms(firing, time_ms)) for firing in found)
         firings.extend(sorted(fired, key=lambda firing: firing.fired_at))
 
-    for place, seen in enumerate(read):
+    for index, seen in enumerate(read):
         stamp = _stamp(seen)
         tick(stamp)
         for found, numbers in _reached(condition, own, seen.event).items():
@@ -148,7 +152,7 @@ def _played(
                 numbers,
                 _TOPIC if seen.topic is None else seen.topic,
                 0 if seen.partition is None else seen.partition,
-                place if seen.offset is None else seen.offset,
+                index if seen.offset is None else seen.offset,
                 stamp,
             )
             states[found], fired = step(condition, states.get(found, first), match)
@@ -170,11 +174,11 @@ def _check_parts(name: str, argument: str, condition: Condition, key: Key | None
 def _check_start(
     name: str, condition: Condition, key: str | None, start_ms: int | None, until_ms: int | None
 ) -> None:
-    """ConditionError where a start is needed, or has no meaning."""
+    """ConditionError if a start is missing or meaningless."""
     plan = condition.plan
     if start_ms is not None:
         if condition.keyed and key is None:
-            raise ConditionError(f"{name}(start=): the keys of this condition are not known, so give a key")
+            raise ConditionError(f"{name}(start=): the keys of this condition are not known: give key=")
         if until_ms is not None and until_ms < start_ms:
             raise ConditionError(f"{name}(until=) is earlier than start=: give a later one")
     elif plan.watches_from_the_start:
@@ -191,13 +195,13 @@ def _check_start(
 def _key_to_explain(name: str, condition: Condition, played: _Played, key: Key | None) -> str:
     if key is not None:
         return canonical_key(key)
-    if not condition.keyed or not played.states:  # where no key came, all keys are alike
+    if not condition.keyed or not played.states:  # without events the states of all keys are the same
         return _UNKEYED
     if len(played.states) == 1:
         return next(iter(played.states))
     keys = ", ".join(sorted(played.states)[:5]) or "none"
     raise ConditionError(
-        f"{name}() tells of one key, and here are {len(played.states)} ({keys}): give open_key=, or key= for"
+        f"{name}() explains one key, and there are {len(played.states)} ({keys}): give open_key=, or key= for"
         " a wait for one key"
     )
 
@@ -214,7 +218,7 @@ def _rehearsed(firing: Firing, key: str, fired_ms: int) -> Rehearsed:
 
 
 def _reached(condition: Condition, key: str | None, event: Event) -> dict[str, tuple[int, ...]]:
-    """{key: numbers of the matchers that accept the event with it} (K23, K24)."""
+    """{key: numbers of the matchers that accept the event for it} (K23, K24)."""
     reached: dict[str, tuple[int, ...]] = {}
     for number, matcher in enumerate(condition.matchers):
         if matcher.accepts(event):
@@ -225,12 +229,12 @@ def _reached(condition: Condition, key: str | None, event: Event) -> dict[str, t
 
 
 def _stamp(seen: Seen) -> int:
-    assert seen.timestamp_ms is not None  # noqa: S101  # _recorded has seen to it
+    assert seen.timestamp_ms is not None  # noqa: S101  # set by _recorded
     return seen.timestamp_ms
 
 
 def _recorded(name: str, events: object) -> list[Seen]:
-    """The events with their stamps; ConditionError says what to write instead."""
+    """The events with their stamps; ConditionError for anything else."""
     if isinstance(events, (Event, Seen)) or not isinstance(events, Iterable):
         raise ConditionError(f"{name}(events) is of type {type(events).__name__}: give a list of events")
     return [_one_recorded(name, number, given) for number, given in enumerate(events, 1)]

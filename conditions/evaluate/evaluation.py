@@ -1,8 +1,8 @@
-"""Whether the events held meet a condition, and with which of them: one class for each node of a plan.
+"""Whether the held events meet a condition, and which of them take part: one class for each kind of node.
 
-The classes mirror the nodes, with matchers replaced by their numbers; `plan.py` makes them. They look at a
-`View`, keep nothing, and are monotone where only events meet a node: an event more never unmeets it, unless
-`keep` takes it instead of another. Cases cited are those of docs/use/conditions.md.
+The classes mirror the nodes of a condition, with matchers replaced by their numbers; `plan.py` builds them.
+They read a `View` and keep no state. A node that needs no timer is monotone: a further event never makes a
+met node unmet, unless `keep` lets it replace another. The cases cited are those of docs/use/conditions.md.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class Node(ABC):
 
     @abstractmethod
     def met(self, view: View) -> Found | None:
-        """What makes it met, as its cases choose; None if it is not."""
+        """The events that meet the node, chosen as its cases say; None if it is not met."""
 
     @abstractmethod
     def partial(self, view: View) -> Partial:
-        """What there is of it and what is missing."""
+        """The events that the node has so far, and the matchers that are missing."""
 
-    def due_times(self, view: View) -> Iterator[int]:  # noqa: ARG002  # events alone meet most nodes
-        """The times later than the clock at which a tick may meet it."""
+    def due_times(self, view: View) -> Iterator[int]:  # noqa: ARG002  # most nodes need no tick
+        """The times after the clock at which a tick may meet the node."""
         return iter(())
 
 
 @dataclass(frozen=True, eq=False)
 class MatcherNode(Node):
-    """A matcher, or `count`: `take` events of one matcher."""
+    """A matcher, or `count`: met by `take` events of one matcher."""
 
     number: int
     take: int
@@ -64,7 +64,7 @@ class MatcherNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class CombinationNode(Node):
-    """Operands of which `need` must be met: all (A1), any (O1), at least n (N1)."""
+    """Met when `need` of its operands are: all of them (A1), one (O1), at least n (N1)."""
 
     of: tuple[Node, ...]
     need: int
@@ -75,7 +75,7 @@ class CombinationNode(Node):
     def met(self, view: View) -> Found | None:
         found: list[Found] = []
         left = len(self.of) - self.need  # operands that may fail
-        for node in self.of:  # O2, N1: in order of declaration
+        for node in self.of:  # O2, N1: in the order of the condition
             one = node.met(view)
             if one is None:
                 left -= 1
@@ -108,7 +108,7 @@ class CombinationNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class SequenceNode(Node):
-    """A sequence: operands met one after the other, each by events of its own (P1, P3)."""
+    """A sequence: its operands are met one after the other, each by its own events (P1, P3)."""
 
     of: tuple[Node, ...]
     latest: bool
@@ -132,10 +132,10 @@ class SequenceNode(Node):
         if whole is not None:
             return Partial(whole.parts, ())
         parts: Parts = ()
-        for place, node in enumerate(self.of):  # X8: from its beginning
+        for step, node in enumerate(self.of):  # X8: from its beginning
             found = earliest(node, view)
             if found is None:
-                missing = tuple(dict.fromkeys(number for rest in self.of[place:] for number in rest.numbers))
+                missing = tuple(dict.fromkeys(number for rest in self.of[step:] for number in rest.numbers))
                 return Partial(parts, missing)
             parts += found.parts
             view = after(view, found)
@@ -144,7 +144,7 @@ class SequenceNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class AbsentNode(Node):
-    """`absent`: nothing has come since State.came[index] (B1)."""
+    """`absent`: met when no event has come for `duration_ms` since State.came[index] (B1)."""
 
     index: int
     watched: tuple[int, ...]
@@ -173,7 +173,7 @@ class AbsentNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class QuietNode(Node):
-    """`.quiet()`: met, and nothing has come since State.came[index] (U1)."""
+    """`.quiet()`: met when `of` is and no event has come for `duration_ms` since State.came[index] (U1)."""
 
     index: int
     of: Node
@@ -211,7 +211,7 @@ def _union(partials: Iterable[Partial]) -> Partial:
 
 
 def latest(node: Node, view: View) -> Found | None:
-    """The node met by events that begin as late as can be."""
+    """The node met by the events whose first is as late as possible; None if it is not met."""
     if isinstance(node, MatcherNode):
         return node.met(view)
     for time in reversed(view.times(node.numbers)):
@@ -222,7 +222,7 @@ def latest(node: Node, view: View) -> Found | None:
 
 
 def earliest(node: Node, view: View) -> Found | None:
-    """The node met by events that end as early as can be."""
+    """The node met by the events whose last is as early as possible; None if it is not met."""
     view = view._replace(early=True)
     if isinstance(node, MatcherNode):
         return node.met(view)
@@ -234,14 +234,14 @@ def earliest(node: Node, view: View) -> Found | None:
 
 
 def after(view: View, found: Found) -> View:
-    """What a sequence has left for the operand after the one that was met."""
+    """The events left for the next operand of a sequence, once one is met."""
     taken = view.taken | {match.identity for _, match in found.parts}
     view.looks.charge(len(taken))
     return view._replace(lo_us=max(match.time_us for _, match in found.parts), taken=taken)
 
 
 def before(view: View, found: Found) -> View:
-    """What a sequence has left for the operand before the one that was met."""
+    """The events left for the previous operand of a sequence, once one is met."""
     taken = view.taken | {match.identity for _, match in found.parts}
     view.looks.charge(len(taken))
     return view._replace(hi_us=min(match.time_us for _, match in found.parts), taken=taken)

@@ -1,4 +1,4 @@
-"""The firing: the decision that a condition is met, or that its time is up; and its id."""
+"""The firing: the decision that a condition is met or has expired; and its id."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ EXPIRED: Final = "expired"
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
-    """One event's share in a firing: the label of its matcher in the condition, and the event."""
+    """An event that takes part in a firing, with the label of its matcher."""
 
     label: str
     match: Match
 
 
 class Firing(msgspec.Struct, frozen=True, array_like=True):
-    """The decision for one key.
+    """The decision for one key that a condition is met or has expired.
 
-    taking_part: in the order of their matchers, those of one matcher by time (C5). missing: labels of the
-    parts that were not there, for the outcome `expired`. timer_ms: the due time that brought the firing, ms
-    since the epoch; None where a match did.
+    taking_part: in the order of their matchers, those of one matcher by time (C5). missing: for the outcome
+    `expired`, the labels of the matchers without enough events. timer_ms: the due time at which it fired, ms
+    since the epoch; None if a match made it fire.
     """
 
     outcome: Literal["met", "expired"]
@@ -37,10 +37,10 @@ class Firing(msgspec.Struct, frozen=True, array_like=True):
 
 
 def decided_ms(firing: Firing, tick_ms: int) -> int:
-    """When a firing that a tick at `tick_ms` brought was decided, ms since the epoch.
+    """The time of a firing that came from a tick at `tick_ms`, ms since the epoch.
 
-    The due time, or one millisecond after the stamp of the match that met an ordered condition (W5), however
-    much later the tick came.
+    This is the due time; for an ordered condition without one, a millisecond after the stamp of the last
+    match (W5). It does not depend on how late the tick came.
     """
     if firing.timer_ms is not None:
         return firing.timer_ms
@@ -50,20 +50,20 @@ def decided_ms(firing: Firing, tick_ms: int) -> int:
 def firing_id(
     incarnation: str, key: str, outcome: str, parts: Iterable[Part], timer_ms: int | None = None
 ) -> str:
-    """The id of a firing, 32 hex characters: the same for the same decision, however often it is taken.
+    """The id of a firing, 32 hex characters; the same decision always has the same id.
 
-    A hash of incarnation, key, outcome, the sorted (source, id) of the events, and the due time if there is
-    one; order, labels, positions in the log and times of the parts do not enter.
+    It is a hash of incarnation, key, outcome, the sorted (source, id) of the events, and the due time if
+    there is one. Order, labels, offsets and times of the parts do not matter.
     """
     attributes = [part.match.event.attributes for part in parts]
     identities = sorted({(each["source"], each["id"]) for each in attributes})
-    # each text is preceded by its length in bytes: no two lists of texts give the same bytes
+    # each text is preceded by its length in bytes, so different lists of texts give different bytes
     framed = f"{len(incarnation)}:{incarnation}{len(key)}:{key}{len(outcome)}:{outcome}"
     for source, id_ in identities:
         framed += f"{len(source)}:{source}{len(id_)}:{id_}"
     if not framed.isascii():
         texts = (incarnation, key, outcome, *chain.from_iterable(identities))
         framed = "".join([f"{len(text.encode())}:{text}" for text in texts])
-    if timer_ms is not None:  # an odd number of texts: never the ids of other events
+    if timer_ms is not None:  # the number of texts is now even, so no events without a timer give the same
         framed += f"{len(str(timer_ms))}:{timer_ms}"
     return hashlib.sha256(framed.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What a state that has not fired holds: the parts that are there, those that are missing, and until when."""
+"""What the state of an unmet condition holds: the events so far, the missing matchers, the due times."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .state import State
 
 @dataclass(frozen=True)
 class HalfMet:
-    """A key whose condition is not met yet.
+    """The state of a key whose condition is not met yet.
 
-    parts: the events that it holds, with the labels of their matchers, in the order T3. waiting: how many
-    more a due time, or an order, holds back (W1, W5). missing: labels of the parts that are not there (X8).
-    since_ms: the earliest stamp of what it holds, or when its timers began. expires_ms: when it expires;
-    due_ms: the next time at which a timer may fire. None: no such time.
+    parts: the held events with the labels of their matchers, in the order T3. waiting: how many more matches
+    wait for a due time or for their turn (W1, W5). missing: labels of the matchers without enough events
+    (X8). since_ms: the earliest stamp, or when the timers started. expires_ms: when the key expires; due_ms:
+    the next time at which a timer may fire; None if there is none.
     """
 
     parts: tuple[Part, ...]
@@ -29,7 +29,7 @@ class HalfMet:
 
 
 def half_met(condition: Condition, state: State) -> HalfMet | None:
-    """What the state of a key holds; None where nothing can come of it but what new events begin."""
+    """The held part of a condition for one key; None if no event is held and no timer runs."""
     began = [match.timestamp_ms for match in (*state.matches, *state.waiting)]
     began += [time for time in (state.opened_ms, state.armed_ms, *state.came.values()) if time is not None]
     if not began:

@@ -16,23 +16,23 @@ from ..nodes.windows import Not, Reset, Window, Within, is_matchers
 from .evaluation import AbsentNode, CombinationNode, MatcherNode, Node, QuietNode, SequenceNode
 from .windowing import NegatedWindowNode, WindowNode
 
-# Inside a window or a sequence: how many events of a matcher are held, for which of them fit together is not
-# known when they come (H1). More make states larger and evaluation dearer.
-WINDOW_ROOM: Final = 16
-# Windows that a condition may have around its events. What one event may cost is bounded by MAX_LOOKS.
+# How many events of a matcher are held inside a window or a sequence, where it is not known on arrival which
+# of them belong together (H1). A larger number makes states larger and evaluation slower.
+WINDOW_CAPACITY: Final = 16
+# Limit on the number of windows to try for one event, estimated by `_cost`. MAX_LOOKS limits the evaluation.
 MAX_COST: Final = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What `step` knows of a condition.
+    """A condition in the form that `step` evaluates.
 
-    numbers: of its matchers. capacities, keeps_first: by matcher, how many events it holds and which of more (H1
-    to H3). keeps_all: by matcher, it keeps all. passes: by matcher, a firing drops what it passed by (I7).
-    held_by: by matcher, the nodes that let go of its events; None where an event is held until it is consumed.
-    endings: the windows with `~`; negated: {matcher: the windows that negate it}. timer_matchers: by number of an
-    `absent` or `.quiet()` node, the matchers whose stamps it follows; armed: those of
-    `absent(armed_by="subscription")`.
+    Tuples have one item for each matcher. capacities: how many events it holds (H1); keeps_first, keeps_all:
+    its `keep` (H2, H3); drops_passed: whether a firing drops the events before those that take part (I7);
+    held_by: the windows that decide how long its events are held, None where that is until they take part.
+    numbers: of all matchers. negated: {matcher: the windows that negate it}. timer_matchers: for each
+    `absent` or `.quiet()` node, the matchers whose stamps start its time; quiet_timers: which of these nodes
+    are `.quiet()`; armed_at_start: which are `absent(armed_by="subscription")`. masks: see `_masks`.
     """
 
     root: Node
@@ -57,8 +57,8 @@ class Plan:
 
     @cached_property
     def releases_events(self) -> bool:
-        """True if a node lets go of events that were not consumed."""
-        return any(hold is not None for hold in self.held_by)
+        """True if a window releases events that have not taken part in a firing."""
+        return any(windows is not None for windows in self.held_by)
 
     @property
     def expires(self) -> bool:
@@ -67,17 +67,17 @@ class Plan:
 
     @property
     def timed(self) -> bool:
-        """True if `step` needs ticks for it."""
+        """True if `step` needs ticks."""
         return self.has_due_times or self.ordered
 
     @property
     def watches_from_the_start(self) -> bool:
-        """True if an `absent` is armed by the subscription (B2)."""
+        """True if an `absent` is armed by the start of the wait (B2)."""
         return bool(self.armed_at_start)
 
     @staticmethod
     def of(condition: Condition) -> Plan:
-        """The plan of a whole condition; ConditionError if it is too dear to evaluate."""
+        """The plan of a whole condition; ConditionError if evaluating it costs too much."""
         return _Planner(condition).plan()
 
 
@@ -85,11 +85,11 @@ class _Planner:
     def __init__(self, condition: Condition) -> None:
         self._condition = condition
         self._numbers = {matcher: number for number, matcher in enumerate(condition.matchers)}
-        self._holds: dict[int, list[WindowNode | NegatedWindowNode] | None] = {}
-        self._clocked: list[frozenset[int]] = []
-        self._settling: set[int] = set()
-        self._armed: list[int] = []
-        self._endings: list[NegatedWindowNode] = []
+        self._held_by: dict[int, list[WindowNode | NegatedWindowNode] | None] = {}
+        self._timer_matchers: list[frozenset[int]] = []
+        self._quiet_timers: set[int] = set()
+        self._armed_at_start: list[int] = []
+        self._negated_windows: list[NegatedWindowNode] = []
         self._in_order = False
 
     def plan(self) -> Plan:
@@ -110,18 +110,22 @@ class _Planner:
         matchers = condition.matchers
         capacities = []
         for matcher in matchers:
-            room = max(needs.get(matcher, 0), WINDOW_ROOM if matcher in together else 0)
+            capacity = max(needs.get(matcher, 0), WINDOW_CAPACITY if matcher in together else 0)
             keeps_all = matcher.keeps == "all" and matcher in needs
-            capacities.append(max(matcher.limit or DEFAULT_LIMIT, needs[matcher]) if keeps_all else room)
+            capacities.append(max(matcher.limit or DEFAULT_LIMIT, needs[matcher]) if keeps_all else capacity)
         _check_cost(root, dict(zip(matchers, capacities, strict=True)))
         negated: dict[int, tuple[NegatedWindowNode, ...]] = {}
-        for ending in self._endings:
-            for number in ending.negated:
-                negated[number] = (*negated.get(number, ()), ending)
+        for window in self._negated_windows:
+            for number in window.negated:
+                negated[number] = (*negated.get(number, ()), window)
         ordered = ordered or self._in_order
-        dues = bool(after is not None or at is not None or self._clocked or self._endings)
-        short = not (dues or ordered) and all(matcher.keeps in (None, "latest") for matcher in matchers)
-        holds = tuple(self._holds.get(number) for number in range(len(matchers)))
+        has_due_times = bool(
+            after is not None or at is not None or self._timer_matchers or self._negated_windows
+        )
+        is_simple = not (has_due_times or ordered) and all(
+            matcher.keeps in (None, "latest") for matcher in matchers
+        )
+        held_by = tuple(self._held_by.get(number) for number in range(len(matchers)))
         return Plan(
             root=compiled,
             labels=condition.labels,
@@ -130,22 +134,22 @@ class _Planner:
             keeps_first=tuple(matcher.keeps == "first" for matcher in matchers),
             keeps_all=tuple(matcher.keeps == "all" for matcher in matchers),
             drops_passed=tuple(matcher in together and matcher.keeps != "all" for matcher in matchers),
-            held_by=tuple(None if hold is None else tuple(hold) for hold in holds),
+            held_by=tuple(None if windows is None else tuple(windows) for windows in held_by),
             negated=negated,
-            timer_matchers=tuple(self._clocked),
-            quiet_timers=frozenset(self._settling),
-            armed_at_start=tuple(self._armed),
+            timer_matchers=tuple(self._timer_matchers),
+            quiet_timers=frozenset(self._quiet_timers),
+            armed_at_start=tuple(self._armed_at_start),
             ordered=ordered,
             expires_after_ms=after,
             expires_at_ms=at,
             expires_by_event=by_event,
-            has_due_times=dues,
+            has_due_times=has_due_times,
             merge_independent=ordered or (is_matchers(root) and after is None and at is None),
-            masks=_masks(root, self._numbers) if short else (),
+            masks=_masks(root, self._numbers) if is_simple else (),
         )
 
     def _compile(self, node: Condition, outermost: bool = False) -> Node:
-        """outermost: nothing but `|` is around the node, so that it fires as soon as it is met (I6)."""
+        """outermost: only `|` is around the node, so the condition fires as soon as the node is met (I6)."""
         if isinstance(node, Matcher):
             return self._leaf(node, 1)
         if isinstance(node, Count):
@@ -164,25 +168,25 @@ class _Planner:
             return self._window(node, outermost)
         if isinstance(node, Quiet):
             of = self._compile(node.of)
-            self._settling.add(len(self._clocked))
-            return QuietNode(self._clock(node), of, node.duration_ms)
+            self._quiet_timers.add(len(self._timer_matchers))
+            return QuietNode(self._add_timer(node), of, node.duration_ms)
         if isinstance(node, Absent):
             watched = tuple(self._numbers[matcher] for matcher in node.matchers)
             for number in watched:
-                self._holds[number] = None
-            index = self._clock(node)
+                self._held_by[number] = None
+            index = self._add_timer(node)
             if node.armed_by == "subscription":
-                self._armed.append(index)
+                self._armed_at_start.append(index)
             return AbsentNode(index, watched, node.duration_ms)
         raise ConditionError(f"a {type(node).__name__} cannot stand here")
 
     def _leaf(self, matcher: Matcher, take: int) -> MatcherNode:
         number = self._numbers[matcher]
-        self._holds[number] = None  # _window puts its own in place of it
+        self._held_by[number] = None  # an outermost window replaces this by itself
         return MatcherNode(number, take, matcher.keeps in (None, "latest"))
 
     def _window(self, node: Window, outermost: bool) -> Node:
-        before = dict(self._holds)
+        before = dict(self._held_by)
         of = self._compile(node.positive)
         duration = node.duration_ms if isinstance(node, Within) else 0
         periods = node.periods if isinstance(node, Reset) else None
@@ -190,23 +194,23 @@ class _Planner:
         if node.negated:
             negated = tuple(self._numbers[matcher] for matcher in node.negated)
             made = NegatedWindowNode(of, negated, duration, node.late_ms, periods)
-            self._endings.append(made)
+            self._negated_windows.append(made)
         else:
             first = all(matcher.keeps in ("first", "all") for matcher in node.matchers)
             made = WindowNode(of, duration, node.late_ms, periods, not first, outermost)
         if outermost:
             for number in of.numbers:
                 earlier = before.get(number, [])
-                self._holds[number] = None if earlier is None else [*earlier, made]
+                self._held_by[number] = None if earlier is None else [*earlier, made]
         return made
 
-    def _clock(self, node: Condition) -> int:
-        self._clocked.append(frozenset(self._numbers[matcher] for matcher in node.matchers))
-        return len(self._clocked) - 1
+    def _add_timer(self, node: Condition) -> int:
+        self._timer_matchers.append(frozenset(self._numbers[matcher] for matcher in node.matchers))
+        return len(self._timer_matchers) - 1
 
 
 def _needs(node: Condition) -> dict[Matcher, int]:
-    """How many events of each matcher one firing can take (H1); matchers that are only negated take none."""
+    """How many events of each matcher can take part in one firing (H1); none of one that is only negated."""
     if isinstance(node, Matcher):
         return {node: 1}
     if isinstance(node, Count):
@@ -256,10 +260,10 @@ def _cost(node: Condition, capacities: Mapping[Matcher, int]) -> int:
 
 
 def _masks(root: Condition, numbers: Mapping[Matcher, int]) -> tuple[int, ...]:
-    """The sets of matchers, as bits, of which any is enough, in the order of O2; empty: not of this form.
+    """The sets of matchers, as bits, any of which meets the condition, in the order of O2.
 
-    For a matcher, `&` of matchers, and `|` of these, where each matcher holds one event: `step` has a short
-    way for them.
+    Empty unless the condition is a matcher, an `&` of matchers, or an `|` of these. For these conditions
+    `step` takes the fast path in slots.py, if each matcher holds one event.
     """
     branches = root.of if isinstance(root, AnyOf) else (root,)
     masks = []

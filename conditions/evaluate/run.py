@@ -1,6 +1,6 @@
-"""One input being worked in: the state taken apart, changed in place, and put together again.
+"""One input applied to a state: the state unpacked, changed in place, and packed again.
 
-Not public: `step` makes a Run for one input and takes its result. Cases: docs/use/conditions.md.
+Not public: `step` makes a Run for one input and returns its result. Cases: docs/use/conditions.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..errors import ConditionError
 from .firing import EXPIRED, MET, Firing, Part
 from .plan import Plan
 from .seen import SEEN_MS, digest, is_seen, with_digest
-from .state import Match, State, as_matches, of_another, with_matchers
+from .state import Match, State, as_matches, of_another_condition, with_matchers
 from .view import BEGINNING, Found, Looks, Parts, View
 
 MAX_WAITING: Final = 1000
@@ -20,7 +20,7 @@ MAX_REFUTERS: Final = 1000
 
 
 class Run:
-    """One input being worked in: the state taken apart, changed in place, and put together again."""
+    """One input applied to a state: the state unpacked, changed in place, and packed again."""
 
     def __init__(self, plan: Plan, state: State) -> None:
         self.plan = plan
@@ -29,10 +29,10 @@ class Run:
         for match in state.matches:
             for number in match.matchers:
                 if not 0 <= number < len(self.pools):
-                    raise ConditionError(of_another(number, len(self.pools)))
+                    raise ConditionError(of_another_condition(number, len(self.pools)))
                 self.pools[number].append(match)
         if state.refuters.keys() - plan.negated.keys():
-            raise ConditionError(of_another(max(state.refuters), len(self.pools)))
+            raise ConditionError(of_another_condition(max(state.refuters), len(self.pools)))
         self.seen = state.seen
         self.last_ms = state.last_ms
         self.waiting = list(state.waiting)
@@ -43,7 +43,7 @@ class Run:
         self.refuters = dict(state.refuters)
         self.dropped = state.dropped
         self.firings: list[Firing] = []
-        self.now_ms = BEGINNING  # the stamp, or the end of the time, that is being worked in
+        self.now_ms = BEGINNING  # the stamp of the match that enters, or 1 ms before the due time that fires
 
     def result(self) -> tuple[State, tuple[Firing, ...]]:
         return State(
@@ -67,18 +67,18 @@ class Run:
         if self.plan.ordered or (due is not None and match.timestamp_ms >= due):  # W5, W1
             bisect.insort(self.waiting, match, key=_waiting_order)
             if len(self.waiting) > MAX_WAITING:
-                self._make_room()
+                self._drop_waiting()
             return
         self._enter(match)
         self._advance(None)
 
-    def _make_room(self) -> None:
-        """Let a repeat of what waits go, so that a storm of them drops nothing else; or the last (W4)."""
+    def _drop_waiting(self) -> None:
+        """Drop a repeat among the waiting matches, so that repeats displace no event; else the last (W4)."""
         earlier: set[tuple[str, str]] = set()
         repeats = []
-        for place, match in enumerate(self.waiting):
+        for index, match in enumerate(self.waiting):
             if match.identity in earlier:
-                repeats.append(place)
+                repeats.append(index)
             earlier.add(match.identity)
         if repeats:
             del self.waiting[repeats[-1]]
@@ -92,7 +92,7 @@ class Run:
         self._release(self.clock_ms)
 
     def _advance(self, until_ms: int | None) -> None:
-        """What is due up to then happens, and waiting matches enter in between (W2, W3)."""
+        """Fire due times up to `until_ms`, and let waiting matches enter between them (W2, W3)."""
         while True:
             due = self.due_ms() if self.plan.has_due_times else None
             first = self.waiting[0].timestamp_ms if self.waiting else None
@@ -107,8 +107,9 @@ class Run:
                 return
 
     def _enter(self, match: Match) -> None:
-        # What a tick before this stamp would have let go is as good as gone, whether one came or not (W7);
-        # it stays for matches with earlier stamps, which other partitions may still bring.
+        # An event that a tick before this stamp would have released does not count for this match, whether
+        # that tick came or not (W7). It stays in the pool, because matches with earlier stamps may still
+        # arrive from other partitions.
         self.now_ms = match.timestamp_ms
         if self._is_repeat(match):
             return
@@ -126,7 +127,7 @@ class Run:
         self._fire(None)
 
     def _is_repeat(self, match: Match) -> bool:
-        """True for a repeat (D1, D2); else the event is remembered."""
+        """True for a repeat (D1, D2); otherwise the event is now in `seen`."""
         if self.last_ms is not None and match.timestamp_ms > self.last_ms + SEEN_MS:
             self.seen = b""
         new = digest(*match.identity)
@@ -142,12 +143,12 @@ class Run:
         return False
 
     def _hold(self, number: int, match: Match) -> None:
-        room = self.plan.capacities[number]
-        if not room:  # it is negated only
+        capacity = self.plan.capacities[number]
+        if not capacity:  # the matcher stands only under `~`
             return
         pool = self.pools[number]
         bisect.insort(pool, match, key=_rank)  # T3
-        if len(pool) <= room:
+        if len(pool) <= capacity:
             return
         for held in pool:
             if held is not match and self._is_released(number, held, self.now_ms):
@@ -158,16 +159,16 @@ class Run:
         pool.pop(-1 if self.plan.keeps_first[number] else 0)  # H2, L1, L2, L3
 
     def _remember(self, number: int, time_us: int) -> None:
-        """Hold the time of a negated event, and no more times than windows can tell apart (E8)."""
+        """Keep the time of a negated event, without times that make no difference to any window (E8)."""
         times = list(self.refuters.get(number, ()))
-        place = bisect.bisect_left(times, time_us)
-        if place < len(times) and times[place] == time_us:
+        index = bisect.bisect_left(times, time_us)
+        if index < len(times) and times[index] == time_us:
             return
-        times.insert(place, time_us)
-        endings = self.plan.negated[number]
-        for middle in (place + 1, place, place - 1):
+        times.insert(index, time_us)
+        windows = self.plan.negated[number]
+        for middle in (index + 1, index, index - 1):
             if 0 < middle < len(times) - 1 and all(
-                ending.redundant(times[middle - 1], times[middle + 1]) for ending in endings
+                window.redundant(times[middle - 1], times[middle + 1]) for window in windows
             ):
                 del times[middle]
         self.refuters[number] = tuple(times[-MAX_REFUTERS:])
@@ -193,8 +194,8 @@ class Run:
         return min(self.due_times(), default=None)
 
     def _judge(self, due_ms: int) -> None:
-        """A due time has come: what it meets fires, and then what it ends (X6)."""
-        self._release(due_ms - 1)  # as a tick just before it would have done (W2)
+        """Evaluate at a due time: first what it meets fires, then what it expires (X6)."""
+        self._release(due_ms - 1)  # as a tick just before the due time would have done (W2)
         before = self.clock_ms
         self.clock_ms = max(self.clock_ms, due_ms)
         self.now_ms = due_ms - 1
@@ -207,7 +208,7 @@ class Run:
     # -- firing
 
     def _fire(self, timer_ms: int | None, before_ms: int | None = None) -> None:
-        while True:  # S1: each round consumes an event or disarms an `absent`
+        while True:  # S1: ends, because each firing consumes an event or disarms an `absent`
             found = self.plan.root.met(self.view(before_ms))
             if found is None:
                 return
@@ -250,7 +251,7 @@ class Run:
         self.opened_ms = self.armed_ms = None
 
     def _firing(self, outcome: str, parts: Parts, missing: tuple[str, ...], timer_ms: int | None) -> Firing:
-        # the parts carry the matchers that hold their event, as the state does
+        # a match in a firing names all matchers that held its event, as in the state
         holders = {match.identity: match.matchers for match in as_matches(self.pools)}
         unique = {(number, match.identity): match for number, match in parts}
         ordered = sorted(unique.items(), key=lambda item: (item[0][0], item[1].rank))  # C5
@@ -264,15 +265,15 @@ class Run:
             timer_ms,
         )
 
-    # -- letting go
+    # -- release
 
     def _is_released(self, number: int, match: Match, time_ms: int) -> bool:
-        """True if a tick at that time lets go of the event, as far as this matcher holds it."""
-        holds = self.plan.held_by[number]
-        return holds is not None and all(hold.until_ms(match) < time_ms for hold in holds)
+        """True if a tick at that time releases the event from this matcher."""
+        windows = self.plan.held_by[number]
+        return windows is not None and all(window.until_ms(match) < time_ms for window in windows)
 
     def _release(self, time_ms: int) -> None:
-        """What can take part no more at this time goes (W7)."""
+        """Remove what can no longer take part at this time (W7)."""
         for number, pool in enumerate(self.pools):
             if pool and self.plan.held_by[number] is not None:
                 self.pools[number] = [
@@ -291,32 +292,33 @@ class Run:
             self.seen = b""
 
     def release_times(self, every: bool = False) -> list[int]:
-        """The ticks at which something goes; with `every` also when nothing but time tells."""
+        """The times of ticks that release something; every: also if `seen` is empty, its time."""
         times = [
-            max(hold.until_ms(match) for hold in holds) + 1
-            for holds, pool in zip(self.plan.held_by, self.pools, strict=True)
-            if holds is not None
+            max(window.until_ms(match) for window in windows) + 1
+            for windows, pool in zip(self.plan.held_by, self.pools, strict=True)
+            if windows is not None
             for match in pool
         ]
         times += [
-            self._remembered_until(n, time) + 1 for n, all_of in self.refuters.items() for time in all_of
+            self._remembered_until(n, time) + 1 for n, negated in self.refuters.items() for time in negated
         ]
         if self.last_ms is not None and (self.seen or every):
             times.append(self.last_ms + SEEN_MS + 1)
         return times
 
     def held_until_ttl(self) -> bool:
-        """True if nothing but the bus's ttl ends it: an event that waits for others, a silence that is on."""
+        """True if only the bus's ttl ends the state: an event waits for others, or an `absent` is armed."""
         if self.came.keys() - self.plan.quiet_timers:
             return True
-        return any(pool and holds is None for holds, pool in zip(self.plan.held_by, self.pools, strict=True))
+        pairs = zip(self.plan.held_by, self.pools, strict=True)
+        return any(pool and windows is None for windows, pool in pairs)
 
     def _remembered_until(self, number: int, time_us: int) -> int:
-        return max(ending.remembered_until_ms(time_us) for ending in self.plan.negated[number])
+        return max(window.remembered_until_ms(time_us) for window in self.plan.negated[number])
 
 
 def expiry_ms(plan: Plan, opened_ms: int | None, armed_ms: int | None) -> int | None:
-    """When a key with these times of its state expires (X2, X3, X5)."""
+    """When a key expires, given State.opened_ms and State.armed_ms (X2, X3, X5); None: not as it stands."""
     start = armed_ms if opened_ms is None else opened_ms
     if start is None:
         return None
@@ -331,5 +333,5 @@ def _rank(match: Match) -> tuple[int, str, str]:
 
 
 def _waiting_order(match: Match) -> tuple[int, str, str, str, int, int]:
-    # W3; where a repeat is stamped alike, its place in the log decides
+    # W3; two repeats with the same stamp are in the order of the log
     return (match.timestamp_ms, *match.identity, match.topic, match.partition, match.offset)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-# Identities remembered for a key, so that a repeat of an event does not count twice even across a firing.
-# A larger horizon makes every state record larger, by 8 bytes an event.
+# How many identities of events a key remembers, so that a repeat does not count twice, even after a firing.
+# Each makes every state record 8 bytes larger.
 SEEN_EVENTS: Final = 64
-# And for how long after the latest stamp: it bounds how long a key stays open for nothing else (Z1).
+# How long after the latest stamp they are remembered. A key that holds nothing else ends after this (Z1).
 SEEN_MS: Final = 3_600_000
 
 _DIGEST_BYTES: Final = 8
@@ -16,7 +16,7 @@ _SEEN_BYTES: Final = SEEN_EVENTS * _DIGEST_BYTES
 
 
 def digest(source: str, id_: str) -> bytes:
-    """The digest of an identity; the same in every process and release, for states hold it."""
+    """The digest of an identity; the same in every process and release, because stored states contain it."""
     framed = f"{len(source)}:{source}{id_}".encode("utf-8", "surrogatepass")
     return hashlib.blake2b(framed, digest_size=_DIGEST_BYTES).digest()
 
@@ -30,5 +30,5 @@ def is_seen(seen: bytes, wanted: bytes) -> bool:
 
 
 def with_digest(seen: bytes, new: bytes) -> bytes:
-    """`seen` with one more, without the oldest beyond the bound."""
+    """`seen` with one more digest, without the oldest beyond SEEN_EVENTS."""
     return (seen + new)[-_SEEN_BYTES:]

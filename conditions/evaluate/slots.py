@@ -1,6 +1,6 @@
-"""A short way for conditions of `&` and `|` alone, where each matcher holds one event (Plan.masks).
+"""The fast path for conditions of only `&` and `|`, in which each matcher holds one event (Plan.masks).
 
-It decides as run.py does, several times faster: most conditions are of this form.
+It gives the same results as run.py, several times faster. Most conditions are of this form.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ..errors import ConditionError
 from .firing import MET, Firing, Part
 from .plan import Plan
 from .seen import SEEN_MS, digest, is_seen, with_digest
-from .state import VERSION, Match, State, of_another, with_matchers
+from .state import VERSION, Match, State, of_another_condition, with_matchers
 
 
 def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Firing, ...]]:
-    """`step` for conditions of `&` and `|` alone, where each matcher holds one event (Plan.masks)."""
+    """`step` for conditions of only `&` and `|`, in which each matcher holds one event (Plan.masks)."""
     attributes = match.event.attributes
     source, id_ = attributes["source"], attributes["id"]
     stamp, last, seen = match.timestamp_ms, state.last_ms, state.seen
@@ -34,11 +34,11 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
     for held in state.matches:
         other = held.event.attributes
         if other["id"] == id_ and other["source"] == source:  # D2
-            return _forgotten(state, seen), ()
+            return _with_seen(state, seen), ()
         for number in held.matchers:
             taken |= 1 << number
     if taken >> len(plan.capacities):
-        raise ConditionError(of_another(taken.bit_length() - 1, len(plan.capacities)))
+        raise ConditionError(of_another_condition(taken.bit_length() - 1, len(plan.capacities)))
     seen = with_digest(seen, new)
     matches = state.matches
     own = 0
@@ -55,7 +55,7 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
     if own:
         for mask in plan.masks:
             if bits & mask == mask:  # A1, O2
-                # C1, C2, C3; what is left met nothing before and meets nothing now (S1)
+                # C1, C2, C3; the remaining events met nothing before and meet nothing now (S1)
                 rest = () if bits == mask else tuple([h for h in matches if not _holds_any(h, mask)])
                 firing = _firing(plan, (*matches, match), mask)
                 return State(VERSION, rest, seen, last, (), state.clock_ms, state.since_ms), (firing,)
@@ -66,7 +66,7 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
 
 
 def _displaced(matches: tuple[Match, ...], match: Match) -> tuple[tuple[Match, ...], int]:
-    """What the others hold when `match` has taken the places in which it is later; and those, as bits."""
+    """The other matches once `match` replaces earlier ones, and the matchers that now hold it, as bits."""
     own = 0
     for number in match.matchers:
         holder = next((held for held in matches if number in held.matchers), None)
@@ -96,7 +96,7 @@ def _holds_any(held: Match, mask: int) -> bool:
     return any(mask >> number & 1 for number in held.matchers)
 
 
-def _forgotten(state: State, seen: bytes) -> State:
+def _with_seen(state: State, seen: bytes) -> State:
     return state if seen is state.seen else msgspec.structs.replace(state, seen=seen)
 
 

@@ -1,4 +1,4 @@
-"""What a condition has seen so far for one key: plain data with a versioned serial form."""
+"""The state of a condition for one key: plain data with a versioned serial form."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ..errors import ConditionError
 
 VERSION: Final = 1
 
-MAX_MATCHERS: Final = 256  # the nodes of a condition
+MAX_MATCHERS: Final = 256  # no more than the nodes of a condition
 
-Number = Annotated[int, msgspec.Meta(ge=0, lt=MAX_MATCHERS)]  # of a matcher; looked at in stored states
+Number = Annotated[int, msgspec.Meta(ge=0, lt=MAX_MATCHERS)]  # of a matcher; checked when a state is read
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
-    """An event accepted by matchers of one condition, and where its record lies.
+    """An event accepted by matchers of one condition, and the position of its record.
 
-    matchers: numbers in `Condition.matchers`; as input of `step` all that accepted the event (with this key),
-    inside a state or a firing those that hold it. timestamp_ms: the record's timestamp, ms since the epoch:
-    the event's stamp.
+    matchers: numbers in `Condition.matchers`: as input of `step`, of all matchers that accepted the event for
+    this key; in a state or a firing, of those that hold it. timestamp_ms: the event's stamp, which is the
+    record's timestamp in ms since the epoch.
     """
 
     event: Event
@@ -56,16 +56,16 @@ class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """What is pending for one key; `EMPTY` before the first match, `opened()` for an armed subscription.
+    """What a condition holds for one key; first EMPTY, or `opened()` if timers run from the start of a wait.
 
-    matches: the pending events, each once, in the order T3, with the matchers that hold it.
+    matches: the held events, each once, in the order T3, with the matchers that hold it.
     seen: 8-byte digests of the last identities (seen.py), oldest first. last_ms: the greatest stamp.
-    waiting: matches that a due time holds back, in their order (W1 to W5).
+    waiting: matches that wait for a due time or for their turn, in order (W1 to W5).
     clock_ms: the last tick. since_ms: matches stamped before it do not count (Y1).
-    opened_ms: when the subscription armed an expiry; armed_ms: the first match's stamp (X2).
-    came: {number of an `absent` or `.quiet()` node: the stamp that its time runs from} (Plan.timer_matchers).
-    refuters: {matcher: times in microseconds of its events, ascending}, of negated matchers (E8).
-    dropped: events that went beyond a bound since the state began (H3, W4).
+    opened_ms: when the start of the wait armed the expiry; armed_ms: the first match's stamp (X2).
+    came: {number of an `absent` or `.quiet()` node: the stamp from which its time runs}.
+    refuters: {number of a negated matcher: times of its events in microseconds, ascending} (E8).
+    dropped: how many events exceeded a limit since the state began (H3, W4).
     """
 
     version: int = VERSION
@@ -83,14 +83,14 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_idle(self) -> bool:
-        """Whether all that it holds is what it has seen: without it, only a repeat would count again."""
+        """True if it holds only `seen`: if the state were removed, only a repeat could count again."""
         return not (self.matches or self.waiting or self.came or self.refuters) and (
             self.opened_ms is None and self.armed_ms is None
         )
 
     @property
     def held(self) -> dict[int, tuple[Match, ...]]:
-        """{number of a matcher: the events that it holds, in the order T3}."""
+        """{number of a matcher: its held events in the order T3}."""
         held: dict[int, tuple[Match, ...]] = {}
         for match in self.matches:
             for number in match.matchers:
@@ -134,13 +134,16 @@ EMPTY: Final = State()
 _OWN_HEAD: Final = EMPTY.encode()[:2]  # the number of members, and the version
 
 
-def of_another(number: int, matchers: int) -> str:
-    """What is wrong with a state that names a matcher which the condition does not have."""
-    return f"the state holds an event for matcher {number}, and the condition has {matchers}: it is another's"
+def of_another_condition(number: int, matchers: int) -> str:
+    """The error text for a state that names a matcher which the condition does not have."""
+    return (
+        f"the state holds an event for matcher {number}, but the condition has {matchers} matchers: this is"
+        " the state of another condition"
+    )
 
 
 def as_matches(held: Mapping[int, Sequence[Match]] | Sequence[Sequence[Match]]) -> tuple[Match, ...]:
-    """`State.matches` of what each matcher holds; equal contents are equal, in whatever order they came."""
+    """`State.matches` from the events of each matcher; does not depend on the order of arrival."""
     numbers: dict[tuple[str, str], list[int]] = {}
     matches: dict[tuple[str, str], Match] = {}
     items: Iterable[tuple[int, Sequence[Match]]] = (

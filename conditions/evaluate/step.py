@@ -1,4 +1,4 @@
-"""The decision: what an input does to the state of a key, and what fires.
+"""`step`: how an input changes the state of a key, and what fires; and the times at which a tick is needed.
 
 Pure: no clock, no I/O, equal arguments give equal results. Cases cited: docs/use/conditions.md.
 """
@@ -16,23 +16,23 @@ from .state import EMPTY, Match, State
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """The promise that no match stamped before `time_ms` is still to come for this key (W2)."""
+    """The promise that no further match stamped before `time_ms` arrives for this key (W2)."""
 
     time_ms: int
 
 
 class Cancel(msgspec.Struct, frozen=True):
-    """The subscription is gone: everything is dropped (W9)."""
+    """The subscription has ended: its state becomes empty (W9)."""
 
 
 def step(
     condition: Condition, state: State, event: Match | Tick | Cancel
 ) -> tuple[State, tuple[Firing, ...]]:
-    """The state after an input, and what fired, in order.
+    """The state after an input, and the firings in order.
 
-    state: of the same condition and key; EMPTY or `opened()` at first. A match names in `matchers` all
-    matchers that accepted the event with this key; one event enters once, with all of them. ConditionError
-    for a number the condition does not have.
+    state: of the same condition and key; EMPTY or `opened()` at first. event: a match is passed once, with
+    the numbers of all matchers that accepted the event for this key. ConditionError for a matcher number
+    that the condition does not have.
     """
     plan = condition.plan
     if isinstance(event, Match):
@@ -58,9 +58,9 @@ def step(
 
 
 def opened(condition: Condition, at_ms: int, since_ms: int | None = None) -> State:
-    """The state with which a subscription begins whose one key is known: its timers run from `at_ms`.
+    """The first state of a wait for one known key: its timers run from `at_ms`.
 
-    since_ms: matches stamped before it do not count (Y1); None: all do.
+    since_ms: matches stamped before it do not count (Y1); None: all count.
     """
     plan = condition.plan
     return State(
@@ -71,9 +71,9 @@ def opened(condition: Condition, at_ms: int, since_ms: int | None = None) -> Sta
 
 
 def next_wakeup(condition: Condition, state: State) -> int | None:
-    """The time of the next tick that matters, ms since the epoch; None: none does.
+    """The time of the next tick that changes the state, ms since the epoch; None: no tick does.
 
-    It is the earliest due time, or the time at which what is held, or remembered, is let go.
+    This is the earliest due time, or the earliest time at which something held or remembered is released.
     """
     run = Run(condition.plan, state)
     times = [*run.release_times()]
@@ -86,10 +86,10 @@ def next_wakeup(condition: Condition, state: State) -> int | None:
 
 
 def next_due(condition: Condition, state: State) -> int | None:
-    """The time of the next tick that may fire something, ms since the epoch; None: none does.
+    """The time of the next tick that may fire, ms since the epoch; None: no tick fires.
 
-    It is never earlier than `next_wakeup`, which tells of what is let go as well. A fold that gives no other
-    ticks fires the same (W2, W7).
+    It is never earlier than `next_wakeup`, which also counts releases. Leaving out all other ticks does not
+    change what fires (W2, W7).
     """
     plan = condition.plan
     if not plan.timed:
@@ -100,14 +100,14 @@ def next_due(condition: Condition, state: State) -> int | None:
         return due if first is None else first if due is None else min(first, due)
     if plan.timer_matchers or plan.negated:
         return Run(plan, state).due_ms()
-    return expiry_ms(plan, state.opened_ms, state.armed_ms)  # nothing else is due: no need to look at events
+    return expiry_ms(plan, state.opened_ms, state.armed_ms)  # there is no other timer: no Run is needed
 
 
 def closes_at(condition: Condition, state: State, ttl_ms: int) -> int | None:
-    """When the state may be forgotten, ms since the epoch (Z1); None for one that holds nothing at all.
+    """When the state may be removed, ms since the epoch (Z1); None for a state that holds nothing.
 
-    Where something waits or is due, it is to be asked again after the tick. ttl_ms: how long the bus keeps
-    what nothing else ends, after its last stamp or due time.
+    If a match waits or a due time comes before then, call it again after that tick. ttl_ms: how long the bus
+    keeps a state that only the ttl ends, counted from its last stamp or due time.
     """
     run = Run(condition.plan, state)
     dues = [*run.due_times()]

@@ -1,4 +1,4 @@
-"""What an evaluation looks at: the events that may take part, and the times to judge by."""
+"""The input of an evaluation: the events that may take part, and the clock."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 BEGINNING: Final = -(2**62)
 END: Final = 2**62
 
-# One evaluation takes at most so many looks, a microsecond or two each: whoever may emit chooses the times of
-# events, and what fits in which window is found by trying (H5).
+# An evaluation looks at the events of a matcher at most this often, at 1 to 2 us each (H5). Without a limit,
+# event times chosen on purpose could make the search through windows very long.
 MAX_LOOKS: Final = 20_000
 _EVENTS_A_LOOK: Final = 8
 
@@ -21,10 +21,10 @@ Parts = tuple[tuple[int, "Match"], ...]  # (number of a matcher, event)
 
 
 class Found(NamedTuple):
-    """What makes a node met.
+    """The events that meet a node.
 
-    disarmed: numbers of the `absent` nodes that took part (B3). period_end_us: where a period with `~` took
-    part, its last microsecond: I7 then goes up to there.
+    disarmed: numbers of the `absent` nodes that took part (B3). period_end_us: if a period with `~` took
+    part, its last microsecond, up to which I7 drops events.
     """
 
     parts: Parts
@@ -33,14 +33,14 @@ class Found(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """What there is of a node that is not met, and the numbers of the matchers that are missing (X8)."""
+    """The events that an unmet node has so far, and the numbers of the matchers that are missing (X8)."""
 
     parts: Parts
     missing: tuple[int, ...]
 
 
 class Looks:
-    """How many more looks at a matcher's events an evaluation may take; beyond, nothing is met (H5)."""
+    """How often an evaluation may still look at the events of a matcher; at 0 nothing is met (H5)."""
 
     __slots__ = ("left",)
 
@@ -48,17 +48,17 @@ class Looks:
         self.left = MAX_LOOKS
 
     def charge(self, events: int) -> None:
-        """Count the looks that going through so many events is worth."""
+        """Count a pass over this many events."""
         self.left -= events // _EVENTS_A_LOOK
 
 
 class View(NamedTuple):
-    """The events that may take part, and the times to judge by.
+    """The events that may take part, and the clock.
 
-    pools: by matcher, what it holds in the order T3. clock_ms: the due time being judged, else the last one;
-    before_ms: the one before it. came, refuters: as in State. looks: shared by an evaluation. The rest
-    narrows: bounds of time and of stamp, both included, events taken by other places of a sequence, and
-    `early` where the earliest events are taken whatever `keep` says (P4, E4).
+    pools: for each matcher, its events in the order T3. clock_ms: the due time that is evaluated, else the
+    last one; before_ms: the one before it. came, refuters: as in State. looks: shared by a whole evaluation.
+    The other fields narrow the view: bounds of event time and of stamp, both included; events that other
+    steps of a sequence have taken; early: the earliest events take part, whatever `keep` says (P4, E4).
     """
 
     pools: Sequence[Sequence[Match]]

@@ -1,6 +1,6 @@
-"""Windows evaluated: events that lie together in one, and windows with `~` that are met by their end.
+"""Evaluation of windows: those met by events that lie together, and those with `~`, met when they end.
 
-As in evaluation.py, cases cited are those of docs/use/conditions.md.
+As in evaluation.py, the cases cited are those of docs/use/conditions.md.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from ..nodes.calendar import Periods
     from .state import Match
 
-# For how long beyond its window the time of a negated event is held: an opening event recorded late, by no
-# more than this, is judged by all that came (E8). Costs two numbers for each length of the window.
+# How long after its window the time of a negated event is kept. An opening event that is recorded at most
+# this late still finds all negated events of its window (E8). Costs two numbers for each window length.
 _REFUTERS_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, eq=False)
 class WindowNode(Node):
-    """A sliding window (I1), or, with `periods`, a period (R1).
+    """A sliding window (I1) or, with `periods`, a period (R1).
 
-    bounded: it is an outermost one, so that stamps count too (I6, R4).
+    bounded: it is an outermost window, which also limits how far stamps are apart (I6, R4).
     """
 
     of: Node
@@ -39,13 +39,13 @@ class WindowNode(Node):
         object.__setattr__(self, "numbers", self.of.numbers)
 
     def met(self, view: View) -> Found | None:
-        if self.of.met(view) is None:  # not even without the window
+        if self.of.met(view) is None:  # not met even without the window
             return None
         if (
             self.bounded
             and self._apart(view, END - 1)
             and not any(self.of.met(choice) for choice in self._by_stamps(view, END - 1))
-        ):  # not even with all times
+        ):  # not met even if event times are ignored
             return None
         for window, hi in self._windows(view):
             if view.looks.left < 0:
@@ -72,7 +72,7 @@ class WindowNode(Node):
         return self.of.partial(view._replace(lo_us=max(lo, view.lo_us), hi_us=min(hi, view.hi_us)))
 
     def until_ms(self, match: Match) -> int:
-        """The last tick at which the event is still held (I6, R4)."""
+        """The last tick at which the window still holds the event (I6, R4)."""
         if self.periods is None:
             return match.timestamp_ms + self.duration_ms + self.late_ms
         end_us = self.periods.of(match.time_us)[1]
@@ -92,7 +92,7 @@ class WindowNode(Node):
             yield window, hi
 
     def _bounds(self, time_us: int, ends: bool) -> tuple[int, int]:
-        """The period of a time, or the window that ends (begins) with it; both bounds included."""
+        """The period of a time, or the window that ends (else begins) with it; both bounds included."""
         if self.periods is not None:
             start, end = self.periods.of(time_us)
             return start, end - 1
@@ -100,12 +100,12 @@ class WindowNode(Node):
         return (time_us - length, time_us) if ends else (time_us, time_us + length)
 
     def _apart(self, window: View, hi_us: int) -> bool:
-        """True if not all stamps of the events in a window lie together."""
+        """True if the stamps of the events in a window are too far apart to take part together."""
         stamps = window.stamps(self.numbers)
         return bool(stamps) and stamps[-1] > self._last_ms(stamps[0], hi_us)
 
     def _by_stamps(self, window: View, hi_us: int) -> Iterator[View]:
-        """The choices of events in a window whose stamps lie together (I6, R4), in the order of I3."""
+        """The sets of events in a window whose stamps are close enough (I6, R4), in the order of I3."""
         latest = self.latest and not window.early
         stamps = window.stamps(self.numbers)
         for stamp in reversed(stamps) if latest else stamps:
@@ -115,7 +115,7 @@ class WindowNode(Node):
                 yield window._replace(first_ms=stamp, last_ms=self._last_ms(stamp, hi_us))
 
     def _last_ms(self, first_ms: int, hi_us: int) -> int:
-        """The last stamp that an event may have beside one stamped `first_ms`."""
+        """The last stamp of an event that may take part with one stamped `first_ms`."""
         if self.periods is None:
             return first_ms + self.duration_ms + self.late_ms
         return max((hi_us + 1) // 1000, first_ms) + self.late_ms
@@ -128,7 +128,7 @@ class WindowNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class NegatedWindowNode(Node):
-    """A window with `~`, met by its end (E3 to E7). of: the condition without its `~` operands."""
+    """A window with `~`, met when it ends (E3 to E7). of: the condition without its `~` operands."""
 
     of: Node
     negated: tuple[int, ...]
@@ -141,7 +141,7 @@ class NegatedWindowNode(Node):
 
     def met(self, view: View) -> Found | None:
         for match in self._openers(view):
-            if not view.before_ms < self.due_ms(match) <= view.clock_ms:  # each window is judged once
+            if not view.before_ms < self.due_ms(match) <= view.clock_ms:  # each window is evaluated once
                 continue
             lo, hi = self._bounds(match.time_us)
             if any(lo <= time <= hi for number in self.negated for time in view.refuters.get(number, ())):
@@ -167,7 +167,7 @@ class NegatedWindowNode(Node):
                 yield due
 
     def due_ms(self, match: Match) -> int:
-        """When the window that an event opens is judged (E6)."""
+        """When the window that this event opens is evaluated (E6)."""
         if self.periods is None:
             end = match.time_us // 1000 + self.duration_ms
         else:
@@ -175,11 +175,11 @@ class NegatedWindowNode(Node):
         return max(end + self.late_ms, match.timestamp_ms) + 1
 
     def until_ms(self, match: Match) -> int:
-        """The last tick at which the event is still held (E7)."""
+        """The last tick at which the window still holds the event (E7)."""
         return self.due_ms(match) - 1
 
     def remembered_until_ms(self, time_us: int) -> int:
-        """The last tick at which the time of a negated event is still held (E8)."""
+        """The last tick at which the time of a negated event is still kept (E8)."""
         end = (
             time_us // 1000 + self.duration_ms
             if self.periods is None
@@ -188,7 +188,7 @@ class NegatedWindowNode(Node):
         return end + self.late_ms + _REFUTERS_MS
 
     def redundant(self, earlier_us: int, later_us: int) -> bool:
-        """True if every window with a time between these two has one of them in it as well (E8)."""
+        """True if every window that holds a time between these two also holds one of the two (E8)."""
         if self.periods is None:
             return later_us - earlier_us <= self.duration_ms * 1000
         return self.periods.of(earlier_us) == self.periods.of(later_us)

@@ -1,4 +1,4 @@
-"""Why a condition has not fired: what its state holds, what is missing, what nearly matched. All pure."""
+"""Why a condition has not fired: its held events, what is missing, which events nearly matched. All pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a state says of its condition: which parts are there, which are missing and why, and how long is left.
+"""`explain`: which events a state holds, what is missing and why, and how much time is left.
 
-Pure, and made on demand: a state is read and never changed, and nothing is kept for it.
+Pure: it reads a state and changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .search import Facts, Record, Seen, Wanted, readable, reference, search
 from .tree import Explainer
 
 MAX_NEAR_MISSES: Final = 5
-# Beyond it a number is no time: sums of two, and microseconds of it, still fit what the clock's limits use.
+# Larger numbers are not accepted as times: a sum of two of these in microseconds still fits 64 bits.
 _MAX_MS: Final = 2**48
 
 
@@ -40,16 +40,17 @@ def explain(
     *,
     near_misses: int = MAX_NEAR_MISSES,
 ) -> Explanation:
-    """Why a state has not fired, at `now`: as data, and as text by `str()`.
+    """Why a state has not fired as of `now`: as data, and as text by `str()`.
 
-    now: ms since the epoch, an aware datetime, or its ISO 8601 text. events: recent ones, in which to look
-    for near misses of what is missing: Event, Seen, Match, or whatever has `event` and, where known, `topic`,
-    `partition`, `offset` and `timestamp_ms`. The latest first: the search ends at 10,000 events, or earlier
-    where they are dear to judge, and says so. key: the one that the state is for; None: read from the events
-    that it holds. near_misses: at most so many for a matcher, two of other keys among them.
+    now: ms since the epoch, an aware datetime, or its ISO 8601 text.
+    events: recent events, latest first, to search for near misses of the missing matchers: Event, Seen,
+        Match, or any object with `event` and, if known, `topic`, `partition`, `offset`, `timestamp_ms`. The
+        search ends at 10,000 events, or earlier if they are costly to evaluate; the result says so.
+    key: the key of the state; None: read from the events that it holds.
+    near_misses: the most to return for each matcher; at most two of them are of other keys.
 
-    The state is shown as it is: what is due and still waits for its tick is told as due. ConditionError for
-    arguments of the wrong kind; what is unusable inside a state, or among the events, is left out.
+    The state is shown as it is: a timer that is due, but whose tick has not come, is shown as due. Raises
+    ConditionError for arguments of the wrong kind; leaves out what is unusable in a state or in the events.
     """
     now_ms = _checked(condition, state, now, events, key, near_misses)
     try:
@@ -100,7 +101,7 @@ def explain(
 def moment_of(where: str, value: object) -> int:
     """Milliseconds since the epoch of an aware datetime or its ISO 8601 text.
 
-    where: the beginning of errors, such as "explain(now=".
+    where: the start of error messages, such as "explain(now=".
     """
     try:
         return moment_ms(value)  # type: ignore[arg-type]  # checked there
@@ -136,7 +137,7 @@ def _checked(
 
 
 def _usable(state: State, plan: Plan) -> State:
-    """The state without what `step` cannot have written: other shapes of records, numbers of no matcher."""
+    """The state without what `step` cannot have written, such as malformed events and unknown matchers."""
     matchers = len(plan.capacities)
     return msgspec.structs.replace(
         state,
@@ -167,7 +168,7 @@ def _time(ms: int | None) -> int | None:
 
 
 def _own_key(condition: Condition, state: State, key: str | None) -> str | None:
-    """The key in canonical form: the one given, else that of an event held."""
+    """The key in canonical form: the one given, else that of a held event."""
     if key is not None:
         try:
             return canonical_key(key)

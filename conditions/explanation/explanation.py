@@ -1,4 +1,4 @@
-"""The explanation: what a state holds for each node of a condition, as data and as text. All plain values."""
+"""The explanation: what a state holds for each node of a condition, as data and as text. Plain values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a state says of its condition at a time. `str()` is a text of one line for each node.
+    """What a state holds for its condition at a time. `str()` gives a text with a line for each node.
 
-    met: the condition is met; a state at rest meets none (S1). missing: labels, as an expiry would tell them
-    (X8). due_ms: the earliest due time: what fires, or expires, next by time alone. waiting: matches that are
-    held back until waiting_until_ms, a due time (W1), or, where that is None, a tick later than their stamp
-    (W5); at most MAX_EVENTS of waiting_count.
-    near_misses: for each matcher missing in the tree, of the events handed in. looked_at: how many of those
-    were; complete: False if a bound ended the search. unreadable: what was no usable event.
+    met: the condition is met; never so for a state that `step` returned (S1). missing: the labels that an
+    expiry would name (X8). due_ms: the next time at which a timer fires or expires. waiting: at most
+    MAX_EVENTS of waiting_count matches that wait until waiting_until_ms, a due time (W1), or, if that is
+    None, for a tick later than their stamp (W5).
+    near_misses: for each missing matcher of the tree, among the given events. looked_at: how many events were
+    searched; complete: False if a limit ended the search; unreadable: how many were not usable events.
     """
 
     now_ms: int
@@ -41,7 +41,7 @@ class Explanation:
     unreadable: int = 0
 
     def to_json(self) -> dict[str, object]:
-        """Strict JSON values. Members that are None, and empty lists of nodes, are left out.
+        """Strict JSON values, without members that are None and without empty lists of nodes.
 
         {"v": 1, "now_ms", "key"?, "due_ms"?, "met", "missing": [label], "dropped",
         "waiting": {"count", "until_ms"?, "events": [event]}, "tree": node,
@@ -82,7 +82,7 @@ class Explanation:
             held = counted(self.waiting_count, "match", "matches")
             yield f"{held} held back until {end}: {some(self.waiting, self.waiting_count)}"
         if self.dropped:
-            yield f"{counted(self.dropped, 'event', 'events')} went beyond a bound and do not count"
+            yield f"{counted(self.dropped, 'event', 'events')} dropped at a limit, which do not count"
         for each in self.near_misses if self.looked_at else ():
             errors = f" ({each.errors} could not be evaluated)" if each.errors else ""
             yield f"near misses of {printed(each.label)}{errors}:" + (
@@ -95,4 +95,4 @@ class Explanation:
         if self.looked_at or self.unreadable or not self.complete:
             rest = "" if self.complete else ", and there are more"
             bad = f", {self.unreadable} unreadable" if self.unreadable else ""
-            yield f"{counted(self.looked_at, 'event', 'events')} looked at{bad}{rest}"
+            yield f"{counted(self.looked_at, 'event', 'events')} searched{bad}{rest}"

@@ -1,4 +1,4 @@
-"""Keys as events spell them, and why one cannot be read."""
+"""Keys in the spelling of their event, and why one cannot be read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..nodes.paths import DATA, value_at
 
 
 def unread_data(paths: Iterable[str], event: Event) -> str | None:
-    """Why no key can be read from the event's data at all; None if that is not the reason."""
+    """Why the event's data cannot be read for a key; None if it can be read."""
     if not event.data or not any(path.startswith(DATA) for path in paths):
         return None
     if not content.is_json(event.datacontenttype):
@@ -25,7 +25,7 @@ def unread_data(paths: Iterable[str], event: Event) -> str | None:
 
 
 def raw_key(paths: Iterable[str], event: Event) -> str | None:
-    """The key as the event spells it: the text or numeral, of several paths their JSON array."""
+    """The key in the event's spelling: a text or numeral, or a JSON array for several paths."""
     values = [value_at(path, event) for path in paths]
     if len(values) == 1 and isinstance(values[0], str):
         return values[0]

@@ -1,4 +1,4 @@
-"""A near miss: an event that nearly met a matcher, and why it did not."""
+"""Near misses: events that nearly met a matcher, and why they did not."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _MAX_TERM_CHARS: Final = 160
 class NearMiss:
     """An event that nearly met a matcher, and why it did not.
 
-    why: "term": `term` refused it, which compares `attribute` with the event's `value` (None: it has none);
-    "error": `term` could not be evaluated, `error` tells why; "no key": it has none at the path; "no data":
-    its data cannot be read for it, `error` tells why; "key": it is `key`, written `raw` if differently, and
-    `wanted` is another, told beside a term that refused too; "since": stamped before the wait's since;
-    "waiting": a due time holds it back (W1); "repeat": seen before (D1); "unread": it fits, and has not come,
-    or was let go or dropped. refused, terms: how many of the matcher's terms refused it, of how many.
+    why: "term": `term` refused it; it compares `attribute`, whose value in the event is `value` (None: it has
+    none). "error": `term` could not be evaluated because of `error`. "no key": it has no key at the path.
+    "no data": its data cannot be read for a key because of `error`. "key": its key is `key`, spelled `raw` if
+    that differs, and the wait is for `wanted`; these are also given beside a term. "since": it is stamped
+    before the wait's since. "waiting": it waits for a due time (W1). "repeat": it was seen before (D1).
+    "unread": it fits, but was not read yet, or was released or dropped. refused: how many of the matcher's
+    `terms` terms refused it.
     """
 
     event: EventRef
@@ -38,7 +39,7 @@ class NearMiss:
 
     @property
     def has_another_key(self) -> bool:
-        """True if it is of another key than the one that is waited for, whatever else refused it."""
+        """True if its key is not the one that is waited for, whatever else refused it."""
         return self.wanted is not None
 
     def to_json(self) -> dict[str, object]:
@@ -72,15 +73,15 @@ class NearMiss:
             "since": "stamped before the wait's since",
             "waiting": "waits for a due time",
             "repeat": "seen before, a repeat does not count again",
-        }.get(self.why, "fits: not read yet, or let go since")
+        }.get(self.why, "fits: not read yet, or no longer held")
 
 
 @dataclass(frozen=True)
 class NearMisses:
-    """Of one missing matcher: the closest near misses first.
+    """The near misses of one missing matcher, the closest first.
 
-    errors: on how many events looked at a term of it could not be evaluated. other_keys: how many of other
-    keys there were beyond those among the misses, of which at most two are of other keys.
+    errors: on how many events a term could not be evaluated. other_keys: how many near misses of other keys
+    are not in `misses`, which has at most two of those.
     """
 
     label: str

@@ -1,4 +1,4 @@
-"""One node of an explanation, and what is told of it: events, notes, events that are kept out."""
+"""One node of an explanation: its events, its notes, and held events that do not count."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from .wording import about, given, moment, printed, some, when
 
-# Of one node; `have` and `held` tell how many there are.
+# Shown for one node; `have` and `held` count all.
 MAX_EVENTS: Final = 20
 _INDENT_CHARS: Final = 3
 _MAX_TITLE_CHARS: Final = 160
@@ -16,7 +16,7 @@ _MAX_TEXT_CHARS: Final = 300
 
 
 class EventRef(NamedTuple):
-    """An event as an explanation names it, without its data; what is not known is None.
+    """An event in an explanation, without its data; what is not known is None.
 
     time_ms: its time (T1), timestamp_ms: its stamp (T2), both ms since the epoch.
     """
@@ -42,17 +42,17 @@ class EventRef(NamedTuple):
 
 
 class Note(NamedTuple):
-    """One fact about a node beyond met or not; `what` names it, and which of the others are given.
+    """A fact about a node. `what` names it and decides which other fields are given:
 
     expires (at_ms) | expiry_not_armed | fires (at_ms): an `absent` | not_armed: an `absent` |
-    not_opened: one that is armed by the subscription, in a state that none has begun |
-    settles (at_ms) | slides_out (at_ms, label): from then on, by events' times, nothing is together with that
-    part | held_until (at_ms, label): the last tick at which it is held | period (from_ms, at_ms): the period
-    looked at; a bound that there is none of is left out | opened (at_ms, label) | over (at_ms): when a window
-    with `~` is judged | other_windows (number): open and not refuted | refuted_windows (number): others that
-    are | no_window | refuted (at_ms): a negated event's time | next_step (number): from 1 |
-    recorded_apart (by_ms): stamps too far apart (I6, R4) | in_order: matches wait for a later tick |
-    unusable (text): the condition cannot be waited on.
+    not_opened: an `absent` armed by the start of the wait, in a state that `opened()` did not make |
+    settles (at_ms): a `.quiet()` | slides_out (at_ms, label): events later than this are no longer in one
+    window with that event | held_until (at_ms, label): the last tick at which it is held |
+    period (from_ms, at_ms): the period shown, without a bound that it does not have | opened (at_ms, label) |
+    over (at_ms): when a window with `~` is evaluated | other_windows (number): open and not refuted |
+    refuted_windows (number): other refuted ones | no_window | refuted (at_ms): a negated event's time |
+    next_step (number): from 1 | recorded_apart (by_ms): stamps too far apart (I6, R4) |
+    in_order: matches wait for a later tick | unusable (text): the condition cannot be waited on.
     """
 
     what: str
@@ -66,15 +66,15 @@ class Note(NamedTuple):
     def to_json(self) -> dict[str, object]:
         return given(self._asdict())
 
-    def said(self, now_ms: int) -> str:
+    def text_at(self, now_ms: int) -> str:
         """The note as text."""
         if self.what in _DUE and self.at_ms is not None and self.at_ms <= now_ms:
-            return f"due since {when(self.at_ms, now_ms)}, its tick is still to come"
+            return f"due since {when(self.at_ms, now_ms)}, its tick has not come yet"
         if self.what == "period":
             begins = "" if self.from_ms is None else f" from {moment(self.from_ms)}"
             ends = "" if self.at_ms is None else f" until {when(self.at_ms, now_ms)}"
             return f"period{begins}{ends}"
-        return _SAID.get(self.what, self.what).format(
+        return _TEXTS.get(self.what, self.what).format(
             at="" if self.at_ms is None else when(self.at_ms, now_ms),
             by="" if self.by_ms is None else about(self.by_ms),
             label="" if self.label is None else printed(self.label),
@@ -83,21 +83,21 @@ class Note(NamedTuple):
         )
 
 
-_SAID: Final = {
+_TEXTS: Final = {
     "expires": "at {at}",
-    "expiry_not_armed": "its time runs from the first match on",
-    "fires": "fires at {at} unless one comes",
+    "expiry_not_armed": "its time starts with the first match",
+    "fires": "fires at {at} unless an event comes",
     "not_armed": "watches from the next event on",
-    "not_opened": "not watched: this state was never opened, opened() begins one with the wait",
-    "settles": "settles at {at} unless something comes",
-    "slides_out": "{label} slides out at {at}",
+    "not_opened": "not watched: make the first state of the wait with opened()",
+    "settles": "met at {at} unless a match comes",
+    "slides_out": "{label} leaves the window at {at}",
     "held_until": "{label} is held until {at}",
     "opened": "opened by {label} at {at}",
-    "over": "is over at {at}",
+    "over": "ends at {at}",
     "other_windows": "{number} more open",
     "refuted_windows": "{number} refuted",
     "no_window": "no event has opened one",
-    "refuted": "one came at {at}",
+    "refuted": "an event came at {at}",
     "next_step": "step {number} is next",
     "recorded_apart": "recorded too far apart, by {by}",
     "in_order": "matches wait for a tick later than their stamp",
@@ -109,11 +109,11 @@ _DUE: Final = ("expires", "fires", "settles", "over")
 
 
 class Apart(NamedTuple):
-    """An event that its matcher holds and that does not count where the matcher stands.
+    """An event that a matcher holds, but that does not count in the scope of the matcher.
 
-    why: "window": its time is outside the window looked at; "period": likewise; "sequence": it is earlier
-    than the step before; "taken": it has another place of the sequence; "recorded": its stamp is too far from
-    the others'. by_ms: by how much; None where that says nothing.
+    why: "window", "period": its time is outside the one shown; "sequence": it is earlier than the previous
+    step; "taken": it takes part in another step of the sequence; "recorded": its stamp is too far from the
+    others. by_ms: by how much; None if that does not apply.
     """
 
     event: EventRef
@@ -132,7 +132,7 @@ _APART: Final = {
     "window": "is outside the window",
     "period": "is outside the period",
     "sequence": "is too early",
-    "taken": "has another place",
+    "taken": "takes another step",
     "recorded": "is recorded too far from the others",
 }
 
@@ -142,11 +142,10 @@ class Explained:
     """One node of the condition.
 
     kind: event, count, all, any, at_least, sequence, within, reset, not, absent, quiet, expires, ordered.
-    title: what it asks for, one line; labels: of the matchers that it names itself, which have no nodes
-    below. met: for `not`: nothing refutes so far. needed: False where what is around it is met without.
-    have, need: events of a matcher, operands that are met, steps that are placed. events: those that meet it,
-    or count towards it, at most MAX_EVENTS; held: how many its matchers hold. apart: held ones that do not
-    count here.
+    title: what it requires, in one line; labels: of its matchers, if they have no nodes below. met: for
+    `not`, no negated event has come so far. needed: False if the node around it is met without it. have,
+    need: the number of events, met operands or met steps. events: at most MAX_EVENTS that take part or count;
+    held: how many its matchers hold; apart: held ones that do not count here.
     """
 
     kind: str
@@ -187,7 +186,7 @@ class Explained:
 
 def lines_of(node: Explained, now_ms: int, first: str = "", rest: str = "") -> Iterator[str]:
     """The text of a node and those below it, one line each."""
-    details = [*_counted_parts(node), *(note.said(now_ms) for note in node.notes)]
+    details = [*_counted_parts(node), *(note.text_at(now_ms) for note in node.notes)]
     mark = "[x]" if node.met else "[ ]" if node.needed else "[-]"
     title = printed(node.title, _MAX_TITLE_CHARS)
     yield f"{first}{mark} {title}{': ' if details else ''}{'; '.join(details)}"

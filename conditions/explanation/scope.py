@@ -1,4 +1,4 @@
-"""The place of a node: which events it may see, and what keeps others out."""
+"""The scope of a node: the events that count for it, and the bounds that exclude others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..evaluate.view import Found, Parts, View
 
 
 class Bound(NamedTuple):
-    """What keeps events out of a place: their times are outside [lo_us, hi_us]. why: as in Apart."""
+    """A bound of a scope: events outside the times [lo_us, hi_us] do not count. why: as in Apart."""
 
     why: str
     lo_us: int
@@ -18,7 +18,7 @@ class Bound(NamedTuple):
 
 
 class Scope(NamedTuple):
-    """Where a node stands: the events that it may see, and what keeps others out, outermost first."""
+    """The events that count for a node, and the bounds that exclude others, outermost first."""
 
     view: View
     bounds: tuple[Bound, ...] = ()
@@ -28,7 +28,7 @@ class Scope(NamedTuple):
         return Scope(view, (*self.bounds, Bound(why, lo_us, hi_us)))
 
     def only(self, parts: Parts) -> Scope:
-        """The same with these events alone: those that take part in what is met."""
+        """The scope with only these events."""
         pools: list[list[Match]] = [[] for _ in self.view.pools]
         for number, match in parts:
             if match not in pools[number]:
@@ -38,6 +38,6 @@ class Scope(NamedTuple):
         return self._replace(view=self.view._replace(pools=pools))
 
     def beside(self, found: Found, backward: bool) -> Scope:
-        """The place of the next step of a sequence; backward: of the one before."""
+        """The scope of the next step of a sequence; backward: of the previous one."""
         view = before(self.view, found) if backward else after(self.view, found)
         return Scope(view, (*self.bounds, Bound("sequence", view.lo_us, view.hi_us)))

@@ -1,7 +1,7 @@
-"""Near misses: recent events that nearly met a matcher, with the reason why they did not.
+"""The search for near misses: recent events that nearly met a matcher, with the reason why they did not.
 
-They are looked for when someone asks, among events handed in; a state keeps nothing for it. The work is
-bounded: by events, by terms evaluated and by bytes of data read.
+It runs on demand over the given events. Its work is limited by the number of events, of terms evaluated and
+of bytes of data read.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .node import EventRef
 from .wording import clean
 
 MAX_EVENTS: Final = 10_000
-# Of all events and matchers together; a term in CEL or CESQL counts as DEAR of the others.
+# Terms evaluated for all events and matchers together; one in CEL or CESQL counts as EXPRESSION_TERMS.
 MAX_TERMS: Final = 200_000
-DEAR: Final = 100
-# Of each matcher, that those of the key waited for are not crowded out.
+EXPRESSION_TERMS: Final = 100
+# For each matcher, so that they do not displace near misses of the key that is waited for.
 MAX_OTHER_KEYS: Final = 2
 MAX_DATA_BYTES: Final = 32 * 1024 * 1024
 _MAX_VALUE_CHARS: Final = 80
@@ -42,7 +42,7 @@ _QUOTED_OR_NUMBER = re.compile(r"""[\"'].*[\"']|\b[0-9]+\b""", re.DOTALL)
 
 
 class Record(Protocol):
-    """An event and where its record lies; a Match is one."""
+    """An event and the position of its record; a Match is one."""
 
     @property
     def event(self) -> Event: ...
@@ -57,7 +57,7 @@ class Record(Protocol):
 
 
 class Seen(NamedTuple):
-    """An event as it was read, for `explain`; what is not known of its record is None."""
+    """An event and, if known, the position and stamp of its record; for `explain`."""
 
     event: Event
     topic: str | None = None
@@ -67,7 +67,7 @@ class Seen(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What decides beside the matcher: the state's key, its `since`, and the events that it knows."""
+    """What decides besides the matcher: the state's key, its `since`, and the events that it knows."""
 
     key: str | None = None
     since_ms: int | None = None
@@ -77,7 +77,7 @@ class Facts(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """A matcher that is missing, and the identities of the events that it holds nevertheless."""
+    """A missing matcher, and the identities of the events that it holds."""
 
     label: str
     matcher: Matcher
@@ -85,7 +85,7 @@ class Wanted(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """What a search gave; complete: False if a bound ended it."""
+    """The result of a search; complete: False if a limit ended it."""
 
     near_misses: tuple[NearMisses, ...]
     looked_at: int
@@ -115,7 +115,7 @@ def search(wanted: Sequence[Wanted], events: Iterable[Event | Record], facts: Fa
 
 
 def readable(value: object) -> Record | None:
-    """The value as a record whose event can be looked at without fear; None if it is none."""
+    """The value as a record with a well-formed event; None if it is not one."""
     event = value if isinstance(value, Event) else getattr(value, "event", None)
     if not isinstance(event, Event):
         return None
@@ -154,7 +154,7 @@ def reference(record: Record) -> EventRef:
 
 
 class _Search:
-    """The near misses of one matcher, gathered event by event."""
+    """Collects the near misses of one matcher, event by event."""
 
     def __init__(self, wanted: Wanted, facts: Facts) -> None:
         self._wanted, self._facts = wanted, facts
@@ -171,7 +171,7 @@ class _Search:
         self._errors = 0
 
     def look_at(self, record: Record) -> tuple[int, bool]:
-        """Judge one event; what it cost, in terms, and whether its data was read."""
+        """Evaluate one event. Returns its cost in terms, and whether its data was read."""
         event = record.event
         if event.identity in self._wanted.held or event.identity in self._found:
             return 1, False
@@ -189,27 +189,27 @@ class _Search:
         found = self._found.values()
         others = [item for item in found if item[1].has_another_key]
         own = [item for item in found if not item[1].has_another_key]
-        told = own + heapq.nsmallest(MAX_OTHER_KEYS, others, key=lambda item: item[0])
-        closest = [miss for _, miss in heapq.nsmallest(most, told, key=lambda item: item[0])]
+        shown = own + heapq.nsmallest(MAX_OTHER_KEYS, others, key=lambda item: item[0])
+        closest = [miss for _, miss in heapq.nsmallest(most, shown, key=lambda item: item[0])]
         left = len(others) - sum(miss.has_another_key for miss in closest)
         return NearMisses(self._wanted.label, tuple(closest), self._errors, left)
 
     def _refused(self, event: Event) -> tuple[list[tuple[Filter, Verdict]], bool, int, bool]:
-        """The terms that refuse the event, whether one failed, what it cost, and whether data was read."""
+        """The terms that refuse the event, whether one failed, the cost, and whether data was read."""
         where = self._wanted.matcher.where
         verdicts = [(term, term.verdict(event)) for term in self._terms]
         cost, reads_data = self._cost, self._filtered_by_data
         if where is not None and all(verdict.accepted for _, verdict in verdicts):
             verdicts.append((where, where.verdict(event)))
-            cost, reads_data = cost + DEAR, True
+            cost, reads_data = cost + EXPRESSION_TERMS, True
         failed = any(verdict.error is not None for _, verdict in verdicts)
         return [pair for pair in verdicts if not pair[1].accepted], failed, cost, reads_data
 
     def _is_near(self, event: Event, refused: Sequence[tuple[Filter, Verdict]]) -> bool:
-        """It has the type asked for, most terms accept it, or its one fault is upper and lower case."""
+        """True if it has the required type, most terms accept it, or only upper and lower case differ."""
         if "type" in self._exact and event.attributes.get("type") == self._exact["type"]:
             return True
-        # a type that is another weighs as much as all the rest
+        # another type counts as much as all other terms
         passed = self._count - len(refused) - ("type" in self._exact)
         if passed >= len(refused) or (len(refused) == 1 and refused[0][1].error is not None):
             return True
@@ -223,7 +223,7 @@ class _Search:
         other_type = self._exact.get("type", record.event.attributes.get("type")) != miss.event.type
         time = miss.event.time_ms
         self._found[record.event.identity] = (
-            # one of today's that was refused says more than those of all other days that were not
+            # for a daily key, a refused event of today says more than accepted events of other days
             (
                 other_type,
                 miss.has_another_key,
@@ -254,7 +254,7 @@ class _Search:
         )
 
     def _with_key(self, event: Event, miss: NearMiss) -> NearMiss:
-        """The same with both keys, where the event's is not the one wanted."""
+        """The near miss with both keys, if the event's key is not the wanted one."""
         wanted = self._facts.key
         key = self._wanted.matcher.key_of(event)
         if key is None or wanted is None or key == wanted:
@@ -301,13 +301,13 @@ def _cost(term: Filter) -> int:
         return 1 + sum(map(_cost, term.filters))
     if isinstance(term, Not):
         return 1 + _cost(term.filter)
-    return term.nodes if isinstance(term, Comparison) else DEAR
+    return term.nodes if isinstance(term, Comparison) else EXPRESSION_TERMS
 
 
 def _without_data(error: str, term: str) -> str:
-    """An error in evaluating CEL, without what it may quote from the data: all that the term does not say."""
+    """A CEL error without quoted data: without all quoted texts and numbers that are not in the term."""
     if "Where(" not in term:
-        return error  # of CESQL: it reads attributes only
+        return error  # a CESQL error: CESQL reads attributes only
 
     def kept(match: re.Match[str]) -> str:
         return match[0] if match[0].strip("\"'") in term else "..."

@@ -1,7 +1,7 @@
-"""The tree of an explanation: a condition and its plan walked side by side.
+"""The tree of an explanation, built from a condition and its plan side by side.
 
-What is said of a node is what the same node of the plan says to `step`, asked with the same events. Of a node
-that is met only the events that take part are shown; of one that is not, what an expiry would tell (X8).
+Each node of the plan is evaluated with the same events as in `step`, so the explanation agrees with it. A met
+node shows only the events that take part; an unmet one shows what an expiry would report (X8).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from .scope import Scope
 from .search import reference
 
 _MAX_APART: Final = 3
-# Windows with `~` that are looked at; the latest ones.
+# How many windows of a `~` are evaluated: the latest ones.
 _MAX_OPENERS: Final = 64
 
 
 class Explainer:
-    """Walks a condition and its plan side by side."""
+    """Explains the nodes of a condition by the nodes of its plan."""
 
     def __init__(self, condition: Condition, run: Run, now_ms: int) -> None:
         self._run, self._now_ms = run, now_ms
@@ -86,7 +86,7 @@ class Explainer:
             return self._absent(condition, node, scope)
         if isinstance(node, QuietNode) and isinstance(condition, Quiet):
             return self._quiet(condition, node, scope)
-        met = node.met(scope.view) is not None  # of a kind that is not known here
+        met = node.met(scope.view) is not None  # a kind of node unknown here
         return Explained(type(condition).__name__.lower(), str(condition)[:200], met)
 
     # -- events
@@ -109,20 +109,20 @@ class Explainer:
         )
 
     def _apart(self, number: int, scope: Scope) -> tuple[Apart, ...]:
-        """The events held that do not count in this scope, the nearest first."""
+        """The held events that do not count in this scope, the nearest first."""
         inside = {match.identity for match in scope.view.events(number)}
         outside = [match for match in scope.view.pools[number] if match.identity not in inside]
-        told = [self._kept_out(match, scope) for match in outside]
-        return tuple(sorted(told, key=lambda apart: apart.by_ms or 0)[:_MAX_APART])
+        excluded = [self._excluded(match, scope) for match in outside]
+        return tuple(sorted(excluded, key=lambda apart: apart.by_ms or 0)[:_MAX_APART])
 
-    def _kept_out(self, match: Match, scope: Scope) -> Apart:
+    def _excluded(self, match: Match, scope: Scope) -> Apart:
         for bound in reversed(scope.bounds):
             by_us = max(bound.lo_us - match.time_us, match.time_us - bound.hi_us)
             if by_us > 0:
                 return Apart(reference(match), bound.why, -(-by_us // 1000))
         return Apart(reference(match), "taken" if match.identity in scope.view.taken else "recorded")
 
-    # -- what joins
+    # -- combinations
 
     def _joined(self, condition: Condition, node: CombinationNode, scope: Scope) -> Explained:
         pairs = zip(condition.operands, node.of, strict=True)
@@ -143,7 +143,7 @@ class Explainer:
         return Explained(kind, title, met, have=min(have, need), need=need, of=tuple(below))
 
     def _chain(self, condition: Condition, node: SequenceNode, scope: Scope) -> Explained:
-        """P4 for what is met; else from the beginning, as an expiry tells it (X8)."""
+        """A met sequence as in P4; an unmet one from its beginning, as an expiry reports it (X8)."""
         whole = node.met(scope.view)
         backward = whole is not None and node.latest and not scope.view.early
         steps = list(enumerate(zip(condition.operands, node.of, strict=True)))
@@ -254,7 +254,7 @@ class Explainer:
         return self._of_window(condition, met, notes, (self._inside_ending(condition, node, inside, span),))
 
     def _opened(self, node: NegatedWindowNode, match: Match, scope: Scope) -> Scope:
-        """What the window sees that an event opens."""
+        """The scope of the window that an event opens."""
         inside = scope.narrowed("window" if node.periods is None else "period", *_span(node, match))
         return inside._replace(view=inside.view._replace(early=True))
 
@@ -264,11 +264,11 @@ class Explainer:
         operands = condition.of.operands
         positive = [operand for operand in operands if not isinstance(operand, Not)]
         nodes = node.of.of if isinstance(node.of, CombinationNode) and len(positive) > 1 else (node.of,)
-        told = dict(zip(positive, nodes, strict=True))
+        nodes_of = dict(zip(positive, nodes, strict=True))
         below = [
             self._refuting(operand, inside.view, span)
             if isinstance(operand, Not)
-            else self._node(operand, told[operand], inside)
+            else self._node(operand, nodes_of[operand], inside)
             for operand in operands
         ]
         met = span is not None and all(each.met for each in below)
@@ -286,7 +286,7 @@ class Explainer:
         return Explained("not", f"no {' or '.join(labels)}", not came, labels=labels, notes=notes)
 
     def _openers(self, node: NegatedWindowNode, view: View) -> list[Match]:
-        """The events whose windows are still to be judged, in the order T3."""
+        """The events whose windows have not been evaluated yet, in the order T3."""
         unique = {match.identity: match for number in node.numbers for match in view.pools[number]}
         waiting = [match for match in unique.values() if node.due_ms(match) > view.clock_ms]
         return sorted(waiting, key=lambda match: match.rank)[-_MAX_OPENERS:]
@@ -351,7 +351,7 @@ def _refuted(node: NegatedWindowNode, view: View, span: tuple[int, int]) -> bool
 
 
 def _too_far_ms(node: WindowNode, found: Found, hi_us: int) -> int | None:
-    """By how much the stamps of events that are together by their times are too far apart (I6, R4)."""
+    """By how much stamps are too far apart, of events whose times are close enough (I6, R4)."""
     stamps = [match.timestamp_ms for _, match in found.parts]
     limit = min(stamps) + node.duration_ms
     if node.periods is not None:

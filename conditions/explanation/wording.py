@@ -1,4 +1,4 @@
-"""Words of an explanation: moments, lengths of time, and texts that are cut and made safe to print."""
+"""The wording of an explanation: times, durations, and texts that are cut and made safe to print."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..nodes.timers import moment_text
 
 _THINGS_IN_TEXT: Final = 3
 _MAX_CHARS: Final = 80
-# A length of time is told in two of its units.
+# (from this length on, to this unit): a duration is shown in two units.
 _COARSE: Final = ((86_400_000, 3_600_000), (3_600_000, 60_000), (60_000, 1000))
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def some(things: tuple[object, ...], of: int) -> str:
-    """The first few, and how many more there are."""
+    """The first few things, and how many more there are."""
     shown = things[:_THINGS_IN_TEXT]
     more = f" and {of - len(shown)} more" if of > len(shown) else ""
     return ", ".join(map(str, shown)) + more
@@ -27,7 +27,7 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 def moment(ms: int) -> str:
-    """RFC 3339, or the number where it is beyond the years that have one."""
+    """The time in RFC 3339, or the number if it is outside the years of RFC 3339."""
     try:
         return moment_text(ms)
     except (OverflowError, ValueError):
@@ -35,7 +35,7 @@ def moment(ms: int) -> str:
 
 
 def when(at_ms: int, now_ms: int) -> str:
-    """A moment, and how far it is from now."""
+    """A time, and how far it is from now."""
     if at_ms == now_ms:
         return f"{moment(at_ms)} (now)"
     left = f"in {about(at_ms - now_ms)}" if at_ms > now_ms else f"{about(now_ms - at_ms)} ago"
@@ -43,7 +43,7 @@ def when(at_ms: int, now_ms: int) -> str:
 
 
 def about(ms: int) -> str:
-    """A length of time in two of its units: 1h20m for 1h20m13s."""
+    """A duration in two units: 1h20m for 1h20m13s."""
     for unit, step in _COARSE:
         if ms >= unit:
             ms -= ms % step
@@ -52,7 +52,7 @@ def about(ms: int) -> str:
 
 
 def printed(text: str, limit: int = _MAX_CHARS) -> str:
-    """`text` cut to `limit` characters, with line breaks and what cannot be printed escaped."""
+    """`text` cut to `limit` characters, with line breaks and unprintable characters escaped."""
     cut = text if len(text) <= limit else text[:limit] + "..."
     return cut if cut.isprintable() else repr(cut)[1:-1]
 
@@ -61,9 +61,6 @@ def clean(text: str, limit: int) -> str:
     """`text` cut to `limit` characters; half surrogate pairs, which JSON cannot carry, become "?"."""
     cut = text if len(text) <= limit else text[:limit] + "..."
     return _SURROGATES.sub("?", cut)
-
-
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def given(values: dict[str, object]) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Predicates over one event: the dialects of CloudEvents Subscriptions, and `where` in CEL. All pure."""
+"""Filters of one event: the dialects of CloudEvents Subscriptions, and `where` in CEL. All pure."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Comparison(Filter):
-    """Compares attributes with values, character by character; true if all of them agree.
+    """Compares attributes with values, character by character; true if all agree.
 
-    pairs: ((attribute, value), ...), sorted by attribute. An attribute that the event lacks never agrees.
+    pairs: ((attribute, value), ...), sorted by attribute. A missing attribute does not agree.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -50,7 +50,7 @@ class Comparison(Filter):
         pairs = checked_pairs(name, (*(attributes or {}).items(), *named.items()))
         if not pairs:
             raise ConditionError(
-                f"{name}() names no attribute: it would accept every event. Write {name}(subject=...)"
+                f"{name}() has no attribute: it would accept every event. Write {name}(subject=...)"
             )
         object.__setattr__(self, "pairs", pairs)
         check_size((self,))
@@ -83,21 +83,21 @@ class Comparison(Filter):
 
 
 class Exact(Comparison):
-    """True if each attribute named equals its value: Exact(type="com.shop.order", tenant="bank")."""
+    """True if each named attribute equals its value: Exact(type="com.shop.order", tenant="bank")."""
 
     dialect = "exact"
     agrees = str.__eq__
 
 
 class Prefix(Comparison):
-    """True if each attribute named starts with its value: Prefix(subject="orders/")."""
+    """True if each named attribute starts with its value: Prefix(subject="orders/")."""
 
     dialect = "prefix"
     agrees = str.startswith
 
 
 class Suffix(Comparison):
-    """True if each attribute named ends with its value: Suffix(subject=".parquet")."""
+    """True if each named attribute ends with its value: Suffix(subject=".parquet")."""
 
     dialect = "suffix"
     agrees = str.endswith
@@ -105,7 +105,7 @@ class Suffix(Comparison):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Group(Filter):
-    """Joins filters; at least one. Their order is the order of evaluation and belongs to the filter."""
+    """Joins one or more filters, evaluated in their order; filters with another order are not equal."""
 
     filters: tuple[Filter, ...]
     dialect: ClassVar[str] = ""
@@ -139,7 +139,7 @@ class Group(Filter):
 
 
 class All(Group):
-    """True if all of the filters are."""
+    """True if all filters are true."""
 
     dialect = "all"
 
@@ -157,7 +157,7 @@ class All(Group):
 
 
 class Any(Group):
-    """True if one of the filters is."""
+    """True if at least one filter is true."""
 
     dialect = "any"
 
@@ -176,7 +176,7 @@ class Any(Group):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Not(Filter):
-    """True if the filter is false, also where it is false because an attribute is missing or by an error."""
+    """True if the filter is false, even if that is due to a missing attribute or an error."""
 
     filter: Filter
 
@@ -211,7 +211,7 @@ class Not(Filter):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Sql(Filter):
-    """True if an expression in CloudEvents SQL 1.0 gives true, without an error: Sql("INT(level) > 3")."""
+    """True if an expression in CloudEvents SQL 1.0 is true, without an error: Sql("INT(level) > 3")."""
 
     expression: str
 
@@ -219,19 +219,19 @@ class Sql(Filter):
         if not isinstance(expression, str):
             raise ConditionError(f"Sql() got {kind(expression)}: give the expression as a string")
         if not is_unicode(expression):
-            raise ConditionError(f"Sql({shown(expression)}) is no Unicode text")
-        from .cesql import compile  # noqa: A004  # loads the parser, which most conditions do without
+            raise ConditionError(f"Sql({shown(expression)}) is not valid Unicode")
+        from .cesql import compile  # noqa: A004  # loads the parser, which most conditions never need
 
         compiled = compile(expression)
         if compiled.missing:
             raise ConditionError(f"Sql({quoted(expression)}) fails on every event: {compiled.missing[0]}")
         if compiled.kind not in (bool, None):
             given = "string" if compiled.kind is str else "number"
-            raise ConditionError(f"Sql({quoted(expression)}) gives a {given}, and is never true: compare it")
+            raise ConditionError(f"Sql({quoted(expression)}) gives a {given}, never true: compare it")
         if not compiled.attributes:
             raise ConditionError(
-                f"Sql({quoted(expression)}) reads no attribute, and is the same for every event: name one, as"
-                " in Sql(\"subject = 'a'\")"
+                f"Sql({quoted(expression)}) reads no attribute, so it is the same for every event: name one,"
+                " as in Sql(\"subject = 'a'\")"
             )
         object.__setattr__(self, "expression", compiled.source)
         object.__setattr__(self, "_compiled", compiled)
@@ -247,18 +247,18 @@ class Sql(Filter):
         return {"sql": self.expression}
 
     def __reduce__(self) -> tuple[type[Sql], tuple[str]]:
-        return (Sql, (self.expression,))  # the text alone: it is compiled where it is read
+        return (Sql, (self.expression,))  # only the text; unpickling compiles it again
 
     def __str__(self) -> str:
         return self._text
 
     @cached_property
-    def _text(self) -> str:  # once: each event that is refused is told it
+    def _text(self) -> str:  # cached, because every verdict on a refused event contains it
         return f"Sql({quoted(self.expression)})"
 
 
 def joined(group: type[Group], left: Filter, right: Filter) -> Filter:
-    """`left & right` or `left | right`; a side that is such a group itself gives its filters."""
+    """`left & right` or `left | right`; a side that is itself such a group is merged in."""
     sign = "&" if group is All else "|"
     parts: list[Filter] = []
     for side, each in (("left", left), ("right", right)):
@@ -275,13 +275,13 @@ DIALECTS: Final = (*_COMPARISONS, *_GROUPS, "not", "sql")
 def filter_from_json(obj: object, path: str = "$") -> Filter:
     """The filter in a parsed JSON object such as {"prefix": {"subject": "orders/"}}.
 
-    ConditionError tells the path to what is wrong; nothing else is raised, whatever `obj` is.
+    Raises only ConditionError, whatever `obj` is; it names the path of the fault.
     """
     return _Reader().read(obj, path, 1)
 
 
 class _Reader:
-    """Reads one tree and counts its nodes, so that no input is followed beyond the limits."""
+    """Reads one tree and counts its nodes, so that it stops at the limits."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -297,7 +297,7 @@ class _Reader:
         dialect, body = next(iter(obj.items()))
         if not isinstance(dialect, str) or dialect not in DIALECTS:
             raise ConditionError(
-                f"{path} has the member {shown(dialect)}, which is no known filter dialect: those are"
+                f"{path} has the member {shown(dialect)}, which is not a filter dialect: give one of"
                 f" {', '.join(DIALECTS)}"
             )
         path = f"{path}.{dialect}"
@@ -308,10 +308,10 @@ class _Reader:
         comparison = _COMPARISONS.get(dialect)
         if comparison is not None:
             if not isinstance(body, Mapping):
-                raise ConditionError(f"{path} is {kind(body)}: an object belongs there")
+                raise ConditionError(f"{path} is {kind(body)}: give an object")
             return _built(path, lambda: comparison(body))
         if not isinstance(body, (list, tuple)):
-            raise ConditionError(f"{path} is {kind(body)}: a list of filters belongs there")
+            raise ConditionError(f"{path} is {kind(body)}: give a list of filters")
         filters = [self.read(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(body)]
         return _built(path, lambda: _GROUPS[dialect](*filters))
 
@@ -329,6 +329,6 @@ def _check_filter(where: str, value: object) -> None:
         raise ConditionError(not_a_filter(where, value))
     if isinstance(value, Where):
         raise ConditionError(
-            f"the {where} is a Where, which no dialect of CloudEvents can say: write event(where=...) beside"
+            f"the {where} is a Where, which CloudEvents has no dialect for: write event(where=...) beside"
             " filters, or Sql(...)"
         )

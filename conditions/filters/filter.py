@@ -1,4 +1,4 @@
-"""The filter: a predicate over one event, which also tells the term that refused it."""
+"""The filter: a predicate over one event, which can also name the term that refused it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ...events.event import Event
 from ..errors import ConditionError
 
 MAX_VALUE_CHARS: Final = 2048
-# Of all filters of one matcher together; an attribute of exact, prefix or suffix counts as one.
+# For all filters of one matcher together; each attribute of exact, prefix or suffix counts as one.
 MAX_FILTER_NODES: Final = 256
-# Below the depth at which Python's recursion would end, from any caller.
+# Low enough that recursion does not exceed Python's limit, whoever calls.
 MAX_FILTER_DEPTH: Final = 16
 _VALUE_HINT: Final = (
     'give a string; booleans and integers of an event are compared as "true", "false" and decimal digits'
@@ -22,11 +22,11 @@ _VALUE_HINT: Final = (
 
 
 class Verdict(NamedTuple):
-    """What a filter says of one event, and why.
+    """The decision of a filter on one event, and its reason.
 
-    error: what went wrong in evaluating a part of it; that part counts as false.
-    term: the term that refused, as Python; None where the event is accepted.
-    attribute: the attribute that this term compares; None where it reads several, or data.
+    error: the error in evaluating a part of it; that part counts as false.
+    term: the term that refused the event, as Python; None if the event is accepted.
+    attribute: the attribute that this term compares; None if it reads several, or data.
     """
 
     accepted: bool
@@ -45,11 +45,11 @@ class Filter:
     """
 
     def accepts(self, event: Event) -> bool:
-        """True if the event passes; what cannot be evaluated does not."""
+        """True if the event passes; an error in evaluation means False."""
         return self.verdict(event).accepted
 
     def verdict(self, event: Event) -> Verdict:
-        """As `accepts`, with the term that refused and the error in evaluating, if there was one."""
+        """As `accepts`, with the term that refused the event and any error in evaluation."""
         raise NotImplementedError
 
     def to_json(self) -> dict[str, object]:
@@ -90,7 +90,7 @@ class Filter:
     def __bool__(self) -> NoReturn:
         raise ConditionError(
             "a filter is neither true nor false before there is an event: join filters with & and |, and"
-            " invert them with ~, not with `and`, `or` and `not`; to ask whether there is one, write"
+            " invert them with ~, not with `and`, `or` and `not`; to test whether one is given, write"
             " `filter is not None`"
         )
 
@@ -99,13 +99,13 @@ class Filter:
 
 
 def not_a_filter(where: str, value: object) -> str:
-    """What to write instead of something that is no filter."""
+    """The error text for something that is not a filter."""
     from ..nodes.condition import Condition
 
     if isinstance(value, Condition):
         return (
-            f"the {where} is a condition, and the other side a filter: a filter belongs in a matcher,"
-            " event(filters=[...]), and matchers are joined with & and |"
+            f"the {where} is a condition, and the other side a filter: put the filter into a matcher,"
+            " event(filters=[...]), and join matchers with & and |"
         )
     return (
         f"the {where} is {kind(value)}: give a filter, such as Prefix(subject=...); JSON is read by"
@@ -114,7 +114,7 @@ def not_a_filter(where: str, value: object) -> str:
 
 
 def check_size(filters: Iterable[Filter], others: int = 0) -> None:
-    """Raise ConditionError if filters, with `others` terms beside them, are more or deeper than allowed."""
+    """Raise ConditionError if the filters, plus `others` more terms, are too many or nested too deep."""
     filters = tuple(filters)
     nodes = others + sum(each.nodes for each in filters)
     if nodes > MAX_FILTER_NODES:
@@ -125,17 +125,17 @@ def check_size(filters: Iterable[Filter], others: int = 0) -> None:
 
 
 def checked_pairs(caller: str, pairs: Iterable[tuple[object, object]]) -> tuple[tuple[str, str], ...]:
-    """The (attribute, value) pairs sorted by attribute; ConditionError for a name or value that is none."""
+    """The (attribute, value) pairs sorted by attribute; ConditionError for an invalid name or value."""
     values: dict[str, str] = {}
     for name, value in pairs:
         if not isinstance(name, str) or not is_name(name):
             raise ConditionError(
-                f"{caller}({_name_shown(name)}=...) names no attribute: names have lower-case letters a-z and"
-                " digits only"
+                f"{caller}({_name_shown(name)}=...) is not the name of an attribute: names have only"
+                " lower-case letters a-z and digits"
             )
         if name in values:
             raise ConditionError(
-                f"attribute {name[:40]} is filtered twice by {caller}(): one value can be exact"
+                f"attribute {name[:40]} is filtered twice by {caller}(): give one exact value"
             )
         values[name] = checked_text(caller, name, value, MAX_VALUE_CHARS, _VALUE_HINT)
     return tuple(sorted(values.items()))
@@ -144,7 +144,7 @@ def checked_pairs(caller: str, pairs: Iterable[tuple[object, object]]) -> tuple[
 def checked_text(caller: str, what: str, value: object, limit: int, hint: str = "give a string") -> str:
     """`value` as str; ConditionError unless it is a non-empty Unicode text of at most `limit` characters.
 
-    hint: what to give instead of something that is no text.
+    hint: what to give if the value is not a string.
     """
     if not isinstance(value, str):
         raise ConditionError(f"{caller}({what}=...) is {kind(value)}: {hint}")
@@ -153,7 +153,7 @@ def checked_text(caller: str, what: str, value: object, limit: int, hint: str = 
     if len(value) > limit:
         raise ConditionError(f"{caller}({what}=...) has {len(value)} characters: at most {limit}")
     if not is_unicode(value):
-        raise ConditionError(f"{caller}({what}={shown(value)}) is no Unicode text")
+        raise ConditionError(f"{caller}({what}={shown(value)}) is not valid Unicode")
     return str.__str__(value)
 
 
@@ -169,7 +169,7 @@ def is_unicode(text: str) -> bool:
 
 
 def arguments(pairs: Mapping[str, str]) -> str:
-    """`pairs` as the arguments of a call: keywords, or one dict where a name cannot be a keyword."""
+    """`pairs` as the arguments of a call: keywords, or one dict if a name cannot be a keyword."""
     if all(is_keyword_name(name) for name in pairs):
         return ", ".join(f"{name}={quoted(value)}" for name, value in pairs.items())
     return "{" + ", ".join(f"{quoted(name)}: {quoted(value)}" for name, value in pairs.items()) + "}"
@@ -181,8 +181,8 @@ def is_keyword_name(name: str) -> bool:
 
 
 def quoted(text: str) -> str:
-    """`text` as a Python literal, in double quotes where it can be printed."""
-    # JSON's escapes are Python's too, except for what cannot be printed
+    """`text` as a Python literal, in double quotes if it is printable."""
+    # for printable texts, JSON's escapes are also Python's
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
 
 

@@ -26,19 +26,19 @@ class Kind(NamedTuple):
     def check(self, where: str, value: object) -> None:
         """Raise ConditionError if the value is no such thing."""
         if not isinstance(value, self.types) or (isinstance(value, bool) and bool not in self.types):
-            raise ConditionError(f"{where} is {shown(value)}: {self.words} belongs there")
+            raise ConditionError(f"{where} is {shown(value)}: give {self.words}")
 
 
 _CONDITION: Final = Kind((Condition,), "a condition")
-_FILTER: Final = Kind((Filter,), 'a filter, such as Prefix(subject="a/"),')
+_FILTER: Final = Kind((Filter,), 'a filter, such as Prefix(subject="a/")')
 _TEXT: Final = Kind((str,), "a string in quotes")
-_DURATION: Final = Kind((str,), 'a duration in quotes, such as "2h",')
+_DURATION: Final = Kind((str,), 'a duration in quotes, such as "2h"')
 _WHOLE: Final = Kind((int,), "a whole number")
 _NUMBER: Final = Kind((int, float), "a number")
 _FLAG: Final = Kind((bool,), "True or False")
 _PATH: Final = Kind((str, tuple, list), "a path in quotes, or several in ( )")
 _LIST: Final = Kind((list, tuple), "a list of filters in [ ]")
-_DICT: Final = Kind((dict,), 'names and values, as in Exact(subject="a"),')
+_DICT: Final = Kind((dict,), 'names and values, as in Exact(subject="a")')
 
 _UNITS: Final = dict.fromkeys(("weeks", "days", "hours", "minutes", "seconds", "milliseconds"), _NUMBER)
 

@@ -1,1 +1,1 @@
-"""What a condition is made of: matchers, and the nodes that join and bound them. Plain values."""
+"""The nodes of a condition: matchers, combinations, windows and timers. Plain values."""

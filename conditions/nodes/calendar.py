@@ -1,16 +1,16 @@
 """Periods of a calendar: from one time of a cron expression to the next, in a time zone.
 
-The cron library searches in the naive time of a wall clock; which instants such a time stands for is decided
-here, by the zone's offsets before and after a change of the clock (docs/use/conditions.md, case R2):
+The cron library searches in naive wall-clock time. This module decides which instant such a time stands for,
+by the zone's offsets before and after a clock change (docs/use/conditions.md, case R2):
 
 - R2.1: A time that the clock shows once is that instant.
-- R2.2: A time that the clock skips is the first instant after the gap. Of several in a gap one is left.
+- R2.2: A time that the clock skips is the first instant after the gap. Several in one gap become one.
 - R2.3: A time that the clock shows twice is the first of the two instants.
-- R2.4: An expression that names every hour runs by real time: at no skipped time, and at both instants of a
-  repeated one. One whose minute or hour begins with `*` runs at both instants too.
+- R2.4: An expression that matches every hour runs by real time: never at a skipped time, and at both instants
+  of a repeated one. One whose minute or hour field begins with `*` also runs at both instants.
 
-Other readers of cron do otherwise (docs/decide/adr/0010): they repeat fixed times in autumn, take the
-second of two instants, or begin other periods when searching backward than forward.
+Other cron implementations differ (docs/decide/adr/0010): they repeat fixed times in autumn, take the second
+of two instants, or find different periods when they search backward and forward.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from ...events.attributes import shown
 from ..errors import ConditionError
 from . import cron
 
-# Before 1900 and from 2200 on there are no resets: the first and the last period reach to these, the ends of
-# what fits a signed 64-bit number after a sum.
+# There are no resets before 1900 and from 2200 on: the first and the last period reach to these bounds, of
+# which a sum still fits a signed 64-bit number.
 BEGINNING: Final = -(2**62)
 END: Final = 2**62
 MAX_ZONE_CHARS: Final = 64
-# Events come mostly in the order of their times; more only serve calendars of minutes with much disorder.
+# Events arrive mostly in the order of their times; more would help only minute calendars with much disorder.
 _REMEMBERED_PERIODS = 128
 _REMEMBERED_CALENDARS = 256
 
-_UNIX_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times here are UTC, or of a wall clock
+_UNIX_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # naive times here are UTC or wall-clock times
 _FIRST_YEAR = datetime(1900, 1, 1)  # noqa: DTZ001
 _PAST_LAST_YEAR = datetime(2200, 1, 1)  # noqa: DTZ001
 _MICROSECOND = timedelta(microseconds=1)
@@ -47,7 +47,7 @@ _FIRST = (_FIRST_YEAR - _UNIX_EPOCH) // _MICROSECOND
 _LAST = (_PAST_LAST_YEAR - _UNIX_EPOCH) // _MICROSECOND - 1
 
 _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
-# Names of files that a machine has beside the zones; what they hold differs between machines.
+# Names of files that a machine has beside the zones; their content differs between machines.
 _NO_ZONES = frozenset({"local", "localtime", "posixrules", "Factory"})
 _NO_ZONE_FOLDERS = ("posix/", "right/")
 
@@ -56,9 +56,9 @@ _NO_ZONE_FOLDERS = ("posix/", "right/")
 class Periods:
     """The periods of a cron expression in a time zone; equal when both are, safe for threads, picklable.
 
-    cron: five fields, or @hourly, @daily, @weekly, @monthly, @yearly; kept in one spelling (`cron.Cron`).
-    timezone: a name of the IANA database. ConditionError for an expression that cannot be read or never
-    occurs, and for a name that is none.
+    cron: five fields, or @hourly, @daily, @weekly, @monthly, @yearly; stored in one spelling (`cron.Cron`).
+    timezone: a name in the IANA database. ConditionError for an invalid expression, one that never occurs,
+    and an unknown zone.
     """
 
     cron: str
@@ -84,7 +84,7 @@ class Periods:
 
 
 class _Change(NamedTuple):
-    """The clock is put forward (skipping the wall times from `low` to `past`) or back (repeating them)."""
+    """The clock goes forward, which skips wall times from `low` to `past`, or back, which repeats them."""
 
     at: datetime  # UTC, naive
     before: timedelta
@@ -104,25 +104,25 @@ class _Change(NamedTuple):
 
 
 class _Calendar:
-    """The search behind `Periods`, with the periods found last."""
+    """The search behind `Periods`, with a cache of the last periods found."""
 
     def __init__(self, expression: cron.Cron, zone: zoneinfo.ZoneInfo) -> None:
-        from croniter import croniter  # 50 ms, for those who use a calendar
+        from croniter import croniter  # takes 50 ms, so only conditions with a calendar import it
 
         self._every_hour = expression.every_hour
         self._repeats = expression.repeats
         self._zone = zone
         self._search: Any = croniter(expression.text, _UNIX_EPOCH, ret_type=datetime)
-        self._lock = threading.Lock()  # the search keeps its place in itself
-        # Replaced as a whole, never changed: readers take no lock. Starts ascend; `_order` is by age.
+        self._lock = threading.Lock()  # a croniter object keeps its position
+        # (starts ascending, periods). Replaced as a whole, so readers need no lock; `_order` is by age.
         self._recent: tuple[list[int], list[tuple[int, int]]] = ([], [])
         self._order: list[int] = []
 
     def period(self, micros: int) -> tuple[int, int]:
         starts, periods = self._recent
-        place = bisect_right(starts, micros) - 1
-        if place >= 0 and micros < periods[place][1]:
-            return periods[place]
+        index = bisect_right(starts, micros) - 1
+        if index >= 0 and micros < periods[index][1]:
+            return periods[index]
         with self._lock:
             found = self._find(min(max(micros, _FIRST), _LAST))
             self._remember(found)
@@ -143,7 +143,7 @@ class _Calendar:
         now = _UNIX_EPOCH + micros * _MICROSECOND
         local = self._zone.fromutc(now.replace(tzinfo=self._zone))
         wall = local.replace(tzinfo=None, fold=0)
-        # not None while the clock shows a time for the first or the second time
+        # None unless the clock shows this time twice
         overlap = self._change(wall)
         again = overlap if local.fold else None
         start = (self._start(now, wall, again) - _UNIX_EPOCH) // _MICROSECOND
@@ -154,7 +154,7 @@ class _Calendar:
         """The last instant of the expression at or before `now`."""
         time = self._last_before(wall + _MICROSECOND)
         if again is not None and (not self._repeats or time < again.low):
-            time = self._last_before(again.past)  # wall times ahead of the clock, but the clock was there
+            time = self._last_before(again.past)  # later than `wall`, but the clock has already shown it
         while True:
             change = self._change(time)
             if change is None:
@@ -187,23 +187,23 @@ class _Calendar:
             time = self._first_from(change.past)
 
     def _last_before(self, wall: datetime) -> datetime:
-        """The last wall time of the expression before this one."""
+        """The last wall time of the expression before `wall`."""
         found: datetime = self._search.get_prev(start_time=_up_to_minute(wall))
         return found
 
     def _first_from(self, wall: datetime) -> datetime:
-        """The first wall time of the expression that is not before this one."""
+        """The first wall time of the expression at or after `wall`."""
         found: datetime = self._search.get_next(start_time=_up_to_minute(wall) - _MINUTE)
         return found
 
     def _offset(self, wall: datetime) -> timedelta:
         offset = self._zone.utcoffset(wall)
-        assert offset is not None  # noqa: S101  # zones of the database have one at all times
+        assert offset is not None  # noqa: S101  # a zone of the database always has one
         return offset
 
     def _change(self, wall: datetime) -> _Change | None:
-        """The change of the clock that skips or repeats this wall time, if there is one."""
-        # PEP 495: fold 0 is read with the offset before a change, fold 1 with the one after it
+        """The clock change that skips or repeats this wall time; None if there is none."""
+        # PEP 495: fold 0 uses the offset before a change, fold 1 the one after it
         before, after = self._offset(wall), self._offset(wall.replace(fold=1))
         if before == after:
             return None
@@ -220,7 +220,7 @@ class _Calendar:
 
 @lru_cache(_REMEMBERED_CALENDARS)
 def _calendar(expression: cron.Cron, timezone: str) -> _Calendar:
-    """One for all conditions with this calendar: a hundred thousand waits may share a few."""
+    """One object for all conditions with this calendar: a hundred thousand waits may share a few."""
     return _Calendar(expression, zoneinfo.ZoneInfo(timezone))
 
 
@@ -242,7 +242,7 @@ def _check_zone(name: object) -> None:
         try:
             zoneinfo.ZoneInfo(name)
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-            pass  # a name like that of a zone, a folder of zones, or a file that is none
+            pass  # an unknown name, a folder of zones, or a file that is not a zone
         else:
             return
     raise ConditionError(f"timezone {shown(name)} is not in the IANA database{_near(name)}")
@@ -261,5 +261,5 @@ def _near(name: str) -> str:
 
 @cache
 def _known_zones() -> dict[str, str]:
-    """{name in lower case: name}; reads the folder of zones, 20 ms."""
+    """{name in lower case: name}; reads the folder of zones, which takes 20 ms."""
     return {zone.lower(): zone for zone in zoneinfo.available_timezones() - _NO_ZONES}

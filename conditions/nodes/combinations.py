@@ -1,4 +1,4 @@
-"""The nodes that join others: all, any, at least n of these, n events of one matcher, in this order."""
+"""The nodes that join others: all, any, at least n, n events of one matcher, a sequence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MET = (Role.EVENTS, Role.TIMED)
 
 @dataclass(frozen=True, init=False, repr=False)
 class Combination(Condition):
-    """A node that joins others: nested ones of its own kind are merged in, repeated operands count once."""
+    """`&` or `|`: nested nodes of the same kind are merged in, repeated operands count once."""
 
     of: tuple[Condition, ...]
     symbol: ClassVar[str] = ""
@@ -51,7 +51,7 @@ class AllOf(Combination):
 
     symbol = "&"
     kind = "all"
-    roles = (*_MET, Role.NEGATION)  # a `~` beside the others, for a window around them (E1)
+    roles = (*_MET, Role.NEGATION)  # an operand may be a `~` if a window is around the whole (E1)
 
 
 class AnyOf(Combination):
@@ -78,11 +78,14 @@ class AtLeast(Condition):
             n,
             2,
             len(distinct) - 1,
-            "less than there are conditions; at_least() makes & and | too",
+            "fewer than there are conditions; at_least() also builds & and |",
         )
         object.__setattr__(self, "n", n)
         object.__setattr__(self, "of", distinct)
         check_tree(self)
+
+    def with_operands(self, *operands: Condition) -> AtLeast:
+        return AtLeast(self.n, *operands)
 
     @property
     def role(self) -> Role:
@@ -107,11 +110,11 @@ class Count(Condition):
                 f"count() counts the events of one matcher, not {shortened(of)}: count each matcher, or let"
                 ' one accept several types with filters=[{"any": [...]}]'
             )
-        _check_number("Count(n)", n, 2, MAX_COUNT, "which are held in the state; count(a, 1) is a")
-        room = of.limit or DEFAULT_LIMIT
-        if of.keeps == "all" and room < n:
+        _check_number("Count(n)", n, 2, MAX_COUNT, "all held in the state; count(a, 1) is a")
+        held = of.limit or DEFAULT_LIMIT
+        if of.keeps == "all" and held < n:
             raise ConditionError(
-                f"count() asks for {n} events, and the matcher holds at most {room}: raise limit="
+                f"count() asks for {n} events, but the matcher holds at most {held}: raise limit="
             )
         object.__setattr__(self, "of", of)
         object.__setattr__(self, "n", n)
@@ -125,7 +128,7 @@ class Count(Condition):
 class Sequence(Condition):
     """Met by events in this order (cases P1 to P7); `sequence()` makes it.
 
-    ordered: matches enter in one total order, by stamp, after the tick that completes it (W5).
+    in_order: matches enter in one total order by stamp, each after a tick later than its stamp (W5).
     """
 
     of: tuple[Condition, ...]
@@ -145,6 +148,9 @@ class Sequence(Condition):
         object.__setattr__(self, "in_order", ordered)
         check_tree(self)
 
+    def with_operands(self, *operands: Condition) -> Sequence:
+        return Sequence(*operands, ordered=self.in_order)
+
     @property
     def timed(self) -> bool:
         return self.in_order
@@ -155,7 +161,7 @@ class Sequence(Condition):
 
 
 def at_least(n: int, *conditions: Condition) -> Condition:
-    """Met when at least n of these conditions are; with n = 1 their `|`, with all of them their `&` (N2)."""
+    """Met when at least n of these conditions are; n = 1 gives their `|`, n = all of them their `&` (N2)."""
     for number, condition in enumerate(conditions, 1):
         check_operand(f"argument {number} of at_least", condition, *_MET)
     distinct = tuple(dict.fromkeys(conditions))
@@ -170,19 +176,19 @@ def at_least(n: int, *conditions: Condition) -> Condition:
 
 
 def count(matcher: Matcher, n: int) -> Condition:
-    """Met by n different events of the matcher; with n = 1 the matcher itself."""
+    """Met by n different events of the matcher; n = 1 gives the matcher itself."""
     if n == 1 and isinstance(matcher, Matcher) and not isinstance(n, bool):
         return matcher
     return Count(matcher, n)
 
 
 def sequence(*conditions: Condition, ordered: bool = True) -> Sequence:
-    """Met by events of these conditions in this order. ordered=False: without waiting for a tick (P6)."""
+    """Met by events of these conditions in this order. ordered=False: it does not wait for ticks (P6)."""
     return Sequence(*conditions, ordered=ordered)
 
 
 def joined(kind: type[Combination], left: Condition, right: object) -> Condition:
-    """`left & right` or `left | right`; equal operands are one."""
+    """`left & right` or `left | right`; equal operands count once."""
     if not isinstance(right, Condition):
         raise ConditionError(not_a_condition(f"right side of {kind.symbol}", right))
     merged = _merged(kind, (left, right))
@@ -195,7 +201,7 @@ def operand_text(condition: Condition) -> str:
 
 
 def called_text(condition: Condition) -> str:
-    """The text of a condition with a method call after it, which binds more tightly than `~`."""
+    """The text of a condition before a method call, which binds more tightly than `~`."""
     return f"({condition})" if condition.role is Role.NEGATION else operand_text(condition)
 
 
@@ -208,6 +214,6 @@ def _merged(kind: type[Combination], operands: SequenceOf[Condition]) -> tuple[C
 
 def _check_number(what: str, value: object, least: int, most: int, why: str) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ConditionError(f"{what} is a {type(value).__name__}: a whole number belongs there")
+        raise ConditionError(f"{what} is a {type(value).__name__}: give a whole number")
     if not least <= value <= most:
         raise ConditionError(f"{what} is {shown(value)}: from {least} to {most}, {why}")

@@ -1,12 +1,13 @@
-"""Conditions as values: what every node of the tree has and can be asked.
+"""Condition: the base class of all nodes of a condition.
 
-Which node may stand where is told by its `Role`; the constructors check it, so that a condition that has no
-meaning fails where its author wrote it (docs/use/conditions.md).
+A node's `Role` decides where it may stand. The constructors check this, so that a condition without a meaning
+fails where its author wrote it (docs/use/conditions.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import cached_property
@@ -29,20 +30,20 @@ Keep = Literal["latest", "first", "all"]
 
 
 class Role(Enum):
-    """What meets a node, and so where it may stand."""
+    """What meets a node, which decides where it may stand."""
 
-    EVENTS = "events"  # events alone; it may stand everywhere
-    TIMED = "timed"  # a tick may; not in windows and sequences, which go by events' times
-    WINDOW_END = "window end"  # the end of its window; alone or in an outermost `|`
-    NEGATION = "negation"  # nothing, before a window gives it an end
-    WHOLE = "whole"  # it says something of the whole condition; outermost
+    EVENTS = "events"  # events alone: it may stand everywhere
+    TIMED = "timed"  # a tick: not in windows and sequences, which go by the times of events
+    WINDOW_END = "window end"  # the end of its window: alone or in an outermost `|`
+    NEGATION = "negation"  # only the end of a window around it
+    WHOLE = "whole"  # it applies to the whole condition: outermost
 
 
 class Condition:
     """A node of a condition: immutable, hashable, equal by content. Join conditions with & and |.
 
-    Equal conditions have equal JSON: the order of operands counts, because it numbers the matchers and, in
-    `|`, decides which branch a firing takes.
+    Equal conditions have equal JSON. The order of operands matters: it numbers the matchers and, in `|`,
+    decides which branch a firing takes.
     """
 
     of: Condition | tuple[Condition, ...]
@@ -52,6 +53,11 @@ class Condition:
         """The nodes directly below this one."""
         return self.of if isinstance(self.of, tuple) else (self.of,)
 
+    def with_operands(self, *operands: Condition) -> Condition:
+        """The same node with other operands."""
+        names = [field.name for field in fields(self)]  # type: ignore[arg-type]  # every node is a dataclass
+        return type(self)(*operands, **{name: getattr(self, name) for name in names if name != "of"})
+
     @property
     def role(self) -> Role:
         """What meets this node."""
@@ -59,7 +65,7 @@ class Condition:
 
     @property
     def timed(self) -> bool:
-        """True if this node by itself needs ticks."""
+        """True if this node itself needs ticks."""
         return False
 
     def timed_nodes(self) -> Iterator[Condition]:
@@ -76,9 +82,9 @@ class Condition:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The name of each matcher's part, parallel to `matchers` and unique in this condition.
+        """The label of each matcher, parallel to `matchers` and unique in this condition.
 
-        The label given, else the matcher's default_label; where that is taken, "#2", "#3"... is appended.
+        The label given, else the matcher's default_label, with "#2", "#3"... appended if that is taken.
         """
         taken = {matcher.label for matcher in self.matchers if matcher.label is not None}
         labels: list[str] = []
@@ -100,7 +106,7 @@ class Condition:
 
     @cached_property
     def key_parts(self) -> int:
-        """How many values a correlation key has: 1, more for a composite `by`, 0 where none is read."""
+        """How many values a correlation key has: 1, more for a composite `by`, 0 if no matcher reads one."""
         paths = (matcher.by for matcher in self.matchers if matcher.by is not None)
         return next((1 if isinstance(by, str) else len(by) for by in paths), 0)
 
@@ -116,7 +122,7 @@ class Condition:
 
     @cached_property
     def plan(self) -> Plan:
-        """The condition as `step` walks it; made when first asked for."""
+        """The condition in the form that `step` evaluates; built on first use."""
         from ..evaluate.plan import Plan
 
         if self.role is Role.NEGATION:
@@ -125,16 +131,16 @@ class Condition:
 
     @cached_property
     def needs_ticks(self) -> bool:
-        """True if the passing of time can meet or end it, so that `step` must be given ticks."""
+        """True if it has timers, so that `step` must be given ticks."""
         return self.plan.timed
 
     @property
     def merge_independent(self) -> bool:
-        """True if firings do not depend on the order in which events of different partitions come (V3)."""
+        """True if firings do not depend on the order in which events of different partitions arrive (V3)."""
         return self.plan.merge_independent
 
     def check(self) -> None:
-        """Raise ConditionError if this cannot be evaluated: `a & ~b` without a window, or too dear."""
+        """Raise ConditionError if this cannot be evaluated: `a & ~b` without a window, or too high a cost."""
         _ = self.plan
 
     def check_key(self, key_given: bool) -> None:
@@ -153,21 +159,21 @@ class Condition:
             )
         if self.keyed and not key_given and self.plan.watches_from_the_start:  # B2
             raise ConditionError(
-                'absent(armed_by="subscription") watches a key before its first event, and here the keys are'
-                ' not known: give the wait a key, or write armed_by="event"'
+                'absent(armed_by="subscription") watches a key before its first event, but the keys of this'
+                ' wait are not known: give the wait a key, or write armed_by="event"'
             )
 
     # -- forms
 
     def to_json(self) -> dict[str, object]:
-        """The condition as plain JSON values, with the version of the form; `from_json` reads it back."""
+        """The condition as plain JSON values with the form's version; `from_json` reads it back."""
         from ..forms.codec import to_json
 
         return to_json(self)
 
     @staticmethod
     def from_json(obj: object) -> Condition:
-        """The condition in parsed JSON; ConditionError tells the path to what is wrong."""
+        """The condition in parsed JSON; ConditionError names the path of the fault."""
         from ..forms.codec import from_json
 
         return from_json(obj)
@@ -179,7 +185,7 @@ class Condition:
 
         return parse(text, names)
 
-    # -- what can be said of a condition
+    # -- windows, timers and keep
 
     def within(
         self,
@@ -190,9 +196,8 @@ class Condition:
     ) -> Within:
         """Met by events whose times lie within `duration` of each other (I1 to I8; with `~` E1 to E10).
 
-        duration: "2h", "1h30m", a timedelta, or hours=2. lateness: how much longer than that an event is held
-        after it was recorded, default 1 hour; with `~` how much later the end of the window is judged,
-        default none.
+        duration: "2h", "1h30m", a timedelta, or hours=2. lateness: how much longer an event is held after it
+        was recorded, default 1 hour; with `~`, how long after its end the window is evaluated, default 0.
         """
         from .duration import duration_ms
         from .windows import Within
@@ -203,7 +208,7 @@ class Condition:
     def resets(self, cron: str, *, timezone: str = "UTC", lateness: str | timedelta | None = None) -> Reset:
         """Met by events of one period (R1 to R6). cron: five fields; a period begins at each of its times.
 
-        timezone: a name such as "Europe/London". lateness: as for within(), from the end of the period on.
+        timezone: a name such as "Europe/London". lateness: as for within(), counted from the period's end.
         """
         from .duration import duration_ms
         from .windows import Reset
@@ -212,7 +217,7 @@ class Condition:
         return Reset(self, cron, timezone, late)
 
     def quiet(self, duration: str | timedelta | None = None, **units: float) -> Quiet:
-        """Met when this is, and no further match has come for `duration` (U1 to U4)."""
+        """Met when this is met and no further match has come for `duration` (U1 to U4)."""
         from .duration import duration_ms
         from .timers import Quiet
 
@@ -225,10 +230,10 @@ class Condition:
         at: datetime | str | None = None,
         armed_by: ArmedBy = "subscription",
     ) -> Expires:
-        """When the time is up and this is not met, fires once with outcome `expired` (X1 to X8).
+        """Fires once with outcome `expired` if this is not met in time (X1 to X8).
 
-        after: a duration, from the start of a task's wait (where keys are open, from a key's first match);
-        with armed_by="event" from the first match in any case. at: an aware datetime, or ISO 8601 text.
+        after: a duration from the start of a task's wait, or from a key's first match if the keys are not
+        known; with armed_by="event" always from the first match. at: an aware datetime, or ISO 8601 text.
         """
         from .duration import duration_ms
         from .timers import Expires, moment_ms
@@ -241,13 +246,13 @@ class Condition:
         )
 
     def ordered(self) -> Condition:
-        """The same, with events entering in one total order whatever partition they come from (W5)."""
+        """The same, with events of all partitions entering in one total order (W5)."""
         from .timers import ordered
 
         return ordered(self)
 
     def keep(self, which: Keep, limit: int | None = None) -> Condition:
-        """The same with `keep` for every matcher that has none of its own (H1 to H3)."""
+        """The same with `keep` for every matcher without its own (H1 to H3)."""
         from .retention import with_keep
 
         return with_keep(self, which, limit)
@@ -278,7 +283,7 @@ class Condition:
     def __bool__(self) -> NoReturn:
         raise ConditionError(
             "a condition is neither true nor false while a DAG is parsed: join conditions with & and |, not"
-            " with `and`, `or` and `not`; to ask whether there is one, write `condition is not None`"
+            " with `and`, `or` and `not`; to test whether one is given, write `condition is not None`"
         )
 
     def __repr__(self) -> str:
@@ -286,7 +291,7 @@ class Condition:
 
 
 def check_tree(condition: Condition) -> None:
-    """ConditionError if a tree is too large, too deep, or its matchers do not go together."""
+    """ConditionError if a tree is too large, too deep, or its matchers do not fit together."""
     if condition.nodes > MAX_NODES:
         raise ConditionError(f"the condition has {condition.nodes} nodes: at most {MAX_NODES}")
     if condition.depth > MAX_DEPTH:
@@ -305,12 +310,12 @@ def check_tree(condition: Condition) -> None:
         (n, one), (m, other) = list(parts.items())[:2]
         raise ConditionError(
             f"{shortened(one)} and {shortened(other)} read keys of {n} and {m} values, which are never equal:"
-            " name as many paths in each by="
+            " give each by= the same number of paths"
         )
 
 
 def check_operand(where: str, value: object, *roles: Role) -> Condition:
-    """The value, if it is a condition of one of these roles; ConditionError says what to write instead."""
+    """The value if it is a condition of one of these roles; ConditionError says what to write instead."""
     if not isinstance(value, Condition):
         raise ConditionError(not_a_condition(where, value))
     if value.role in roles:
@@ -320,34 +325,35 @@ def check_operand(where: str, value: object, *roles: Role) -> Condition:
         raise ConditionError(f"{where}: {negation_without_end(value)}")
     if value.role is Role.WHOLE:
         raise ConditionError(
-            f"{where}: {text} says something of a whole condition: put it outside, as the last call"
+            f"{where}: {text} applies to a whole condition: put it outside, as the last call"
         )
     if value.role is Role.WINDOW_END:
         raise ConditionError(
-            f"{where}: {text} is met by the end of its window and stands alone or in an outermost |: put the"
+            f"{where}: {text} is met when its window ends, and must stand alone or in an outermost |: put the"
             " other conditions into the window, (a & ~b & c).within(...), or join with |"
         )
     raise ConditionError(
-        f"{where}: {text} is met by the passing of time; within(), resets(), quiet() and sequences take what"
+        f"{where}: {text} is met by a timer; within(), resets(), quiet() and sequences need conditions that"
         " events meet: put it beside them, with & or |"
     )
 
 
 def negation_without_end(condition: Condition) -> str:
-    """Why a `~` cannot stand where it is."""
+    """The error text for a `~` that no window is around."""
     return (
-        f"{shortened(condition)}: ~ has no end here, so it is never known that the event did not come; write"
-        ' (a & ~b).within("1h") or (a & ~b).resets("0 0 * * *"), or absent(b, "1h") for no event for so long'
+        f"{shortened(condition)}: ~ needs a window, at whose end it is known that the event did not come;"
+        ' write (a & ~b).within("1h") or (a & ~b).resets("0 0 * * *"), or absent(b, "1h") for no event in an'
+        " hour"
     )
 
 
 def not_a_condition(where: str, value: object) -> str:
-    """What to write instead of something that is no condition."""
+    """The error text for something that is not a condition."""
     return f"the {where} is a {type(value).__name__}: write a condition, such as event(type=...)"
 
 
 def shortened(condition: Condition) -> str:
-    """The text of a condition, for a message."""
+    """The text of a condition, cut to 200 characters, for a message."""
     text = str(condition)
     return text if len(text) <= 200 else text[:200] + "..."
 

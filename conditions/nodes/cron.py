@@ -1,8 +1,8 @@
-"""Cron expressions: five fields, checked before the cron library reads them, in one spelling.
+"""Cron expressions: five fields in one spelling, checked before the cron library reads them.
 
-Readers of cron disagree on the rarer spellings, and one reader does between its versions ("59/15", "5-5",
-"*/2" beside a day of the week). A period must be the same in every process that evaluates a condition, so
-what is ambiguous is refused here, with what to write instead.
+Cron implementations disagree on rarer spellings such as "59/15", "5-5", or "*/2" beside a day of the week;
+versions of one library do too. A period must be the same in every process that evaluates a condition, so this
+module rejects ambiguous expressions and says what to write instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NICKNAMES: Final = {
 
 @dataclass(frozen=True)
 class _Field:
-    """What may stand in a field; names: those of the values from `low` on."""
+    """The values of a field; names: of the values from `low` on."""
 
     name: str
     low: int
@@ -55,11 +55,11 @@ _NTH_WEEKDAY = re.compile(r"(?:[0-7]|[A-Z]{3})#[1-5]|L[0-7]")
 
 @dataclass(frozen=True)
 class Cron:
-    """A checked expression: five fields in capitals, one space between; nicknames such as @daily written out.
+    """A checked expression: five fields in capitals, separated by single spaces, without nicknames.
 
-    every_hour: no hour of a day is left out, so it runs by real time and no hour that the clock skips or
-    repeats matters. repeats: it runs again when the clock shows a time again: `every_hour`, or the field of
-    the minute or hour begins with `*`, as in cron.
+    every_hour: it matches every hour of a day, so it runs by real time and clock changes do not matter.
+    repeats: it runs again when the clock shows a time again: `every_hour`, or the minute or hour field begins
+    with `*`, as in cron.
     """
 
     text: str
@@ -68,7 +68,7 @@ class Cron:
 
 
 def parse(expression: object) -> Cron:
-    """The cron expression in a text; ConditionError for anything else, and for one that never occurs."""
+    """The cron expression in a text; ConditionError if it is invalid, ambiguous or never occurs."""
     if not isinstance(expression, str):
         raise ConditionError(
             f'cron is a {type(expression).__name__}: write a text of five fields, such as "0 6 * * *"'
@@ -83,27 +83,27 @@ def parse(expression: object) -> Cron:
 
 
 def _fields(expression: str) -> list[str]:
-    # str.split() and str.upper() without arguments know all of Unicode, cron does not
+    # str.split() and str.upper() apply to all of Unicode, cron only to ASCII
     if not expression.isascii():
         raise ConditionError(f"cron {shown(expression)} has characters that are not ASCII")
     text = expression.upper()
     if text.strip().startswith("@"):
         known = ", ".join(_NICKNAMES).lower()
         if text.strip() not in _NICKNAMES:
-            raise ConditionError(f"cron {shown(expression)} is no time: write five fields, or one of {known}")
+            raise ConditionError(f"cron {shown(expression)} is unknown: write five fields, or one of {known}")
         text = _NICKNAMES[text.strip()]
     texts = text.split()
     if len(texts) != len(_FIELDS):
         names = ", ".join(field.name for field in _FIELDS)
         raise ConditionError(
             f"cron {shown(expression)} has {len(texts)} fields: write five ({names}); seconds and years are"
-            " not read"
+            " not supported"
         )
     return texts
 
 
 def _values(expression: str, field: _Field, text: str) -> set[int]:
-    """The values of a field; those of day `L` and of weekdays such as MON#1 and L5 are left out."""
+    """The values of a field, without day `L` and weekdays such as MON#1 and L5."""
     if text == "*":
         return set(range(field.low, field.high + 1))
     where = f"cron {shown(expression)}, {field.name}"
@@ -165,7 +165,7 @@ def _number(where: str, field: _Field, text: str) -> int:
 
 def _check_days(expression: str, texts: list[str], days: set[int], months: set[int]) -> None:
     _, _, day, month, weekday = texts
-    # Two plain fields: a day of either (cron, Airflow). Beyond that readers differ, some ask for both.
+    # Two plain fields: a day of either (cron, Airflow). For other spellings implementations differ.
     plain = not (day.startswith("*") or weekday.startswith("*") or "#" in weekday or _LAST_DAY in weekday)
     if not plain and day != "*" and weekday != "*":
         raise ConditionError(

@@ -1,4 +1,4 @@
-"""Durations: how long, in whole milliseconds, from what an author writes."""
+"""Durations in whole milliseconds: read from what an author writes, checked, and written as text."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def duration_ms(
 ) -> int:
     """Milliseconds in "1h30m" (w, d, h, m, s, ms; largest first), a timedelta, or {"hours": 1}.
 
-    what: the argument's name for the error. zero: 0 is allowed. ConditionError for anything else, below a
-    millisecond or beyond 366 days.
+    what: the argument's name for the error. zero: 0 is allowed. ConditionError for anything else, for less
+    than a millisecond and for more than 366 days.
     """
     if units:
         if value is not None:
@@ -46,7 +46,7 @@ def duration_ms(
                 f"{what} got {', '.join(units)}: give weeks, days, hours, minutes or seconds as numbers"
             ) from error
     if isinstance(value, timedelta):
-        # One of pendulum's, which DAG files have, does no division by others.
+        # DAG files may hold pendulum's durations, which cannot be divided by a timedelta.
         value = timedelta.__add__(value, timedelta())
         if value % _MILLISECOND:
             raise ConditionError(f"{what}: {value} is not a whole number of milliseconds")
@@ -54,7 +54,7 @@ def duration_ms(
     elif isinstance(value, str):
         match = _TEXT.fullmatch(value) if value else None
         if match is None:
-            raise ConditionError(f'{what}: {shown(value)} is no duration: write it as "2h", "90m" or "1d12h"')
+            raise ConditionError(f'{what}: {shown(value)} is not a duration: write "2h", "90m" or "1d12h"')
         ms = sum(int(n) * unit for n, unit in zip(match.groups(), _UNITS.values(), strict=True) if n)
     else:
         raise ConditionError(
@@ -65,16 +65,16 @@ def duration_ms(
 
 
 def checked_ms(what: str, ms: object, zero: bool = False) -> int:
-    """The same number of milliseconds; ConditionError unless it is an int within the limits."""
+    """The milliseconds unchanged; ConditionError unless it is an int within the limits."""
     if not isinstance(ms, int) or isinstance(ms, bool):
-        raise ConditionError(f"{what} is a {type(ms).__name__}: a whole number of milliseconds belongs there")
+        raise ConditionError(f"{what} is a {type(ms).__name__}: give a whole number of milliseconds")
     if not (0 if zero else 1) <= ms <= MAX_DURATION_MS:
         raise ConditionError(f"{what} is {shown(ms)} ms: at least {0 if zero else 1} ms, at most 366 days")
     return ms
 
 
 def duration_text(ms: int) -> str:
-    """The shortest text in the units of `duration_ms`: 5_400_000 is "1h30m"."""
+    """The shortest text that `duration_ms` reads back: 5_400_000 is "1h30m"."""
     parts = []
     for name, unit in _UNITS.items():
         n, ms = divmod(ms, unit)

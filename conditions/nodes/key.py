@@ -28,21 +28,21 @@ _TIMESTAMP_CHARS: Final = 20  # at the least
 
 
 def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
-    """The canonical text of a correlation key; applied to its own result it changes nothing.
+    """The canonical text of a correlation key; the canonical text of that text is the text itself.
 
     value: a tuple or list of 2 to 8 values is a composite key: a JSON array of their canonical texts.
-    Raises ConditionError for values without one: other types, NaN and infinity, the empty string, a datetime
-    without zone, text that is no Unicode or holds NUL, more than 512 bytes of UTF-8.
+    Raises ConditionError for values that cannot be keys: other types, NaN and infinity, the empty string, a
+    datetime without zone, text that is not valid Unicode or holds NUL, more than 512 bytes of UTF-8.
     """
     if (
         type(value) is str
         and 0 < len(value) <= MAX_KEY_BYTES
         and value.isascii()
         and "\0" not in value
-        # neither 20261120 nor as long as 2026-11-20T12:00:00Z
+        # not like 20261120, and shorter than 2026-11-20T12:00:00Z
         and (value[:1] > "9" or (len(value) < _TIMESTAMP_CHARS and (len(value) != 8 or not value.isdigit())))
     ):
-        return value  # one spelling only: most keys, in a tenth of the time
+        return value  # it has only one spelling; most keys take this path, in a tenth of the time
     if not isinstance(value, (tuple, list)):
         return _limited(_text_of(value))
     if not 2 <= len(value) <= MAX_KEY_PARTS:  # K16
@@ -73,8 +73,8 @@ def _text_of(value: object) -> str:
     if isinstance(value, date):
         return value.isoformat()
     raise ConditionError(
-        f"a key is a str, number, bool, date or datetime, not a {type(value).__name__}: name the one value in"
-        " it that is to be compared"
+        f"a key is a str, number, bool, date or datetime, not a {type(value).__name__}: give the single value"
+        " to compare"
     )
 
 
@@ -84,10 +84,10 @@ def _of_text(text: str) -> str:
         return f"{year}-{month}-{day}" if _is_day(year, month, day) else text
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
-        return text  # K3, K4, K10: numerals, dates and all other text as they are
+        return text  # K3, K4, K10: numerals, dates and all other texts stay unchanged
     day, time, fraction, zone = match.groups()
     if time.endswith(":60"):
-        return text  # a leap second has no instant that could be moved to UTC
+        return text  # a leap second cannot be converted to UTC
     try:
         utc = parse_timestamp(f"{day}T{time}{zone}")
     except ValueError:
@@ -98,14 +98,14 @@ def _of_text(text: str) -> str:
 
 def _of_number(number: int | float | Decimal) -> str:
     if isinstance(number, float) and not math.isfinite(number):
-        raise ConditionError(f"key {number} is no number that can be compared")
+        raise ConditionError(f"key {number} is not a finite number")
     if isinstance(number, int):
         if number.bit_length() > 4 * MAX_KEY_BYTES:  # more digits than the limit, and str() may refuse them
             raise ConditionError(f"key is an int of more than {MAX_KEY_BYTES} digits, which is the limit")
         return str(int(number))
     exact = Decimal(repr(float(number))) if isinstance(number, float) else number
     if not exact.is_finite():
-        raise ConditionError(f"key {exact} is no number that can be compared")
+        raise ConditionError(f"key {exact} is not a finite number")
     if not exact:
         return "0"
     exponent = exact.as_tuple().exponent
@@ -132,7 +132,7 @@ def _limited(text: str) -> str:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as error:
         raise ConditionError(
-            f"key {shown(text)} is no Unicode text: it holds half a surrogate pair"
+            f"key {shown(text)} is not valid Unicode: it holds half a surrogate pair"
         ) from error
     if size > MAX_KEY_BYTES:
         raise ConditionError(f"key {shown(text, 40)} has {size} bytes of UTF-8: at most {MAX_KEY_BYTES}")

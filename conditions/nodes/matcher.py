@@ -1,11 +1,11 @@
-"""The matcher: which events a leaf of a condition accepts, and the key that it reads from them."""
+"""The matcher: a leaf of a condition, which accepts events and reads their key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...events.attributes import CORE, is_name, kind, shown
 from ...events.event import Event
@@ -35,12 +35,12 @@ MAX_PATH_CHARS: Final = 256
 KEEP: Final = ("latest", "first", "all")
 MAX_LIMIT: Final = 1000
 DEFAULT_LIMIT: Final = 100
-# Keywords of event() with a meaning of their own: an attribute so called is filtered with Exact(...).
-# `topic` and `data` have none yet.
+# Arguments of event() that do not name an attribute; an attribute of such a name is filtered with Exact(...).
+# `topic` and `data` are reserved.
 _RESERVED = frozenset({"topic", "data"})
 _KEYWORDS = frozenset({"by", "label", "where", "filters", "keep", "limit"})
-# What a name close to one of these is taken for; those of two letters are close to too much,
-# and specversion is to version.
+# A name close to one of these is taken for a slip. Names of two letters are left out, because too many names
+# are close to them; so is specversion, because "version" is.
 _KNOWN: Final = tuple(sorted(name for name in _KEYWORDS | CORE - {"specversion"} if len(name) > 2))
 _CLOSE: Final = 0.75
 _GLOBBED: Final = ("type", "source", "subject")
@@ -52,14 +52,14 @@ _TYPE_PARTS_IN_LABEL = 2
 class Matcher(Condition):
     """A leaf: accepts the events that pass `exact`, all of `filters`, and `where`; made by `event()`.
 
-    exact: ((attribute, value), ...), sorted by attribute; values are attributes' canonical strings.
+    exact: ((attribute, value), ...), sorted by attribute; values are canonical strings.
     by: path of the correlation key: an attribute's name, or "data." and the members of JSON objects; a tuple
         of 2 to 8 paths reads a composite key.
-    label: the name of this matcher's part in firings; None: one is made (`Condition.labels`).
-    filters: whatever is no plain exact filter, in order of evaluation, each once.
+    label: the name of its events in firings; None for a default (`Condition.labels`).
+    filters: the filters that are not Exact, in order of evaluation, each once.
     where: a predicate in CEL, evaluated last.
-    keeps: which of repeated matches takes part, "latest", "first" or "all"; None stands for "latest".
-    limit: where it keeps "all", how many are held.
+    keeps: which of repeated matches takes part, "latest", "first" or "all"; None means "latest".
+    limit: how many are held if it keeps "all".
     """
 
     exact: tuple[tuple[str, str], ...]
@@ -99,15 +99,20 @@ class Matcher(Condition):
         object.__setattr__(self, "keeps", keeps)
         object.__setattr__(self, "limit", _checked_limit(keeps, limit))
 
+    def changed(self, **arguments: Any) -> Matcher:
+        """The same matcher with other arguments of the constructor, such as label="x"."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return Matcher(**(given | arguments))
+
     @property
     def operands(self) -> tuple[Condition, ...]:
         return ()
 
     @property
     def default_label(self) -> str:
-        """The subject filtered for, else the last two dotted parts of the type, else the first value.
+        """The filtered subject, else the last two dotted parts of the type, else the first value.
 
-        Values of exact filters are looked at first, then those of prefix and suffix; without any: "event".
+        Exact filters come first, then prefix and suffix filters; without any, it is "event".
         """
         wanted = dict(self.exact)
         for each in self.filters:
@@ -120,7 +125,7 @@ class Matcher(Condition):
         return next(iter(wanted.values()), "event")[:MAX_LABEL_CHARS]
 
     def accepts(self, event: Event) -> bool:
-        """True if `event` passes all filters; the key is not looked at. An error in evaluating is a no."""
+        """True if `event` passes all filters, whatever its key. An error in evaluation means False."""
         attributes = event.attributes
         return (
             all(attributes.get(name) == value for name, value in self.exact)
@@ -129,7 +134,7 @@ class Matcher(Condition):
         )
 
     def verdict(self, event: Event) -> Verdict:
-        """As `accepts`, with the term that refused and the error in evaluating, if there was one."""
+        """As `accepts`, with the term that refused the event and any error in evaluation."""
         for name, value in self.exact:
             if event.attributes.get(name) != value:
                 return Verdict(False, term=f"Exact({arguments({name: value})})", attribute=name)
@@ -143,10 +148,10 @@ class Matcher(Condition):
         return ACCEPTED if error is None else Verdict(True, error)
 
     def key_of(self, event: Event) -> str | None:
-        """The canonical text of the event's correlation key; None if it has none, and then it does not match.
+        """The canonical text of the event's correlation key; None if it has none, so that it does not match.
 
-        None stands for: no such attribute or member, data that is no JSON, a value that is null, an object, a
-        list or empty, or that has no canonical text (`canonical_key`). Call it on matchers with `by` only.
+        It has none if there is no such attribute or member, the data is not JSON, or the value is null, an
+        object, a list, empty or otherwise not a key (`canonical_key`). Only for matchers with `by`.
         """
         return None if self.by is None else key_at(self.by, event)
 
@@ -155,7 +160,7 @@ class Matcher(Condition):
         first: tuple[str, ...] = ("type", "source", "subject")
         ordered = [name for name in first if name in wanted]
         ordered += [name for name in wanted if name not in ordered]
-        # what event() does not take as a keyword goes into a filter, which is merged back
+        # an attribute that event() does not accept as a keyword goes into a filter, which is merged back
         apart = {name: wanted[name] for name in ordered if not _is_keyword_of_event(name, wanted[name])}
         parts = [f"{name}={quoted(wanted[name])}" for name in ordered if name not in apart]
         filters = [f"Exact({arguments(apart)})"] if apart else []
@@ -182,17 +187,19 @@ def event(
     limit: int | None = None,
     **extensions: str,
 ) -> Matcher:
-    """A matcher for the events whose attributes are exactly these; ConditionError names a wrong argument.
+    """A matcher for the events whose attributes have exactly these values.
 
-    extensions: any other attribute by its name, e.g. tenant="bank"; one that is close to another argument's
-    (lable, key) is refused, and filtered with filters=[Exact(lable="x")]. by: "subject", "time", any
-    attribute, or a path into JSON data such as "data.order.date"; several paths make a composite key;
-    "data.day + 1d" reads the date or time there, a day later.
-    label: its part's name in firings. where: a predicate in CEL over `data` and `event`, e.g.
-    "data.amount > 100". filters:
-    further filters, all of which must pass, such as Prefix(subject="orders/"), or their JSON form. keep:
-    which of repeated matches takes part, "latest" (as without it), "first", or "all", one after the other;
-    of those the latest `limit` (100) are held.
+    extensions: any other attribute by its name, e.g. tenant="bank". A name close to another argument's, such
+        as lable or key, is an error: write filters=[Exact(lable="x")].
+    by: the correlation key: "subject", "time", any attribute, or a path into JSON data such as
+        "data.order.date"; several paths make a composite key; "data.day + 1d" adds a day to the date or time.
+    label: the name of its events in firings.
+    where: a predicate in CEL over `data` and `event`, e.g. "data.amount > 100".
+    filters: further filters, all of which must pass, such as Prefix(subject="orders/"), or their JSON form.
+    keep: which of repeated matches takes part: "latest" (the default), "first", or "all", one after the
+        other; of these at most the latest `limit` (100) are held.
+
+    Raises ConditionError, which names the wrong argument.
     """
     given: dict[str, object] = {"type": type, "source": source, "subject": subject}
     exact = [(name, value) for name, value in given.items() if value is not None]
@@ -237,10 +244,10 @@ def _filters(given: object) -> list[Filter]:
 def _merged(
     exact: tuple[tuple[str, str], ...], filters: Iterable[Filter]
 ) -> tuple[tuple[tuple[str, str], ...], tuple[Filter, ...]]:
-    """`exact` with the exact filters among `filters`, and the others, each once.
+    """`exact` with the exact filters among `filters`, and the other filters, each once.
 
-    Filters that must all pass are one whether they stand alone or in an All, so that equal content is equal
-    and the index finds all that is exact.
+    An All is replaced by its filters, so that matchers with the same meaning are equal and the index finds
+    all exact values.
     """
     wanted, rest = dict(exact), dict[Filter, None]()
     waiting = list(filters)[::-1]
@@ -302,8 +309,8 @@ def _checked_path(path: object) -> str:
             raise ConditionError(f"event(by={quoted(text)}) has an empty member: write it as data.order.date")
     elif not is_name(text):
         raise ConditionError(
-            f"event(by={quoted(text)}) is no path: write an attribute's name, or data.order.date for a value"
-            " in the data"
+            f"event(by={quoted(text)}) is not a path: write an attribute's name, or data.order.date for a"
+            " value in the data"
         )
     return whole
 
@@ -332,7 +339,7 @@ def _reserved_hint(name: str, value: object) -> str:
 
 
 def _meant(name: str) -> str | None:
-    """The argument of event() that `name` is likely to be a slip of; None where it is an attribute's name."""
+    """The argument of event() that `name` probably means; None if it can be an attribute's name."""
     if name in CORE:
         return None
     plain = name[:40].lower().replace("_", "")
@@ -355,12 +362,13 @@ def _is_glob(name: str, value: object) -> bool:
 
 def _glob_hint(name: str, value: str) -> str:
     fixed = value.strip("*")
-    literal = f"; for a literal * write filters=[Exact({name}={quoted(value)})]"
     if not fixed:
-        return f"a value is compared as it is: leave {name} out where any will do{literal}"
-    if not value.endswith("*"):
-        return f"a value is compared as it is: write filters=[Suffix({name}={quoted(fixed)})]{literal}"
-    if not value.startswith("*"):
-        return f"a value is compared as it is: write filters=[Prefix({name}={quoted(fixed)})]{literal}"
-    within = f"event.{name}.contains({quoted(fixed)})"
-    return f"a value is compared as it is: write where={quoted(within)}{literal}"
+        write = f"leave {name} out to accept any"
+    elif not value.endswith("*"):
+        write = f"write filters=[Suffix({name}={quoted(fixed)})]"
+    elif not value.startswith("*"):
+        write = f"write filters=[Prefix({name}={quoted(fixed)})]"
+    else:
+        within = f"event.{name}.contains({quoted(fixed)})"
+        write = f"write where={quoted(within)}"
+    return f"* is not a wildcard: {write}; for a literal * write filters=[Exact({name}={quoted(value)})]"

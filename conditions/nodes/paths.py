@@ -1,4 +1,4 @@
-"""Reading values of an event by path: correlation keys, and members that predicates compare."""
+"""Paths into an event, and the values there: correlation keys, and members that predicates compare."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _DAY_MS: Final = 86_400_000
 
 
 class Path(NamedTuple):
-    """A `by` path, read: where the value is, and what is added to the date or time there.
+    """A parsed `by` path: where the value is, and the offset added to the date or time there.
 
-    members: of JSON data, where it is there; None for an attribute.
+    members: the names to follow in JSON data; None for an attribute.
     """
 
     base: str
@@ -33,7 +33,7 @@ class Path(NamedTuple):
 
 @lru_cache(1000)
 def parse_path(path: str) -> Path:
-    """`data.day + 1d` is ("data.day", 86_400_000, ("day",)); ConditionError for what is no duration."""
+    """`data.day + 1d` is ("data.day", 86_400_000, ("day",)); ConditionError for an invalid offset."""
     found = _OFFSET.fullmatch(path)
     base, offset_ms = path, 0
     if found is not None:
@@ -45,7 +45,7 @@ def parse_path(path: str) -> Path:
 
 
 def with_offset(path: str, offset: timedelta) -> str:
-    """The path whose key is the date or time at `path`, later by `offset`; ConditionError beyond a year."""
+    """The path to the date or time at `path` plus `offset`; ConditionError for more than a year."""
     if not offset:
         return path
     ms = duration_ms("offset", abs(offset))
@@ -53,7 +53,7 @@ def with_offset(path: str, offset: timedelta) -> str:
 
 
 def key_at(path: str | tuple[str, ...], event: Event) -> str | None:
-    """The canonical key at a `by` path, or at several, of an event; None if it has none (Matcher.key_of)."""
+    """An event's canonical key at a `by` path, or at several; None if it has none (Matcher.key_of)."""
     if isinstance(path, str):
         return _key_at(path, event)
     parts: list[str] = []
@@ -64,12 +64,12 @@ def key_at(path: str | tuple[str, ...], event: Event) -> str | None:
         parts.append(part)
     try:
         return canonical_key(parts)
-    except ConditionError:  # longer together than a key may be
+    except ConditionError:  # together they are longer than a key may be
         return None
 
 
 def value_at(path: str, event: Event) -> object:
-    """The value at a `by` path, as the event spells it, without its offset; None where there is none."""
+    """The value at a `by` path, unchanged and without the offset; None if there is none."""
     return _value_at(parse_path(path), event)
 
 
@@ -78,7 +78,7 @@ def _value_at(path: Path, event: Event) -> object:
 
 
 def scalar_at(path: tuple[str, ...], event: Event) -> str | int | float | None:
-    """The text or number at a path of members in JSON data, as `where` compares it; None for none."""
+    """The text or number at a path of members in JSON data, as `where` compares it; None if there is none."""
     value = member_at(path, event)
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
@@ -86,7 +86,7 @@ def scalar_at(path: tuple[str, ...], event: Event) -> str | int | float | None:
 
 
 def member_at(path: tuple[str, ...], event: Event) -> object:
-    """The value at a path of members in JSON data; None where there is none, or the data are no JSON."""
+    """The value at a path of members in JSON data; None if there is none or the data is not JSON."""
     if not content.is_json(event.datacontenttype):
         return None
     try:
@@ -113,7 +113,7 @@ def _key_at(path: str, event: Event) -> str | None:
 
 
 def _moved(text: str, offset_ms: int) -> str | None:
-    """A date or time in canonical text, moved; None for other texts, and for a date by parts of a day."""
+    """A canonical date or time plus an offset; None for other texts, and for a date plus part of a day."""
     offset = timedelta(milliseconds=offset_ms)
     try:
         if len(text) == len("2026-11-20"):

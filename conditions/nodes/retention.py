@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..errors import ConditionError
-from .combinations import AtLeast, Combination, Count, Sequence
 from .condition import Condition, Keep
 from .matcher import Matcher
-from .timers import Absent, Expires, Ordered, Quiet
-from .windows import Not, Reset, Within
+from .timers import Absent
+from .windows import Not
 
 
 def with_keep(condition: Condition, keep: Keep, limit: int | None) -> Condition:
-    """The condition with `keep` for every matcher that has none of its own.
+    """The condition with `keep` for every matcher without its own.
 
-    Those that stand only under `~` or `absent` are left: there one event is all that counts. ConditionError
-    for a `keep` or `limit` that is none.
+    Matchers that stand only under `~` or `absent` are unchanged: there a single event is all that counts.
+    ConditionError for an invalid `keep` or `limit`.
     """
-    _kept(condition.matchers[0], keep, limit)  # wrong arguments are errors even where nothing changes
-    changed = {matcher: _kept(matcher, keep, limit) for matcher in _holding(condition)}
+    condition.matchers[0].changed(keeps=keep, limit=limit)  # a wrong argument is an error in any case
+    changed = {
+        matcher: matcher.changed(keeps=keep, limit=limit)
+        for matcher in _holding(condition)
+        if matcher.keeps is None
+    }
     return replaced(condition, changed)
 
 
@@ -32,45 +34,7 @@ def _holding(condition: Condition) -> Iterator[Matcher]:
 
 
 def replaced(condition: Condition, changed: Mapping[Matcher, Matcher]) -> Condition:
-    """The same tree with other matchers: a matcher in several places stays one."""
+    """The same tree with other matchers; a matcher that stands in several places stays one matcher."""
     if isinstance(condition, Matcher):
         return changed.get(condition, condition)
-    if isinstance(condition, Not):
-        return Not(replaced(condition.of, changed))
-    if isinstance(condition, Absent):
-        return Absent(replaced(condition.of, changed), condition.duration_ms, condition.armed_by)
-    if isinstance(condition, Combination):
-        return type(condition)(*(replaced(operand, changed) for operand in condition.of))
-    if isinstance(condition, AtLeast):
-        return AtLeast(condition.n, *(replaced(operand, changed) for operand in condition.of))
-    if isinstance(condition, Sequence):
-        operands = (replaced(operand, changed) for operand in condition.of)
-        return Sequence(*operands, ordered=condition.in_order)
-    if isinstance(condition, Count):
-        return Count(changed.get(condition.of, condition.of), condition.n)
-    if isinstance(condition, Within):
-        return Within(replaced(condition.of, changed), condition.duration_ms, condition.lateness_ms)
-    if isinstance(condition, Reset):
-        inside = replaced(condition.of, changed)
-        return Reset(inside, condition.cron, condition.timezone, condition.lateness_ms)
-    if isinstance(condition, Quiet):
-        return Quiet(replaced(condition.of, changed), condition.duration_ms)
-    if isinstance(condition, Ordered):
-        return Ordered(replaced(condition.of, changed))
-    if isinstance(condition, Expires):
-        of = replaced(condition.of, changed)
-        return Expires(of, condition.after_ms, condition.at_ms, condition.armed_by)
-    raise ConditionError(f"keep() of a {type(condition).__name__} has no meaning")
-
-
-def _kept(matcher: Matcher, keep: Keep, limit: int | None) -> Matcher:
-    made = Matcher(
-        matcher.exact,
-        by=matcher.by,
-        label=matcher.label,
-        filters=matcher.filters,
-        where=matcher.where,
-        keeps=keep,
-        limit=limit,
-    )
-    return made if matcher.keeps is None else matcher
+    return condition.with_operands(*(replaced(operand, changed) for operand in condition.operands))

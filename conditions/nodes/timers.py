@@ -1,4 +1,4 @@
-"""The nodes that the passing of time meets or ends: absence, quiet period, expiry; and the total order."""
+"""The nodes that need ticks: absence, quiet period, expiry, and the total order of matches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_MOMENT_MS: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _MILLIS
 
 
 class ByTime(Condition):
-    """A node that the passing of time meets."""
+    """A node that a tick meets."""
 
     @property
     def timed(self) -> bool:
@@ -32,7 +32,7 @@ class ByTime(Condition):
 
 
 class Outermost(ByTime):
-    """A node that says something of the whole condition, and needs ticks for it."""
+    """A node that applies to the whole condition and needs ticks."""
 
     @property
     def role(self) -> Role:
@@ -41,7 +41,7 @@ class Outermost(ByTime):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Absent(ByTime):
-    """Met when none of these events has come for so long (cases B1 to B6); `absent()` makes it."""
+    """Met when no event of `of` has come for `duration_ms` (cases B1 to B6); `absent()` makes it."""
 
     of: Condition
     duration_ms: int
@@ -68,7 +68,7 @@ class Absent(ByTime):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Quiet(ByTime):
-    """Met when its condition is, and no further match has come for so long (cases U1 to U4)."""
+    """Met when `of` is and no further match has come for `duration_ms` (cases U1 to U4)."""
 
     of: Condition
     duration_ms: int
@@ -84,7 +84,7 @@ class Quiet(ByTime):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Ordered(Outermost):
-    """Its condition, with matches entering in one total order (W5); `.ordered()` makes it."""
+    """The condition `of`, with matches that enter in one total order (W5); `.ordered()` makes it."""
 
     of: Condition
 
@@ -99,10 +99,10 @@ class Ordered(Outermost):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Expires(Outermost):
-    """Fires `expired` when the time is up and its condition is not met (cases X1 to X8).
+    """Fires `expired` if its condition is not met in time (cases X1 to X8).
 
-    after_ms: from the start of the wait, where it has one, else from a key's first match; at_ms: a moment, ms
-    since the epoch. One at least is given. armed_by: "event" for the first match in any case.
+    after_ms: from the start of the wait if it has one, else from a key's first match; at_ms: a time in ms
+    since the epoch. At least one is given. armed_by: "event" counts from the first match in any case.
     """
 
     of: Condition
@@ -126,7 +126,7 @@ class Expires(Outermost):
         if at_ms is not None and (
             not isinstance(at_ms, int) or isinstance(at_ms, bool) or not 0 < at_ms <= _MAX_MOMENT_MS
         ):
-            raise ConditionError(f"expires(at=): {shown(at_ms)} is no moment in the years 1970 to 9999")
+            raise ConditionError(f"expires(at=): {shown(at_ms)} is not a time in the years 1970 to 9999")
         object.__setattr__(self, "of", of)
         object.__setattr__(self, "after_ms", after_ms)
         _check_armed_by("expires", armed_by)
@@ -150,27 +150,27 @@ def absent(
 ) -> Absent:
     """Met when no event of the matcher (or of matchers joined with |) has come for `duration`.
 
-    armed_by: "event", watched from a key's first event on, or "subscription", from the start of the wait on.
+    armed_by: "event": a key is watched from its first event on; "subscription": from the start of the wait.
     """
     return Absent(condition, duration_ms("absent()", duration, units), armed_by)
 
 
 def ordered(condition: Condition) -> Condition:
-    """The condition, ordered; an expiry stays outermost, and what is ordered stays as it is."""
+    """The condition inside Ordered, which goes inside an expiry; an ordered one is returned unchanged."""
     if isinstance(condition, Ordered):
         return condition
     if isinstance(condition, Expires):
-        return Expires(ordered(condition.of), condition.after_ms, condition.at_ms, condition.armed_by)
+        return condition.with_operands(ordered(condition.of))
     return Ordered(condition)
 
 
 def _check_armed_by(where: str, armed_by: object) -> None:
     if not isinstance(armed_by, str) or armed_by not in ("event", "subscription"):
-        raise ConditionError(f'{where}(armed_by={shown(armed_by)}): "event" or "subscription" belongs there')
+        raise ConditionError(f'{where}(armed_by={shown(armed_by)}): give "event" or "subscription"')
 
 
 def moment_ms(value: datetime | str) -> int:
-    """Milliseconds since the epoch of an aware datetime or its ISO 8601 text, what is finer cut off.
+    """Milliseconds since the epoch of an aware datetime or its ISO 8601 text, rounded down.
 
     ConditionError for anything else.
     """
@@ -180,20 +180,20 @@ def moment_ms(value: datetime | str) -> int:
             moment = datetime.fromisoformat(moment.replace("Z", "+00:00"))
         except ValueError as error:
             raise ConditionError(
-                f"expires(at={value!r}) is no moment: write 2026-11-20T18:00:00+00:00"
+                f"expires(at={value!r}) is not an ISO 8601 time: write 2026-11-20T18:00:00+00:00"
             ) from error
     if not isinstance(moment, datetime):
-        raise ConditionError(f"expires(at=) is a {type(value).__name__}: an aware datetime belongs there")
+        raise ConditionError(f"expires(at=) is a {type(value).__name__}: give an aware datetime")
     if moment.tzinfo is None:
         raise ConditionError(f"expires(at={value}) has no time zone: give one")
-    # By datetime's own operator: the difference of pendulum's, which DAG files have, does no floor division.
+    # datetime's own operator: DAG files may hold pendulum's datetimes, whose differences have no //.
     ms = datetime.__sub__(moment, _EPOCH) // _MILLISECOND
     if not 0 < ms <= _MAX_MOMENT_MS:
-        raise ConditionError(f"expires(at={value}) lies outside the years 1970 to 9999")
+        raise ConditionError(f"expires(at={value}) is outside the years 1970 to 9999")
     return ms
 
 
 def moment_text(ms: int) -> str:
-    """RFC 3339 text of a moment; `moment_ms` reads it back."""
+    """The RFC 3339 text of a time; `moment_ms` reads it back."""
     text = (_EPOCH + ms * _MILLISECOND).replace(tzinfo=None).isoformat(timespec="milliseconds")
     return text.removesuffix(".000") + "Z"

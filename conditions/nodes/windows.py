@@ -1,4 +1,4 @@
-"""The nodes that bound which events may be together: a sliding window, a period, and `~` inside them."""
+"""The nodes that limit which events take part together: a sliding window, a period, and `~` inside them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .matcher import Matcher
 if TYPE_CHECKING:
     from .calendar import Periods
 
-# How long after the end of a window an event of it may be recorded and still find the others (I5, R4).
+# How long after the end of a window an event may be recorded and still take part in it (I5, R4).
 DEFAULT_LATENESS_MS: Final = 3_600_000
 MAX_NESTED_WINDOWS: Final = 4
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Not(Condition):
-    """None of these events in the window around it (cases E1 to E10); `~a` makes it."""
+    """Met when none of these events is in the window around it (cases E1 to E10); `~a` makes it."""
 
     of: Condition
 
@@ -30,8 +30,8 @@ class Not(Condition):
             raise ConditionError(not_a_condition("operand of ~", of))
         if not is_matchers(of):  # E2
             raise ConditionError(
-                f"~ cannot be applied to {shortened(of)}: it negates a matcher, or matchers joined with |,"
-                " as in ~(b | c) for neither; that not both come cannot be said"
+                f"~ cannot be applied to {shortened(of)}: it negates a matcher, or matchers joined with |;"
+                " ~(b | c) means neither, and there is no way to say that not both come"
             )
         object.__setattr__(self, "of", of)
         check_tree(self)
@@ -46,9 +46,9 @@ class Not(Condition):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Window(Condition):
-    """A condition whose events lie together; met at its end where the condition has a `~` (E4).
+    """A condition whose events lie in one window; if it has a `~`, it is met when the window ends (E4).
 
-    lateness_ms: None for the default, which is DEFAULT_LATENESS_MS, or 0 with a `~`.
+    lateness_ms: None for the default: DEFAULT_LATENESS_MS, or 0 with a `~`.
     """
 
     of: Condition
@@ -60,8 +60,8 @@ class Window(Condition):
             checked_ms("lateness", lateness_ms, zero=True)
         if is_matchers(checked):  # I8
             raise ConditionError(
-                f"{what} around {shortened(checked)} says nothing: one event meets it, and that is together"
-                " with itself; put several into it, such as a & b or count(a, 2), or leave it out"
+                f"{what} around {shortened(checked)} has no effect: a single event meets it; put several into"
+                " the window, such as a & b or count(a, 2), or leave the window out"
             )
         object.__setattr__(self, "of", checked)
         object.__setattr__(self, "lateness_ms", lateness_ms)
@@ -78,7 +78,7 @@ class Window(Condition):
 
     @property
     def late_ms(self) -> int:
-        """The lateness in force."""
+        """The lateness in milliseconds, with the default applied."""
         if self.lateness_ms is not None:
             return self.lateness_ms
         return 0 if self.role is Role.WINDOW_END else DEFAULT_LATENESS_MS
@@ -93,7 +93,7 @@ class Window(Condition):
 
     @property
     def negated(self) -> tuple[Matcher, ...]:
-        """The matchers of the `~` operands; empty where there are none."""
+        """The matchers of the `~` operands."""
         if self.of.role is not Role.NEGATION:
             return ()
         nots = (operand for operand in self.of.operands if isinstance(operand, Not))
@@ -102,7 +102,7 @@ class Window(Condition):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Within(Window):
-    """Met by events that lie within a duration of each other (cases I1 to I8); `.within()` makes it."""
+    """Met by events whose times are at most `duration_ms` apart (cases I1 to I8); `.within()` makes it."""
 
     duration_ms: int
 
@@ -130,7 +130,7 @@ class Reset(Window):
         from .calendar import Periods
 
         periods = Periods(cron, timezone)
-        object.__setattr__(self, "cron", periods.cron)  # in one spelling
+        object.__setattr__(self, "cron", periods.cron)  # normalised
         object.__setattr__(self, "timezone", timezone)
         self._set("resets()", of, lateness_ms)
         _check_nesting(self)
@@ -150,7 +150,7 @@ class Reset(Window):
 
 
 def is_matchers(condition: Condition) -> bool:
-    """True for a matcher, and for matchers joined with `|`: one event is enough."""
+    """True for a matcher, and for matchers joined with `|`: one event meets them."""
     if isinstance(condition, AnyOf):
         return all(isinstance(operand, Matcher) for operand in condition.of)
     return isinstance(condition, Matcher)
@@ -159,20 +159,20 @@ def is_matchers(condition: Condition) -> bool:
 def _check_negation(window: Window) -> None:
     if not isinstance(window.of, AllOf):  # E1: `~a` alone
         raise ConditionError(
-            f"{shortened(window)}: nothing opens this window, for all in it is negated; write"
-            ' absent(b, "1h") for no event for so long, or (a & ~b).within("1h")'
+            f"{shortened(window)}: nothing opens this window, because everything in it is negated; write"
+            ' absent(b, "1h") for no event in an hour, or (a & ~b).within("1h")'
         )
     if all(isinstance(operand, Not) for operand in window.of.of):
         raise ConditionError(
-            f"{shortened(window)}: nothing opens this window, for all in it is negated; write"
-            ' (absent(b, "1h") & absent(c, "1h")) for no event for so long'
+            f"{shortened(window)}: nothing opens this window, because everything in it is negated; write"
+            ' (absent(b, "1h") & absent(c, "1h")) for no event in an hour'
         )
     for operand in window.of.of:
         check_operand("operand beside ~", operand, Role.EVENTS, Role.NEGATION)
     both = [matcher for matcher in window.negated if matcher in window.positive.matchers]
     if both:  # E10
         raise ConditionError(
-            f"{shortened(window)} asks for {shortened(both[0])} and negates it: it would never be met"
+            f"{shortened(window)} requires and negates {shortened(both[0])}: it could never be met"
         )
 
 

@@ -1,6 +1,6 @@
-"""Matchers for what Airflow people wait on: the end of a DAG run, a task instance, a Spark application.
+"""Matchers for completion events: of DAG runs, task instances and Spark applications.
 
-Each is made of event() and can be used wherever a matcher can; docs/use/events.md describes the events.
+Each is built with event() and can be used like any matcher; docs/use/events.md describes the events.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..nodes.duration import duration_ms
 from ..nodes.matcher import Matcher, event
 from ..nodes.paths import with_offset
 
-# What `by` may be called by: where it lies in the event's data.
+# Short names for `by`, and their paths in the event's data.
 _RUN_KEYS: Final = {
     "logical_date": "data.logical_date",
     "ds": "data.ds",
@@ -30,8 +30,8 @@ _RUN_KEYS: Final = {
 }
 _DATED: Final = ("logical_date", "ds")
 MAX_DATES: Final = 1000
-# What ExternalTaskSensor and other matchers call it: what is written here.
-_MEANT: Final = {
+# Arguments of ExternalTaskSensor and of event(), and what to write instead.
+_INSTEAD: Final = {
     "key": "by=",
     "execution_delta": "offset=",
     "execution_date_fn": "dates=, or offset= where the distance is the same",
@@ -82,22 +82,22 @@ def dag_run(
     label: str | None = None,
     **others: object,
 ) -> Condition:
-    """The end of a run of a DAG, as the listener, reconcile or Airflow's mark button tell it.
+    """A matcher for the completion events of a DAG's runs, from the listener, reconcile or a manual mark.
 
     state: "success", "failed", or a list of both.
     by: the key: "logical_date", "ds" (its day), "partition_key", "run_id", or a path such as "data.run_type";
-        several for a composite one. Without it any run counts.
-    offset: the run waited for is so much earlier than the key, as with ExternalTaskSensor's execution_delta:
-        timedelta(days=1) or "1d" is yesterday's; a negative timedelta is a later one. `by` is "logical_date"
-        unless it says "ds".
-    dates: {day of the key: day or days of the run waited for}, days as "2026-11-20" or dates, at most 1,000;
-        any one of several days will do, and a day that is not named waits for ever. `by` is "ds".
-    deployment: only that Airflow's (`[interlock] deployment`). Without it, a DAG of that name in any Airflow
-        on the bus counts.
-    label: the name of its part in firings; with `dates` at several distances also "label#2", ...
+        several make a composite key. Without it any run counts.
+    offset: how much earlier than the key the awaited run is, like ExternalTaskSensor's execution_delta:
+        timedelta(days=1) or "1d" is yesterday's run; a negative timedelta is a later one. `by` must be
+        "logical_date" (the default here) or "ds".
+    dates: {day of the key: day or days of the awaited run}, days as "2026-11-20" or dates, at most 1,000. Of
+        several days any one is enough; a key whose day is not listed is never met. `by` is "ds".
+    deployment: only runs of this Airflow deployment (`[interlock] deployment`). Without it, a DAG of this
+        name in any deployment on the bus counts.
+    label: the name of its events in firings; with `dates` at several distances also "label#2", ...
 
-    Raises ConditionError for what makes no sense. A matcher, but for `dates` at several distances: an any-of
-    matchers.
+    Returns a matcher, or an `|` of matchers for `dates` at several distances. Raises ConditionError for
+    invalid arguments.
     """
     _refuse("dag_run", others)
     where = _Dated("dag_run", dag_id, by, offset, dates)
@@ -144,10 +144,10 @@ def task_instance(
     label: str | None = None,
     **others: object,
 ) -> Condition:
-    """The end of a task instance; arguments as of `dag_run`, states also "skipped".
+    """A matcher for the completion events of task instances; arguments as for `dag_run`.
 
-    Each instance of a mapped task counts: `by=["logical_date", "data.map_index"]` tells them apart, and
-    `count()` waits for a number of them.
+    state: also "skipped". Each instance of a mapped task counts: `by=["logical_date", "data.map_index"]`
+    gives each its own key, and `count()` waits for several.
     """
     who = "task_instance"
     _refuse(who, others)
@@ -169,10 +169,10 @@ def spark_application(
     application: str | None = None,
     label: str | None = None,
 ) -> Matcher:
-    """The end of a Spark application that tells it by `completion_event(spark, name)`.
+    """A matcher for completion events that Spark applications emit with `completion_event(spark, name)`.
 
     state: "succeeded", "failed", or a list of both. by: a path into the data that the job gave, such as
-    "data.date". offset: as of `dag_run`; the value at `by` is a date or time. application: only Spark
+    "data.date". offset: as for `dag_run`; the value at `by` must be a date or time. application: only Spark
     applications of this name.
     """
     who = "spark_application"
@@ -189,7 +189,7 @@ def spark_application(
 
 
 class _Dated:
-    """How the events of runs get their key: by which paths, later by how much, on which days."""
+    """The key of the events of runs: its paths, its offset, and the days of `dates`."""
 
     def __init__(
         self,
@@ -202,15 +202,15 @@ class _Dated:
         self._who = f"{who}({shown(dag_id)})"
         self._dates = None
         if offset is not None and dates is not None:
-            raise ConditionError(f"{self._who}: give offset or dates, not both")
+            raise ConditionError(f"{self._who}: give offset= or dates=, not both")
         if dates is not None:
             if by not in (None, "ds"):
-                raise ConditionError(f'{self._who}: dates are days, and go with by="ds" or none')
+                raise ConditionError(f'{self._who}: dates= needs by="ds", or no by=')
             self._dates = self._by_distance(dates)
         elif offset is not None:
             by = by or "logical_date"
             if by not in _DATED:
-                raise ConditionError(f'{self._who}: offset goes with by="logical_date" or "ds"')
+                raise ConditionError(f'{self._who}: offset= needs by="logical_date" or by="ds"')
             self._by: By | None = with_offset(_RUN_KEYS[str(by)], _delta(self._who, offset))
         elif isinstance(by, (list, tuple)):
             self._by = [_RUN_KEYS.get(each, each) if isinstance(each, str) else each for each in by]
@@ -229,9 +229,9 @@ class _Dated:
         return matchers[0] if len(matchers) == 1 else AnyOf(*matchers)
 
     def _by_distance(self, dates: Dates) -> list[tuple[timedelta, tuple[str, ...]]]:
-        """Days of the runs waited for, grouped by how far before the key they lie: few groups, as a rule."""
+        """The days of the awaited runs, grouped by their distance from the key; usually a few groups."""
         if not isinstance(dates, Mapping) or not dates:
-            raise ConditionError(f"{self._who}: dates is a mapping of a day to the day waited for, not empty")
+            raise ConditionError(f"{self._who}: dates= must be a non-empty mapping {{day: day waited for}}")
         groups: dict[timedelta, dict[str, None]] = {}
         number = 0
         for key, wanted in dates.items():
@@ -240,7 +240,7 @@ class _Dated:
                 day = self._day(each)
                 groups.setdefault(self._day(key) - day, {})[day.isoformat()] = None
         if number > MAX_DATES:
-            raise ConditionError(f"{self._who}: dates has {number} days: at most {MAX_DATES:,}")
+            raise ConditionError(f"{self._who}: dates= has {number} days: at most {MAX_DATES:,}")
         parts: list[tuple[timedelta, tuple[str, ...]]] = []
         for distance, days in sorted(groups.items()):
             found = tuple(days)
@@ -255,7 +255,7 @@ class _Dated:
                 return date.fromisoformat(value)
         except ValueError:
             pass
-        raise ConditionError(f'{self._who}: dates holds {shown(value)}: write days as "2026-11-20", or dates')
+        raise ConditionError(f'{self._who}: dates= has {shown(value)}: write days as "2026-11-20", or dates')
 
 
 _DAYS_IN_ONE: Final = 200  # a matcher has at most 256 filters
@@ -288,7 +288,7 @@ def _one_of(name: str, values: tuple[str, ...]) -> Filter:
 
 
 def _numbered(label: str | None, number: int) -> str | None:
-    """Labels are unique in a condition; numbered as those that are made."""
+    """The label, numbered from 2 on like default labels: labels are unique in a condition."""
     return label if label is None or number == 1 else f"{label}#{number}"
 
 
@@ -300,14 +300,15 @@ def _types(who: str, known: Mapping[str, str], state: State) -> tuple[str, ...]:
         )
     for each in states:
         if not isinstance(each, str) or each not in known:
-            raise ConditionError(f"{who}(state={shown(each)}): it is one of {', '.join(known)}")
+            raise ConditionError(f"{who}(state={shown(each)}): give one of {', '.join(known)}")
     return tuple(dict.fromkeys(known[each] for each in states))
 
 
 def _refuse(who: str, others: Mapping[str, object]) -> None:
-    """Say what to write instead of an argument that there is not."""
+    """Raise ConditionError for an unknown argument, with what to write instead."""
     for name in others:
-        meant = _MEANT.get(name) or "".join(f"{near}=" for near in get_close_matches(name[:40], _KNOWN, n=1))
+        close = get_close_matches(name[:40], _KNOWN, n=1)
+        meant = _INSTEAD.get(name) or "".join(f"{each}=" for each in close)
         raise ConditionError(f"{who}({name[:40]}=...): write {meant or 'one of ' + ', '.join(_KNOWN)}")
 
 

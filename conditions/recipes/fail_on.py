@@ -1,4 +1,4 @@
-"""A condition beside one that ends the wait as failed: one condition, whose firing tells which was met."""
+"""A wait's condition joined with its `fail_on`: one condition, whose firing says which of the two was met."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ PREFIX: Final = "fail_on: "
 
 
 def with_fail_on(condition: Condition, fail_on: Condition | None) -> Condition:
-    """Met when one of both is; `fail_on` takes an event that meets both at once.
+    """A condition met when either of the two is; if an event meets both, `fail_on` is the one that fires.
 
-    The labels of `fail_on` get a prefix, by which `is_failure` knows them; what the condition says of the
-    whole (`expires`, `ordered`) stays outermost. ConditionError where the two do not go together.
+    The labels of `fail_on` get a prefix, by which `is_failure` recognises them; `expires` and `ordered` stay
+    outermost. ConditionError if the two do not fit together.
     """
     if taken := [label for label in condition.labels if is_failure([label])]:
-        raise ConditionError(f"label {taken[0]!r}: labels with the prefix {PREFIX!r} are those of fail_on")
+        raise ConditionError(f"label {taken[0]!r}: the prefix {PREFIX!r} is reserved for fail_on")
     if fail_on is None:
         return condition
     check_operand("fail_on", fail_on, Role.EVENTS, Role.TIMED, Role.WINDOW_END)
     if fail_on.plan.watches_from_the_start:  # its firing may have no event, and so no label
         raise ConditionError(
-            'fail_on: absent(armed_by="subscription") has no place here: end the wait with expires(), or'
+            'fail_on: absent(armed_by="subscription") is not possible here: end the wait with expires(), or'
             ' write armed_by="event"'
         )
     changed = {
@@ -44,29 +44,18 @@ def is_failure(labels: Iterable[str]) -> bool:
 
 
 def failure_matchers(condition: Condition) -> tuple[int, ...]:
-    """The numbers of the matchers that are those of `fail_on`."""
+    """The numbers of the matchers of `fail_on`."""
     return tuple(number for number, label in enumerate(condition.labels) if is_failure([label]))
 
 
 def _beside(condition: Condition, failed: Condition) -> Condition:
-    if isinstance(condition, Expires):
-        of = _beside(condition.of, failed)
-        return Expires(of, condition.after_ms, condition.at_ms, condition.armed_by)
-    if isinstance(condition, Ordered):
-        return Ordered(_beside(condition.of, failed))
+    if isinstance(condition, (Expires, Ordered)):
+        return condition.with_operands(_beside(condition.of, failed))
     return AnyOf(failed, condition)
 
 
 def _labelled(matcher: Matcher, label: str) -> Matcher:
     try:
-        return Matcher(
-            matcher.exact,
-            by=matcher.by,
-            label=label,
-            filters=matcher.filters,
-            where=matcher.where,
-            keeps=matcher.keeps,
-            limit=matcher.limit,
-        )
+        return matcher.changed(label=label)
     except ConditionError as e:
         raise ConditionError(f"fail_on: {shortened(matcher)} needs a shorter label=: {e}") from e

@@ -1,4 +1,4 @@
-"""Conditions under the names that people look for; each is a few nodes, and equal to them."""
+"""Common conditions under familiar names; each equals the nodes that it builds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..nodes.windows import Reset, Within
 
 
 def all_of(*conditions: Condition, within: str | timedelta | None = None) -> Condition:
-    """Met when every one of these is: their `&`. within: by events that lie so close together."""
+    """Met when every one of these is: their `&`. within: how far apart the events may lie."""
     joined = _one_or(AllOf, conditions)
     return joined if within is None else joined.within(within)
 
@@ -23,34 +23,34 @@ def any_of(*conditions: Condition) -> Condition:
 
 
 def every_nth(matcher: Matcher, n: int) -> Condition:
-    """Fires with every n events of the matcher, each of which takes part once."""
+    """Fires after every n events of the matcher; each event takes part once."""
     return count(matcher, n)
 
 
 def burst(matcher: Matcher, n: int, within: str | timedelta) -> Within:
-    """Fires with the nth event of the matcher inside a sliding window: the third failure in an hour."""
+    """Fires at the nth event of the matcher in a sliding window, such as the third failure in an hour."""
     return count(matcher, n).within(within)
 
 
 def debounce(condition: Condition, duration: str | timedelta) -> Quiet:
-    """Fires once its matches have paused for `duration`, for a whole burst of them."""
+    """Fires once for a whole burst of matches, when none has come for `duration`."""
     return condition.quiet(duration)
 
 
 def heartbeat(matcher: Condition, every: str | timedelta, *, armed_by: ArmedBy = "event") -> Absent:
-    """Fires when the events that should come at least so often stop coming, once for each silence.
+    """Fires when no event of the matcher has come for `every`, once until the next event comes.
 
-    armed_by: "event", a key is watched from its first event on; "subscription", from the start of the wait
-    on, so that one that never comes is missed too.
+    armed_by: "event": a key is watched from its first event on; "subscription": from the start of the wait,
+    so that it also fires if no event ever comes.
     """
     return absent(matcher, every, armed_by=armed_by)
 
 
 def not_followed_by(condition: Condition, unwanted: Condition, within: str | timedelta) -> Within:
-    """Fires when this long has passed since an event of the condition, and none of `unwanted` has come.
+    """Fires when `within` has passed since an event of the condition and no event of `unwanted` has come.
 
-    condition: what must be met in that time; of several events each begins a window of its own (E3).
-    unwanted: a matcher, or matchers joined with |.
+    condition: must be met in that time; each of its events opens its own window (E3). unwanted: a matcher, or
+    matchers joined with |.
     """
     return (condition & ~unwanted).within(within)
 
@@ -61,7 +61,7 @@ def daily(*conditions: Condition, timezone: str = "UTC") -> Reset:
 
 
 def _one_or(kind: type[AllOf] | type[AnyOf], conditions: tuple[Condition, ...]) -> Condition:
-    """The conditions joined; one alone, or one that stands several times, is itself."""
+    """The conditions joined; a single one, or the same one several times, stays as it is."""
     distinct = tuple(dict.fromkeys(conditions))
     if len(distinct) == 1 and isinstance(distinct[0], Condition):
         return distinct[0]

@@ -75,7 +75,7 @@ class Instance:
     def runs_from_registration(self) -> bool:
         """Whether its timers run from its registration: its key is known (docs/use/conditions.md B2)."""
         plan = self.condition.plan
-        return bool(plan.armed) or (plan.expires and not plan.expires_by_event)
+        return plan.watches_from_the_start or (plan.expires and not plan.expires_by_event)
 
     @property
     def single_key(self) -> str | None:

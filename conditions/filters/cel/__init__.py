@@ -1,1 +1,1 @@
-"""Predicates in CEL, and what bounds their cost."""
+"""Predicates in CEL, with a limit on their cost."""

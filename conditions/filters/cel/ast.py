@@ -1,7 +1,8 @@
 """The syntax tree of a compiled CEL expression, read from the library's serial form.
 
-The library shows a tree in no other way. The form is `cel.expr.CheckedExpr` of CEL's published protocol
-buffers (checked.proto, syntax.proto), whose field numbers are fixed for good; what the cost needs is read.
+The library gives access to the tree in no other way. The form is `cel.expr.CheckedExpr` of CEL's published
+protocol buffers (checked.proto, syntax.proto), whose field numbers never change. Only the fields that the
+cost needs are read.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _CONST_INT64, _CONST_UINT64, _CONST_DOUBLE, _CONST_STRING, _CONST_BYTES = 3, 4, 
 class Node:
     """One node of the tree.
 
-    kind: "const", "ident", "select", "call", "list", "struct" or "loop" (what a macro becomes).
-    name: of the variable, member, function or message; of a loop its variable.
-    text: the string of a constant, None for other constants; of a loop the variable that accumulates.
-    number: the value of a constant that is one.
+    kind: "const", "ident", "select", "call", "list", "struct" or "loop" (an expanded macro).
+    name: of the variable, member, function or message; for a loop, its variable.
+    text: the string of a constant, None for other constants; for a loop, the accumulator variable.
+    number: the value of a numeric constant.
     children: operands, a call's receiver first; of a loop (range, start, condition, step, result).
     """
 
@@ -61,7 +62,7 @@ def _expr(data: bytes) -> Node:
         if number == _COMPREHENSION and isinstance(body, bytes):
             parts = tuple(part for field in (2, 4, 5, 6, 7) for part in _exprs(body, field))
             return Node("loop", _text(body, 1), _text(body, 3), parts)
-    return Node("const")  # an empty expression does not occur in what was checked
+    return Node("const")  # a checked expression is never empty
 
 
 def _exprs(data: bytes, field: int) -> tuple[Node, ...]:

@@ -1,10 +1,10 @@
-"""What an expression in CEL may cost at worst, in time and memory, for data of a given size.
+"""The worst-case cost of a CEL expression, in time and memory, for data of a given size.
 
-The bound is computed from the syntax tree before the first event: every node has a price for each time it is
-evaluated, and what reads, compares or copies values has a price for their size. A loop (all, exists,
-exists_one, filter, map) multiplies; what is read from the loop's own variable is read once in a pass, however
-many elements share it. Prices are nanoseconds, measured with cel-expr-python 0.1.3 and about doubled
-(figures: docs/decide/adr/0009-cel-by-cel-cpp.md).
+It is computed from the syntax tree when the expression is compiled. Every node has a price for each time it
+is evaluated; a node that reads, compares or copies values has a price for their size. A loop (all, exists,
+exists_one, filter, map) multiplies the cost of its body; but over one pass, reading the loop's variable costs
+no more than reading the whole list once. Prices are in nanoseconds, measured with cel-expr-python 0.1.3 and
+about doubled (figures: docs/decide/adr/0009-cel-by-cel-cpp.md).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from ...errors import ConditionError
 from . import regex as cel_regex
 from .ast import Node
 
-# The library ends an evaluation after so many iterations, in all loops together.
+# The library stops an evaluation after this many iterations, in all loops together.
 MAX_ITERATIONS: Final = 10_000
 MAX_PATTERN_CHARS: Final = 256
 
 _NODE = 60.0
-_READ = 0.2  # a byte of a text that is compared, hashed or searched for one letter
-_COPY = 0.5  # a byte that is copied
-_PARSE = 25.0  # a byte that is converted: duration("...") is the slowest
-_SEARCH = 12.0  # a position at which contains() begins to compare
-_SEARCH_PAIR = 0.05  # a letter compared there
-_MATCH = 15.0  # a state of a regular expression, for a byte of text
-_BUILD = 1_500.0  # a unit of cel_regex.Size.build: it is compiled each time it is used
-_VALUE = 120.0  # an element that is compared
-_VALUE_BYTES = 48  # of memory, for each element of a list that is built
-_APPEND = 60.0  # map and filter copy the list made so far for every element: so long for each one in it
+_READ = 0.2  # per byte of a text that is compared, hashed or searched for one letter
+_COPY = 0.5  # per byte copied
+_PARSE = 25.0  # per byte converted: duration("...") is the slowest
+_SEARCH = 12.0  # per position at which contains() starts to compare
+_SEARCH_PAIR = 0.05  # per letter compared there
+_MATCH = 15.0  # per state of a regular expression and byte of text
+_BUILD = 1_500.0  # per unit of cel_regex.Size.build: a pattern is compiled each time it is used
+_VALUE = 120.0  # per element compared
+_VALUE_BYTES = 48  # of memory, per element of a list that is built
+_APPEND = 60.0  # per element of the list built so far, which map and filter copy for every new element
 _ELEMENT_BYTES = 40
 
 _COMPARISONS: Final = frozenset({"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"})
@@ -40,32 +40,32 @@ _OF_TIME: Final = frozenset(
         "getMinutes", "getSeconds", "getMilliseconds",
     }
 )  # fmt: skip
-# A name the library looks up among its files: nothing that could lead out of their folder.
+# The library looks a zone up by file name, so a name must not lead out of the zones' folder.
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-]?[0-9]{2}:[0-9]{2}")
 _SCALAR: Final = frozenset(
     {"_-_", "_*_", "_/_", "_%_", "-_", "!_", "_&&_", "_||_", "@not_strictly_false", "type"}
 )
-# What they are given comes out, a number as text.
+# They return their argument; a number as text.
 _PASSING: Final = frozenset({"string", "bytes", "dyn"})
 _NUMBER_CHARS = 32.0
 
 
 class Allowance(NamedTuple):
-    """How much an expression may look at: values (members and elements) and bytes of their texts."""
+    """How much an expression may read: values (members and elements) and bytes of their texts."""
 
     values: int
     text: int
 
 
 class Cost(NamedTuple):
-    """A bound of what one evaluation takes."""
+    """An upper bound of the cost of one evaluation."""
 
     nanoseconds: float
     bytes: float
 
 
 class _Size(NamedTuple):
-    """A bound of a value: bytes of text and values in it, once and summed over all times that it is met.
+    """An upper bound of a value's size: bytes of text and number of values, once and over all evaluations.
 
     items: elements or members, if it is a list or a map.
     """
@@ -78,7 +78,7 @@ class _Size(NamedTuple):
 
 
 class _Variable(NamedTuple):
-    """text, values: of what it is taken from. passes: how often that is gone through, in so many steps."""
+    """text, values: the size of its source. passes: how often a loop goes over that; steps: in all passes."""
 
     text: float
     values: float
@@ -87,7 +87,7 @@ class _Variable(NamedTuple):
     steps: float = 0.0
 
     def met(self, times: float) -> _Size:
-        if self.steps:  # each step of a pass meets another part; loops further inside meet it again
+        if self.steps:  # each step of a pass reads another part; loops further inside read it again
             times = min(times, self.passes * max(1.0, times / self.steps))
         return _Size(self.text, self.values, self.text * times, self.values * times, self.items)
 
@@ -97,7 +97,7 @@ def worst(root: Node, allowance: Allowance) -> Cost:
     meter = _Meter()
     whole = _Variable(allowance.text, allowance.values, allowance.values)
     meter.size(root, 1, {"data": whole, "event": whole})
-    # both variables are converted once, by walking over what is read and by the library
+    # both variables are converted once: copied here, then by the library
     converted = 500.0 * allowance.values + _COPY * allowance.text
     return Cost(meter.nanoseconds + converted, meter.bytes + 200 * allowance.values + 2 * allowance.text)
 
@@ -108,18 +108,20 @@ class _Meter:
         self.bytes = 0.0
 
     def size(self, node: Node, times: float, variables: dict[str, _Variable]) -> _Size:
-        """The size of what `node` gives; its costs are added up here."""
+        """The size of the value of `node`; adds its cost to the totals."""
         self.nanoseconds += _NODE * times
         if node.kind == "const":
             text = len(node.text or "") * 4.0
             return _Size(text, 1, text * times, times, 1)
         if node.kind == "ident":
-            variable = variables.get(node.name)  # none: a type, such as `int`
+            variable = variables.get(node.name)  # None for a type, such as `int`
             return _scalar(times) if variable is None else variable.met(times)
         if node.kind == "loop":
             return self._loop(node, times, variables)
         if node.kind == "struct" and node.name:
-            raise ConditionError(f"it makes a message {node.name}: only maps, {{'name': value}}, can be made")
+            raise ConditionError(
+                f"it builds a message {node.name}: only maps, {{'name': value}}, can be built"
+            )
         sizes = [self.size(child, times, variables) for child in node.children]
         if node.kind == "select":
             return sizes[0]._replace(items=sizes[0].values)
@@ -144,7 +146,7 @@ class _Meter:
         elif name == "@in":
             self.nanoseconds += _read(sizes[1])
         elif name == "_[_]":
-            # a missing key is told in the error, which copies it
+            # an error about a missing key contains a copy of the key
             self.nanoseconds += sizes[1].all_text * _PARSE
             self.bytes += sizes[1].all_text * 2
             return sizes[0]._replace(items=sizes[0].values)
@@ -167,7 +169,7 @@ class _Meter:
         pattern = node.children[-1]
         if pattern.kind != "const" or pattern.text is None:
             raise ConditionError(
-                "matches() needs its pattern as a literal: one in the event may be of any cost"
+                "matches() needs its pattern as a literal: the cost of one from the event has no limit"
             )
         if len(pattern.text) > MAX_PATTERN_CHARS:
             raise ConditionError(
@@ -190,7 +192,7 @@ class _Meter:
         if start.kind != "list":
             self.size(step, steps, inside)
             return _scalar(times)
-        # map and filter: [predicate ?] made + [element] [: made]
+        # map and filter: [predicate ?] list so far + [element] [: list so far]
         self.nanoseconds += 4 * _NODE * steps
         if step.name == "_?_:_":
             self.size(step.children[0], steps, inside)

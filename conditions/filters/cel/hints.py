@@ -1,4 +1,4 @@
-"""What to write instead of the usual slips in CEL, for the errors of the library."""
+"""Hints for common mistakes in CEL, added to the library's errors."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from ....events.attributes import CORE, is_name
 
 _MAX_REASON_CHARS: Final = 160
-# Texts and remarks, in which nothing is a slip.
+# String literals and comments, which are not searched for mistakes.
 _TEXTS: Final = re.compile(
     r"""'''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|//[^\n]*""", re.DOTALL
 )
 _SLIPS: Final = re.compile(
     r"(?<![=!<>])(?:=[<>]|={1,3}(?!=))|<>|&+|\|+|(?<![\w.])(?:and|or|not|is)(?!\w)", re.IGNORECASE
-)  # runs of signs, so that those that are right are passed over as a whole
+)  # whole runs of signs, so that a part of a correct operator is not found
 _INSTEAD: Final = {
     "=": "==", "===": "==", "is": "==", "<>": "!=", "=<": "<=", "=>": ">=",
     "&": "&&", "and": "&&", "|": "||", "or": "||", "not": "!",
@@ -34,7 +34,7 @@ _RIGHT_LITERAL: Final = re.compile(rf"\s*(?P<text>{_LITERAL})(?![\w.])")
 
 
 def with_hint(source: str, error: str) -> str:
-    """The library's `error`: with what to write instead before it, and shortened, where that is known."""
+    """The library's error; if a hint is known, the hint and the shortened error."""
     hint = _hint(source, error)
     if hint is None:
         return error
@@ -61,7 +61,7 @@ def _hint(source: str, error: str) -> str | None:
 
 
 def _reference(name: str, plain: str) -> str | None:
-    """What to write for a name that is no variable; None for a function's."""
+    """What to write instead of an unknown variable; None for a function."""
     first = name.split(".")[0]
     if first in _CONSTANTS:
         return f"write {_CONSTANTS[first]} for {first}"
@@ -75,7 +75,7 @@ def _reference(name: str, plain: str) -> str | None:
 
 
 def _operands(source: str, at: int, sign: str, types: str) -> str | None:
-    """What to write where an attribute, which is a string, meets another type at the sign `at`."""
+    """What to write if the operator at `at` compares an attribute, which is a string, with another type."""
     if types.startswith("type(type)") and (name := re.search(r"(?<![\w.])type(?!\w|\s*\()", source)):
         return f"write event.{name[0]}, or data.{name[0]} for a value in the data"
     if not source.startswith(sign, at):

@@ -1,8 +1,8 @@
-"""What an expression reads of an event, and the handing over of just that to the library.
+"""Which values of an event an expression reads, and copies of only these for the CEL library.
 
-The library copies what it is given for each evaluation, so it gets no more than the members that the
-expression names. It also ends a text at a NUL character, and never frees the message in which it refuses an
-integer beyond 64 bits: neither reaches it.
+The library copies its input at each evaluation, so it gets only the members that the expression names. It
+cuts a text at a NUL character, so such texts are refused here. It leaks memory when it refuses an integer
+beyond 64 bits, so such integers are passed as floating-point numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, Union
 
 from .ast import Node
 
-# Members that are read of a map, with what is read of each; an empty one stands for all there is.
+# {member that is read: what is read of it}; an empty one means the whole value.
 Paths = dict[str, "Paths"]
 Value = Union[None, bool, int, float, str, "list[Value]", "dict[str, Value]"]
 
@@ -24,11 +24,11 @@ _UTF8_BYTES: Final = 4
 
 
 class Unreadable(Exception):
-    """The event has more, or other, values where the expression reads than may be handed over."""
+    """The values that the expression reads are too large or cannot be passed to the library."""
 
 
 def paths(root: Node, variable: str) -> Paths | None:
-    """What `root` reads of a variable; None if it does not read it at all."""
+    """The paths that `root` reads in a variable; None if it does not read it at all."""
     found: set[tuple[str, ...]] = set()
     _collect(root, variable, found)
     if not found:
@@ -36,7 +36,7 @@ def paths(root: Node, variable: str) -> Paths | None:
     if () in found:
         return {}
     tree: Paths = {}
-    for path in sorted(found, key=len):  # shorter ones first: all of a member includes what lies below
+    for path in sorted(found, key=len):  # shorter ones first: a whole member includes what is below it
         level = tree
         for name in path:
             if name in level and not level[name]:
@@ -46,10 +46,10 @@ def paths(root: Node, variable: str) -> Paths | None:
 
 
 def equalities(root: Node) -> dict[tuple[str, ...], Scalar]:
-    """{path: value} of what every event has for which `root` is true: its conjuncts `path == value`.
+    """{path: value} that an event must have for `root` to be true: its conjuncts `path == value`.
 
-    A path begins with its variable; values are texts and numbers. An event with another value there, or with
-    none, makes the conjunct false or an error, and so the whole no match.
+    A path begins with its variable; values are texts and numbers. With another value there, or none, the
+    conjunct is false or an error, so the event does not match.
     """
     found: dict[tuple[str, ...], Scalar] = {}
     waiting = [root]
@@ -62,7 +62,7 @@ def equalities(root: Node) -> dict[tuple[str, ...], Scalar]:
                 for variable in ("data", "event"):
                     path = _path(one, variable)
                     value = other.number if other.text is None else other.text
-                    # beyond 2**53 equality of integers and floating-point numbers is not sure to be Python's
+                    # beyond 2**53 CEL and Python may compare integers with floating-point numbers differently
                     exact = isinstance(value, str) or (value is not None and abs(value) < 2**53)
                     if path and other.kind == "const" and value is not None and exact:
                         found.setdefault((variable, *path), value)
@@ -76,7 +76,7 @@ def _collect(node: Node, variable: str, found: set[tuple[str, ...]]) -> None:
         return
     children = node.children
     if node.kind == "loop" and variable in (node.name, node.text):
-        children = children[:2]  # inside, the name is the loop's own
+        children = children[:2]  # inside the loop the name is the loop's variable
     for child in children:
         _collect(child, variable, found)
 
@@ -96,14 +96,14 @@ def _path(node: Node, variable: str) -> tuple[str, ...] | None:
 
 
 class Reader:
-    """Reads from one event for one evaluation, and keeps to what the expression may look at."""
+    """Copies values of one event for one evaluation, within the expression's allowance."""
 
     def __init__(self, values: int, text: int) -> None:
         self._values = self._max_values = values
         self._text = self._max_text = text
 
     def read(self, value: object, tree: Paths, depth: int = 1) -> Value:
-        """A copy of `value`, with the members in `tree` alone; Unreadable where that is not allowed."""
+        """A copy of `value` with only the members in `tree`; Unreadable beyond the allowance."""
         if not tree:
             return self._whole(value, depth)
         if isinstance(value, Mapping):
@@ -112,13 +112,13 @@ class Reader:
                 for name, below in tree.items()
                 if name in value
             }
-        # members of a list are an error, whatever is in it
+        # reading a member of a list is an error in CEL, so an empty list is enough
         return [] if isinstance(value, list) else self._whole(value, depth)
 
     def _whole(self, value: object, depth: int) -> Value:
         self._values -= 1
         if self._values < 0:
-            raise Unreadable(f"it reads more than {self._max_values} values, which are its limit")
+            raise Unreadable(f"it reads more than {self._max_values} values, which is its limit")
         if isinstance(value, str):
             return self._key(value)
         if value is None or isinstance(value, (bool, float)):
@@ -131,12 +131,12 @@ class Reader:
             return [self._whole(item, depth + 1) for item in value]
         if isinstance(value, Mapping):
             return {self._key(name): self._whole(item, depth + 1) for name, item in value.items()}
-        raise Unreadable(f"it reads a {type(value).__name__}, which is no JSON")
+        raise Unreadable(f"it reads a {type(value).__name__}, which is not JSON")
 
     def _key(self, text: str) -> str:
         self._text -= len(text) if text.isascii() else _UTF8_BYTES * len(text)
         if self._text < 0:
-            raise Unreadable(f"it reads texts of more than {self._max_text} bytes, which are its limit")
+            raise Unreadable(f"it reads texts of more than {self._max_text} bytes, which is its limit")
         if "\0" in text:
             raise Unreadable("it reads a text with a NUL character")
         return text
@@ -146,4 +146,4 @@ def _as_float(value: int) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise Unreadable("it reads a number beyond those of JSON and CEL") from None
+        raise Unreadable("it reads a number that is too large for CEL") from None

@@ -1,8 +1,8 @@
-"""How large a regular expression in RE2's syntax is once compiled, which bounds its cost.
+"""An upper bound of the size of a compiled regular expression in RE2's syntax, which limits its cost.
 
-RE2 never backtracks, so time is at most proportional to size times text. Counted repetitions multiply the
-size (a{100}{10} is 1,000 letters), and a class of Unicode takes hundreds of states, so neither length nor
-nesting of the pattern bounds it.
+RE2 never backtracks, so its time is at most proportional to size times text. The length and nesting of a
+pattern do not limit its size: counted repetitions multiply it (a{100}{10} is 1,000 letters), and a Unicode
+class takes hundreds of states.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...errors import ConditionError
 
 
 class Size(NamedTuple):
-    """states: what matching steps through for each byte of text; build: work to compile it, in us."""
+    """states: visited for each byte of text when matching; build: time to compile it, in microseconds."""
 
     states: int
     build: int
@@ -24,13 +24,13 @@ class Size(NamedTuple):
 _LETTER: Final = Size(1, 1)
 _CLASS: Final = Size(6, 6)
 _UNICODE: Final = Size(60, 1300)
-# Flags are few letters; (?i) doubles what each letter compiles to.
+# The flag (?i) doubles the states of each letter.
 _IGNORE_CASE: Final = 2
 _COUNTS: Final = re.compile(r"([0-9]+)(,)?([0-9]*)")
 
 
 def size(pattern: str) -> Size:
-    """An upper bound of the size of `pattern`; ConditionError where groups or classes do not close."""
+    """An upper bound of the size of `pattern`; ConditionError for unclosed groups or classes."""
     return _Reader(pattern).read()
 
 
@@ -105,7 +105,7 @@ class _Reader:
         return _CLASS
 
     def _repetition(self) -> int:
-        """The most that a {n}, {n,} or {n,m} repeats; 1 where the brace is a letter."""
+        """The most repetitions of {n}, {n,} or {n,m}; 1 if the brace is a literal."""
         close = self._pattern.find("}", self._at)
         inside = self._pattern[self._at : close] if close >= 0 else ""
         counts = _COUNTS.fullmatch(inside)
@@ -113,7 +113,7 @@ class _Reader:
             return 1
         self._at = close + 1
         least, comma, most = counts.groups()
-        # {n,} repeats the last one once more, unbounded
+        # {n,} compiles to n repetitions and a loop
         return max(1, int(most or least)) + (comma is not None and not most)
 
     def _next(self) -> str:

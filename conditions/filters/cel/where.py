@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 MAX_SOURCE_CHARS: Final = 1024
 MAX_LOOPS_NESTED: Final = 2
 MAX_DATA_BYTES: Final = 256 * 1024
-# For one evaluation, beside the parsing of the data; what was measured: docs/use/filters.md.
+# For one evaluation, without parsing the data; measurements are in docs/decide/adr/0009-cel-by-cel-cpp.md.
 MAX_NANOSECONDS: Final = 30_000_000
 MAX_BYTES: Final = 32 * 1024 * 1024
-# How much of an event an expression may look at: the first that keeps its worst case within the maxima.
+# How much of an event an expression may read: the first of these that keeps its worst case within the maxima.
 ALLOWANCES: Final = tuple(Allowance(8192 >> step, 65536 >> step) for step in range(7))
 _MAX_ERROR_CHARS: Final = 200
 
 
 @dataclass(frozen=True)
 class _Program:
-    """A compiled expression: what it reads of an event, and how much of that it may look at."""
+    """A compiled expression, the paths that it reads, and how much it may read."""
 
     expression: cel.Expression
     data: Paths | None
@@ -46,11 +46,11 @@ class _Program:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Where(Filter):
-    """True if an expression in CEL gives true: Where("data.amount > 100 && event.subject != 'x'").
+    """True if an expression in CEL is true: Where("data.amount > 100 && event.subject != 'x'").
 
-    Variables: `data`, the value in JSON data (null where there is none), and `event`, a map of the attributes
-    to their strings. An expression that fails on an event (no such member, other types) refuses it.
-    ConditionError for text that is no such expression, or that could cost more than allowed.
+    Variables: `data`, the value of JSON data (null if there is none), and `event`, a map from attribute names
+    to strings. An expression that fails on an event (missing member, other types) refuses it.
+    ConditionError for an invalid expression, or one that could cost more than allowed.
     """
 
     source: str
@@ -62,13 +62,13 @@ class Where(Filter):
 
     @property
     def allowance(self) -> Allowance:
-        """How much of an event it may look at; where it would read more, the event is refused."""
+        """How much of an event it may read; an event of which it would read more is refused."""
         program: _Program = self.__dict__["_program"]
         return program.allowance
 
     @property
     def equalities(self) -> Mapping[tuple[str, ...], Scalar]:
-        """{("data" or "event", member, ...): value}: what an event must have there to be accepted."""
+        """{("data" or "event", member, ...): value} that an event must have to be accepted."""
         program: _Program = self.__dict__["_program"]
         return program.equalities
 
@@ -87,17 +87,17 @@ class Where(Filter):
         return Verdict(False, term=str(self)) if value is False else self._refused(_reason(str(value)))
 
     def to_json(self) -> dict[str, object]:
-        """{"where": source}; it is no dialect of CloudEvents, and stands beside the filters of a matcher."""
+        """{"where": source}; not a dialect of CloudEvents, but a member beside the filters of a matcher."""
         return {"where": self.source}
 
     def __reduce__(self) -> tuple[type[Where], tuple[str]]:
-        return (Where, (self.source,))  # the text alone: it is compiled where it is read
+        return (Where, (self.source,))  # only the text; unpickling compiles it again
 
     def __str__(self) -> str:
         return self._text
 
     @cached_property
-    def _text(self) -> str:  # once: each event that is refused is told it
+    def _text(self) -> str:  # cached, because every verdict on a refused event contains it
         return f"Where({quoted(self.source)})"
 
     def _refused(self, error: str) -> Verdict:
@@ -105,7 +105,7 @@ class Where(Filter):
 
 
 def _read(event: Event, program: _Program) -> tuple[object, object]:
-    """The values of `data` and `event`, as far as the expression reads them."""
+    """The parts of `data` and `event` that the expression reads."""
     data: object = None
     if program.data is not None and event.data is not None and content.is_json(event.datacontenttype):
         if len(event.data) > MAX_DATA_BYTES:
@@ -129,16 +129,17 @@ def _compiled(source: str) -> _Program:
         _check_patterns(root)
         types = _library().Type
         if kind == types.DYN:
-            # The library gives null as a None that it does not own; any value but true and false is an error.
+            # The library returns null as a None without owning a reference, so null must not be a result. Any
+            # value except true and false becomes an error.
             expression = _environment().compile(f"({source}\n) ? true : false")
         elif kind != types.BOOL:
-            raise ConditionError(f"it gives a value of type {str(kind).lower()}, and not true or false")
+            raise ConditionError(f"it gives a value of type {str(kind).lower()}, not true or false")
         data, attributes = paths(root, "data"), paths(root, "event")
         if data is None and attributes is None:
-            raise ConditionError("it reads neither data nor event, and is the same for every event")
+            raise ConditionError("it reads neither data nor event, so it is the same for every event")
     except (RuntimeError, ConditionError) as error:
-        told = with_hint(source, _readable(str(error)))
-        raise ConditionError(f"event(where={quoted(source)}): {told}") from error
+        reason = with_hint(source, _readable(str(error)))
+        raise ConditionError(f"event(where={quoted(source)}): {reason}") from error
     return _Program(expression, data, attributes, allowance, equalities(root))
 
 
@@ -161,12 +162,12 @@ def _check_loops(node: Node, around: int = 0) -> None:
             f"all, exists, exists_one, filter and map are nested more than {MAX_LOOPS_NESTED} levels deep"
         )
     for number, child in enumerate(node.children):
-        # what a loop goes over is evaluated before it
+        # the list that a loop goes over is evaluated outside it
         _check_loops(child, around if number == 0 else inside)
 
 
 def _check_patterns(node: Node) -> None:
-    """The library reads a pattern only when it is used: an error in one is told here."""
+    """Raise ConditionError for an invalid pattern, which the library would notice only when it is used."""
     if node.kind == "call" and node.name == "matches":
         pattern = node.children[-1].text or ""
         tried = _environment().compile(f"''.matches({_cel_literal(pattern)})").eval(data={}).value()
@@ -186,7 +187,7 @@ def _readable(error: str) -> str:
 
 
 def _reason(error: str) -> str:
-    # what the condition of `? true : false` is called in the library
+    # the library's name for the condition of `? true : false`
     return "it gives neither true nor false" if error.endswith("<jump_condition>") else error
 
 

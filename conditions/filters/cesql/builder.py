@@ -1,4 +1,4 @@
-"""What the rules of the grammar build."""
+"""Builds nodes from the rules of the grammar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .values import Attributes, Evaluate, Failure, Value, integer
 if TYPE_CHECKING:
     from lark import Token
 
-    # One, then operator and operand in turn.
+    # An operand, then operators and operands in turn.
     Chain = Sequence[Any]
 
 NO_DATA: Final = 'data cannot be read here: use where, as in event(where="data.x == 1")'
@@ -23,7 +23,7 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Misplaced(Exception):
-    """A token that fits the grammar and still cannot stand where it does."""
+    """A token that fits the grammar but is invalid at its position."""
 
     def __init__(self, token: Token, what: str) -> None:
         super().__init__(what)
@@ -31,7 +31,7 @@ class Misplaced(Exception):
 
 
 class Builder:
-    """One method for each rule. It has no state, so parses in several threads do not meet."""
+    """One method for each rule. It has no state, so several threads can share it."""
 
     def logic(self, children: Chain) -> Node:
         return operators.logic(children[0], [(name.upper(), node) for name, node in _pairs(children)])
@@ -89,7 +89,7 @@ class Builder:
 
     def exists(self, children: Sequence[Token]) -> Node:
         name = _name(children[0])
-        if name in REQUIRED:  # an event has them, whatever `evaluate` is given
+        if name in REQUIRED:  # every event has them, even if `evaluate` is not given them
             return Node(lambda _: True, bool, attribute=name)
         return Node(lambda attributes: name in attributes, bool, attribute=name)
 
@@ -138,6 +138,6 @@ def _name(token: Token) -> str:
 
 
 def _unquoted(token: Token) -> str:
-    """The text of a string literal: a backslash goes from before its kind of quote, any other stays."""
+    """The text of a string literal: a backslash before its kind of quote is removed, any other stays."""
     quote = token[0]
     return _ESCAPED.sub(lambda found: quote if found[1] == quote else found[0], token[1:-1])

@@ -11,12 +11,12 @@ from ...errors import ConditionError
 from .nodes import Node
 from .values import Attributes, Evaluate, Failure, Kind, Value
 
-# Together they bound what parsing and evaluating cost; evaluation recurses, to this depth.
+# Together they limit the cost of parsing and evaluating. Evaluation recurses to MAX_DEPTH.
 MAX_CHARS: Final = 4096
 MAX_DEPTH: Final = 32
 MAX_TERMS: Final = 256
 
-# Group 1 is a literal, a name or a call; a string may lack its end. The rest are the words of operators.
+# Group 1 is a literal, a name or a call; a string may be unclosed. The words before it are operators.
 _TERM: Final = re.compile(
     r"""(?:and|or|xor|not|like|in|exists)(?![a-z0-9_])|('(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[a-z0-9_]+)""",
     re.IGNORECASE | re.ASCII | re.DOTALL,
@@ -24,9 +24,9 @@ _TERM: Final = re.compile(
 
 
 class Result(NamedTuple):
-    """What an expression gives for one event; with an error, the value is what the specification leaves.
+    """The value of an expression for one event; with an error, the value that the specification defines.
 
-    error: the specification's name of the first error and what happened, e.g. "CastError: 'x' is no Integer".
+    error: the first error by the specification's name, e.g. "CastError: 'x' is not an Integer".
     """
 
     value: Value
@@ -35,12 +35,12 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression in CloudEvents SQL, compiled; equal and hashed by its text. `compile` makes it.
+    """A compiled expression in CloudEvents SQL; equal and hashed by its text. `compile` makes it.
 
-    kind: type of the result, str, int or bool; None for an attribute alone, whose type the event tells. As a
-        filter, only bool can pass.
-    attributes: the names of the attributes that it reads or asks for, sorted.
-    missing: the errors of its calls to functions that do not exist: these calls fail for every event.
+    kind: type of the result, str, int or bool; None for a lone attribute, whose type depends on the event. A
+        filter accepts only bool.
+    attributes: the names of the attributes that it reads or tests for existence, sorted.
+    missing: the errors of calls to functions that do not exist, which fail on every event.
     """
 
     source: str
@@ -51,9 +51,9 @@ class Expression:
     _column: int = field(compare=False, repr=False)
 
     def evaluate(self, attributes: Attributes) -> Result:
-        """The result for an event's attributes; raises nothing, whatever their values are.
+        """The result for an event's attributes; never raises, whatever their values are.
 
-        A str is a String, and so is a URI or a timestamp; hand in int or bool where the type is known.
+        A str is a String, and so is a URI or a timestamp; pass int or bool if the type is known.
         """
         try:
             return Result(self._evaluate(attributes))
@@ -70,19 +70,19 @@ class Expression:
 
 
 def compile(expression: str) -> Expression:  # noqa: A001  # what it does, as in re.compile
-    """The expression in `expression`, ready to be evaluated.
+    """The compiled expression.
 
-    ConditionError for text that is no CESQL, with the column at fault and what was expected there; for more
-    than MAX_CHARS characters, MAX_TERMS literals, attributes and calls, MAX_DEPTH levels of nesting.
+    ConditionError for invalid CESQL, with the column of the fault and what was expected there; and for more
+    than MAX_CHARS characters, MAX_TERMS literals, attributes and calls, or MAX_DEPTH levels of nesting.
     """
-    from .parser import parse  # with it, the parser library
+    from .parser import parse  # imports the parser library
 
     if not isinstance(expression, str):
         raise ConditionError(f"a CESQL expression is a string, this is {kind(expression)}")
     source = str.__str__(expression)
     if len(source) > MAX_CHARS:
         raise ConditionError(f"the CESQL expression has {len(source)} characters: at most {MAX_CHARS}")
-    # before parsing, which takes the longer the more there are
+    # before parsing, whose time grows with their number
     terms = sum(found.lastindex is not None for found in _TERM.finditer(source))
     if terms > MAX_TERMS:
         raise ConditionError(f"the CESQL expression {shown(source)} has {terms} terms: at most {MAX_TERMS}")
@@ -96,7 +96,7 @@ def compile(expression: str) -> Expression:  # noqa: A001  # what it does, as in
 
 
 def _nodes(root: Node, source: str) -> list[Node]:
-    """All nodes from left to right; ConditionError where they are nested too deep. Does not recurse."""
+    """All nodes from left to right; ConditionError if they are nested too deep. Does not recurse."""
     found: list[Node] = []
     waiting = [(root, 1)]
     while waiting:

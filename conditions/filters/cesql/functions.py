@@ -18,7 +18,7 @@ from .values import (
     to_string,
 )
 
-# Unicode's White_Space; str.strip() alone takes away four control characters more.
+# Unicode's White_Space; str.strip() would also remove four control characters.
 _WHITE_SPACE: Final = (
     "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -27,10 +27,10 @@ _WHITE_SPACE: Final = (
 
 @dataclass(frozen=True)
 class Function:
-    """A function: the types its arguments are cast to (None: taken as they are), and that of its result.
+    """A function: the types that its arguments are cast to (None: not cast), and the type of its result.
 
-    rest: the type of any further arguments; None where there are none. A Failure that `apply` raises has the
-    value that the function returns with the error.
+    rest: the type of any further arguments; None if it takes no more. A Failure from `apply` holds the value
+    that the function returns with the error.
     """
 
     parameters: tuple[Kind | None, ...]
@@ -112,7 +112,7 @@ def _substring(x: str, position: int, length: int = INTEGER_MAX) -> str:
             f"FunctionEvaluationError: SUBSTRING from position {position} of a string of {len(x)} characters",
             "",
         )
-    start = position - 1 if position > 0 else len(x) + position  # for 0 the end: nothing is left
+    start = position - 1 if position > 0 else len(x) + position  # 0 gives the end, so an empty text
     return x[start : start + length]
 
 
@@ -127,7 +127,7 @@ def _can_cast(cast: Callable[[Value], Value]) -> Callable[[Value], bool]:
     return can_cast
 
 
-# IS_INT and IS_BOOL are not in version 1.0 of the specification; the drafts and CloudEvents' SDKs have them.
+# IS_INT and IS_BOOL are not in version 1.0 of the specification, but in its drafts and CloudEvents' SDKs.
 FUNCTIONS: Final[Mapping[str, tuple[Function, ...]]] = {
     "ABS": (Function((int,), int, _abs),),
     "BOOL": (Function((None,), bool, to_boolean),),

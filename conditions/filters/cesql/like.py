@@ -1,8 +1,8 @@
 """LIKE: a pattern with % (any characters, or none) and _ (one character), compiled to a test of a text.
 
-Between two % lies a piece of fixed length, and the first place where a piece fits is as good as any later
-one, so nothing is tried twice: a test takes at most the text's length times the longest piece's. The
-regular expressions below have no repetition, so they cannot run away.
+Between two % is a piece of fixed length. Taking the first position where a piece fits is always right, so
+there is no backtracking: a test takes at most the length of the text times that of the longest piece. The
+regular expressions below have no repetition, so their time is limited too.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Piece:
             self._fixed = re.compile(source, re.DOTALL)
 
     def fits(self, text: str, start: int) -> bool:
-        """True if the piece stands in `text` at `start`."""
+        """True if the piece matches `text` at `start`."""
         if self.text is not None:
             return text.startswith(self.text, start)
         return self._fixed.match(text, start) is not None
 
     def find(self, text: str, start: int, end: int) -> int:
-        """Where the piece first stands in text[start:end], or -1."""
+        """The first position at which the piece matches text[start:end], or -1."""
         if self.text is not None:
             return text.find(self.text, start, end)
         found = self._fixed.search(text, start, end)
@@ -37,7 +37,7 @@ class Piece:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """The test whether a whole text is like `pattern`, in which a backslash makes % and _ themselves."""
+    """The test whether a whole text matches `pattern`; a backslash makes % and _ literal."""
     pieces = [Piece(characters) for characters in _split(pattern)]
     head, tail = pieces[0], pieces[-1]
     if len(pieces) == 1:

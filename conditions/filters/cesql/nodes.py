@@ -1,4 +1,4 @@
-"""Nodes of a parsed expression, each with the closure that evaluates it, and the casts between them."""
+"""The nodes of a parsed expression, each with the closure that evaluates it, and their casts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .values import CASTS, Attributes, Evaluate, Failure, Kind, Value, given
 class Node:
     """A part of an expression.
 
-    kind: its type; None for an attribute, whose type only the event tells.
-    constant: the value of a literal. attribute: the one read. missing: the error of a call to no function.
-    column: where a call starts, from 1; 0 for anything else.
+    kind: its type; None for an attribute, whose type depends on the event.
+    constant: the value of a literal. attribute: the attribute that it reads. missing: the error of a call to
+    an unknown function. column: where a call starts, from 1; 0 for other nodes.
     """
 
     evaluate: Evaluate
@@ -33,7 +33,7 @@ def constant(value: Value) -> Node:
 
 
 def failing(error: str) -> Evaluate:
-    """Fails, whatever the event."""
+    """Fails on every event."""
 
     def fail(_: Attributes) -> Value:
         raise Failure(error)
@@ -42,7 +42,7 @@ def failing(error: str) -> Evaluate:
 
 
 def attribute(name: str) -> Node:
-    """The attribute `name`; a Failure where the event has none."""
+    """The attribute `name`; a Failure if the event lacks it."""
     missing = f"MissingAttributeError: the event has no attribute {name}"
 
     def read(attributes: Attributes) -> Value:
@@ -56,7 +56,7 @@ def attribute(name: str) -> Node:
 
 
 def as_kind(node: Node, kind: Kind) -> Callable[[Attributes], Any]:
-    """Evaluates `node` and casts its value to `kind`; a literal is cast now."""
+    """Evaluates `node` and casts its value to `kind`; a literal is cast once, in advance."""
     evaluate, convert = node.evaluate, CASTS[kind]
     if node.constant is not None:
         try:

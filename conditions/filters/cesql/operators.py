@@ -1,4 +1,4 @@
-"""The operators of CESQL: each makes a node of its operands."""
+"""The operators of CESQL: each builds a node from its operands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def logic(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
     operands = [as_kind(node, bool) for node in parts]
     operators = [operator for operator, _ in rest]
 
-    # loops, because all() and any() with a generator take twice the time
+    # loops: all() and any() with a generator take twice the time
     def every(attributes: Attributes) -> bool:
         for operand in operands:  # noqa: SIM110
             if not operand(attributes):
@@ -45,7 +45,7 @@ def logic(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
         for operator, operand in zip(operators, operands[1:], strict=True):
             if operator == "XOR":
                 outcome = outcome != operand(attributes)
-            elif outcome is (operator == "AND"):  # otherwise AND of false, OR of true
+            elif outcome is (operator == "AND"):  # false AND x, true OR x: x is not evaluated
                 outcome = operand(attributes)
         return outcome
 
@@ -54,7 +54,7 @@ def logic(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
 
 
 def comparison(left: Node, operator: str, right: Node) -> Node:
-    """=, != and <> of the right side's type; <, <=, > and >= of integers."""
+    """=, != and <> compare by the right side's type; <, <=, > and >= compare integers."""
     parts = (left, right)
     if operator in _ORDERS:
         order = _ORDERS[operator]
@@ -88,7 +88,7 @@ def _equality(left: Node, right: Node) -> Callable[[Attributes], bool]:
 
 
 def arithmetic(first: Node, rest: Sequence[tuple[str, Node]]) -> Node:
-    """+, -, *, / and % of integers from left to right; an outcome beyond 32 bits is a MathError."""
+    """+, -, *, / and % of integers, from left to right; a result beyond 32 bits is a MathError."""
     start = as_kind(first, int)
     steps = [(_ARITHMETIC[operator], operator, as_kind(node, int)) for operator, node in rest]
 
@@ -138,13 +138,13 @@ def negative(node: Node) -> Node:
 
 
 def inverse(node: Node) -> Node:
-    """NOT, and what makes NOT LIKE of LIKE and NOT IN of IN."""
+    """NOT; also turns LIKE into NOT LIKE and IN into NOT IN."""
     operand = as_kind(node, bool)
     return Node(lambda attributes: not operand(attributes), bool, (node,))
 
 
 def like(node: Node, pattern: str) -> Node:
-    """LIKE of the operand's text; a text longer than MAX_STRING_CHARS is an error."""
+    """LIKE, on the operand as text; a text longer than MAX_STRING_CHARS is an error."""
     evaluate, matches = node.evaluate, matcher(pattern)
 
     def test(attributes: Attributes) -> bool:
@@ -157,7 +157,7 @@ def like(node: Node, pattern: str) -> Node:
 
 
 def within(node: Node, elements: Sequence[Node]) -> Node:
-    """IN: elements are cast to the operand's type one after the other, up to the one that is equal."""
+    """IN: casts the elements to the operand's type one after the other, until one is equal."""
     evaluate = node.evaluate
     parts = (node, *elements)
     literals = [element.constant for element in elements if element.constant is not None]
@@ -188,7 +188,7 @@ def within(node: Node, elements: Sequence[Node]) -> Node:
 
 
 def _set(literals: Sequence[Value], kind: Kind) -> tuple[frozenset[Value], str | None]:
-    """The literals up to the first that cannot be cast, and that one's error."""
+    """The literals before the first that cannot be cast, and its error."""
     values: list[Value] = []
     for literal in literals:
         try:

@@ -1,4 +1,4 @@
-"""Text to nodes, by the grammar in cesql.lark; errors tell the column and what was expected there."""
+"""Parses text to nodes by the grammar in cesql.lark; errors name the column and what was expected there."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...grammar import Grammar
 from .builder import NO_DATA, Builder, Misplaced
 from .nodes import Node
 
-# ASCII: otherwise the Kelvin sign would pass for the k of "like"
+# ASCII: otherwise the Kelvin sign would match the k of "like"
 _grammar = Grammar(
     __package__ or "", "cesql.lark", lambda: {"transformer": Builder(), "g_regex_flags": re.ASCII}
 )
 
-# What may follow, in the reader's words. Where a number may, so may all that begins a value.
+# What may follow, in a reader's words. Where a number may follow, so may anything that begins a value.
 _WORDS: Final = {
     "INTEGER": "a value",
     "ADDITIVE": "an operator",
@@ -28,16 +28,16 @@ _WORDS: Final = {
     "_CLOSE": "')'",
     "$END": "the end",
 }
-# Operators of other languages, with those meant.
+# Operators of other languages, and their CESQL equivalents.
 _SIGNS: Final = {"&&": "AND", "&": "AND", "||": "OR", "|": "OR", "!": "NOT"}
 _LAST_NAME: Final = re.compile(r"(?<![A-Za-z0-9])(?:data|event)$", re.IGNORECASE)
-# What the parser's tables name wherever a value may end: they do not tell inside from outside.
+# The parser expects these after every value, whether or not a bracket is open.
 _INSIDE: Final = ("','", "')'")
 _STRING: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 
 
 def parse(text: str) -> Node:
-    """The expression in `text` as a node; ConditionError for one that is none."""
+    """The expression in `text` as a node; ConditionError if it is invalid."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     try:
@@ -57,7 +57,7 @@ def _unexpected(text: str, at: int, expected: set[str]) -> ConditionError:
     if here in ("'", '"') and "STRING" in expected:
         return _wrong(text, at + 1, "this string is not closed")
     if at and here in ("'", '"') and here == text[at - 1]:
-        return _wrong(text, at + 1, f"a string goes on after its end; write \\{here} for a quote in it")
+        return _wrong(text, at + 1, f"text after the end of a string; write \\{here} for a quote in it")
     slip = _slip(text, at)
     if slip is not None:
         return _wrong(text, at + 1, slip)
@@ -71,7 +71,7 @@ def _unexpected(text: str, at: int, expected: set[str]) -> ConditionError:
 
 
 def _slip(text: str, at: int) -> str | None:
-    """What to write where the parser stops at the sign of another language; None for anything else."""
+    """What to write if the parser stops at an operator of another language; None for anything else."""
     if text.startswith("=", at) and text[:at].endswith("="):
         return "write one =, not =="
     for sign, word in _SIGNS.items():

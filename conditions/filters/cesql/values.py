@@ -1,4 +1,4 @@
-"""Values of CESQL: String, Integer and Boolean as str, int and bool; their casts, and how these fail."""
+"""Values of CESQL: String, Integer and Boolean as str, int and bool; their casts, and errors of casts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Evaluate = Callable[[Attributes], Value]
 
 INTEGER_MIN: Final = -(2**31)
 INTEGER_MAX: Final = 2**31 - 1
-# With the number of terms this bounds what an evaluation costs, in time and memory.
+# Together with the number of terms this limits the time and memory of an evaluation.
 MAX_STRING_CHARS: Final = 16_384
 
 
@@ -24,7 +24,7 @@ class Failure(Exception):
     def __init__(self, error: str, value: Value | None = None) -> None:
         super().__init__(error)
         self.error = error
-        # What a function that fails returns, None: the zero value; and the column of its call.
+        # The value that the failing function returns, None for the zero value; and the column of its call.
         self.value = value
         self.column = 0
 
@@ -39,14 +39,14 @@ def to_string(value: Value) -> str:
 
 
 def to_integer(value: Value) -> int:
-    """The value as Integer; Failure for a text that is no decimal number of 32 bits."""
+    """The value as Integer; Failure for a text that is not a decimal number of 32 bits."""
     if type(value) is not str:
         return int(value)
     if len(value) <= 9 and value.isascii() and value.isdigit():
         return int(value)
     digits = value[1:] if value.startswith(("+", "-")) else value
     if len(digits) > MAX_STRING_CHARS or not (digits.isascii() and digits.isdigit()):
-        raise Failure(f"CastError: {shown(value)} is no Integer")
+        raise Failure(f"CastError: {shown(value)} is not an Integer")
     number = integer(digits, negative=value.startswith("-"))
     if number is None:
         raise Failure(f"CastError: {shown(value)} does not fit an Integer of 32 bits")
@@ -54,15 +54,15 @@ def to_integer(value: Value) -> int:
 
 
 def integer(digits: str, *, negative: bool) -> int | None:
-    """The Integer that is written so, or None where it has more than 32 bits."""
-    # eleven digits are too many already; int() refuses some of the longer numbers, and takes its time
+    """The Integer with these digits; None if it has more than 32 bits."""
+    # eleven digits are already too many; int() is slow for long numbers and refuses some
     number = int(digits.lstrip("0")[:11] or "0")
     number = -number if negative else number
     return number if INTEGER_MIN <= number <= INTEGER_MAX else None
 
 
 def to_boolean(value: Value) -> bool:
-    """The value as Boolean; Failure for a text other than true and false, in any case."""
+    """The value as Boolean; Failure for a text other than true and false in any letter case."""
     if type(value) is not str:
         return value != 0
     if len(value) <= 5:
@@ -71,20 +71,18 @@ def to_boolean(value: Value) -> bool:
             return True
         if lower == "false":
             return False
-    raise Failure(f"CastError: {shown(value)} is no Boolean")
+    raise Failure(f"CastError: {shown(value)} is not a Boolean")
 
 
 CASTS: Final[Mapping[Kind, Callable[[Value], Value]]] = {str: to_string, int: to_integer, bool: to_boolean}
 
 
 def given(name: str, value: object) -> Value:
-    """An attribute's value as it was handed to `evaluate`, or Failure where that has no place in CESQL."""
+    """An attribute's value as passed to `evaluate`; Failure if it is not a value of CESQL."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, bool):
         return value
     if isinstance(value, int) and INTEGER_MIN <= value <= INTEGER_MAX:
         return int(value)
-    raise Failure(
-        f"GenericError: attribute {name} is {shown(value)}: a str, bool or int of 32 bits belongs there"
-    )
+    raise Failure(f"GenericError: attribute {name} is {shown(value)}: give a str, bool or int of 32 bits")

@@ -391,4 +391,4 @@ def single_key(registered: Registered) -> str | None:
 def runs_from_registration(condition: Condition) -> bool:
     """Whether its timers run from the registration where the key is known (docs/use/conditions.md B2, X2)."""
     plan = condition.plan
-    return bool(plan.armed_at_start) or (plan.expires and not plan.expires_by_event)
+    return plan.watches_from_the_start or (plan.expires and not plan.expires_by_event)

@@ -165,10 +165,10 @@ def test_a_rehearsal_that_did_not_fire_is_explained() -> None:
 def test_what_cannot_be_explained_is_told() -> None:
     events = [sent("a1", 1, "x"), sent("a2", 2, "y")]
     for arguments, told in (
-        ((events, {}), r"tells of one key, and here are 2 \(x, y\): give open_key="),
+        ((events, {}), r"explains one key, and there are 2 \(x, y\): give open_key="),
         ((events, {"key": "x", "open_key": "x"}), "is for a rehearsal without key="),
         ((events, {"open_key": ("x", "y")}), r"explain_rehearsal\(open_key=\) has 2 value"),
-        (([], {"open_key": "x"}), "without events needs a time to tell it for: give until="),
+        (([], {"open_key": "x"}), "without events needs a time: give until="),
         ((events, {"key": "x", "near_misses": -1}), "give a whole number"),
     ):
         with pytest.raises(ConditionError, match=told):
@@ -214,8 +214,8 @@ def test_a_key_of_another_number_of_values_is_told(by: Any, key: Any, told: str)
         (a, None, r"rehearse\(events\) is of type NoneType: give a list"),
         (a, ["x"], "item 1 is of type str: give an Event"),
         (a, [sent("a1", 1), ("x", START)], "item 2 is of type tuple: give an Event"),
-        (a, [(sent("a1", 1), "soon")], r"item 1 \(recorded='soon'\) is no moment"),
-        (a, [(sent("a1", 1), 5)], r"item 1 \(recorded=\) is a int: an aware datetime belongs there"),
+        (a, [(sent("a1", 1), "soon")], r"item 1 \(recorded='soon'\) is not an ISO 8601 time"),
+        (a, [(sent("a1", 1), 5)], r"item 1 \(recorded=\) is a int: give an aware datetime"),
         (a, [Seen(sent("a1", 1), timestamp_ms=1.5)], "timestamp_ms is of type float"),  # type: ignore[arg-type]
     ],
 )
@@ -227,7 +227,7 @@ def test_arguments_of_the_wrong_kind_are_told(condition: Any, events: Any, told:
 def test_what_cannot_be_rehearsed_is_told() -> None:
     with pytest.raises(ConditionError, match="event 'n' has no time"):
         rehearse(a, [Event.of("a", "/s", id="n")])
-    with pytest.raises(ConditionError, match="the keys of this condition are not known, so give a key"):
+    with pytest.raises(ConditionError, match="the keys of this condition are not known: give key="):
         rehearse(keyed_a.quiet("5m"), [], start=START)
     with pytest.raises(ConditionError, match="no matcher reads one"):
         rehearse(a, [], key="x")

@@ -20,7 +20,7 @@ with DAG("it", schedule=None):
 MISTAKES = {
     "and": ("condition=a and b", "join conditions with & and |, not with `and`, `or` and `not`"),
     "negation": ("condition=a & ~b", 'write (a & ~b).within("1h")'),
-    "duration": ('condition=(a & b).within("2 hours")', "'2 hours' is no duration: write it as"),
+    "duration": ('condition=(a & b).within("2 hours")', "'2 hours' is not a duration: write"),
     "number": ("condition=at_least(3, a, b)", "at_least(n) is 3: from 1 to 2, the number of different"),
     "slip": ('condition=event("a", lable="x")', "event(lable=...): did you mean label=?"),
     "topic": ('condition=event(topic="t")', "write event(source='t')"),

@@ -50,7 +50,7 @@ def test_a_condition_tells_whether_time_and_the_order_of_arrival_matter(
     assert (condition.needs_ticks, condition.merge_independent) == (needs_ticks, merge_independent)
 
 
-WINDOW_ROOM = 16
+WINDOW_CAPACITY = 16
 
 
 def events(letter: str, n: int) -> str:
@@ -65,12 +65,12 @@ def events(letter: str, n: int) -> str:
         ("(count(a, 3) & b) | (a & c)", 3),
         ("at_least(2, count(a, 4), b, c)", 4),
         ("absent(a, '1d') & b", 1),
-        ("(a & b).within('1d')", WINDOW_ROOM),
+        ("(a & b).within('1d')", WINDOW_CAPACITY),
         ("(count(a, 20) & b).within('1d')", 20),
-        ("(a & b).resets('@daily')", WINDOW_ROOM),
-        ("sequence(b, a, ordered=False)", WINDOW_ROOM),
+        ("(a & b).resets('@daily')", WINDOW_CAPACITY),
+        ("sequence(b, a, ordered=False)", WINDOW_CAPACITY),
         ("sequence(b, count(a, 9), count(a, 8), ordered=False)", 17),
-        ("(a & b).within('1d') | (a & c)", WINDOW_ROOM),
+        ("(a & b).within('1d') | (a & c)", WINDOW_CAPACITY),
         ("(b & c).within('1d') & a", 1),
         ("(a & b).keep('all', 40)", 40),
         ("(count(a, 30) & b).within('1d').keep('all', 40)", 40),
@@ -84,7 +84,7 @@ def test_a_matcher_holds_what_a_firing_can_take(condition: str, room: int) -> No
 
 def test_first_holds_the_earliest() -> None:
     """H2"""
-    left = " ".join(events("a", WINDOW_ROOM).split())
+    left = " ".join(events("a", WINDOW_CAPACITY).split())
     timeline(f"(a & b).within('1d').keep('first'):   {events('a', 50)}   {{{left}}}")
 
 

@@ -306,13 +306,13 @@ def test_a_million_events_stop_at_the_bound_and_it_is_said() -> None:
     events = (sent(str(number)) for number in itertools.count())
     explanation = explain(event("com.bank.rates", subject="eur"), EMPTY, NOON_MS, events)
     assert (explanation.looked_at, explanation.complete) == (search.MAX_EVENTS, False)
-    assert str(explanation).endswith("10000 events looked at, and there are more")
+    assert str(explanation).endswith("10000 events searched, and there are more")
 
 
 def test_dear_terms_stop_the_search_earlier() -> None:
     events = (sent(str(number), data={"rows": 0}) for number in itertools.count())
     explanation = explain(event("com.bank.rates", where="data.rows > 0"), EMPTY, NOON_MS, events)
-    assert explanation.looked_at < search.MAX_TERMS / search.DEAR
+    assert explanation.looked_at < search.MAX_TERMS / search.EXPRESSION_TERMS
     assert not explanation.complete
 
 
@@ -336,7 +336,7 @@ def test_exactly_as_many_events_as_the_bound_are_complete(monkeypatch: pytest.Mo
 def test_what_is_no_event_is_counted_and_passed_by(thing: object) -> None:
     explanation = explain(event("com.bank.rates", subject="e"), EMPTY, NOON_MS, [thing, sent()])
     assert (explanation.unreadable, explanation.looked_at) == (1, 1)
-    assert "1 event looked at, 1 unreadable" in str(explanation)
+    assert "1 event searched, 1 unreadable" in str(explanation)
 
 
 def test_an_event_that_is_half_readable_breaks_nothing() -> None:

@@ -88,7 +88,7 @@ def test_an_expression_that_fails_refuses_and_tells_why() -> None:
     assert not verdict.accepted
     assert verdict.term == 'Sql("INT(subject) > 4")'
     assert verdict.error is not None
-    assert "'orders/1.parquet' is no Integer" in verdict.error
+    assert "'orders/1.parquet' is not an Integer" in verdict.error
 
 
 def test_an_error_is_told_also_where_another_filter_decides() -> None:
@@ -116,16 +116,16 @@ def test_an_attribute_that_is_no_keyword_of_python_is_named_in_a_dict() -> None:
 @pytest.mark.parametrize(
     ("build", "told"),
     [
-        (lambda: Exact(), "Exact() names no attribute"),
-        (lambda: Exact({}), "Exact() names no attribute"),
+        (lambda: Exact(), "Exact() has no attribute"),
+        (lambda: Exact({}), "Exact() has no attribute"),
         (lambda: Exact("type"), "Exact() got a str"),
         (lambda: Prefix(subject=""), "Prefix(subject='') is empty"),
         (lambda: Prefix(subject=1), "Prefix(subject=...) is an int"),
         (lambda: Suffix(subject="x" * 2049), "at most 2048"),
-        (lambda: Suffix(subject="\ud800"), "no Unicode"),
-        (lambda: Exact(My_Ext="x"), "Exact(My_Ext=...) names no attribute"),
-        (lambda: Exact({1: "x"}), "Exact(1=...) names no attribute"),
-        (lambda: Exact({"data": "x"}), "Exact(data=...) names no attribute"),
+        (lambda: Suffix(subject="\ud800"), "is not valid Unicode"),
+        (lambda: Exact(My_Ext="x"), "Exact(My_Ext=...) is not the name of an attribute"),
+        (lambda: Exact({1: "x"}), "Exact(1=...) is not the name of an attribute"),
+        (lambda: Exact({"data": "x"}), "Exact(data=...) is not the name of an attribute"),
         (lambda: Exact({"type": "x"}, type="y"), "attribute type is filtered twice by Exact()"),
         (lambda: All(), "All() holds no filter"),
         (lambda: AnyOf(), "Any() holds no filter"),
@@ -133,10 +133,10 @@ def test_an_attribute_that_is_no_keyword_of_python_is_named_in_a_dict() -> None:
         (lambda: Not("x"), "the argument of Not is a str"),
         (lambda: Sql(1), "Sql() got an int"),
         (lambda: Sql("type ="), "type ="),
-        (lambda: Sql("LENGTH(type)"), "gives a number, and is never true"),
-        (lambda: Sql("LOWER(type)"), "gives a string, and is never true"),
+        (lambda: Sql("LENGTH(type)"), "gives a number, never true"),
+        (lambda: Sql("LOWER(type)"), "gives a string, never true"),
         (lambda: Sql("NOSUCH(type)"), "fails on every event"),
-        (lambda: Sql("1 = 2"), 'Sql("1 = 2") reads no attribute, and is the same for every event'),
+        (lambda: Sql("1 = 2"), 'Sql("1 = 2") reads no attribute, so it is the same for every event'),
         (lambda: Sql("NOT TRUE"), "reads no attribute"),
         (lambda: Exact(None, type=None), "Exact(type=...) is None: give a string; booleans and integers"),
     ],
@@ -153,12 +153,12 @@ def test_a_bad_argument_is_named(build: Any, told: str) -> None:
         (None, "$ must be an object with one member"),
         ({}, "$ must be an object with one member"),
         ({"exact": {"type": "x"}, "prefix": {"type": "x"}}, "$ must be an object with one member"),
-        ({"regex": {"type": "x"}}, "$ has the member 'regex', which is no known filter dialect"),
+        ({"regex": {"type": "x"}}, "$ has the member 'regex', which is not a filter dialect"),
         ({1: {}}, "$ has the member 1"),
         ({"exact": []}, "$.exact is a list: an object"),
-        ({"exact": {}}, "$.exact: Exact() names no attribute"),
+        ({"exact": {}}, "$.exact: Exact() has no attribute"),
         ({"exact": {"type": ""}}, "$.exact: Exact(type='') is empty"),
-        ({"exact": {"": "x"}}, "$.exact: Exact(=...) names no attribute"),
+        ({"exact": {"": "x"}}, "$.exact: Exact(=...) is not the name of an attribute"),
         ({"prefix": {"type": 1}}, "$.prefix: Prefix(type=...) is an int"),
         ({"all": []}, "$.all: All() holds no filter"),
         ({"any": []}, "$.any: Any() holds no filter"),
@@ -284,7 +284,7 @@ def test_a_where_has_no_place_among_the_dialects(group: type[Filter]) -> None:
 
 
 def test_an_expression_with_half_a_surrogate_pair_is_refused() -> None:
-    with pytest.raises(ConditionError, match="no Unicode text"):
+    with pytest.raises(ConditionError, match="is not valid Unicode"):
         Sql("type = '\ud800'")
 
 

@@ -159,7 +159,7 @@ WITHIN = {"of": {"all": [A, B]}, "duration_ms": 1000}
         ({"reset": {"of": {"all": [A, B]}, "cron": 1, "timezone": "UTC"}}, "$.condition.reset.cron is a int"),
         ({"reset": {"of": {"all": [A, B]}, "cron": "0 0 * * *"}}, "$.condition.reset.timezone is missing"),
         ({"reset": {"of": {"all": [A, B]}, "cron": "0 0 * * *", "timezone": "../x"}}, "$.condition.reset: "),
-        ({"not": A}, "$.condition: ~event(type=\"a\"): ~ has no end here"),
+        ({"not": A}, "$.condition: ~event(type=\"a\"): ~ needs a window"),
         ({"all": [A, {"not": B}]}, "$.condition: event(type=\"a\") & ~event(type=\"b\"): ~ has no end"),
         ({"not": {"all": [A, B]}}, "$.condition.not: ~ cannot be applied"),
         ({"absent": {"of": A, "duration_ms": 1, "armed_by": "x"}}, "$.condition.absent: absent(armed_by="),
@@ -212,7 +212,7 @@ def test_whole_numbers_may_be_written_with_a_fraction_of_zero(condition: Conditi
 
 def test_a_part_of_a_condition_has_no_form() -> None:
     for part in (~a, a & ~b):
-        with pytest.raises(ConditionError, match="~ has no end here"):
+        with pytest.raises(ConditionError, match="~ needs a window"):
             part.to_json()
 
 

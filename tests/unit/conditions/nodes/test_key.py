@@ -97,7 +97,7 @@ def test_a_text_that_looks_like_a_composite_key_is_taken_as_it_is() -> None:
         (("a", ("b", "c")), "value 2 of a composite key is a tuple"),
         (("a", ""), "cannot be empty"),
         (("a", None), "not a NoneType"),
-        (("a", float("nan")), "no number"),
+        (("a", float("nan")), "not a finite number"),
         (("é" * 200, "é" * 200), "at most 512"),
     ],
 )

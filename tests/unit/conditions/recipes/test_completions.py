@@ -177,12 +177,12 @@ def test_it_travels_as_json_and_as_text(condition: Condition) -> None:
         (lambda: dag_run("a", state="succeeded"), "one of success, failed"),
         (lambda: dag_run("a", state=[]), "give one of success, failed"),
         (lambda: dag_run("a", state="skipped"), "one of success, failed"),
-        (lambda: dag_run("a", by="partition_key", offset="1d"), 'by="logical_date" or "ds"'),
-        (lambda: dag_run("a", offset="soon"), "'soon' is no duration"),
+        (lambda: dag_run("a", by="partition_key", offset="1d"), 'by="logical_date" or by="ds"'),
+        (lambda: dag_run("a", offset="soon"), "'soon' is not a duration"),
         (lambda: dag_run("a", offset=1), "give a timedelta"),
         (lambda: dag_run("a", offset=timedelta(days=400)), "at most 366 days"),
         (lambda: dag_run("a", offset="1d", dates={"2026-11-20": "2026-11-19"}), "not both"),
-        (lambda: dag_run("a", dates={}), "not empty"),
+        (lambda: dag_run("a", dates={}), "a non-empty mapping {day: day waited for}"),
         (lambda: dag_run("a", dates={"2026-11-20": "yesterday"}), "'yesterday': write days"),
         (lambda: dag_run("a", dates={"2026-11-20": "2026-11-19"}, by="run_id"), 'by="ds"'),
         (lambda: task_instance("a", ""), "task_id is ''"),
@@ -201,7 +201,7 @@ def test_any_path_takes_an_offset_with_spaces_around_its_sign() -> None:
     assert event("t", by="data.day - 1w").key_of(made) == "2026-11-13"
     assert event("t", by="data.a+1d").key_of(made) == "x"
     assert event("t", by="data.n + 1d").key_of(made) is None
-    with pytest.raises(ConditionError, match="'1x' is no duration"):
+    with pytest.raises(ConditionError, match="'1x' is not a duration"):
         event("t", by="data.day + 1x")
 
 

@@ -192,9 +192,9 @@ def test_a_value_nested_too_deep_is_not_read() -> None:
         ("timestamp(data.t).getHours('../../etc/localtime') == 1", "time zone as a literal"),
         ("timestamp(data.t).getHours('localtime') == 1", "time zone as a literal"),
         ("timestamp(data.t).getHours('Europe/../../etc/localtime') == 1", "time zone as a literal"),
-        ("google.protobuf.Struct{} == data", "it makes a message google.protobuf.Struct"),
+        ("google.protobuf.Struct{} == data", "it builds a message google.protobuf.Struct"),
         ("x" * (MAX_SOURCE_CHARS + 1), "at most 1024"),
-        ("\ud800", "no Unicode"),
+        ("\ud800", "is not valid Unicode"),
     ],
 )  # fmt: skip
 def test_an_expression_that_is_none_or_costs_too_much_is_refused(source: str, told: str) -> None:
@@ -260,7 +260,7 @@ def test_other_errors_are_told_as_the_library_tells_them(source: str) -> None:
 )
 def test_an_expression_that_reads_nothing_is_refused(source: str) -> None:
     with pytest.raises(
-        ConditionError, match="it reads neither data nor event, and is the same for every event"
+        ConditionError, match="it reads neither data nor event, so it is the same for every event"
     ):
         Where(source)
 

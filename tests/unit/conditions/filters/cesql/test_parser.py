@@ -54,7 +54,7 @@ def case(text: str, column: int, what: str, id: str = "") -> object:  # noqa: A0
         case("x = 'y", 5, "this string is not closed"),
         case("x = 'y\\'", 5, "this string is not closed"),
         case('x = "y\'', 5, "this string is not closed"),
-        case("'it''s'", 5, "a string goes on after its end; write \\' for a quote in it"),
+        case("'it''s'", 5, "text after the end of a string; write \\' for a quote in it"),
         case("x = 2147483648", 5, "'2147483648' does not fit an Integer of 32 bits"),
         case("-2147483649", 1, "'-2147483649' does not fit an Integer of 32 bits"),
         case("- 2147483648", 3, "'2147483648' does not fit an Integer of 32 bits"),
