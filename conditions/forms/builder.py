@@ -1,4 +1,4 @@
-"""What the rules of condition.lark stand for: the parser's tree becomes a condition."""
+"""Builds a condition from the parser's tree, by the rules of condition.lark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MAX_CARET_CHARS: Final = 100
 _MAX_DIGITS: Final = 18
-_MAX_KEPT: Final = 4 * MAX_NODES  # matchers that keep() goes over
+_MAX_KEPT: Final = 4 * MAX_NODES  # how many matchers all calls of keep() may copy
 _DURATION = re.compile(r"(?:[0-9]+(?:ms|[wdhms]))+")
 _CONSTANTS: Final = {"True": True, "False": False}
 _ESCAPE = re.compile(
@@ -29,7 +29,7 @@ _ESCAPED: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 def fail(text: str, at: int, what: str, cause: Exception | None = None) -> NoReturn:
-    """Raise ConditionError with line and column of `at`, and the line with a caret if it is short."""
+    """Raise ConditionError with the line and column of `at`; if the line is short, with a caret below it."""
     start = text.rfind("\n", 0, at) + 1
     end = text.find("\n", at)
     line = text[start:] if end < 0 else text[start:end]
@@ -40,7 +40,7 @@ def fail(text: str, at: int, what: str, cause: Exception | None = None) -> NoRet
 
 
 class _Item(NamedTuple):
-    """What a part of the text stands for, and where it begins."""
+    """The value of a part of the text, and its position."""
 
     value: Any
     at: int
@@ -53,7 +53,7 @@ class _Keyword(NamedTuple):
 
 
 class Builder:
-    """Builds what a tree says; one method for each rule of the grammar. For one text only."""
+    """Builds the condition of one text; one method for each rule of the grammar."""
 
     def __init__(self, text: str, names: Mapping[str, Condition]) -> None:
         self._text = text
@@ -62,7 +62,7 @@ class Builder:
         self._expressions = 0
 
     def build(self, tree: Tree[Token] | Token) -> Condition:
-        """The condition; from left to right, so that the first error is told."""
+        """The condition; built from left to right, so that the error is the first one in the text."""
         waiting: list[tuple[Any, bool]] = [(tree, False)]
         built: list[Any] = []
         while waiting:
@@ -126,7 +126,7 @@ class Builder:
         call = self._find(vocabulary.METHODS, name, "method")
         self._term(name.start_pos)
         self._condition(of, f".{name}() belongs to a condition")
-        if name == "keep":  # it makes all matchers anew
+        if name == "keep":  # it copies all matchers
             self._kept += len(of.value.matchers)
             if self._kept > _MAX_KEPT:
                 self._fail(name.start_pos, "keep() is called too often: call it once, on the whole")
@@ -158,19 +158,19 @@ class Builder:
         for token, item in zip(pairs[::2], pairs[1::2], strict=True):
             key = self._unquoted(token)
             if key in found:
-                self._fail(token.start_pos, f"the name {shown(key, 40)} stands here twice")
+                self._fail(token.start_pos, f"the name {shown(key, 40)} is given twice")
             if key in ("sql", "where"):
                 self._expression(item)
             found[key] = item.value
         return _Item(found, sign.start_pos or 0)
 
-    # -- what they share
+    # -- helpers
 
     def _joined(self, kind: type[AllOf | AnyOf], parts: tuple[Any, ...]) -> _Item:
         items: tuple[_Item, ...] = parts[::2]
         for item in items:
             self._condition(item, f"{parts[1]} joins conditions")
-        # all at once: one by one, each step would look at all before it
+        # all at once: joining one by one would go over all earlier operands each time
         distinct = tuple(dict.fromkeys(item.value for item in items))
         if len(distinct) == 1:
             return items[0]
@@ -190,7 +190,7 @@ class Builder:
                     named[argument.name] = call.checked_keyword(argument.name, argument.value, len(values))
                 else:
                     if named:
-                        raise ConditionError("arguments without a name stand before those with one")
+                        raise ConditionError("arguments without a name must come before those with one")
                     values.append(call.checked(number, argument.value))
             except ConditionError as error:
                 self._fail(argument.at, str(error), error)
@@ -240,9 +240,9 @@ class Builder:
         code = int(octal, 8) if octal is not None else int(next(filter(None, codes), "-1"), 16)
         if not 0 <= code <= 0x10FFFF:
             what = (
-                f"\\{other} is no escape in a string; for a backslash write \\\\"
+                f"\\{other} is not an escape sequence; for a backslash write \\\\"
                 if other
-                else "no such character"
+                else "there is no such character"
             )
             self._fail((token.start_pos or 0) + 1 + escape.start(), what)
         return chr(code)

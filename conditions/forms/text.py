@@ -1,7 +1,7 @@
-"""Conditions from text: what `str()` gives, and Argo's `(a && b) || c` over names. Nothing in it is executed.
+"""Parses conditions from text: the output of `str()`, and Argo's `(a && b) || c` over names.
 
-The text is measured before it is parsed, and the tree of the parser is followed without recursion, so that no
-text costs more than the limits allow.
+The text is not executed. It is checked against limits before it is parsed, and the tree is built without
+recursion, so the cost of any text is limited.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_CHARS: Final = 65_536
 MAX_NESTING: Final = 64
-# Names, literals, operators and signs together. Each costs some 6 us.
+# Names, literals, operators and signs together. Each costs about 6 us.
 MAX_TOKENS: Final = 4500
 
 _grammar = Grammar(__package__ or "", "condition.lark")
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
     r"""'[^'\\\n]*(?:\\.[^'\\\n]*)*'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[A-Za-z0-9_-]+|&&|\|\||[^ \t\r\n]"""
 )
 _LAST_WORD = re.compile(r"[A-Za-z0-9_-]+\Z")
-# What may follow, in the author's words. Where a name and a string may, all that begins a condition may.
+# What may follow, in an author's words. Where both a name and a string may follow, a condition may.
 _WORDS: Final = {
     "NAME": "a condition",
     "AND": "&",
@@ -47,12 +47,14 @@ _PYTHON: Final = {"and": "&", "or": "|", "not": "~"}
 
 
 def parse(text: str, names: Mapping[str, Condition] | None = None) -> Condition:
-    """The condition in `text`, such as `(orders && rates).within("2h")`; ConditionError for what is none.
+    """The condition in `text`, such as `(orders && rates).within("2h")`.
 
     text: Python as `str(condition)` gives it (event(...), &, |, ~, at_least(...), .within(...) and so on);
-    &&, || and ! are &, | and ~. names: the conditions that names in it stand for, of letters, digits, - and
-    _. & binds tighter than |, and ~ tighter than &. At most 65,536 characters, 4,500 tokens, 64 levels of
-    brackets, 256 names and calls, and 4,096 characters of where and sql. Errors tell line and column.
+    &&, || and ! are the same as &, | and ~. & binds tighter than |, and ~ tighter than &. At most 65,536
+    characters, 4,500 tokens, 64 levels of brackets, 256 names and calls, 4,096 characters of where and sql.
+    names: {name: condition} that the text may use; names consist of letters, digits, - and _.
+
+    Raises ConditionError with the line and column of the fault.
     """
     if not isinstance(text, str):
         raise ConditionError(f"the text of a condition is a {type(text).__name__}: give a string")
@@ -70,7 +72,7 @@ def _check_tokens(text: str) -> None:
         if number > MAX_TOKENS:
             fail(text, token.start(), f"the text is too long: at most {MAX_TOKENS} names, literals and signs")
         sign = token[0]
-        if sign in ("'", '"'):  # one by one, each open quote would be sought to the end of the text
+        if sign in ("'", '"'):  # the parser would search the whole text for the end of each open quote
             fail(text, token.start(), "this string is not closed")
         if sign in "([{":
             nesting += 1
@@ -99,7 +101,7 @@ def _unexpected(text: str, at: int, expected: Collection[str]) -> str:
     found = _TOKEN.match(text, at)
     here = found[0] if found else ""
     before = _LAST_WORD.search(text[:at].rstrip()[-4:])
-    for word in (here, before[0] if before else ""):  # `not` passes for a name until something follows it
+    for word in (here, before[0] if before else ""):  # `not` is a name to the parser until another follows
         if word.lower() in _PYTHON:
             return f"write {_PYTHON[word.lower()]} for {word}"
     words = [word for name, word in _WORDS.items() if name in expected]
@@ -114,7 +116,7 @@ def _unexpected(text: str, at: int, expected: Collection[str]) -> str:
 
 
 def _inside(text: str) -> tuple[str, ...]:
-    """What may end or part the innermost bracket that is open after `text`, in the words of _WORDS."""
+    """What may end or separate the items of the innermost bracket open after `text`, as in _WORDS."""
     opened: list[str] = []
     for token in _TOKEN.finditer(text):
         if token[0] in "([{":

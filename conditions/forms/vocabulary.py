@@ -1,4 +1,4 @@
-"""What can be called in the text of a condition: functions, filters and methods, with their arguments."""
+"""The functions, filters and methods that the text of a condition may call, with their arguments."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..recipes.presets import all_of, any_of, burst, daily, debounce, every_nth,
 
 
 class Kind(NamedTuple):
-    """What an argument may be."""
+    """The types of an argument, and the words for them in errors."""
 
     types: tuple[type, ...]
     words: str
 
     def check(self, where: str, value: object) -> None:
-        """Raise ConditionError if the value is no such thing."""
+        """Raise ConditionError if the value is of another type."""
         if not isinstance(value, self.types) or (isinstance(value, bool) and bool not in self.types):
             raise ConditionError(f"{where} is {shown(value)}: give {self.words}")
 
@@ -47,9 +47,9 @@ _UNITS: Final = dict.fromkeys(("weeks", "days", "hours", "minutes", "seconds", "
 class Call:
     """A function, filter or method that the text may call.
 
-    positional: arguments that may stand without their name; they may also be named, except before `rest`.
-    needed: how many of these must be given. rest: what follows them in any number. keywords: what is given by
-    name only; other: what any other name may hold, None if there is none.
+    positional: arguments that may be given without a name; also by name, unless there is a `rest`. needed:
+    how many of them must be given. rest: any number of further arguments without a name. keywords: arguments
+    given by name only. other: arguments of any other name, None if there are none.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Call:
     other: Kind | None = None
 
     def checked(self, number: int, value: object) -> object:
-        """The value of argument `number`, from 1, without a name; ConditionError if it does not belong."""
+        """The value of an argument without a name; ConditionError if it is not allowed. number: from 1."""
         kinds = list(self.positional.values())
         kind = kinds[number - 1] if number <= len(kinds) else self.rest
         if kind is None:
@@ -73,7 +73,10 @@ class Call:
         return value
 
     def checked_keyword(self, name: str, value: object, given: int) -> object:
-        """The value of the argument called `name`, where `given` came without names before it."""
+        """The value of an argument by name; ConditionError if it is not allowed.
+
+        given: how many arguments without a name came before it.
+        """
         named = {} if self.rest is not None else self.positional
         kind = named.get(name) or self.keywords.get(name) or self.other
         if kind is None:
@@ -102,8 +105,8 @@ _MATCHER: Final[Mapping[str, Kind]] = {
     "keep": _TEXT,
     "limit": _WHOLE,
 }
-# Of the ends of runs, tasks and Spark applications; `dates` is Python's alone.
-_END: Final[Mapping[str, Kind]] = {
+# Of the matchers for completion events; `dates` is available in Python only.
+_COMPLETION: Final[Mapping[str, Kind]] = {
     "state": Kind((str, list, tuple), "a state in quotes, or several in [ ]"),
     "by": _PATH,
     "offset": _DURATION,
@@ -119,21 +122,21 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
             dag_run,
             {"dag_id": _TEXT},
             needed=1,
-            keywords={**_END, "deployment": _TEXT},
+            keywords={**_COMPLETION, "deployment": _TEXT},
         ),
         Call(
             "task_instance",
             task_instance,
             {"dag_id": _TEXT, "task_id": _TEXT},
             needed=2,
-            keywords={**_END, "deployment": _TEXT},
+            keywords={**_COMPLETION, "deployment": _TEXT},
         ),
         Call(
             "spark_application",
             spark_application,
             {"name": _TEXT},
             needed=1,
-            keywords={**_END, "application": _TEXT},
+            keywords={**_COMPLETION, "application": _TEXT},
         ),
         Call("at_least", at_least, {"n": _WHOLE}, needed=1, rest=_CONDITION),
         Call("count", count, _EVENTS, needed=2),
@@ -174,7 +177,7 @@ FUNCTIONS: Final[Mapping[str, Call]] = {
     )
 }
 
-# Those that make conditions; the others make filters, and are classes.
+# The functions that build conditions; the others are classes of filters.
 CONDITIONS: Final = frozenset(name for name, call in FUNCTIONS.items() if not isinstance(call.build, type))
 
 METHODS: Final[Mapping[str, Call]] = {
@@ -191,7 +194,7 @@ METHODS: Final[Mapping[str, Call]] = {
 
 
 def find(calls: Mapping[str, Call], name: str, what: str) -> Call:
-    """The call of this name; ConditionError tells what there is."""
+    """The call of this name; ConditionError lists the known names."""
     call = calls.get(name)
     if call is None:
         raise ConditionError(f"there is no {what} {name[:40]}(): {near(name, calls) or ', '.join(calls)}")
@@ -199,13 +202,13 @@ def find(calls: Mapping[str, Call], name: str, what: str) -> Call:
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """ "did you mean ...?" with the names like this one; empty where there is none."""
+    """ "did you mean ...?" with the names close to this one; empty if there is none."""
     found = get_close_matches(name[:40], list(names)[:1000], n=3)
     return f"did you mean {' or '.join(found)}?" if found else ""
 
 
 def shown(value: object) -> str:
-    """What a value is, for a message."""
+    """The kind of a value, for a message."""
     for kind, words in _SHOWN.items():
         if isinstance(value, kind):
             return words

@@ -1,8 +1,8 @@
-"""The matcher index: which subscriptions an event reaches, in time that does not grow with the others.
+"""The matcher index: which subscriptions an event reaches, at a cost independent of all other subscriptions.
 
-The conditions' matchers are turned into routes (`routes`), and routes into paths of one tree (`tree`): exact
-values are looked up, beginnings and endings of texts probed (`texts`), keys looked up, and what remains of a
-matcher is evaluated last, once an event (`checks`).
+Each matcher becomes routes (`routes`), and each route a path in one tree (`tree`). An event follows the tree
+by looking up exact values, prefixes and suffixes of texts (`prefix_map`), and keys. The remaining filters of
+the matchers on its way are evaluated last, each once for an event (`checks`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks: filters that are evaluated at most once an event, however many subscriptions hold them."""
+"""Checks: filters that are evaluated at most once for an event, however many subscriptions share them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,32 @@ from ..filters import All, Any, Filter, Not
 from ..filters.dialects import Comparison
 
 MAX_ERRORS: Final = 1000
-# Stands in `errors` for all filters beyond MAX_ERRORS - 1; no filter's text is in parentheses.
+# The entry of `errors` for all filters beyond MAX_ERRORS - 1; no filter's text is in parentheses.
 OTHER_FILTERS: Final = "(other filters)"
 
 
 class Check:
-    """One filter in use. Equal filters are one check, also those inside `any`, `all` and `not`."""
+    """One filter in use. Equal filters share a check, also those inside `any`, `all` and `not`."""
 
-    __slots__ = ("_ask", "filter", "parts", "passed", "turn", "uses")
+    __slots__ = ("_evaluate", "filter", "parts", "passed", "turn", "uses")
 
-    def __init__(self, filter: Filter, parts: tuple[Check, ...], ask: Callable[[Event, int], bool]) -> None:  # noqa: A002
+    def __init__(
+        self,
+        filter: Filter,  # noqa: A002
+        parts: tuple[Check, ...],
+        evaluate: Callable[[Event, int], bool],
+    ) -> None:
         self.filter = filter
         self.parts = parts
         self.uses = 0
-        self.turn = 0  # of the look-up that `passed` belongs to
+        self.turn = 0  # the look-up that `passed` belongs to
         self.passed = False
-        self._ask = ask
+        self._evaluate = evaluate
 
     def passes(self, event: Event, turn: int) -> bool:
-        """What the filter says of the event of this turn; asked once in a turn. Never raises."""
+        """True if the filter accepts the event of this turn; evaluated once in a turn. Never raises."""
         if self.turn != turn:
-            self.passed = self._ask(event, turn)
+            self.passed = self._evaluate(event, turn)
             self.turn = turn
         return self.passed
 
@@ -39,7 +44,7 @@ class Check:
 class Checks:
     """The checks in use, by filter.
 
-    errors: {text of the filter: events on which it failed}, since it was last cleared; 1,000 entries at most.
+    errors: {text of a filter: number of events on which its evaluation failed}; at most 1,000 entries.
     """
 
     def __init__(self) -> None:
@@ -54,7 +59,7 @@ class Checks:
         return self._checks[wanted]
 
     def use(self, wanted: Filter) -> Check:
-        """The check of a filter, made if there is none; `release` it as often as it was used."""
+        """The check of a filter, made if there is none. Call `release` once for each call of this."""
         check = self._checks.get(wanted)
         if check is None:
             check = self._checks[wanted] = self._made(wanted)
@@ -82,13 +87,13 @@ class Checks:
             return Check(wanted, (), lambda event, _: wanted.accepts(event))  # it cannot fail
         return Check(wanted, (), lambda event, _: self._verdict(wanted, event))
 
-    def _verdict(self, asked: Filter, event: Event) -> bool:
+    def _verdict(self, wanted: Filter, event: Event) -> bool:
         try:
-            accepted, error, _, _ = asked.verdict(event)
-        except Exception as raised:  # noqa: BLE001  # a filter's fault must not cost the others their event
+            accepted, error, _, _ = wanted.verdict(event)
+        except Exception as raised:  # noqa: BLE001  # a faulty filter must not keep the event from others
             accepted, error = False, str(raised)
         if error is not None:
-            text = str(asked)
+            text = str(wanted)
             known = text in self.errors or len(self.errors) < MAX_ERRORS - 1
             self.errors[text if known else OTHER_FILTERS] += 1
         return accepted

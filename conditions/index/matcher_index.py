@@ -1,4 +1,4 @@
-"""MatcherIndex: subscriptions in, events in, hits out."""
+"""MatcherIndex: add and remove subscriptions; look up which of them an event reaches."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MatcherIndex(Generic[T]):
         self._types: dict[str | None, Entry[T]] = {}
         self._subscriptions: dict[T, tuple[Condition, str | None]] = {}
         self._checks = Checks()
-        self._turn = 0  # number of the look-up, by which checks know what they answered
+        self._turn = 0  # number of the look-up; a check is evaluated once in each
 
     def __len__(self) -> int:
         return len(self._subscriptions)
@@ -38,18 +38,17 @@ class MatcherIndex(Generic[T]):
 
     @property
     def errors(self) -> Counter[str]:
-        """{text of a filter: number of events on which it failed, and so did not match}.
+        """{text of a filter: number of events on which its evaluation failed, so that they did not match}.
 
-        It has at most 1,000 entries, the last of which stands for all other filters. Clear it after reading
-        to count anew.
+        It has at most 1,000 entries, the last for all other filters. Clear it to restart the counts.
         """
         return self._checks.errors
 
     def add(self, handle: T, condition: Condition, key: str | Sequence[str] | None = None) -> None:
-        """Subscribe `condition` under `handle`, for one key only if `key` is given (made canonical here).
+        """Add a subscription: `handle` identifies it; with `key`, in any spelling, it is for that key only.
 
-        ConditionError if the handle is taken, if the key and the condition do not go together, or if the
-        condition is a part of one only.
+        ConditionError if the handle is in use, if the key does not fit the condition, or if the condition
+        cannot stand alone.
         """
         if handle in self._subscriptions:
             raise ConditionError(f"subscription {handle!r} is in the index already: remove it first")
@@ -63,20 +62,20 @@ class MatcherIndex(Generic[T]):
                 insert_hit(self._types, _type_of(route), _steps(route, matcher, own, checks), hit)
 
     def remove(self, handle: T) -> None:
-        """Take a subscription out; one that is not there is no error. What it alone used is freed."""
+        """Remove a subscription and what only it used; does nothing if there is none."""
         condition, own = self._subscriptions.pop(handle, (None, None))
         if condition is None:
             return
         for matcher in condition.matchers:
             for route in routes_of(matcher):
                 checks = [self._checks[each] for each in route.checks]
-                # matchers that differ in label or keep lie in one entry, and the first took it all out
+                # matchers that differ only in label or keep share an entry, which the first one removes
                 remove_hit(self._types, _type_of(route), _steps(route, matcher, own, checks), handle)
                 for check in checks:
                     self._checks.release(check)
 
     def lookup(self, event: Event) -> list[Hit[T]]:
-        """The hits of an event: one for each subscription and key that it reaches, in no promised order."""
+        """The hits of an event: one for each subscription and key that it reaches, in any order."""
         attributes = event.attributes
         types = self._types
         typed, untyped = types.get(attributes.get("type")), types.get(None)
@@ -93,13 +92,13 @@ class MatcherIndex(Generic[T]):
         self._turn += 1
         hits: list[Hit[T]] = []
         keys: dict[str | tuple[str, ...], str | None] = {}
-        for entry in entries:  # it grows meanwhile
+        for entry in entries:  # entries are appended in the loop
             if isinstance(entry, Hit):
                 hits.append(entry)
                 continue
             if entry.exact is not None:
                 exact = entry.exact
-                # whichever is less: an event has few attributes, however many are asked for here
+                # go over the shorter of the two: the tree may have far more attributes than the event
                 for name in exact if len(exact) <= len(attributes) else attributes:
                     by_text = exact.get(name)
                     value = attributes.get(name)
@@ -142,14 +141,14 @@ class MatcherIndex(Generic[T]):
         return hits if len(hits) < 2 else _merged(hits)
 
     def _passed(self, entry: Entry[T], event: Event) -> list[Hit[T]]:
-        """The hits that lie in a entry and behind the checks below it that the event passes."""
+        """The hits at an entry and behind those checks below it that the event passes."""
         if isinstance(entry, Hit):
             return [entry]
         hits = [] if entry.hits is None else list(entry.hits.values())
         if entry.checks is not None:
-            # keys were looked up before, because a check costs more
+            # checks are the last steps, after keys, because a check costs more than a look-up
             entries = [entry]
-            for node in entries:  # it grows meanwhile
+            for node in entries:  # entries are appended in the loop
                 for check, below in (node.checks or {}).items():
                     if not check.passes(event, self._turn):
                         continue
@@ -170,19 +169,19 @@ def _type_of(route: Route) -> str | None:
 
 
 def _steps(route: Route, matcher: Matcher, own: str | None, checks: list[Check]) -> list[Step]:
-    """The way from the entry of the route's type to where its subscriptions lie."""
+    """The steps from the entry of the route's type to the entry of its subscriptions."""
     steps: list[Step] = []
     steps += [Step("exact", name, value) for name, value in route.exact if name != "type"]
     steps += [Step("affixes", (name, backwards), text) for name, backwards, text in route.affixes]
     steps += [Step("members", path, text) for path, text in route.members]
-    if matcher.by is not None:  # without `by`, beside a keyed one, it passes on to the wait's own key (K23)
+    if matcher.by is not None:  # a matcher without `by` beside keyed ones counts for the wait's key (K23)
         steps.append(Step("keys", matcher.by, own))
     steps += [Step("checks", None, check) for check in checks]
     return steps
 
 
 def _merged(hits: list[Hit[T]]) -> list[Hit[T]]:
-    """One hit for each subscription and key: a subscription may lie at the end of several routes."""
+    """One hit for each subscription and key; an event may reach a subscription by several routes."""
     if len({hit.handle for hit in hits}) == len(hits):
         return hits
     found: dict[tuple[T, str], Hit[T]] = {}

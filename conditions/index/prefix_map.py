@@ -1,9 +1,9 @@
 """PrefixMap: finds all stored texts that a given text starts with; its cost does not grow with their number.
 
-Texts that begin alike lie in one level, in a dict under as much of their rest as the shortest of them has;
-what is longer goes on in a level below. So every step of a search is one look-up, most texts part in the
-first ones, and the number of lengths does not matter. A trie by characters takes more steps, each as long;
-one dict for every length has to be probed for all of them.
+A level is a dict of the texts with a common beginning. Its keys are the next `size` characters, where `size`
+is the length of the shortest of these texts; longer texts continue in a level below. A search takes one
+look-up a level, and most texts differ in the first levels. A trie by characters would take more steps of the
+same cost, and one dict for each length of text a look-up for every length.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ V = TypeVar("V")
 
 
 class _Level(Generic[V]):
-    """PrefixMap that begin alike, without that beginning; `value` is that of the beginning itself.
+    """The texts with a common beginning, without it; `value` belongs to the beginning itself.
 
-    table: {the first `size` characters: the value of the text that ends there, or the level below}.
+    table: {the next `size` characters: the value of the text that ends there, or the level below}.
     """
 
     __slots__ = ("size", "table", "value")
@@ -27,10 +27,10 @@ class _Level(Generic[V]):
         self.table: dict[str, V | _Level[V]] = {}
 
     def split(self, size: int) -> None:
-        """Shorten `size`, for a text that is shorter than all that are here.
+        """Shorten `size` for a text that is shorter than all others in this level.
 
-        The one step whose cost grows with the texts here. It is rare: texts that come in no order have the
-        shortest so far among the first few.
+        Its cost grows with the number of texts, but it is rare: unless texts come in order of length, one of
+        the first is about the shortest.
         """
         table: dict[str, V | _Level[V]] = {}
         for head, below in self.table.items():
@@ -54,7 +54,7 @@ class PrefixMap(Generic[V]):
         return bool(self._root.table)
 
     def find(self, whole: str) -> list[V]:
-        """The values of all texts that `whole` begins with."""
+        """The values of all texts that `whole` starts with."""
         found: list[V] = []
         level, start = self._root, 0
         while True:
@@ -70,7 +70,7 @@ class PrefixMap(Generic[V]):
             level, start = below, end
 
     def get(self, text: str) -> V | None:
-        """The value of this very text."""
+        """The value of exactly this text."""
         level = self._root
         while True:
             below = level.table.get(text[: level.size])
@@ -101,7 +101,7 @@ class PrefixMap(Generic[V]):
             level = below
 
     def __delitem__(self, text: str) -> None:
-        """Take out a text that is there, and every level that has become empty."""
+        """Remove a text that is in the map, and every level that becomes empty."""
         level, trail = self._root, list[tuple[_Level[V], str]]()
         left: V | _Level[V] | None = None
         while text:

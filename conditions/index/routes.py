@@ -1,7 +1,7 @@
-"""Routes: a matcher taken apart into what can be looked up and what must be evaluated.
+"""Routes: a matcher split into parts that can be looked up and filters that must be evaluated.
 
-An event passes a matcher if it passes one of its routes, and a route if it has the exact values, the
-beginnings and endings, and passes the checks that remain.
+An event passes a matcher if it passes one of its routes. It passes a route if it has the exact values, the
+prefixes and suffixes, and passes the remaining checks.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from ..filters.cel.reads import Scalar
 from ..filters.dialects import Comparison, Group, Not
 from ..nodes.matcher import Matcher
 
-# Of one matcher. Its first `any` may have more; a second one multiplies them, and is evaluated beyond this.
+# Of one matcher. Its first `any` may have more; a second one would multiply them, and beyond this number it
+# is evaluated instead.
 MAX_ROUTES: Final = 16
-# Beginnings and endings looked up one below the other; further ones are evaluated.
+# Prefixes and suffixes looked up one below the other; further ones are evaluated.
 MAX_AFFIXES: Final = 4
-# Members of data looked up one below the other; the predicate that needs them is evaluated in any case.
+# Members of data looked up one below the other; the predicate itself is evaluated in any case.
 MAX_MEMBERS: Final = 2
 
 
@@ -27,7 +28,7 @@ Members = tuple[tuple[tuple[str, ...], Scalar], ...]
 
 
 class Affix(NamedTuple):
-    """The beginning of an attribute's text, or its ending, written backwards."""
+    """A prefix of an attribute's value, or a suffix in reverse order."""
 
     attribute: str
     backwards: bool
@@ -40,7 +41,7 @@ class Affix(NamedTuple):
 
 
 class Route(NamedTuple):
-    """exact: sorted by attribute. members: (path in the data, its value). checks: cheap ones first."""
+    """exact: sorted by attribute. members: (path in the data, value). checks: cheap ones first."""
 
     exact: tuple[tuple[str, str], ...]
     affixes: tuple[Affix, ...]
@@ -49,7 +50,7 @@ class Route(NamedTuple):
 
 
 def routes_of(matcher: Matcher) -> tuple[Route, ...]:
-    """The routes of a matcher, each once; none where no event can pass it. Equal matchers' are equal."""
+    """The distinct routes of a matcher, none if no event can pass it. Equal matchers have equal routes."""
     filters = (*((Exact(dict(matcher.exact)),) if matcher.exact else ()), *matcher.filters)
     where: tuple[Filter, ...] = ()
     members: Members = ()
@@ -61,13 +62,13 @@ def routes_of(matcher: Matcher) -> tuple[Route, ...]:
 
 
 def _members(where: Where) -> Members:
-    """The members of data that a predicate needs to equal a text or a number: they are looked up."""
+    """The members of data that must equal a text or a number for the predicate to be true."""
     found = [(path[1:], value) for path, value in where.equalities.items() if path[0] == "data"]
     return tuple(sorted(found, key=lambda member: member[0])[:MAX_MEMBERS])
 
 
 def _attributes(where: Where) -> tuple[Exact, ...]:
-    """The same for attributes, as filters."""
+    """The attributes that must equal a text for the predicate to be true, as filters."""
     return tuple(
         Exact({path[1]: value})
         for path, value in where.equalities.items()
@@ -107,7 +108,7 @@ def _conjunction(filters: Iterable[Filter]) -> list[Route]:
 
 
 def _alternatives(choice: Any) -> list[Route] | None:
-    """The routes of all alternatives; None if one of them cannot be looked up, so that all are evaluated."""
+    """The routes of all alternatives; None if one cannot be looked up, so that the `any` is evaluated."""
     found: list[Route] = []
     for alternative in choice.filters:
         routes = _conjunction((alternative,))

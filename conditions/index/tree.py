@@ -1,7 +1,7 @@
-"""The tree that an event goes down: every step is a look-up, and subscriptions lie where their route ends.
+"""The tree that an event follows: each step is a look-up, and a route's subscriptions are where it ends.
 
-A entry with a single subscription and nothing below is that subscription's Hit, without a node around it:
-most are, and each object on the way is one more miss of the processor's cache.
+An entry with a single subscription and nothing below is that subscription's Hit, without a node around it.
+Most entries are, and each object less saves a miss of the processor's cache.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Hit(msgspec.Struct, Generic[T], frozen=True):
-    """An event reached a subscription: the numbers of the matchers that accepted it, ascending, and the key.
+    """A subscription that an event reached: the numbers of the matchers that accepted it, ascending; the key.
 
-    key: canonical; the subscription's own where it has one, else the event's; "" where matchers have no `by`.
+    key: canonical; the subscription's own if it has one, else the event's; "" if no matcher has a `by`.
     """
 
     handle: T
@@ -30,11 +30,11 @@ class Hit(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Node(Generic[T]):
-    """A entry in the tree; what it has none of is None.
+    """A node of the tree; fields that would be empty are None.
 
-    hits: the subscriptions that lie here, by handle. exact: {attribute: {value: entry}}. affixes:
+    hits: the subscriptions whose route ends here, by handle. exact: {attribute: {value: entry}}. affixes:
     {(attribute, backwards): {text: entry}}. members: {path in the data: {value: entry}}. keys: {`by`: {key:
-    entry}}, and under the key None lie those that have none of their own.
+    entry}}, with the subscriptions that have no key of their own under None.
     """
 
     __slots__ = ("affixes", "checks", "exact", "hits", "keys", "members")
@@ -52,7 +52,7 @@ Entry = Union[Hit[T], Node[T]]  # noqa: UP007  # a generic alias needs it before
 
 
 class Step(NamedTuple):
-    """kind: where it leads on in a node. of: the attribute or path, None for checks. at: the value there."""
+    """kind: the field of a node to look in. of: the attribute or path, None for checks. at: the value."""
 
     kind: Literal["exact", "affixes", "members", "keys", "checks"]
     of: Hashable
@@ -60,7 +60,7 @@ class Step(NamedTuple):
 
 
 class Entries(Protocol[T]):
-    """What lies behind one kind of step: a dict, or PrefixMap."""
+    """The entries behind a step: a dict or a PrefixMap."""
 
     def get(self, at: Any, /) -> Entry[T] | None: ...
     def __setitem__(self, at: Any, entry: Entry[T], /) -> None: ...
@@ -68,7 +68,7 @@ class Entries(Protocol[T]):
 
 
 def insert_hit(entries: Entries[T], at: object, steps: list[Step], hit: Hit[T]) -> None:
-    """Lay a hit at the end of the steps from `entries[at]`; where its handle has one, the two become one."""
+    """Put a hit at the end of the steps from `entries[at]`; merge it with a hit of the same handle."""
     entry = entries.get(at)
     for step in steps:
         node = _node(entries, at, entry)
@@ -86,7 +86,7 @@ def insert_hit(entries: Entries[T], at: object, steps: list[Step], hit: Hit[T]) 
 
 
 def remove_hit(entries: Entries[T], at: object, steps: list[Step], handle: T) -> bool:
-    """Take the hit of a handle out, and free what is empty then. False if it is not there."""
+    """Remove the hit of a handle, and all that becomes empty. False if there is none."""
     trail: list[tuple[Entries[T], object, Node[T], Step]] = []
     for step in steps:
         entry = entries.get(at)
@@ -158,7 +158,7 @@ def _drop(node: Node[T], step: Step) -> None:
 
 
 def _shrink(entries: Entries[T], at: object, node: Node[T]) -> None:
-    """Put in the entry of a node what is left of it."""
+    """Replace a node by its last hit, or remove it, if nothing else is left."""
     if node.exact or node.affixes or node.members or node.keys or node.checks:
         node.hits = node.hits or None
     elif not node.hits:
