@@ -2,29 +2,31 @@
 
 The incarnation of a registration is a hash of this form, so a release must write a condition as earlier
 releases did. A published version is read for ever; a change to the form takes a new number.
+
+_FORMS has a row for each kind of node, by which its form is written and read.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from ...events.attributes import shown
 from ..errors import ConditionError
 from ..filters import Where, filter_from_json
-from ..nodes.combinations import AllOf, AnyOf, AtLeast, Combination, Count, Sequence
+from ..nodes.combinations import AllOf, AnyOf, AtLeast, Count, Sequence
 from ..nodes.condition import MAX_DEPTH, MAX_NODES, Condition, Keep
 from ..nodes.duration import MAX_DURATION_MS
 from ..nodes.matcher import Matcher
-from ..nodes.timers import Absent, ArmedBy, Expires, Ordered, Quiet, moment_ms, moment_text
+from ..nodes.timers import Absent, Expires, Ordered, Quiet, moment_ms, moment_text
 from ..nodes.windows import Not, Reset, Within
 from .vocabulary import near
 
 VERSION: Final = 1
-# Of all matchers of a form together, so that reading it costs no more than its size allows: members and
-# items; characters (a Kafka record of default size holds as many); those of `where` and `sql`, which cost
-# some 10 us each to compile.
+# For all matchers of a form together, so that the cost of reading is limited: members and items; characters
+# (a Kafka record of default size holds as many); characters of `where` and `sql`, which take about 10 us each
+# to compile.
 MAX_VALUES: Final = 16_384
 MAX_CHARS: Final = 1_048_576
 MAX_EXPRESSION_CHARS: Final = 4096
@@ -33,21 +35,20 @@ _Built = TypeVar("_Built")
 _MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{3})?(?:Z|[+-][0-9]{2}:[0-9]{2})"
 )
-_COMBINATIONS: Final[Mapping[str, type[Combination]]] = {kind.kind: kind for kind in (AllOf, AnyOf)}
 
 
 def to_json(condition: Condition) -> dict[str, object]:
     """The JSON form of a whole condition, as plain dicts, lists, strings, numbers and booleans.
 
-    Equal conditions have equal forms. ConditionError for a part of a condition (`~a`), and for one whose form
-    is larger than `from_json` reads.
+    Equal conditions have equal forms. ConditionError for one that cannot stand alone (`~a`), or whose form is
+    larger than `from_json` reads.
     """
     condition.check()
     return {"v": VERSION, "condition": _node(condition, _Size())}
 
 
 def from_json(obj: object) -> Condition:
-    """The condition in a JSON form; ConditionError with the path to what is wrong, and nothing else."""
+    """The condition in a JSON form. Raises only ConditionError, with the path of the fault."""
     if isinstance(obj, (str, bytes, bytearray)):
         raise ConditionError(f"$ is a {type(obj).__name__}: parse it with json.loads first")
     members = _members(obj, "$", required=("v", "condition"))
@@ -62,13 +63,13 @@ def from_json(obj: object) -> Condition:
 
 
 class _Size:
-    """Counts what the matchers of one form hold, in writing and in reading."""
+    """Counts the content of all matchers of one form, in writing and in reading."""
 
     def __init__(self) -> None:
         self._values = self._chars = self._expressions = 0
 
     def add(self, obj: object, path: str) -> None:
-        """Raise ConditionError if with this matcher the form is too large; `obj` may be anything."""
+        """Add a matcher's form, which may be any object; ConditionError if the whole is now too large."""
         waiting: list[object] = [obj]
         while waiting:
             each = waiting.pop()
@@ -99,35 +100,14 @@ class _Size:
 def _node(condition: Condition, size: _Size) -> dict[str, object]:
     if isinstance(condition, Matcher):
         return {"event": _matcher(condition, size)}
-    below: list[object] = [_node(operand, size) for operand in condition.operands]
-    if isinstance(condition, Combination):
-        return {condition.kind: below}
-    if isinstance(condition, AtLeast):
-        return {"at_least": {"n": condition.n, "of": below}}
-    if isinstance(condition, Sequence):
-        return {"sequence": {"of": below, "ordered": condition.in_order}}
-    if isinstance(condition, Not):
-        return {"not": below[0]}
-    if isinstance(condition, Ordered):
-        return {"ordered": below[0]}
-    of: dict[str, object] = {"of": below[0]}
-    if isinstance(condition, Count):
-        return {"count": {"n": condition.n} | of}
-    if isinstance(condition, Within):
-        of["duration_ms"] = condition.duration_ms
-        return {"within": of | _given(lateness_ms=condition.lateness_ms)}
-    if isinstance(condition, Reset):
-        of |= {"cron": condition.cron, "timezone": condition.timezone}
-        return {"reset": of | _given(lateness_ms=condition.lateness_ms)}
-    if isinstance(condition, Absent):
-        return {"absent": of | {"duration_ms": condition.duration_ms, "armed_by": condition.armed_by}}
-    if isinstance(condition, Quiet):
-        return {"quiet": of | {"duration_ms": condition.duration_ms}}
-    if isinstance(condition, Expires):
-        at = None if condition.at_ms is None else moment_text(condition.at_ms)
-        armed_by = None if condition.armed_by == "subscription" else condition.armed_by
-        return {"expires": of | _given(after_ms=condition.after_ms, at=at, armed_by=armed_by)}
-    raise ConditionError(f"a {type(condition).__name__} has no JSON form")
+    form = _BY_KIND[type(condition)]
+    operands: list[object] = [_node(operand, size) for operand in condition.operands]
+    of: object = operands if form.several else operands[0]
+    if not form.members:
+        return {form.name: of}
+    members = form.written(condition)
+    # the published forms have n in front
+    return {form.name: members | {"of": of} if "n" in members else {"of": of} | members}
 
 
 def _matcher(matcher: Matcher, size: _Size) -> dict[str, object]:
@@ -152,7 +132,7 @@ def _given(**members: object) -> dict[str, object]:
 
 
 class _Reader:
-    """Reads one tree and counts its nodes, so that no input is followed beyond the limits."""
+    """Reads one tree and counts its nodes, so that it stops at the limits."""
 
     def __init__(self) -> None:
         self._nodes = 0
@@ -169,20 +149,27 @@ class _Reader:
         name, body = next(iter(obj.items()))
         if not isinstance(name, str) or name not in _NAMES:
             hint = near(name, _NAMES) if isinstance(name, str) else ""
-            belongs = hint or f"{_either(_NAMES)} belongs there"
-            raise ConditionError(f"{path} has the member {shown(name)}: {belongs}")
+            raise ConditionError(f"{path} has the member {shown(name)}: {hint or 'give ' + _either(_NAMES)}")
         path = f"{path}.{name}"
         if name == "event":
             return self._matcher(body, path)
-        kind = _COMBINATIONS.get(name)
-        if kind is not None:
-            operands = self._list(body, path, depth)
-            return _built(path, lambda: kind(*operands))
-        return _READERS[name](self, body, path, depth)
+        form = _FORMS[name]
+        arguments: dict[str, object] = {}
+        below = path
+        if form.members:
+            required = (*(member.name for member in form.members if not member.optional), "of")
+            members = _members(body, path, required, tuple(m.name for m in form.members if m.optional))
+            for member in form.members:
+                if member.name in members:
+                    arguments[member.attribute] = member.read(members[member.name], f"{path}.{member.name}")
+            body, below = members["of"], f"{path}.of"
+        operands = self._list(body, below, depth) if form.several else [self.read(body, below, depth + 1)]
+        build = form.build or form.kind
+        return _built(path, lambda: build(*operands, **arguments))
 
     def _list(self, obj: object, path: str, depth: int) -> list[Condition]:
         if not isinstance(obj, (list, tuple)):
-            raise ConditionError(f"{path} is a {type(obj).__name__}: a list of conditions belongs there")
+            raise ConditionError(f"{path} is a {type(obj).__name__}: give a list of conditions")
         return [self.read(item, f"{path}[{number}]", depth + 1) for number, item in enumerate(obj)]
 
     def _matcher(self, obj: object, path: str) -> Matcher:
@@ -193,117 +180,30 @@ class _Reader:
                 raise ConditionError(f"{path}.{name} is empty: leave it out")
         exact = members.get("exact", {})
         if not isinstance(exact, Mapping):
-            raise ConditionError(f"{path}.exact is a {type(exact).__name__}: an object belongs there")
+            raise ConditionError(f"{path}.exact is a {type(exact).__name__}: give an object")
         if not all(isinstance(name, str) for name in exact):
-            raise ConditionError(f"{path}.exact has a name that is no string")
+            raise ConditionError(f"{path}.exact has a name that is not a string")
         filters = members.get("filters", ())
         if not isinstance(filters, (list, tuple)):
-            raise ConditionError(f"{path}.filters is a {type(filters).__name__}: a list belongs there")
-        for name in ("where", "label", "keep"):
-            if name in members:
-                _text(members, name, path)
-        by = members.get("by")
-        if not isinstance(by, (list, tuple)):
-            by = _text(members, "by", path) if "by" in members else None
-        limit = _integer(members, "limit", path) if "limit" in members else None
+            raise ConditionError(f"{path}.filters is a {type(filters).__name__}: give a list")
+        for name in ("where", "label", "keep", "by"):
+            if name in members and not (name == "by" and isinstance(members[name], (list, tuple))):
+                _text(members[name], f"{path}.{name}")
+        limit = _integer(members["limit"], f"{path}.limit") if "limit" in members else None
         read = [filter_from_json(item, f"{path}.filters[{number}]") for number, item in enumerate(filters)]
-        where = (
-            _built(f"{path}.where", lambda: Where(_text(members, "where", path)))
-            if "where" in members
-            else None
-        )
+        where = members.get("where")
         return _built(
             path,
             lambda: Matcher(
                 cast("list[tuple[str, str]]", list(exact.items())),  # checked there
-                cast("str | tuple[str, ...] | None", by),
+                cast("str | tuple[str, ...] | None", members.get("by")),
                 cast("str | None", members.get("label")),
                 filters=read,
-                where=where,
+                where=None if where is None else _built(f"{path}.where", lambda: Where(str(where))),
                 keeps=cast("Keep | None", members.get("keep")),
                 limit=limit,
             ),
         )
-
-    def _at_least(self, body: object, path: str, depth: int) -> Condition:
-        members = _members(body, path, required=("n", "of"))
-        n, of = _integer(members, "n", path), self._list(members["of"], f"{path}.of", depth)
-        return _built(path, lambda: AtLeast(n, *of))
-
-    def _count(self, body: object, path: str, depth: int) -> Condition:
-        members = _members(body, path, required=("n", "of"))
-        n, of = _integer(members, "n", path), self._of(members, path, depth)
-        return _built(path, lambda: Count(cast("Matcher", of), n))
-
-    def _sequence(self, body: object, path: str, depth: int) -> Condition:
-        members = _members(body, path, required=("of", "ordered"))
-        ordered = members["ordered"]
-        if not isinstance(ordered, bool):
-            raise ConditionError(f"{path}.ordered is a {type(ordered).__name__}: true or false belongs there")
-        of = self._list(members["of"], f"{path}.of", depth)
-        return _built(path, lambda: Sequence(*of, ordered=ordered))
-
-    def _within(self, body: object, path: str, depth: int) -> Condition:
-        members = _members(body, path, required=("of", "duration_ms"), optional=("lateness_ms",))
-        duration, late = _integer(members, "duration_ms", path), _late(members, path)
-        of = self._of(members, path, depth)
-        return _built(path, lambda: Within(of, duration, late))
-
-    def _reset(self, body: object, path: str, depth: int) -> Condition:
-        members = _members(body, path, required=("of", "cron", "timezone"), optional=("lateness_ms",))
-        cron, zone, late = (
-            _text(members, "cron", path),
-            _text(members, "timezone", path),
-            _late(members, path),
-        )
-        of = self._of(members, path, depth)
-        return _built(path, lambda: Reset(of, cron, zone, late))
-
-    def _absent(self, body: object, path: str, depth: int) -> Condition:
-        members = _members(body, path, required=("of", "duration_ms", "armed_by"))
-        duration = _integer(members, "duration_ms", path)
-        armed_by = cast("ArmedBy", _text(members, "armed_by", path))
-        of = self._of(members, path, depth)
-        return _built(path, lambda: Absent(of, duration, armed_by))
-
-    def _quiet(self, body: object, path: str, depth: int) -> Condition:
-        members = _members(body, path, required=("of", "duration_ms"))
-        duration, of = _integer(members, "duration_ms", path), self._of(members, path, depth)
-        return _built(path, lambda: Quiet(of, duration))
-
-    def _expires(self, body: object, path: str, depth: int) -> Condition:
-        members = _members(body, path, required=("of",), optional=("after_ms", "at", "armed_by"))
-        after = _integer(members, "after_ms", path) if "after_ms" in members else None
-        at = _moment(_text(members, "at", path), f"{path}.at") if "at" in members else None
-        armed_by = _text(members, "armed_by", path) if "armed_by" in members else "subscription"
-        of = self._of(members, path, depth)
-        return _built(path, lambda: Expires(of, after, at, cast("ArmedBy", armed_by)))
-
-    def _not(self, body: object, path: str, depth: int) -> Condition:
-        of = self.read(body, path, depth + 1)
-        return _built(path, lambda: Not(of))
-
-    def _ordered(self, body: object, path: str, depth: int) -> Condition:
-        of = self.read(body, path, depth + 1)
-        return _built(path, lambda: Ordered(of))
-
-    def _of(self, members: Mapping[str, object], path: str, depth: int) -> Condition:
-        return self.read(members["of"], f"{path}.of", depth + 1)
-
-
-_READERS: Final[Mapping[str, Callable[[_Reader, object, str, int], Condition]]] = {
-    "at_least": _Reader._at_least,
-    "count": _Reader._count,
-    "sequence": _Reader._sequence,
-    "within": _Reader._within,
-    "not": _Reader._not,
-    "reset": _Reader._reset,
-    "absent": _Reader._absent,
-    "quiet": _Reader._quiet,
-    "expires": _Reader._expires,
-    "ordered": _Reader._ordered,
-}
-_NAMES: Final = ("all", "any", "event", *_READERS)
 
 
 def _members(
@@ -313,7 +213,7 @@ def _members(
     optional: tuple[str, ...] = (),
 ) -> Mapping[str, object]:
     if not isinstance(obj, Mapping):
-        raise ConditionError(f"{path} is a {type(obj).__name__}: an object belongs there")
+        raise ConditionError(f"{path} is a {type(obj).__name__}: give an object")
     known = required + optional
     for name in obj:  # before what is missing: that may be here under a wrong name
         if name not in known:
@@ -325,24 +225,27 @@ def _members(
     return obj
 
 
-def _text(members: Mapping[str, object], name: str, path: str) -> str:
-    value = members[name]
+def _text(value: object, path: str) -> str:
     if not isinstance(value, str):
-        raise ConditionError(f"{path}.{name} is a {type(value).__name__}: a string belongs there")
+        raise ConditionError(f"{path} is a {type(value).__name__}: give a string")
     return value
 
 
-def _integer(members: Mapping[str, object], name: str, path: str) -> int:
-    value = _whole(members[name])
-    if value is None:
-        raise ConditionError(
-            f"{path}.{name} is a {type(members[name]).__name__}: a whole number belongs there"
-        )
-    if name.endswith("_ms") and abs(value) > MAX_DURATION_MS:
-        raise ConditionError(
-            f"{path}.{name} is {shown(value)}: milliseconds up to {MAX_DURATION_MS:,} (366 days) belong there"
-        )
+def _flag(value: object, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConditionError(f"{path} is a {type(value).__name__}: give true or false")
     return value
+
+
+def _integer(value: object, path: str) -> int:
+    number = _whole(value)
+    if number is None:
+        raise ConditionError(f"{path} is a {type(value).__name__}: give a whole number")
+    if path.endswith("_ms") and abs(number) > MAX_DURATION_MS:
+        raise ConditionError(
+            f"{path} is {shown(number)}: give milliseconds up to {MAX_DURATION_MS:,} (366 days)"
+        )
+    return number
 
 
 def _whole(value: object) -> int | None:
@@ -352,13 +255,10 @@ def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _late(members: Mapping[str, object], path: str) -> int | None:
-    return _integer(members, "lateness_ms", path) if "lateness_ms" in members else None
-
-
-def _moment(text: str, path: str) -> int:
+def _moment(value: object, path: str) -> int:
+    text = _text(value, path)
     if not _MOMENT.fullmatch(text):
-        raise ConditionError(f"{path} is {shown(text)}: write a moment as 2026-11-20T18:00:00Z")
+        raise ConditionError(f"{path} is {shown(text)}: write a time as 2026-11-20T18:00:00Z")
     return _built(path, lambda: moment_ms(text))
 
 
@@ -371,3 +271,74 @@ def _built(path: str, build: Callable[[], _Built]) -> _Built:
         return build()
     except ConditionError as error:
         raise ConditionError(f"{path}: {error}") from error
+
+
+# -- the rows
+
+
+class _Member(NamedTuple):
+    """A member of a form; attribute: of the node. An optional one is not written if it has the default."""
+
+    name: str
+    read: Callable[[object, str], object]
+    attribute: str
+    optional: bool = False
+    default: object = None
+    write: Callable[[Any], object] = lambda value: value
+
+
+class _Form(NamedTuple):
+    """The form of one kind of node: {name: {"of": operands} | members}, or {name: operands} without members.
+
+    several: it has a list of operands. build: called with the operands and the members; None for the kind.
+    """
+
+    name: str
+    kind: type[Condition]
+    members: tuple[_Member, ...] = ()
+    several: bool = False
+    build: Callable[..., Condition] | None = None
+
+    def written(self, condition: Condition) -> dict[str, object]:
+        values = ((member, getattr(condition, member.attribute)) for member in self.members)
+        return {
+            member.name: member.write(value)
+            for member, value in values
+            if not (member.optional and value in (None, member.default))
+        }
+
+
+_N: Final = _Member("n", _integer, "n")
+_DURATION: Final = _Member("duration_ms", _integer, "duration_ms")
+_LATENESS: Final = _Member("lateness_ms", _integer, "lateness_ms", optional=True)
+_ARMED_BY: Final = _Member("armed_by", _text, "armed_by")
+_ORDERED: Final = _Member("ordered", _flag, "in_order")
+_PERIOD: Final = (_Member("cron", _text, "cron"), _Member("timezone", _text, "timezone"))
+_EXPIRY: Final = (
+    _Member("after_ms", _integer, "after_ms", optional=True),
+    _Member("at", _moment, "at_ms", optional=True, write=moment_text),
+    _ARMED_BY._replace(optional=True, default="subscription"),
+)
+_ROWS: Final = (
+    _Form("all", AllOf, several=True),
+    _Form("any", AnyOf, several=True),
+    _Form("at_least", AtLeast, (_N,), several=True, build=lambda *of, n: AtLeast(n, *of)),
+    _Form("count", Count, (_N,)),
+    _Form(
+        "sequence",
+        Sequence,
+        (_ORDERED,),
+        several=True,
+        build=lambda *of, in_order: Sequence(*of, ordered=in_order),
+    ),
+    _Form("within", Within, (_DURATION, _LATENESS)),
+    _Form("not", Not),
+    _Form("reset", Reset, (*_PERIOD, _LATENESS)),
+    _Form("absent", Absent, (_DURATION, _ARMED_BY)),
+    _Form("quiet", Quiet, (_DURATION,)),
+    _Form("expires", Expires, _EXPIRY),
+    _Form("ordered", Ordered),
+)
+_FORMS: Final = {form.name: form for form in _ROWS}
+_BY_KIND: Final = {form.kind: form for form in _ROWS}
+_NAMES: Final = ("event", *_FORMS)

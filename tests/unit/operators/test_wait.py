@@ -529,7 +529,7 @@ def test_a_fail_on_that_cannot_stand_beside_the_condition_is_an_error_of_the_dag
 ) -> None:
     with pytest.raises(ConditionError, match=message):
         sensor(PAIR, fail_on=fail_on, key="d")
-    with pytest.raises(ConditionError, match="'fail_on: x': labels with the prefix"):
+    with pytest.raises(ConditionError, match="'fail_on: x': the prefix 'fail_on: ' is reserved"):
         sensor(event("x", label="fail_on: x"))
 
 

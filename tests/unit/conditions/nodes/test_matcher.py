@@ -87,9 +87,9 @@ def test_an_error_in_a_filter_is_told_by_the_verdict() -> None:
     """M11"""
     failing = event("t", filters=[Not(Sql("INT(subject) = 1"))])
     assert failing.verdict(SENT).accepted
-    assert "no Integer" in (failing.verdict(SENT).error or "")
+    assert "not an Integer" in (failing.verdict(SENT).error or "")
     failing = event("t", filters=[Not(Sql("INT(subject) = 1"))], where="data.x > 2")
-    assert "no Integer" in (failing.verdict(SENT).error or "")
+    assert "not an Integer" in (failing.verdict(SENT).error or "")
     missing = event("t", where="data.y > 2").verdict(SENT)
     assert (missing.accepted, missing.term) == (False, 'Where("data.y > 2")')
     assert '"y"' in (missing.error or "")
