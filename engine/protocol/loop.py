@@ -133,7 +133,7 @@ class Engine:
             return 0
         # 2. Read the registry, and apply it to the partitions that are ours.
         self._registry_reader.read_new()
-        if self.ownership.opening:  # the registry asked for it
+        if self.ownership.taking_over:  # the registry asked for it
             return 0
         self._apply_registry()
         if not self.begin_trials():
@@ -166,7 +166,7 @@ class Engine:
         Raises EngineError; others then look at what lay before it with suspicion, which costs little.
         """
         tasks = self.ownership.tasks()
-        if self.ownership.opening or not tasks or self.membership is None:
+        if self.ownership.taking_over or not tasks or self.membership is None:
             return
         for task in tasks:
             task.attempts.in_order = True
@@ -185,7 +185,7 @@ class Engine:
             # The membership holds until the next poll, which must not be long in coming either.
             most, wait = 1, 0.0
         else:
-            busy = self._scanning.busy or self.cuts.wants_commits or self.ownership.opening
+            busy = self._scanning.busy or self.cuts.wants_commits or self.ownership.taking_over
             most, wait = MOST_RECORDS, 0.005 if busy else POLL_S
         try:
             batch = self._bus.poll(most, wait)
@@ -208,7 +208,7 @@ class Engine:
                 self.ownership.listed.look_soon()
                 self._aborts.keep(batch.assigned)
                 self.ownership.assign(batch.assigned)
-        if self.ownership.opening:
+        if self.ownership.taking_over:
             self._registry_reader.read_new()
             self.ownership.open()
             return None
@@ -264,13 +264,13 @@ class Engine:
                     filtered += 1
             elif (trigger := triggers.get(tp)) is not None:
                 self._step(trigger, item, outputs, now_ms)
-            if is_watched and not self.ownership.opening and trials.passed(tp):
+            if is_watched and not self.ownership.taking_over and trials.passed(tp):
                 break
             if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
                 break
-        if held and not self.ownership.opening:
+        if held and not self.ownership.taking_over:
             rest.put_back(*held)
-        if not self.ownership.opening:  # else what this pass did is taken back
+        if not self.ownership.taking_over:  # else what this pass did is taken back
             self.stats.consumed += consumed
             self.stats.filtered += filtered
 
@@ -287,7 +287,7 @@ class Engine:
         needed = trigger.needs_registry(match)
         if self.registry.position < needed:
             self._registry_reader.catch_up(needed)
-            if self.ownership.opening:  # the registry asked for it: what this pass did is taken back
+            if self.ownership.taking_over:  # the registry asked for it: what this pass did is taken back
                 return
         trigger.process(record, match, outputs, now_ms)
 
@@ -308,14 +308,14 @@ class Engine:
         if change.bus:
             self._subscribe()
             self.ownership.listed.look_soon()
-        if change.resumed in self.ownership.stopped:
+        if change.resumed in self.ownership.unread:
             self.open_again()
 
     def open_again(self) -> None:
         """Abandon the pass under way, and take over all partitions again."""
         self.drop_backlog()
         self._go_back()
-        if self.ownership.is_open or self.ownership.opening:
+        if self.ownership.is_open or self.ownership.taking_over:
             self.ownership.reopen()
 
     def drop_backlog(self) -> None:

@@ -37,8 +37,8 @@ class Problems:
 
         Each engine looks at those by itself: a topic that is not there has no owner.
         """
-        stopped, shut = self._ownership.stopped, self._listed.shut
-        held_back = [] if (text := self._ownership.held_back) is None else [text]
+        stopped, shut = self._ownership.unread, self._listed.shut
+        held_back = [] if (text := self._ownership.blocked) is None else [text]
         own = (stopped[tp] for tp in sorted(stopped) if tp.topic not in shut)
         return [*self._listed.problems(), *own, *held_back]
 
@@ -72,7 +72,7 @@ class Problems:
         tells nothing.
         """
         told = self._registry.problems
-        if not (told or self._ownership.stopped or self._gaps or self._full()):
+        if not (told or self._ownership.unread or self._gaps or self._full()):
             return
         now = self._monotonic()
         if now - self._written < WRITE_S or not self._ownership.tasks():
@@ -90,14 +90,14 @@ class Problems:
 
     def _own(self) -> dict[TopicPartition, str]:
         texts: dict[TopicPartition, str] = self._gaps.problems()
-        for tp, text in self._ownership.stopped.items():
+        for tp, text in self._ownership.unread.items():
             texts[tp] = f"{text} {texts[tp]}" if tp in texts else text
         texts.update({tp: " ".join(full) for tp, full in self._full().items()})  # of trigger partitions
         return {tp: text[:MOST_CHARS] for tp, text in texts.items()}
 
     def _is_ours(self, tp: TopicPartition) -> bool:
         owned = self._ownership
-        return tp in owned.sources or tp in owned.triggers or tp in owned.stopped
+        return tp in owned.sources or tp in owned.triggers or tp in owned.unread
 
     def _topics(self) -> set[str]:
         bus = self._registry.bus

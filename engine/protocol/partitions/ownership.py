@@ -19,6 +19,7 @@ from ..tasks.source_task import SourceTask
 from ..tasks.start import TaskStart
 from ..tasks.trigger_task import TriggerTask
 from .fencing import Fencing
+from .lifecycle import BLOCKED, OPEN, PAUSED, RECOVERING, STOPPED, Lifecycle, PartitionState
 from .listed_topics import ListedTopics
 from .missing_records import HALF_MET, begins_anew, look_at, metadata_of, not_read, require_whole
 from .recovery import Recovery
@@ -26,6 +27,17 @@ from .registry_reader import RegistryReader
 
 SAY_AFTER_S: Final = 30.0  # a dead engine's transaction is ended within its time of 15 s, and 10 s more
 RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"
+
+
+@dataclass
+class _Takeover:
+    """A takeover under way. `again`: another one must follow it."""
+
+    partitions: tuple[TopicPartition, ...]
+    began: float
+    recovery: Recovery | None = None
+    again: bool = False
+    block_reported: bool = False
 
 
 @dataclass
@@ -39,8 +51,8 @@ class _Start:
 class Ownership:
     """The partitions assigned to this engine.
 
-    `sources`, `triggers`: those that are open. `stopped`: why others are not read, by partition. `fresh`:
-    those whose first commit must leave a source record.
+    `lifecycle`: their states. `sources`, `triggers`: the tasks of those that are open or recovering. `fresh`:
+    those whose first commit must write a source record.
     """
 
     def __init__(
@@ -56,33 +68,37 @@ class Ownership:
         self._registry_reader, self._fencing, self.listed = registry_reader, fencing, listed
         self.sources: dict[TopicPartition, SourceTask] = {}
         self.triggers: dict[TopicPartition, TriggerTask] = {}
-        self.stopped: dict[TopicPartition, str] = {}
+        self.lifecycle = Lifecycle(self._monotonic)
         self.fresh: set[TopicPartition] = set()
-        self._waiting: tuple[TopicPartition, ...] | None = None  # assigned, not opened yet
-        self._before: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the assignment before
-        self._recovery: Recovery | None = None
-        self._again = False  # open once more when this is done
-        self._began = 0.0
-        self._held_since: float | None = None  # no stable offsets
-        self._held_said = False
+        self._takeover: _Takeover | None = None
+        self._kept: dict[TopicPartition, SourceTask | TriggerTask] = {}  # of the assignment before
         self._ever_open = False
 
     @property
     def is_open(self) -> bool:
-        """Whether the group has given partitions, and they are recovered."""
-        return self._ever_open and self._waiting is None
+        """Whether the group has assigned partitions, and they are recovered."""
+        return self._ever_open and self._takeover is None
 
     @property
-    def opening(self) -> bool:
-        return self._waiting is not None
+    def taking_over(self) -> bool:
+        return self._takeover is not None
 
     @property
-    def held_back(self) -> str | None:
-        """Why assigned partitions are not taken over, where that has lasted for long."""
-        since = self._held_since
-        if self._waiting is None or since is None or self._monotonic() - since <= SAY_AFTER_S:
+    def unread(self) -> dict[TopicPartition, str]:
+        """Why assigned partitions are not read: those that are paused and those that are stopped."""
+        return self.lifecycle.reasons
+
+    @property
+    def blocked(self) -> str | None:
+        """Why the takeover waits, once it has waited for long; None otherwise."""
+        takeover = self._takeover
+        blocked = sorted(self.lifecycle.among(BLOCKED))
+        if takeover is None or takeover.recovery is not None or not blocked:
             return None
-        first, *others = sorted(self._waiting)
+        first, *others = blocked
+        since = self.lifecycle.since(first)
+        if since is None or self._monotonic() - since <= SAY_AFTER_S:
+            return None
         which = f"{first} and {len(others)} other partitions are" if others else f"{first} is"
         return (
             f"{which} not taken over: a transaction of an engine before is open. The brokers end it when its "
@@ -91,34 +107,41 @@ class Ownership:
 
     @property
     def assigned(self) -> tuple[TopicPartition, ...]:
-        """What the group has given, once that is open."""
-        return (*self.sources, *self.triggers, *self.stopped)
+        """The partitions of this engine, once they are taken over."""
+        return (*self.sources, *self.triggers, *self.lifecycle.reasons)
 
     def tasks(self) -> list[SourceTask | TriggerTask]:
         return [*self.sources.values(), *self.triggers.values()]
 
     def lose(self) -> None:
-        """The assignment is gone. The tasks are kept: what comes back unchanged is not read again."""
-        if self._recovery is None:  # else some are read by half, and those that are whole are kept already
-            for task in self.tasks():
-                task.rollback()
-                self._before[task.tp] = task
-        self._forget_open()
-        self._waiting = self._held_since = None
+        """The group took the assignment away. Tasks are kept: what comes back unchanged is not read again."""
+        self._release()
+        self.lifecycle.assign(())
+        self._takeover = None
 
     def assign(self, partitions: tuple[TopicPartition, ...]) -> None:
-        """A new assignment, which `open` takes over."""
-        self.lose()
-        self._again = False
-        self._waiting = partitions
-        self._began = self._monotonic()
+        """The group assigned these partitions; `open` takes them over."""
+        self._release()
+        self.lifecycle.assign(partitions)
+        self._takeover = _Takeover(partitions, self._monotonic())
 
     def reopen(self) -> None:
-        """Open all partitions again, after the opening under way: one of them is to stop, or to go on."""
-        if self._waiting is None:
+        """Take over all partitions again, after the takeover under way: one must stop, or can continue."""
+        if self._takeover is None:
             self.assign(self.assigned)
         else:
-            self._again = True
+            self._takeover.again = True
+
+    def _release(self) -> None:
+        """Keep the tasks for the next takeover, and end the one under way."""
+        if (
+            self._takeover is None or self._takeover.recovery is None
+        ):  # else some tasks have half of their state
+            for task in self.tasks():
+                task.rollback()
+                self._kept[task.tp] = task
+        self.sources, self.triggers = {}, {}
+        self.close()
 
     def rollback(self) -> None:
         """A transaction was aborted: go back to what is committed, without reading state again."""
@@ -131,63 +154,66 @@ class Ownership:
         self.bus.start({task.tp: task.position for task in self.tasks()})
 
     def stop(self, tp: TopicPartition, reason: str) -> None:
-        """Read this partition no more; the others go on."""
+        """Do not read this partition until an administrator resumes it."""
         command = self._config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
-        self.pause(tp, f"{reason} Go on with: {command}")
+        self._close(tp, STOPPED, f"{reason} Go on with: {command}")
 
     def pause(self, tp: TopicPartition, reason: str) -> None:
-        """As `stop`, for what passes without a word of an administrator: until `reopen`."""
+        """Do not read this partition until `reopen`: the reason may pass by itself."""
+        self._close(tp, PAUSED, reason)
+
+    def _close(self, tp: TopicPartition, to: PartitionState, reason: str) -> None:
         text = not_read(tp, reason)
-        if self.stopped.get(tp) != text:
-            with at(*tp):
-                log.error("%s", text)
-        self.stopped[tp] = text
+        with at(*tp):
+            log.error("%s", text)
+        self.lifecycle.move(tp, to, text)
         self.sources.pop(tp, None)
         self.triggers.pop(tp, None)
 
-    def _forget_open(self) -> None:
-        self.sources, self.triggers, self.stopped = {}, {}, {}
-        self.close()
-
     def close(self) -> None:
-        """Give up the recovery under way, if there is one."""
-        if self._recovery is not None:
-            self._recovery.close()
-            self._recovery = None
+        """End the takeover's reader, if there is one."""
+        if self._takeover is not None and self._takeover.recovery is not None:
+            self._takeover.recovery.close()
+            self._takeover.recovery = None
 
     # -- taking over
 
     def open(self) -> bool:
         """Take over the assigned partitions, a bit in each pass; True when they are open."""
-        if self._waiting is None:
+        takeover = self._takeover
+        if takeover is None:
             return True
-        if self._recovery is None:
+        if takeover.recovery is None:
             # 1. The stable offsets, before 2. the ends of the state partitions.
-            readable = [tp for tp in self._waiting if tp.topic not in self.listed.shut]
+            readable = [tp for tp in takeover.partitions if tp.topic not in self.listed.shut]
             committed = self.stable_offsets(readable)
             if committed is None:
                 self._fencing.held_back(readable)
-                self._say_held_back()
-                return False  # a transaction of the old owner is open; it ends, times out or is buried
-            self._held_since = None
-            self._recovery = self._begin(committed)
+                self._report_blocked(takeover)
+                return False  # a transaction of the former owner is open; it ends, times out or is fenced
+            self.lifecycle.move_all(takeover.partitions, RECOVERING)
+            takeover.recovery = self._begin(takeover.partitions, committed)
             self._fencing.took_over(committed.values())
         # 3. The state partitions up to those ends.
-        if not self._recovery.advance():
-            if self._recovery.held_back:
-                self._fencing.held_back(self._waiting)
+        if not takeover.recovery.advance():
+            if takeover.recovery.held_back:
+                self._fencing.held_back(takeover.partitions)
+                self.lifecycle.move_all(self.lifecycle.among(RECOVERING), BLOCKED)
+            else:
+                self.lifecycle.move_all(self.lifecycle.among(BLOCKED), RECOVERING)
             return False
-        # 4. The registry up to where the old owner had read it.
+        self.lifecycle.move_all(self.lifecycle.among(BLOCKED), RECOVERING)
+        # 4. The registry up to where the former owner had read it.
         for task in self.tasks():
             self._registry_reader.catch_up(task.applied)
         for trigger in self.triggers.values():
             trigger.recovered()  # those that were kept as well: the registry went on meanwhile
         # 5. Start.
-        self._recovery.close()
-        self._recovery = None
+        self.close()
         self._fencing.goes_on()
         self.start()
-        self._stats.recovery_s = self._monotonic() - self._began
+        self.lifecycle.move_all((task.tp for task in self.tasks()), OPEN)
+        self._stats.recovery_s = self._monotonic() - takeover.began
         log.info(
             "Engine %s owns %d source and %d trigger partitions of bus %r.",
             self.bus.transactional_id,
@@ -195,21 +221,24 @@ class Ownership:
             len(self.triggers),
             self._config.name,
         )
-        self._waiting, self._before = None, {}
+        self._takeover, self._kept = None, {}
         self._ever_open = True
-        if self._again:
+        if takeover.again:
             self.reopen()
-        return not self.opening
+        return not self.taking_over
 
-    def _say_held_back(self) -> None:
-        if self._held_since is None:
-            self._held_since, self._held_said = self._monotonic(), False
-        text = self.held_back
-        if text is not None and not self._held_said:
-            self._held_said = True
+    def _report_blocked(self, takeover: _Takeover) -> None:
+        self.lifecycle.move_all(takeover.partitions, BLOCKED)
+        text = self.blocked
+        if text is not None and not takeover.block_reported:
+            takeover.block_reported = True
             log.warning("%s", text)
 
-    def _begin(self, committed: Mapping[TopicPartition, Committed | None]) -> Recovery:
+    def _begin(
+        self,
+        partitions: Collection[TopicPartition],
+        committed: Mapping[TopicPartition, Committed | None],
+    ) -> Recovery:
         """Make the tasks, and a recovery for those whose state must be read."""
         if any(found is not None and tp not in self._registry.sources for tp, found in committed.items()):
             # A source record is written with the first commit of its partition, and may not be read yet.
@@ -217,7 +246,7 @@ class Ownership:
         topics = self.bus.topics(sorted({tp.topic for tp in committed}))
         self.listed.note(topics)
         shut = self.listed.shut
-        for tp in self._waiting or ():
+        for tp in partitions:
             if tp.topic in shut:
                 self.pause(tp, shut[tp.topic])
         there = [tp for tp in committed if topics.get(tp.topic) is not None and tp.topic not in shut]
@@ -227,7 +256,7 @@ class Ownership:
             if tp.topic in shut:
                 continue
             start = self._starting(tp, found, topics.get(tp.topic), lows.get(tp, 0), highs.get(tp, 0))
-            kept = self._before.get(tp)
+            kept = self._kept.get(tp)
             if (
                 start is not None
                 and start.committed is found
@@ -238,10 +267,10 @@ class Ownership:
                 if kept.attempts.noted:
                     continue
             elif start is None:
-                self._before.pop(tp, None)
+                self._kept.pop(tp, None)
                 continue
             else:
-                self._before.pop(tp, None)
+                self._kept.pop(tp, None)
                 self._make(tp, start, new)
             if found is not None and start.committed is found:
                 metadata = metadata_of(found)

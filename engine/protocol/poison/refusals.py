@@ -47,7 +47,7 @@ class SettingAside:
 
     def may_try_again(self) -> bool:
         """Whether partitions that are held back should be opened again now."""
-        self._held &= self._ownership.stopped.keys()  # an assignment opens all
+        self._held &= self._ownership.unread.keys()  # an assignment opens all
         if not self._held or self._monotonic() - self._looked < AGAIN_S:
             return False
         self._looked = self._monotonic()

@@ -32,7 +32,7 @@ def used(events: int = 1, *registrations: Registration) -> Pool:
 
 
 def stopped(pool: Pool) -> dict[TopicPartition, str]:
-    return pool.engines["one"].ownership.stopped
+    return pool.engines["one"].ownership.unread
 
 
 def metadata(pool: Pool, tp: TopicPartition, **fields: object) -> str:

@@ -381,7 +381,7 @@ def test_a_topic_that_was_made_anew_repeats_nothing_of_a_backlog(monkeypatch: py
     pool.write(TopicPartition("orders", 0), b"k", b"1")  # so that the position is one of the new topic, too
     pool.cluster.now_ms += int(housekeeping.TOPICS_S * 1000)
     pool.run(60)
-    assert TopicPartition("orders", 0) in engine.ownership.stopped
+    assert TopicPartition("orders", 0) in engine.ownership.unread
     assert len(pool.records(TRIGGER)) == len(pool.fired()) == 10
 
 

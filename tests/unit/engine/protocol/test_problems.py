@@ -37,9 +37,9 @@ def test_a_partition_that_stopped_is_told_by_every_engine_until_it_goes_on() -> 
     pool.boot("one")
     pool.boot("two")
     pool.run(100)
-    (owner,) = [name for name, engine in pool.engines.items() if engine.ownership.stopped]
+    (owner,) = [name for name, engine in pool.engines.items() if engine.ownership.unread]
     (other,) = pool.engines.keys() - {owner}
-    reason = pool.engines[owner].ownership.stopped[EVENT]
+    reason = pool.engines[owner].ownership.unread[EVENT]
     assert pool.engines[other].problems.elsewhere() == [reason]
     assert pool.engines[other].problems.all() == []  # of its own
     assert pool.engines[owner].problems.elsewhere() == []
@@ -119,10 +119,10 @@ def test_a_problem_that_stays_is_written_once() -> None:
 
 
 def test_a_text_beyond_all_measure_is_cut() -> None:
-    pool = lost(partitions=1, events=1)
+    pool = Pool()
     engine = pool.boot()
-    pool.run(10, pass_ms=0)
-    engine.ownership.stopped[EVENT] = "x" * 100_000
+    pool.run()
+    engine.ownership.pause(EVENT, "x" * 100_000)
     pool.run(200)
     assert len(told(pool)[-1] or b"") < problems.MOST_CHARS + 100
 
@@ -132,6 +132,6 @@ def test_an_engine_without_an_open_partition_has_no_transaction_to_tell_it_with(
     pool.boot("one")
     pool.boot("two")
     pool.run(200)
-    owners = [each for each in pool.engines.values() if each.ownership.stopped]
+    owners = [each for each in pool.engines.values() if each.ownership.unread]
     assert len(owners) == 1
     assert bool(told(pool)) == bool(owners[0].ownership.tasks())

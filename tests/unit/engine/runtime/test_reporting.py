@@ -18,12 +18,12 @@ class FakeEngine:
     def __init__(self, status: EngineStatus) -> None:
         self.stats: Stats = status.stats
         self.errors: Counter[str] = Counter()
-        self.ownership = SimpleNamespace(stopped={}, triggers={})
+        self.ownership = SimpleNamespace(unread={}, triggers={})
         self.missing: list[str] = []
         self.told: list[str] = []
         self.full: list[str] = []
         self.problems = SimpleNamespace(
-            stopped=lambda: list(self.ownership.stopped.values()),
+            stopped=lambda: list(self.ownership.unread.values()),
             look_backs=lambda: self.missing,
             elsewhere=lambda: self.told,
             full_waits=lambda: self.full,
@@ -69,11 +69,11 @@ def stage() -> Stage:
 
 def test_a_partition_that_stops_is_told_to_waiting_tasks_while_the_engine_goes_on(stage: Stage) -> None:
     stage.look()
-    stage.engine.ownership.stopped = {TopicPartition("b-event", 1): "b-event[1] is not read."}
+    stage.engine.ownership.unread = {TopicPartition("b-event", 1): "b-event[1] is not read."}
     stage.look()
     stage.look()
     stage.board.post("The engine", None)  # the loop is well all the time
-    stage.engine.ownership.stopped = {}
+    stage.engine.ownership.unread = {}
     stage.look()
     assert stage.heard == [Notice("b-event[1] is not read."), Notice(None)]
 
@@ -131,7 +131,7 @@ def test_it_looks_once_a_second(stage: Stage) -> None:
 
 
 def test_an_engine_that_ends_takes_its_words_back_but_not_those_of_its_successor(stage: Stage) -> None:
-    stage.engine.ownership.stopped = {TopicPartition("b-event", 1): "b-event[1] is not read."}
+    stage.engine.ownership.unread = {TopicPartition("b-event", 1): "b-event[1] is not read."}
     stage.look()
     assert stage.status.size == EngineSize(1, 1, 0, 3, ("other",))
     other: Any = FakeEngine(stage.status)

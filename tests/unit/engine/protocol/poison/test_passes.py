@@ -155,7 +155,7 @@ def test_where_every_record_ends_processes_the_partition_stops_and_goes_on_when_
     run(pool)
     assert len(dead_letters(pool)) == MOST_ASIDE
     (engine,) = pool.engines.values()
-    assert list(engine.ownership.stopped) == [EVENT]
+    assert list(engine.ownership.unread) == [EVENT]
     assert engine.problems.all() == [
         "b-event[0] is not read: processes end on one record of it after the other. 8 were set aside, and on "
         "record 8 as well 5 engine processes ended: "

@@ -82,7 +82,7 @@ def test_a_try_whose_dead_letter_cannot_be_written_is_taken_back_before_its_part
     pool.write(EVENT, None, b"no event")
     engine = pool.engines[alone(pool, lethal, EVENT)]
     pool.cluster.delete(DEAD.topic)
-    while EVENT not in engine.ownership.stopped:
+    while EVENT not in engine.ownership.unread:
         pool.run(1)
     left = pool.metadata(EVENT)
     assert left.a
@@ -104,12 +104,12 @@ def test_a_partition_whose_dead_letters_are_refused_waits_and_the_others_go_on(
         for _ in range(1000):  # a minute: it is tried again now and then
             pool.emit("x")
             pool.run(1)
-        assert list(engine.ownership.stopped) == [OTHER]
+        assert list(engine.ownership.unread) == [OTHER]
         assert len(pool.fired()) > 900
         assert dead_letters(pool) == []
     pool.run(200)
     assert [letter["interlock_origin"] for letter in dead_letters(pool)] == ["b-event[1]@0"]
-    assert engine.ownership.stopped == {}
+    assert engine.ownership.unread == {}
 
 
 def test_engines_that_end_in_order_beside_a_partition_that_waits_leave_nothing_suspect(
@@ -125,7 +125,7 @@ def test_engines_that_end_in_order_beside_a_partition_that_waits_leave_nothing_s
         for _ in range(200):
             pool.emit("x")
             pool.run(1)
-        assert list(engine.ownership.stopped) == [OTHER]
+        assert list(engine.ownership.unread) == [OTHER]
         engine.end()
         pool.kill(name)
         assert [(pool.metadata(tp).a or None, pool.metadata(tp).e) for tp in (EVENT, OTHER)] == [
@@ -225,5 +225,5 @@ def test_keys_that_a_changed_condition_drops_are_counted_once_where_a_transactio
     subscribed("z", "n2")
     pool.write(OTHER, None, b"no event")
     pool.run(60)
-    assert list(engine.ownership.stopped) == [OTHER]
+    assert list(engine.ownership.unread) == [OTHER]
     assert engine.stats.keys_dropped == 3
