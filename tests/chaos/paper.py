@@ -122,7 +122,7 @@ class Paper:
         made, at = self._events[event.topic, event.partition, event.offset]
         value = msgspec.msgpack.encode(
             [
-                2,
+                1,
                 event.topic,
                 event.partition,
                 event.offset,
