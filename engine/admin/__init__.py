@@ -1,1 +1,1 @@
-"""What administrators ask of a bus and change on it; none of it needs a running engine."""
+"""What administrators' commands read and change on a bus. None of it needs a running engine."""

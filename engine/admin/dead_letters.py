@@ -1,7 +1,8 @@
-"""The dead letters of a bus: what lies in their topic, and where each of them may be sent again.
+"""The dead letters of a bus: finding them, and deciding whether and where each may be sent again.
 
-Sending is `redrive`. The topic also holds marks, records without a value whose header says which dead letter
-was sent again: they are written in the transaction that sends it, so that none is sent twice unasked.
+`redrive` sends them. The topic also holds marks: records without a value whose header names a dead letter
+that was sent again. A mark is written in the transaction that sends the letter, so that none is sent twice by
+mistake.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ _PLACE = re.compile(
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """What is known of a dead letter without its content.
+    """A dead letter without its content.
 
-    time_ms: when it was set aside. origin: where the record was, None where that cannot be read. attempts:
-    how often it was set aside. event_type, event_id: "" for what is no CloudEvent. cut: only its beginning is
-    here. by_reference: its data were too large for a match, and are at its origin only. redriven_ms: when it
-    was last sent again.
+    time_ms: when it was written to the dead-letter topic. origin: partition and offset of the original
+    record, None if unknown. attempts: how often it became a dead letter. event_type, event_id: "" if it is no
+    CloudEvent. cut: the dead letter has only the record's beginning. by_reference: its data were too large
+    for a match and are only at its origin. redriven_ms: when it was last sent again.
     """
 
     partition: TopicPartition
@@ -63,7 +64,7 @@ class DeadLetter:
             event_type, event_id = event.attributes["type"], event.attributes["id"]
             by_reference = event.attributes.get("dataref", "").startswith("kafka:") and event.data is None
         except EventError:
-            # What makes it no event may be anything else than these two.
+            # These two headers may be readable although the record holds no event.
             event_type, event_id = about.get("ce_type", ""), about.get("ce_id", "")
         attempts = about.get(ATTEMPTS, "")
         found = _PLACE.fullmatch(about.get("interlock_origin", ""))
@@ -95,45 +96,45 @@ class DeadLetter:
         """Why it may not be sent again; "" if it may. `read`: the topics that the bus reads."""
         if self.cut:
             return (
-                "only its beginning is here, it was too large: read the original at "
-                f"{self.origin_place or 'its origin'}, if it is still there"
+                "it was too large, so the dead letter has only its beginning: read the original at "
+                f"{self.origin_place or 'its origin'}, if it still exists"
             )
         if self.redriven_ms is not None and not again:
-            return "it was sent again before (--again sends it once more)"
+            return "it was already sent again (--again sends it once more)"
         if self.origin is None or self.stage not in ("event", "trigger"):
             return "its headers do not say where it came from"
         topic = self.origin[0].topic
         if self.stage == "event":
-            return "" if topic in read else f"the bus does not read topic {topic!r} any more"
+            return "" if topic in read else f"the bus no longer reads topic {topic!r}"
         if topic == config.topic("trigger"):
             return (
-                "it is a match that no engine could read, or on which engines ended, and later ones of its "
-                "subscription were judged since; its event is in a source of the bus"
+                "it is a match that no engine could read, or on which engines ended, and later matches of "
+                "its subscription have been processed; its event is in a source of the bus"
             )
         if self.by_reference:
-            return f"its data are not here, they were too large for a match: the event is {self.origin_place}"
+            return f"its data were too large for a match: read the event at {self.origin_place}"
         if not to_event_topic:
             return (
-                "one subscription could not take it, and sent again its event reaches all of them: those "
-                "that have seen it leave out a repeat for some time only (--to-event-topic does that)"
+                "only one subscription could not process it, but its event would reach all subscriptions; "
+                "they recognise a repeated event for a limited time only (--to-event-topic sends it anyway)"
             )
         return ""
 
     def target(self, config: BusConfig) -> tuple[str, int]:
-        """Topic and partition to send it to; -1: the partition of its key."""
+        """(Topic, partition) to send it to. Partition -1: chosen by the record's key."""
         if self.stage == "event" and self.origin is not None:
             return self.origin[0]
         return config.topic("event"), -1
 
 
 def own_headers(headers: Headers | None) -> list[tuple[str, bytes | None]]:
-    """The headers that the record came with."""
+    """The headers of the original record."""
     return [(name, raw) for name, raw in headers or () if not name.startswith("interlock_")]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which dead letters: set aside at or after `since_ms`, of a stage, with a text in the reason."""
+    """A filter: written at or after `since_ms`, with this stage, with this text in the reason."""
 
     since_ms: int | None = None
     stage: str | None = None
@@ -146,7 +147,7 @@ class Wanted:
 
 
 class DeadLetters:
-    """Reads the dead-letter topic of a bus; a context manager. UnreachableError when it does not answer."""
+    """Reads the dead-letter topic of a bus. A context manager. Raises UnreachableError without an answer."""
 
     def __init__(self, config: BusConfig) -> None:
         self._config = config
@@ -165,7 +166,7 @@ class DeadLetters:
         self._admin.close()
 
     def find(self, wanted: Wanted, limit: int | None = None) -> list[DeadLetter]:
-        """The newest first, at most `limit`."""
+        """The dead letters that match, newest first, at most `limit`."""
         partitions = self._partitions()
         if wanted.since_ms is None:
             starts = self._admin.start_offsets(partitions)
@@ -175,8 +176,10 @@ class DeadLetters:
         return self._select(starts, wanted, limit)
 
     def at(self, places: Iterable[str]) -> list[DeadLetter]:
-        """Those at these places, `topic[partition]@offset` or `partition@offset`; EngineError for one that
-        is not there."""
+        """The dead letters at these positions, each `topic[partition]@offset` or `partition@offset`.
+
+        Raises EngineError if one does not exist.
+        """
         asked = [self._parsed(place) for place in places]
         starts: dict[TopicPartition, int] = {}
         for tp, offset in asked:
@@ -185,12 +188,12 @@ class DeadLetters:
         found = self._select(starts, lambda letter: (letter.partition, letter.offset) in chosen, None)
         missing = chosen - {(letter.partition, letter.offset) for letter in found}
         if missing:
-            told = ", ".join(f"{tp}@{offset}" for tp, offset in sorted(missing))
-            raise EngineError(f"No dead letter at {told}: it was removed (retention), or never there.")
+            listing = ", ".join(f"{tp}@{offset}" for tp, offset in sorted(missing))
+            raise EngineError(f"No dead letter at {listing}: retention removed it, or it never existed.")
         return found
 
     def records(self, letters: Collection[DeadLetter]) -> Iterator[tuple[DeadLetter, Record]]:
-        """The letters with what they hold, those of a partition in their order."""
+        """Yields the dead letters with their records, in order per partition."""
         wanted = {(letter.partition, letter.offset): letter for letter in letters}
         starts: dict[TopicPartition, int] = {}
         for tp, offset in wanted:
@@ -233,7 +236,7 @@ class DeadLetters:
         return [replace(letter, redriven_ms=marks.get(letter.place)) for letter in found]
 
     def _read(self, starts: Mapping[TopicPartition, int]) -> Iterator[Record]:
-        """From these offsets to the ends there are now."""
+        """Yields the records from these offsets to the current ends."""
         lows, ends = self._admin.start_offsets(starts), self._admin.end_offsets(starts)
         positions = {tp: max(at, lows[tp]) for tp, at in starts.items() if max(at, lows[tp]) < ends[tp]}
         yield from drain(self._reader, positions, ends)
@@ -242,7 +245,7 @@ class DeadLetters:
         topic = self._admin.topics([self._topic])[self._topic]
         if topic is None:
             raise EngineError(
-                f"Topic {self._topic!r} is not there. Run: {self._config.command('topics create')}"
+                f"Topic {self._topic!r} does not exist. Run: {self._config.command('topics create')}"
             )
         return [TopicPartition(self._topic, number) for number in range(topic.partitions)]
 
@@ -251,7 +254,7 @@ class DeadLetters:
         number = int(found["number"] or found["short"]) if found else -1
         if found is None or found["topic"] not in (None, self._topic):
             raise EngineError(
-                f"{place!r} is no place of a dead letter: write '{self._topic}[0]@17', or 0@17 for short."
+                f"{place!r} is no position of a dead letter: write '{self._topic}[0]@17', or 0@17 for short."
             )
         if number >= len(self._partitions()):
             raise EngineError(f"Topic {self._topic!r} has no partition {number}.")

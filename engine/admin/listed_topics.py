@@ -1,7 +1,7 @@
-"""What an administrator changes while engines run: the topics that the bus reads (`resuming` has the rest).
+"""Lists, adds and removes the topics that a bus reads, while engines run.
 
-All of it is written to the registry, which every engine follows; nothing is restarted. Two administrators at
-the same moment: the later one's bus record holds.
+Changes are written to the registry, which every engine follows; nothing needs a restart. If two
+administrators change the list at the same time, the later write wins.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..registry.registry import Registry
 
 @dataclass(frozen=True)
 class Source:
-    """A topic that the bus reads; `partitions` None: it is listed, and not there."""
+    """A topic that the bus reads. `partitions`: None if the topic does not exist."""
 
     topic: str
     partitions: int | None
@@ -43,16 +43,16 @@ def sources(config: BusConfig) -> list[Source]:
 
 
 def add_topics(config: BusConfig, names: Sequence[str]) -> list[str]:
-    """List topics as sources of the bus; gives those that were not listed before.
+    """Add topics to the bus's list. Returns those that were not listed before.
 
-    TopicsError, and nothing is changed, for one that is not there or is the bus's own.
+    Raises TopicsError, and changes nothing, if a topic does not exist or belongs to the bus itself.
     """
     record = _bus_record(config, read_registry(config))
-    problems = [f"Topic {name!r} is the bus's own." for name in names if name in _own(config)]
+    problems = [f"Topic {name!r} belongs to the bus itself." for name in names if name in _own(config)]
     others = [name for name in dict.fromkeys(names) if name not in _own(config)]
     with _admin(config) as admin:
         found = admin.topics(others)
-    problems += [f"Topic {name!r} is not there." for name in others if found[name] is None]
+    problems += [f"Topic {name!r} does not exist." for name in others if found[name] is None]
     if problems:
         raise TopicsError((*problems, "Nothing was changed."))
     new = [name for name in others if name not in record.topics]
@@ -62,14 +62,17 @@ def add_topics(config: BusConfig, names: Sequence[str]) -> list[str]:
 
 
 def remove_topics(config: BusConfig, names: Sequence[str]) -> None:
-    """Read these topics no more. TopicsError, and nothing is changed, for one that is not listed.
+    """Remove topics from the bus's list. Raises TopicsError, and changes nothing, if one is not listed.
 
-    What the registry says of their partitions goes as well: a topic that is listed again begins anew.
+    Also removes the registry's records about their partitions, so that a topic that is added again is read
+    from its end at that time.
     """
     registry = read_registry(config)
     record = _bus_record(config, registry)
     problems = [
-        f"Topic {name!r} is the bus's own." if name in _own(config) else f"Topic {name!r} is not listed."
+        f"Topic {name!r} belongs to the bus itself."
+        if name in _own(config)
+        else f"Topic {name!r} is not listed."
         for name in names
         if name not in record.topics
     ]

@@ -1,4 +1,4 @@
-"""What subscriptions have pending, read from the state topic by whoever looks at them. No engine is asked."""
+"""The pending state of subscriptions (open keys and their partial matches), read from the state topic."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ MAX_BYTES: Final = 128 * 1024 * 1024
 
 @dataclass
 class Pending:
-    """What one subscription has pending. closed: it has fired, and waits to be acknowledged (one-shot).
+    """The pending state of one subscription. closed: it (one-shot) has fired but is not acknowledged.
 
-    keys: the serial state of each open key. idle: of keys that hold nothing, kept so that repeats of their
-    events are recognised. unreadable: records of it that are none.
+    keys: {key: encoded state} of the open keys. idle: the same for keys without partial matches, which are
+    kept to recognise repeated events. unreadable: how many of its state records cannot be read.
     """
 
     closed: bool = False
@@ -36,7 +36,7 @@ class Pending:
     unreadable: int = 0
 
     def state(self, registered: Registered, key: str) -> State:
-        """The state of a key; that with which it begins where nothing is kept. ConditionError for none."""
+        """The state of a key; its initial state if none is stored. Raises ConditionError if unreadable."""
         data = self.keys.get(key) or self.idle.get(key)
         if data is not None:
             return State.decode(data)
@@ -51,9 +51,9 @@ def pending_of(
     partitions: int,
     key: str | None = None,
 ) -> Mapping[str, Pending]:
-    """What each of these has pending, by incarnation, as the state topic tells now.
+    """{incarnation: pending state} of these subscriptions, as the state topic has it now.
 
-    partitions: of the trigger topic. key: of this key alone. EngineError for more than MAX_BYTES of it.
+    partitions: the trigger topic's count. key: read this key only. Raises EngineError beyond MAX_BYTES.
     """
     topic = config.topic("state")
     found = {registered.incarnation: Pending() for registered in wanted}
@@ -67,7 +67,7 @@ def pending_of(
         try:
             incarnation, of_key = parse_state_key(record.key or b"")
         except RecordError:
-            continue  # not one of these
+            continue  # not a state record
         if incarnation not in found or (key is not None and of_key not in (None, key)):
             continue
         place = (record.source, record.key or b"")
@@ -75,7 +75,7 @@ def pending_of(
         sizes[place] = len(record.value or b"")
         if size > MAX_BYTES:
             raise EngineError(
-                f"What is pending takes more than {MAX_BYTES >> 20} MiB: name one subscription, and one key."
+                f"The pending state has more than {MAX_BYTES >> 20} MiB: name one subscription and one key."
             )
         try:
             stores[record.source].load(record)
@@ -97,7 +97,7 @@ def pending_of(
 
 
 def missing(registered: Registered, state: State) -> tuple[str, ...]:
-    """The labels that an expiry would tell as missing."""
+    """The labels that an expiry would report as missing."""
     from ...conditions import explain
 
     try:
@@ -114,7 +114,7 @@ def _is_idle(data: bytes) -> bool:
 
 
 def _partitions(registered: Registered, partitions: int, key: str | None) -> Collection[int]:
-    """Where states of a subscription lie."""
+    """The partitions with the states of a subscription."""
     registration = registered.registration
     own = key if key is not None else single_key(registered)
     if own is None and not registered.one_shot:

@@ -1,4 +1,4 @@
-"""Sending dead letters again: some of them in each transaction, with a mark for each that was sent."""
+"""Sends dead letters again, several in each transaction, with a mark for each that was sent."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ from .dead_letters import MARK, DeadLetter, own_headers
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
-MOST_LETTERS: Final = 100  # of one transaction
+MOST_LETTERS: Final = 100  # in one transaction
 MOST_BYTES: Final = 4 * 1024 * 1024
 
 
 def redrive(config: BusConfig, letters: Iterable[tuple[DeadLetter, Record]]) -> Iterator[list[DeadLetter]]:
-    """Send records again, each to `DeadLetter.target`; gives what was sent, transaction by transaction.
+    """Send records again, each to `DeadLetter.target`. Yields what each transaction has sent.
 
-    Key, value and headers go as they came, with the attempts, so that the count goes on. EngineError: what
-    was given so far is sent, and nothing beyond but perhaps the one transaction that failed; the marks tell.
+    Key, value and headers are the original ones, with the number of attempts, so that counting continues.
+    Raises EngineError if a transaction fails: what was yielded is sent; whether the failed transaction was
+    committed is unknown, but the marks show it.
     """
     from confluent_kafka import KafkaException
 
@@ -48,7 +49,7 @@ def redrive(config: BusConfig, letters: Iterable[tuple[DeadLetter, Record]]) -> 
     except KafkaException as e:
         raise EngineError(f"Sending to {config.describe()} failed: {e.args[0].str()}.") from e
     finally:
-        # Of what is open nothing is sent, also where somebody interrupts it.
+        # Abort an open transaction, also after an interrupt.
         with suppress(KafkaException):
             producer.purge()
             producer.abort_transaction(TIMEOUT_S)
@@ -61,7 +62,7 @@ def _producer(config: BusConfig, errors: ClientErrors) -> Producer:
         Producer,
         config,
         errors,
-        # The group's prefix: the same right covers it.
+        # With the group's prefix, so that the engines' ACL covers it.
         transactional_id=f"{config.group}-redrive-{uuid.uuid4().hex[:12]}",
         transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
         acks="all",

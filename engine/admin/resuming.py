@@ -1,6 +1,6 @@
-"""Where partitions that stopped go on, as an administrator says, and what that means for their records.
+"""Resumes stopped partitions at an offset that an administrator chooses, and says what that skips or repeats.
 
-It is written to the registry; the owner of a partition goes on at once.
+The choice is written to the registry; the partition's owner then continues at once.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ..registry.registry import Registry
 
 @dataclass(frozen=True)
 class Resumption:
-    """How a partition that stopped is to go on. `write` makes it so.
+    """Where a stopped partition is to continue. `write` makes it effective.
 
-    reason: why it stopped. committed: up to where it was read, None where that is not known. low, offset,
-    high: the first record there is, the one to go on with, the next one to come. known: whether it is known
-    what registrations had seen of it. behind: how many look back to what is skipped all the same. matches:
-    whether it is one of the trigger topic, whose records are matches.
+    reason: why it stopped. committed: the offset up to which it was read, None if unknown. low, high: its
+    first offset, and one past its last. offset: where it continues. known: whether the partition's
+    registrations are known. behind: how many registrations may still look back to skipped records. matches:
+    whether it is a trigger partition, whose records are matches.
     """
 
     partition: TopicPartition
@@ -49,37 +49,39 @@ class Resumption:
         """What is skipped, and what is read again."""
         if self.committed is not None and self.offset < self.committed:
             return (
-                f"Records from {self.offset} on are read again; each condition leaves out those that it has "
-                "judged."
+                f"Records from {self.offset} on are read again; each condition ignores those that it has "
+                "already processed."
             )
         first = self.low if self.committed is None else max(self.low, self.committed)
-        told = []
+        sentences = []
         if self.committed is not None and self.committed < self.low:
-            told.append(f"Records {self.committed} to {self.low - 1} are lost.")
+            sentences.append(f"Records {self.committed} to {self.low - 1} are lost.")
         if first < self.offset:
-            read = ", read before or not" if self.committed is None else ""
-            told.append(f"Records {first} to {self.offset - 1} ({self.offset - first}) are skipped{read}.")
-            told += self._looking_back()
+            read = ", whether they were read before or not" if self.committed is None else ""
+            sentences.append(
+                f"Records {first} to {self.offset - 1} ({self.offset - first}) are skipped{read}."
+            )
+            sentences += self._looking_back()
         elif self.committed is None:
-            told.append(
-                "All records there are will be read; each condition leaves out those that it has judged."
+            sentences.append(
+                "All existing records are read; each condition ignores those that it has already processed."
             )
         else:
-            told.append("Nothing that is there is skipped.")
-        return " ".join(told)
+            sentences.append("No existing record is skipped.")
+        return " ".join(sentences)
 
     def _looking_back(self) -> list[str]:
         if self.matches:
             return []
         if not self.known:
-            return ["Waits that are registered by now do not look back to them either; later ones do."]
+            return ["Waits that are already registered do not look back to them either; later ones do."]
         if self.behind:
-            return [f"Registrations that are new to it, and may look back to them: {self.behind}."]
+            return [f"Registrations that are new to the partition may look back to them: {self.behind}."]
         return []
 
 
 def write(config: BusConfig, resumptions: Iterable[Resumption]) -> None:
-    """Tell the engines; the owners of the partitions go on at once."""
+    """Write the resumptions to the registry; the partitions' owners then continue at once."""
     write_registry_records(
         config,
         {
@@ -92,10 +94,10 @@ def write(config: BusConfig, resumptions: Iterable[Resumption]) -> None:
 
 
 def resumption(config: BusConfig, topic: str, partition: int, start: str) -> Resumption:
-    """What `start` ("start", "end" or an offset) would mean for a partition that stopped.
+    """What `start` ("start", "end" or an offset) would mean for a stopped partition.
 
-    TopicsError for a partition that the engines do not share, for one that did not stop (what is said of it
-    would take effect when it stops some day), and for an offset that is not there.
+    Raises TopicsError if the engines do not read the partition, if it is not stopped (the resumption would
+    take effect whenever it stops later), or if it does not have the offset.
     """
     registry, found = _look(config, topic)
     tp = TopicPartition(topic, partition)
@@ -106,25 +108,25 @@ def resumption(config: BusConfig, topic: str, partition: int, start: str) -> Res
     stopped = _resumption(config, registry, position, start)
     if stopped is None:
         committed = position.committed
-        where = "has not been read yet" if committed is None else f"goes on at offset {committed.offset}"
-        raise TopicsError((f"{tp} did not stop: it {where}. There is nothing to resume.",))
+        where = "has not been read yet" if committed is None else f"is read from offset {committed.offset}"
+        raise TopicsError((f"{tp} is not stopped: it {where}. There is nothing to resume.",))
     return stopped
 
 
 def resumptions(config: BusConfig, start: str, topic: str | None = None) -> list[Resumption]:
-    """What `start` ("start" or "end") would mean for each partition that stopped, or each such of one topic.
+    """What `start` ("start" or "end") would mean for each stopped partition, of one topic or of all.
 
-    TopicsError for a topic that the engines do not share, and for an offset: each partition has its own.
+    Raises TopicsError if the engines do not read the topic, or for an offset: partitions have different ones.
     """
     if start not in ("start", "end"):
-        raise TopicsError((f"--from {start!r}: of several partitions, give start or end.",))
+        raise TopicsError((f"--from {start!r}: for several partitions, use start or end.",))
     registry, found = _look(config, topic)
     stopped = [_resumption(config, registry, each, start) for each in found if topic in (None, each.tp.topic)]
     return [each for each in stopped if each is not None]
 
 
 def _look(config: BusConfig, topic: str | None) -> tuple[Registry, list[Position]]:
-    """The registry and the group's partitions; TopicsError for a `topic` not among them."""
+    """The registry, and the positions of the group's partitions. Raises TopicsError for another `topic`."""
     registry = read_registry(config)
     if registry.bus is None:
         raise TopicsError((f"Bus {config.name!r} has no bus record. Run: {config.command('topics create')}",))
@@ -139,12 +141,12 @@ def _look(config: BusConfig, topic: str | None) -> tuple[Registry, list[Position
             if topic in registry.bus.topics:
                 reason = why_not(config, topic, admin.topics([topic], others=[topic])[topic])
                 raise TopicsError((not_read(topic, reason or "it was not, a moment ago. Try again."),))
-            raise TopicsError((f"Topic {topic!r} is not there.",))
+            raise TopicsError((f"Topic {topic!r} does not exist.",))
     return registry, found
 
 
 def _resumption(config: BusConfig, registry: Registry, at: Position, start: str) -> Resumption | None:
-    """None for a partition that did not stop."""
+    """None if the partition is not stopped."""
     tp, committed, topic_id = at.tp, at.committed, at.topic.id
     known = look_at(
         committed,
@@ -156,7 +158,7 @@ def _resumption(config: BusConfig, registry: Registry, at: Position, start: str)
     )
     if known.lost is None:
         return None
-    # Offsets of a topic that was made again have nothing to do with those of before.
+    # If the topic was created again, earlier offsets mean nothing.
     same = known.metadata.t in ("", topic_id)
     applied = known.metadata.R if same else 0
     behind = registry.between(applied, registry.position)
@@ -181,7 +183,7 @@ def _offset(tp: TopicPartition, start: str, low: int, high: int) -> int:
     if start in ("start", "end"):
         return low if start == "start" else high
     if not start.isascii() or not start.isdecimal():
-        raise TopicsError((f"--from {start!r}: give start, end or an offset.",))
+        raise TopicsError((f"--from {start!r}: use start, end or an offset.",))
     if not low <= int(start) <= high:
-        raise TopicsError((f"{tp} has no offset {start}: give one from {low} to {high}.",))
+        raise TopicsError((f"{tp} has no offset {start}: use one from {low} to {high}.",))
     return int(start)

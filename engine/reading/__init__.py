@@ -1,1 +1,1 @@
-"""Reading the events of a bus without a consumer group; nothing is committed."""
+"""Reads the events of a bus without a consumer group. Commits nothing."""

@@ -1,17 +1,18 @@
-"""Which events a bus's event topic holds already, for whoever may have to emit them again.
+"""Which events the event topic already holds, for a caller that may have to emit them again.
 
-What was removed of a partition was its oldest: records lie in the order of their stamps, and go from the
-front. Whether something of the time asked about was among it, is known as follows:
+Kafka removes the oldest records of a partition first, and records are in the order of their timestamps.
+Whether records of the requested period were removed follows from these cases:
 
 E1  The partition begins at offset 0: nothing was removed.
-E2  A record from before that time is left: nothing of it was removed.
-E3  None is left, and the topic's settings remove by time alone: what was removed was older than
-    `retention.ms`. Nothing of the time is gone, if it begins within that. So it is after an idle month. With
-    `retention.bytes` it holds of empty partitions only: a size leaves the newest.
-E4  Else nobody can tell.
+E2  A record from before the period still exists: nothing of the period was removed.
+E3  No record from before the period exists, and the topic's settings remove records by time alone: removed
+    records were older than `retention.ms`. Nothing of the period is gone if it begins within `retention.ms`.
+    That is the case after an idle month. With `retention.bytes` this holds for empty partitions only, because
+    a size limit keeps the newest records.
+E4  Otherwise it is unknown.
 
-What was deleted by hand, or by a shorter retention that was raised again, E3 does not see: brokers tell of
-neither.
+E3 does not notice records that were deleted by hand, or by a shorter retention that was raised again: the
+brokers report neither.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from .sources import read_between
 
-Identity = tuple[str, str]
+EventIdentity = tuple[str, str]  # source and id
 
-# Retention goes by the broker's clock, which would have to be asked for by writing a record. So far may this
-# machine's be behind it, and so long may the reading take.
+# Retention uses the broker's clock, which only a written record would show. This machine's clock may be this
+# far behind it, and the reading may take this long.
 CLOCK_MARGIN_MS: Final = 5 * 60 * 1000
 
 
 class Emitted:
-    """The events of the event topic, up to where it ends when this is made. TopicsError without the topic.
+    """The events in the event topic, up to its end when this object is created.
 
-    Reads headers only, as Interlock and most producers write them (binary mode), and holds nothing of them.
-    now_s: this machine's clock.
+    Finds events in binary mode only, as Interlock and most producers write them: it reads only headers.
+    now_s: this machine's clock. Raises TopicsError if the topic is missing.
     """
 
     def __init__(self, config: BusConfig, now_s: Callable[[], float] = time.time) -> None:
@@ -55,12 +56,12 @@ class Emitted:
             self._ends = admin.end_offsets(TopicPartition(topic, n) for n in range(found.partitions))
 
     def among(
-        self, wanted: Collection[Identity], since_ms: int, until_ms: int | None = None
-    ) -> set[Identity]:
-        """Those of the identities (source, id) that lie there, stamped from `since_ms` to before `until_ms`.
+        self, wanted: Collection[EventIdentity], since_ms: int, until_ms: int | None = None
+    ) -> set[EventIdentity]:
+        """The wanted (source, id) pairs that the topic holds with timestamps in [since_ms, until_ms).
 
-        until_ms: None for the end of the topic. EngineError where records of that time may have been removed
-        (E4), with the reason why nobody can tell.
+        until_ms: None for the end of the topic. Raises EngineError if records of that period may have been
+        removed (E4), with the reason.
         """
         partitions = list(self._ends)
         with closing(Admin(self._config, ClientErrors())) as admin:
@@ -70,7 +71,7 @@ class Emitted:
             self._check_removed(admin, starts, since_ms)
         stops = {tp: _least(last.get(tp), end) for tp, end in self._ends.items()}
         wanted = frozenset(wanted)
-        there: set[Identity] = set()
+        there: set[EventIdentity] = set()
         for record in read_between(self._config, starts, stops):
             if len(there) == len(wanted):
                 break
@@ -91,24 +92,24 @@ class Emitted:
         reason = _why_unknown(admin.settings(self._topic), since_ms, int(self._now_s() * 1000), empty)
         if reason is not None:
             raise EngineError(
-                f"{', '.join(map(str, unsure))}: no record from before {_text(since_ms)} is left, so some "
-                "from after it may have been removed too, and what they told would be emitted again. "
+                f"{', '.join(map(str, unsure))}: no record from before {_text(since_ms)} is left, so later "
+                "records may have been removed too, and their events would be emitted again. "
                 f"{reason}"
             )
 
 
 def _why_unknown(settings: Mapping[str, str] | None, since_ms: int, now_ms: int, empty: bool) -> str | None:
-    """Why nobody can tell (E4), and what to do; None where E3 holds."""
+    """Why it is unknown whether records were removed (E4), and what to do; None if E3 holds."""
     if settings is None:
         return "Begin later, or allow DescribeConfigs on the topic: within its retention nothing is gone."
     kept_ms, kept_bytes = int(settings["retention.ms"]), int(settings["retention.bytes"])
     if kept_ms < 0:
-        return "Its retention.ms removes nothing (-1), so they went otherwise. Begin later."
+        return "Its retention.ms=-1 removes nothing, so they were removed in another way. Begin later."
     if kept_bytes == 0 or (kept_bytes > 0 and not empty):
         return f"Its retention.bytes={kept_bytes} removes records of any age. Begin later."
     oldest_ms = now_ms + CLOCK_MARGIN_MS - kept_ms
     if since_ms < oldest_ms:
-        return f"Its retention.ms={kept_ms} keeps what is from {_text(oldest_ms)} on. Begin later."
+        return f"Its retention.ms={kept_ms} keeps records from {_text(oldest_ms)} on. Begin later."
     return None
 
 

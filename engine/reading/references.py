@@ -1,4 +1,4 @@
-"""Reading the record that a `dataref` of a firing stands for."""
+"""Reads the record that a `dataref` in a firing refers to."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _STALL_S: Final = 10.0
 def referred_event(config: BusConfig, dataref: str) -> Event:
     """The event in the record that `kafka:topic/partition/offset` names.
 
-    FetchError where the topic is none that the bus reads, or the record is not there; UnreachableError where
+    Raises FetchError if the bus does not read the topic, or the record does not exist; UnreachableError if
     the cluster does not answer.
     """
     found = _DATAREF.fullmatch(dataref)
     if found is None:
-        raise FetchError(f"{dataref[:200]!r} is no reference to a record: kafka:topic/partition/offset is.")
+        raise FetchError(f"{dataref[:200]!r} is no reference to a record: use kafka:topic/partition/offset.")
     tp, offset = TopicPartition(found[1], int(found[2])), int(found[3])
     record = _record(config, tp, offset)
     try:
@@ -45,14 +45,14 @@ def _record(config: BusConfig, tp: TopicPartition, offset: int) -> Record:
     with closing(Admin(config, errors)) as admin:
         if tp.topic != config.topic("event"):
             bus = bus_record(config)
-            if bus is None or tp.topic not in bus.topics:  # a producer may write any text into a dataref
+            if bus is None or tp.topic not in bus.topics:  # a producer can write any text into a dataref
                 raise FetchError(f"{place}: {config.describe()} does not read topic {tp.topic!r}.")
         topic = admin.topics([tp.topic])[tp.topic]
         if topic is None or tp.partition >= topic.partitions:
-            raise FetchError(f"{place}: there is no such partition.")
+            raise FetchError(f"{place}: the partition does not exist.")
         low, end = admin.start_offsets([tp])[tp], admin.end_offsets([tp])[tp]
     if offset < low:
-        raise FetchError(f"{place}: retention has removed it; the oldest record there is {low}.")
+        raise FetchError(f"{place}: retention has removed the record; the oldest offset is {low}.")
     if offset < end:
         with closing(KafkaReader(config, errors)) as reader:
             reader.read({tp: offset})
@@ -62,6 +62,6 @@ def _record(config: BusConfig, tp: TopicPartition, offset: int) -> Record:
                     if isinstance(item, Record) and item.offset == offset:
                         return item
                     if item.offset >= offset:
-                        raise FetchError(f"{place}: there is no record of that offset.")
+                        raise FetchError(f"{place}: no record has this offset.")
         raise errors.unreachable(config, f"{place} could not be read within {_STALL_S:.0f} s")
-    raise FetchError(f"{place}: there is no record yet; the next one is {end}.")
+    raise FetchError(f"{place}: the record does not exist yet; the next offset is {end}.")

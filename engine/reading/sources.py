@@ -1,4 +1,4 @@
-"""The events of a bus as an onlooker reads them: the last ones, or those that come. Commits nothing."""
+"""Reads the events of a bus outside the consumer group: the last ones, or new ones as they arrive."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ..log import log
 from ..protocol.partitions.listed_topics import not_read, why_not
 from ..registry.registry import Registry
 
-MAX_BYTES: Final = 64 * 1024 * 1024  # of records held at once; beyond it those read first are let go
+MAX_BYTES: Final = 64 * 1024 * 1024  # of records in memory; beyond it the ones read first are dropped
 _TAKE: Final = 500
 _TAKE_S: Final = 0.2
 STALL_S: Final = 5.0
 
 
 def event_of(config: BusConfig, record: Record) -> Event:
-    """The event in a record of a source, as the engine reads it; EventError for none."""
+    """The event in a record of a source partition, as the engine reads it. Raises EventError if none."""
     if record.fault:
         raise EventError(record.fault)
     if record.source.topic != config.topic("event") and is_plain(record.headers):
@@ -42,9 +42,9 @@ def event_of(config: BusConfig, record: Record) -> Event:
 
 
 def last_events(config: BusConfig, registry: Registry, count: int) -> tuple[list[Seen], int]:
-    """About the last `count` events of all that the bus reads, the latest first, and what was no event.
+    """(About the last `count` events of all sources, latest first; how many records held no event).
 
-    Each partition gives an equal share. UnreachableError when they cannot be read.
+    Each partition contributes an equal share. Raises UnreachableError if they cannot be read.
     """
     with closing(Admin(config, ClientErrors())) as admin:
         partitions = source_partitions(admin, config, registry)
@@ -72,11 +72,11 @@ def last_events(config: BusConfig, registry: Registry, count: int) -> tuple[list
 def follow(
     config: BusConfig, registry: Registry, since_ms: int | None, stop: Callable[[], bool]
 ) -> Iterator[Record]:
-    """Records of all that the bus reads as they come, until `stop`.
+    """Yields the records of all sources as they arrive, until `stop`.
 
-    since_ms: from the first ones stamped then or later; None: from now on. Those that are there at the start
-    come by their stamps (see `_by_time`); after them it holds what one fetch gives. UnreachableError when the
-    client is of no use any more; a broker that is away is waited for.
+    since_ms: begin with records of this timestamp or later; None: begin now. Records that exist at the start
+    come in the order of their timestamps (see `_by_time`). Waits for brokers that are away; raises
+    UnreachableError if the client becomes unusable.
     """
     errors = ClientErrors()
     with closing(Admin(config, errors)) as admin:
@@ -102,15 +102,15 @@ def _by_time(
     stop: Callable[[], bool],
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[Record]:
-    """Records by their stamps, until all partitions of `ends` are read up to there.
+    """Yields records in the order of their timestamps, until all partitions are read up to `ends`.
 
-    One is given when each partition that is not at its end has one held that is not earlier. Beyond
-    MAX_BYTES the earliest that is held is given all the same, and partitions that are waited for and give
-    nothing for STALL_S are waited for no more. Records of one partition may be stamped out of order: one that
-    comes after a later one is given as soon as it comes.
+    A record is yielded once each partition that is not at its end has a buffered record. Exceptions: beyond
+    MAX_BYTES the earliest buffered record is yielded anyway, and a partition that returns nothing for STALL_S
+    is no longer waited for. A record with an earlier timestamp than its predecessor in the partition is
+    yielded as soon as it arrives.
     """
     left = dict(ends)
-    waited_for = set(left)  # of which nothing is held
+    waited_for = set(left)  # partitions without a buffered record
     held: list[tuple[int, TopicPartition, int, Record]] = []
     count: Counter[TopicPartition] = Counter()
     size, idle_s = 0, 0.0
@@ -127,7 +127,7 @@ def _by_time(
                 waited_for.discard(item.source)
             if isinstance(item, End) or item.offset >= left.get(item.source, 0) - 1:
                 left.pop(item.source, None)
-        idle_s += monotonic() - began  # what others do with what is given is not among it
+        idle_s += monotonic() - began  # without the time that the caller takes for a yielded record
         if idle_s > STALL_S:
             idle_s = 0.0
             for tp in waited_for & left.keys():
@@ -142,9 +142,9 @@ def _by_time(
 
 
 def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> list[TopicPartition]:
-    """The partitions of the event topic and of the topics that the bus lists; TopicsError without any.
+    """The partitions of the event topic and of the listed topics. Raises TopicsError if there are none.
 
-    A listed topic that cannot be read is left out, and the log says why.
+    Leaves out listed topics that cannot be read, and logs why.
     """
     listed = () if registry.bus is None else registry.bus.topics
     found = admin.topics((config.topic("event"), *listed), others=listed)
@@ -176,16 +176,16 @@ def read_between(
     *,
     sparing: bool = False,
 ) -> Iterator[Record]:
-    """The committed records of partitions from `starts` up to `ends`; UnreachableError as of `drain`.
+    """Yields the committed records of partitions from `starts` up to `ends`. Raises like `drain`.
 
-    sparing: of any size, with little fetched ahead (see `KafkaReader`).
+    sparing: prefetch little, for records of any size (see `KafkaReader`).
     """
     with closing(KafkaReader(config, ClientErrors(), sparing=sparing)) as reader:
         yield from drain(reader, starts, ends)
 
 
 def _size(record: Record) -> int:
-    """About what it takes in memory."""
+    """About how much memory a record takes."""
     size = 500 + len(record.value or b"") + len(record.key or b"")
     for name, value in record.headers or ():
         size += 150 + len(name) + len(value or b"")

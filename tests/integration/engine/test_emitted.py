@@ -16,13 +16,13 @@ from interlock.engine.errors import EngineError, TopicsError
 from interlock.engine.kafka.admin import Admin
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.topics import create
-from interlock.engine.reading.emitted import Emitted, Identity
+from interlock.engine.reading.emitted import Emitted, EventIdentity
 from interlock.events import Emitter
 
 from local.topics import read_all
 
 
-def emitted_since(bus: BusConfig, since_ms: int, wanted: Collection[Identity]) -> set[Identity]:
+def emitted_since(bus: BusConfig, since_ms: int, wanted: Collection[EventIdentity]) -> set[EventIdentity]:
     return Emitted(bus).among(wanted, since_ms)
 
 

@@ -41,13 +41,13 @@ def test_what_cannot_be_given_is_told(bus: BusConfig, unique_name: Callable[[str
     for reference, message in (
         ("https://elsewhere", "no reference to a record"),
         (f"kafka:{bus.topic('action')}/0/0", "does not read topic"),
-        (f"kafka:{topic}/7/0", "no such partition"),
-        (f"kafka:{topic}/{partition}/{int(offset) + 1}", "no record yet"),
+        (f"kafka:{topic}/7/0", "the partition does not exist"),
+        (f"kafka:{topic}/{partition}/{int(offset) + 1}", "the record does not exist yet"),
     ):
         with pytest.raises(FetchError, match=message):
             referred_event(bus, reference)
     admin = AdminClient(dict(bus.client))
     cut = TopicPartition(topic, int(partition), int(offset) + 1)
     admin.delete_records([cut])[TopicPartition(topic, int(partition))].result()
-    with pytest.raises(FetchError, match="retention has removed it"):
+    with pytest.raises(FetchError, match="retention has removed the record"):
         referred_event(bus, there)

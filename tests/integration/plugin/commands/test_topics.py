@@ -102,12 +102,12 @@ def test_what_is_no_topic_of_others_is_not_listed(bench: Bench, interlock: Calla
     own = bench.config.topic("state")
     refused = interlock("topics", "add", own, "nowhere-to-be-found")
     assert refused.code == 1
-    assert f"Topic {own!r} is the bus's own." in refused.err
-    assert "Topic 'nowhere-to-be-found' is not there." in refused.err
+    assert f"Topic {own!r} belongs to the bus itself." in refused.err
+    assert "Topic 'nowhere-to-be-found' does not exist." in refused.err
     assert len(interlock("topics", "check").rows()) == 6
     refused = interlock("topics", "remove", "orders", bench.config.topic("event"))
     assert "Topic 'orders' is not listed." in refused.err
-    assert "is the bus's own" in refused.err
+    assert "belongs to the bus itself" in refused.err
 
 
 def test_a_listed_topic_that_is_gone_is_told_with_what_to_do(
@@ -137,15 +137,15 @@ def test_a_partition_that_stopped_goes_on_where_it_is_told(
     number = committed_all(bench).index(4)
     running = interlock("topics", "resume", source, number, "--from", "end", "--yes")
     assert running.code == 1
-    assert f"{source}[{number}] did not stop: it goes on at offset 4." in running.err
+    assert f"{source}[{number}] is not stopped: it is read from offset 4." in running.err
     for n in range(3):
         bench.emit("x", id=f"lost-{n}", subject="s")
     bench.delete_records("event")
     for n in range(2):
         bench.emit("x", id=f"there-{n}", subject="s")
     for start, problem in (
-        ("6", "has no offset 6: give one from 7 to 9"),
-        ("soon", "give start, end or an offset"),
+        ("6", "has no offset 6: use one from 7 to 9"),
+        ("soon", "use start, end or an offset"),
     ):
         assert problem in interlock("topics", "resume", source, number, "--from", start, "--yes").err
     told = interlock("topics", "resume", source, number, "--from", "8")

@@ -100,11 +100,11 @@ def test_of_an_offset_that_is_gone_what_is_skipped_is_skipped_for_all_waits_ther
     cluster.register("w")
     cluster.committed[EVENT] = None
     assert told("start") == (
-        "All records there are will be read; each condition leaves out those that it has judged."
+        "All existing records are read; each condition ignores those that it has already processed."
     )
     assert told("end") == (
-        "Records 10 to 19 (10) are skipped, read before or not. Waits that are registered by now do not look "
-        "back to them either; later ones do."
+        "Records 10 to 19 (10) are skipped, whether they were read before or not. Waits that are already "
+        "registered do not look back to them either; later ones do."
     )
     assert told("12").startswith("Records 10 to 11 (2) are skipped")
 
@@ -113,11 +113,11 @@ def test_of_records_that_retention_took_those_are_told_that_look_back_to_what_is
     cluster: Cluster,
 ) -> None:
     cluster.committed[EVENT] = Committed(7, metadata())
-    assert told("start") == "Records 7 to 9 are lost. Nothing that is there is skipped."
+    assert told("start") == "Records 7 to 9 are lost. No existing record is skipped."
     assert told("end") == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."
     cluster.register("v")
     cluster.register("w")
-    behind = "Registrations that are new to it, and may look back to them: 2."
+    behind = "Registrations that are new to the partition may look back to them: 2."
     assert told("end").endswith(behind)
     cluster.committed[EVENT] = Committed(7, metadata(R=7, g=[[5, 7, 3]]))
     assert told("end").endswith(behind)
@@ -130,24 +130,26 @@ def test_of_metadata_that_cannot_be_read_it_is_told_what_is_read_again_and_what_
 ) -> None:
     cluster.committed[EVENT] = Committed(15, "nonsense")
     assert told("12") == (
-        "Records from 12 on are read again; each condition leaves out those that it has judged."
+        "Records from 12 on are read again; each condition ignores those that it has already processed."
     )
-    assert told("15") == "Nothing that is there is skipped."
+    assert told("15") == "No existing record is skipped."
     assert told("17") == (
-        "Records 15 to 16 (2) are skipped. Waits that are registered by now do not look back to them either; "
-        "later ones do."
+        "Records 15 to 16 (2) are skipped. Waits that are already registered do not look back to them "
+        "either; later ones do."
     )
 
 
 def test_of_a_topic_that_was_made_again_the_offsets_of_before_say_nothing(cluster: Cluster) -> None:
     cluster.committed[EVENT] = Committed(15, metadata(t="another"))
-    assert told("end").startswith("Records 10 to 19 (10) are skipped, read before or not. Waits")
+    assert told("end").startswith(
+        "Records 10 to 19 (10) are skipped, whether they were read before or not. Waits"
+    )
 
 
 def test_nobody_looks_back_to_matches(cluster: Cluster) -> None:
     cluster.register("w")
     cluster.committed[TRIGGER] = None
-    assert told("end", TRIGGER) == "Records 10 to 19 (10) are skipped, read before or not."
+    assert told("end", TRIGGER) == "Records 10 to 19 (10) are skipped, whether they were read before or not."
     cluster.committed[TRIGGER] = Committed(7, metadata())
     assert told("end", TRIGGER) == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."
 
@@ -166,7 +168,7 @@ def test_all_that_stopped_or_those_of_a_topic_go_on_with_one_command(cluster: Cl
 
 def test_where_nothing_stopped_there_is_nothing_to_resume(cluster: Cluster) -> None:
     assert resuming.resumptions(CONFIG, "start") == []
-    with pytest.raises(TopicsError, match=r"b-event\[0\] did not stop: it goes on at offset 15"):
+    with pytest.raises(TopicsError, match=r"b-event\[0\] is not stopped: it is read from offset 15"):
         told("end")
 
 
@@ -179,7 +181,7 @@ def test_of_a_listed_topic_that_cannot_be_read_the_reason_is_told(cluster: Clust
 @pytest.mark.parametrize(
     ("start", "topic", "problem"),
     [
-        ("12", None, "of several partitions, give start or end"),
+        ("12", None, "for several partitions, use start or end"),
         ("start", "elsewhere", "does not read 'elsewhere'"),
         ("start", "gone", "Topic 'gone' is not read: the topic is not there"),
     ],
