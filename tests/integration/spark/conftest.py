@@ -59,8 +59,8 @@ class Jobs:
     def events(self) -> list[Record]:
         return read_all(self.servers, f"{self.bus}-event")
 
-    def told(self) -> list[tuple[str, str]]:
-        """(subject, type without its beginning), sorted."""
+    def emitted(self) -> list[tuple[str, str]]:
+        """(subject, type without its prefix) of all events, sorted."""
         found = [
             (r.header("ce_subject") or "", (r.header("ce_type") or "").removeprefix("interlock.spark."))
             for r in self.events()

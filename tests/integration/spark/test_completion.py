@@ -36,7 +36,7 @@ def configured(spark: SparkSession, bootstrap_servers: str, bus: str) -> SparkSe
     return session
 
 
-def told(bootstrap_servers: str, bus: str) -> dict[str, list[dict[str, Any]]]:
+def events_of(bootstrap_servers: str, bus: str) -> dict[str, list[dict[str, Any]]]:
     """{type without its prefix: data} of all events, validated by their schemas."""
     found: dict[str, list[dict[str, Any]]] = {}
     for record in read_all(bootstrap_servers, f"{bus}-event"):
@@ -114,7 +114,7 @@ def test_kafka_that_is_away_during_the_job_and_returns_gets_every_event_and_the_
         configured.range(5).write.parquet(str(tmp_path / "b"))
         configured.range(3).write.parquet(str(tmp_path / "c"))
         own_broker.start()
-    found = told(own_broker.bootstrap_servers, "away")
+    found = events_of(own_broker.bootstrap_servers, "away")
     paths = {each["query"]["written"]["path"] for each in found["query.succeeded"]}
     assert paths == {f"file:{tmp_path / name}" for name in "abc"}
     [ended] = found["application.succeeded"]
@@ -156,7 +156,7 @@ def test_queries_that_write_have_events_with_their_writes_and_the_end_has_the_su
         configured.range(7).write.parquet(str(tmp_path / "a"))
         configured.range(5).count()  # writes nothing
         configured.range(3).write.parquet(str(tmp_path / "b"))
-    found = told(bootstrap_servers, bus)
+    found = events_of(bootstrap_servers, bus)
     assert {kind: len(each) for kind, each in found.items()} == {
         "query.succeeded": 2,
         "application.succeeded": 1,
@@ -179,7 +179,7 @@ def test_a_write_that_shuffles_has_its_figures_too(
         sevens = configured.range(70).selectExpr("id % 7 AS seven")
         sevens.groupBy("seven").count().write.parquet(str(tmp_path / "a"))
         sevens.repartition(2).write.parquet(str(tmp_path / "b"))
-    found = told(bootstrap_servers, bus)
+    found = events_of(bootstrap_servers, bus)
     rows = {
         each["query"]["written"]["path"]: each["query"]["written"]["rows"]
         for each in found["query.succeeded"]
@@ -204,7 +204,7 @@ def test_a_query_in_nested_blocks_has_one_event_and_is_counted_in_both(
             with completion_event(configured, "inner", data={"date": date}, until="block"):
                 run(date)
         run("after")
-    found = told(bootstrap_servers, bus)
+    found = events_of(bootstrap_servers, bus)
     names = ["before", "2026-11-19", "2026-11-20", "after"]
     paths = [each["query"]["written"]["path"] for each in found["query.succeeded"]]
     assert paths == [f"file:{tmp_path / name}" for name in names]
@@ -223,7 +223,7 @@ def test_the_end_of_a_stream_has_an_event_when_only_streams_are_configured(
         stream = configured.readStream.format("rate-micro-batch").option("rowsPerBatch", 5).load()
         query = stream.writeStream.format("noop").queryName("rate").trigger(availableNow=True).start()
         query.awaitTermination(60)
-    [ended] = told(bootstrap_servers, bus)["streaming_query.succeeded"]
+    [ended] = events_of(bootstrap_servers, bus)["streaming_query.succeeded"]
     assert ended["streaming_query"]["name"] == "rate"
 
 
@@ -235,7 +235,7 @@ def test_a_failed_write_has_an_event_although_the_application_continues(
     failing = configured.range(7).selectExpr("assert_true(id < 3, 'password=hunter2')")
     with completion_event(configured, "orders", until="block"), pytest.raises(PySparkException):
         failing.write.parquet(str(tmp_path / "a"))
-    found = told(bootstrap_servers, bus)
+    found = events_of(bootstrap_servers, bus)
     assert sorted(found) == ["application.succeeded", "query.failed"]
     [failed] = found["query.failed"]
     assert failed["error"]["class"].startswith("org.apache.spark.")
@@ -250,7 +250,7 @@ def test_a_session_emits_no_events_after_its_block(
     configured.range(7).write.parquet(str(tmp_path / "a"))
     with completion_event(configured, "rates", until="block"):
         configured.range(7).write.parquet(str(tmp_path / "b"))
-    found = told(bootstrap_servers, bus)
+    found = events_of(bootstrap_servers, bus)
     [query] = found["query.succeeded"]
     assert query["query"]["written"]["path"].endswith("/b")
 
@@ -271,7 +271,7 @@ def test_events_of_streaming_queries_have_their_rows_and_failure(
         bad = failing.writeStream.format("noop").queryName("bad").trigger(availableNow=True).start()
         with pytest.raises(StreamingQueryException):
             bad.awaitTermination(60)
-    found = told(bootstrap_servers, bus)
+    found = events_of(bootstrap_servers, bus)
     [succeeded], [failed] = found["streaming_query.succeeded"], found["streaming_query.failed"]
     assert (succeeded["streaming_query"]["name"], succeeded["streaming_query"]["rows"]) == ("good", 7)
     assert (failed["streaming_query"]["name"], "error" in failed) == ("bad", True)
@@ -342,7 +342,7 @@ def test_a_stream_that_outlives_its_block_does_not_block_a_spark_connect_job(
     bootstrap_servers: str, bus: str
 ) -> None:
     connected(RUNS_ON, bootstrap_servers, bus)
-    assert len(told(bootstrap_servers, bus)["application.succeeded"]) == 1
+    assert len(events_of(bootstrap_servers, bus)["application.succeeded"]) == 1
 
 
 TELLS = """with completion_event(spark, "orders") as completion:
@@ -359,7 +359,7 @@ def test_a_spark_connect_session_emits_its_end_and_its_streams_without_a_spark_c
     bootstrap_servers: str, bus: str
 ) -> None:
     connected(TELLS, bootstrap_servers, bus)
-    found = told(bootstrap_servers, bus)
+    found = events_of(bootstrap_servers, bus)
     [data] = found["application.succeeded"]
     assert data["rows"] == 7
     assert data["session"]

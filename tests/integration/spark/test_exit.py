@@ -93,7 +93,7 @@ def test_in_the_wrapper_block_and_application_have_the_outcome_that_the_process_
     process = jobs.submit(WRAPPER, job(jobs, row))
     output = finished(process)
     assert (process.returncode == 0) == (exit_code == 0), output[-3000:]
-    assert jobs.told() == ([] if seen is None else [("app", seen), ("part", seen)]), output[-3000:]
+    assert jobs.emitted() == ([] if seen is None else [("app", seen), ("part", seen)]), output[-3000:]
     if seen is not None:
         part, app = jobs.data(seen, "part"), jobs.data(seen, "app")
         assert part["rows"] == 7
@@ -108,7 +108,7 @@ def test_without_the_wrapper_a_block_sends_its_event_when_its_process_ends(jobs:
     process = jobs.python(job(jobs, row))
     output = finished(process)
     assert process.returncode == exit_code, output[-3000:]
-    assert jobs.told() == ([] if seen is None else [("part", seen)]), output[-3000:]
+    assert jobs.emitted() == ([] if seen is None else [("part", seen)]), output[-3000:]
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -118,7 +118,7 @@ def test_under_airflow_the_exit_code_decides_and_the_event_has_the_drivers_repor
     *_, decided, exit_code = ROWS[row]
     error = submitted(job(jobs, row), conf={"spark.driver.memory": "600m"})
     assert (error is None) == (exit_code == 0)
-    assert jobs.told() == [("app", decided), ("part", decided)]
+    assert jobs.emitted() == [("app", decided), ("part", decided)]
     for subject in ("app", "part"):
         data = jobs.data(decided, subject)
         assert data["application"]["id"].startswith("local-")
@@ -134,7 +134,7 @@ def test_the_task_reports_the_failure_of_a_driver_that_never_began(
 ) -> None:
     error = submitted(str(jobs.folder / "no_such_job.py"), wrap=False)
     assert error is not None
-    assert jobs.told() == [("app", FAILED)]
+    assert jobs.emitted() == [("app", FAILED)]
     data = jobs.data(FAILED, "app")
     assert data["application"]["id"] is None
     assert data["error"]["class"].endswith("AirflowException")
@@ -144,7 +144,7 @@ def test_a_job_in_the_wrapper_without_a_session_has_an_event_with_its_name(jobs:
     process = jobs.submit(WRAPPER, str(jobs.write("import no_such_module\n")))
     output = finished(process)
     assert process.returncode != 0
-    assert jobs.told() == [("job.py", FAILED)], output[-3000:]
+    assert jobs.emitted() == [("job.py", FAILED)], output[-3000:]
 
 
 def test_blocks_with_the_wrappers_name_replace_its_event(
@@ -164,7 +164,7 @@ def test_blocks_with_the_wrappers_name_replace_its_event(
     output = finished(process)
     assert process.returncode == 0, output[-3000:]
     kinds = ["application.started", SUCCEEDED, "query.succeeded"]
-    assert jobs.told() == [("app", kind) for kind in kinds for _ in range(2)], output[-3000:]
+    assert jobs.emitted() == [("app", kind) for kind in kinds for _ in range(2)], output[-3000:]
     alone = [record.json() for record in jobs.events()]
     assert len({record.header("ce_id") for record in jobs.events()}) == 6
     for day in ("19", "20"):
