@@ -77,7 +77,7 @@ def cluster(tmp_path: Path, eventually: Callable[..., Any]) -> Iterator[str]:
         yield address
 
 
-def test_an_application_of_a_standalone_cluster_tells_its_end_and_what_its_executors_wrote(
+def test_an_application_of_a_standalone_cluster_emits_its_end_and_what_its_executors_wrote(
     jobs: Jobs, cluster: str
 ) -> None:
     jobs.settings |= {"spark.master": cluster, "spark.executor.memory": "512m"}
