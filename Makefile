@@ -22,20 +22,20 @@ help: ## List these targets
 # Environment. Each step leaves a stamp file, so that a repeat does nothing.
 
 .PHONY: venv
-venv: $(VENV)/.interlock ## Make .venv from constraints.txt (PYTHON=/path/to/python3 chooses another)
+venv: $(VENV)/.interlock ## Make .venv from requirements/constraints.txt (PYTHON=/path/to/python3 chooses another)
 
 $(VENV)/.python:
 	@command -v "$(PYTHON)" >/dev/null || { echo "make: no $(PYTHON) found; Interlock needs Python 3.11 to 3.14: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; v = sys.version_info[:2]; v >= (3, 11) and v < (3, 15) or sys.exit("make: Interlock needs Python 3.11 to 3.14 and %s is %d.%d; say make PYTHON=/path/to/python3" % (sys.executable, v[0], v[1]))'
 	@echo "== environment in $(VENV) with $$("$(PYTHON)" --version)"
 	@"$(PYTHON)" -m venv --clear $(VENV) || { echo "make: $(PYTHON) -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
-	@awk '/^[a-z0-9]/ {uv = /^uv==/} uv' constraints.txt > $(VENV)/uv.txt
+	@awk '/^[a-z0-9]/ {uv = /^uv==/} uv' requirements/constraints.txt > $(VENV)/uv.txt
 	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $(VENV)/uv.txt
 	@touch $@
 
-$(VENV)/.packages: constraints.txt $(VENV)/.python
-	@echo "== packages of constraints.txt (about half a minute when none is cached)"
-	@$(UV) pip install --quiet --python $(PY) --require-hashes --requirement constraints.txt
+$(VENV)/.packages: requirements/constraints.txt $(VENV)/.python
+	@echo "== packages of requirements/constraints.txt (about half a minute when none is cached)"
+	@$(UV) pip install --quiet --python $(PY) --require-hashes --requirement requirements/constraints.txt
 	@touch $@
 
 # --no-build-isolation: the build backend is the pinned one, and nothing is fetched.
@@ -45,10 +45,10 @@ $(VENV)/.interlock: pyproject.toml $(VENV)/.packages
 
 # Brought up to date only on demand: newer versions are a decision, and a commit of their own.
 .PHONY: constraints
-constraints: $(VENV)/.interlock ## Resolve the ranges of pyproject.toml anew into constraints.txt (UPGRADE=1: to the newest)
+constraints: $(VENV)/.interlock ## Resolve the ranges of pyproject.toml anew into requirements/constraints.txt (UPGRADE=1: to the newest)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  $(if $(UPGRADE),--upgrade) --custom-compile-command "make constraints" \
-	  --extra dev pyproject.toml constraints.in --output-file constraints.txt
+	  --extra dev pyproject.toml requirements/constraints.in --output-file requirements/constraints.txt
 
 .PHONY: java
 java:
@@ -105,7 +105,7 @@ test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.12 /path/to/pytho
 	  $(MAKE) VENV=".build/python$$version" PYTHON="$$python" test-unit; \
 	done
 
-# The oldest Airflow that is supported, in an environment of its own: with the packages of constraints.txt as far
+# The oldest Airflow that is supported, in an environment of its own: with the packages of requirements/constraints.txt as far
 # as it allows.
 AIRFLOW_OLDEST ?= 3.3.0
 .PHONY: test-airflow-oldest test-airflow

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return (ROOT / "constraints.txt").read_text()
+    return (ROOT / "requirements" / "constraints.txt").read_text()
 
 
 def test_constraints_name_no_index_and_no_path(text: str) -> None:
