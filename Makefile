@@ -16,7 +16,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 .PHONY: help
 help: ## List these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ---------------------------------------------------------------------------------------------
 # Environment. Each step leaves a stamp file, so that a repeat does nothing.
@@ -95,122 +95,7 @@ test: java check ## Check, then all tests on TEST_PROCESSES=2 (starts real broke
 test-unit: $(VENV)/.interlock ## Unit tests: no broker, no Java
 	$(PYTEST) tests/unit
 
-# An environment for each, beside that of `make venv`.
-.PHONY: test-pythons
-test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.12 /path/to/python3.13")
-	@[ -n "$(PYTHONS)" ] || { echo 'make: say which: make test-pythons PYTHONS="python3.12 /path/to/python3.13"' >&2; exit 1; }
-	@for python in $(PYTHONS); do \
-	  version="$$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"; \
-	  echo "== unit tests on Python $$version"; \
-	  $(MAKE) VENV=".build/python$$version" PYTHON="$$python" test-unit; \
-	done
-
-# The oldest Airflow that is supported, in an environment of its own: with the packages of requirements/constraints.txt as far
-# as it allows.
-AIRFLOW_OLDEST ?= 3.3.0
-.PHONY: test-airflow-oldest test-airflow
-test-airflow-oldest: java ## What meets Airflow, tested on the oldest one that is supported (AIRFLOW_OLDEST=3.3.0)
-	@$(MAKE) VENV=".build/airflow-$(AIRFLOW_OLDEST)" test-airflow
-
-test-airflow: $(VENV)/.airflow-$(AIRFLOW_OLDEST)
-	@$(PY) -c 'from importlib.metadata import version; print("== Airflow", version("apache-airflow-core"))'
-	$(PYTEST) tests/integration/triggers tests/integration/plugin tests/unit/operators tests/unit/triggers \
-	  tests/unit/plugin tests/unit/testing tests/unit/dags_examples tests/unit/docs
-
-$(VENV)/.airflow-$(AIRFLOW_OLDEST): $(VENV)/.interlock
-	@$(UV) pip install --quiet --python $(PY) "apache-airflow==$(AIRFLOW_OLDEST)"
-	@touch $@
-
-# What the protocols lean on, asked of another broker than the newest that is claimed.
-BROKER_OLDEST ?= 3.3.2
-.PHONY: test-broker-oldest
-test-broker-oldest: java $(VENV)/.interlock ## The contract suite on the oldest broker that is claimed (BROKER_OLDEST=3.3.2)
-	BROKER="$(BROKER_OLDEST)" $(PYTEST) tests/contract
-
-# Rounds of cases that no run has seen; a failing one says how to have its cases again.
-FUZZ_SECONDS ?= 300
-FUZZ_EXAMPLES ?= 10000
-.PHONY: fuzz fuzz-step fuzz-forms
-fuzz: fuzz-step fuzz-forms ## Search for faults with new random cases (FUZZ_SECONDS=300, FUZZ_EXAMPLES=10000 a round)
-
-fuzz-step: $(VENV)/.interlock
-	@end=$$((SECONDS + $(FUZZ_SECONDS))); \
-	while ((SECONDS < end)); do \
-	  seed=$(or $(FUZZ_SEED),$$((RANDOM * 32768 + RANDOM))); \
-	  echo "== step against its oracle: FUZZ_SEED=$$seed FUZZ_EXAMPLES=$(FUZZ_EXAMPLES)"; \
-	  FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) -q --hypothesis-seed=$$seed tests/unit/conditions/property \
-	    --ignore=tests/unit/conditions/property/test_faults.py || \
-	    { echo "make: to see this again: make fuzz-step FUZZ_SEED=$$seed FUZZ_EXAMPLES=$(FUZZ_EXAMPLES)" >&2; exit 1; }; \
-	  [ -z "$(FUZZ_SEED)" ] || break; \
-	done
-
-# What reads text, JSON and states, under limits of memory and processor time; the slowest inputs as JSON lines.
-fuzz-forms: $(VENV)/.interlock
-	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PY) -m tests.unit.conditions.forms.fuzz
-
-# Engines in a simulated Kafka; 10,000 worlds are among the tests.
-.PHONY: simulate
-simulate: $(VENV)/.interlock ## Search for interleavings that break the engine's protocols (SEEDS=100000, SEED=n shows one)
-	@$(PY) -m tests.simulation.hunt $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100000) --first $(or $(FIRST),10000))
-
-# Another seed is another schedule of faults and another load; without one a new seed is drawn and told.
-.PHONY: chaos
-chaos: java $(VENV)/.interlock ## Engines on a real broker under load and faults, judged from the log (SECONDS=600 SEED=n BROKER=4.2.2)
-	@$(PY) -m tests.chaos --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) $(if $(BROKER),--broker $(BROKER)) $(CHAOS)
-
-# Whether the oracle sees what it is there for; 40 s and a verdict for each of the faults of tests/chaos/plants.py.
-.PHONY: chaos-plants
-chaos-plants: java $(VENV)/.interlock ## Runs of chaos with a fault in the engine itself: each must be seen (ONLY="skip an offset")
-	@$(PY) -m tests.chaos.planted $(if $(ONLY),--only "$(ONLY)")
-
-# Airflow's own processes, on PostgreSQL and a real broker. HA="--only idle": what 1,000 waits cost a triggerer.
-.PHONY: ha burst
-ha: java $(VENV)/.interlock ## Two triggerers on PostgreSQL under load and faults, judged (12 min; SEED=n HA="--triggerers 3", HA="--only idle")
-	@$(PY) -m tests.ha $(if $(SEED),--seed $(SEED)) $(HA)
-
-burst: java $(VENV)/.interlock ## 1,000 waits met at one moment beside 1,000 stock triggers, and what they cost (17 min)
-	@$(PY) -m tests.ha --only burst $(BURST)
-
-# Another seed is other moments; without one a new seed is drawn and told.
-.PHONY: archive-kill
-archive-kill: java $(VENV)/.interlock ## The archive killed while events arrive: what it has is what was sent (EVENTS=200000 KILLS=5 SEED=n)
-	@ARCHIVE_EVENTS=$(or $(EVENTS),200000) ARCHIVE_KILLS=$(or $(KILLS),5) ARCHIVE_SEED=$(SEED) $(PYTEST) -q \
-	  tests/integration/spark/pipeline/test_archive_killed.py -k although
-
-comma := ,
-BENCH_OUTPUT = $(if $(OUTPUT),--output $(OUTPUT))
-# Results are kept in .build/bench/results.jsonl. `make bench-list` tells the sizes that each question takes.
-.PHONY: bench bench-engine bench-spark bench-conditions bench-list bench-guard bench-docs
-bench: java $(VENV)/.interlock ## How fast everything is, beside a baseline of the same run, half an hour (ONLY=engine,hooks: questions or groups; OUTPUT=json)
-	@$(PY) -m bench $(subst $(comma), ,$(ONLY)) $(BENCH_OUTPUT)
-
-bench-engine: ## `make bench ONLY=engine,waits,takeover`
-bench-spark: ## `make bench ONLY=spark`
-bench-conditions: ## `make bench ONLY=conditions`
-bench-engine bench-spark bench-conditions: java $(VENV)/.interlock
-	@$(PY) -m bench $(or $(subst $(comma), ,$(ONLY)),$(patsubst bench-%,%,$(subst bench-engine,engine waits takeover,$@))) $(BENCH_OUTPUT)
-
-.PHONY: bench-full
-bench-full: java $(VENV)/.interlock ## Events a second of all combinations of the factors: hours (EVENTS=120000)
-	@$(PY) -m bench combinations $(BENCH_OUTPUT)
-
-bench-docs: $(VENV)/.interlock ## docs/understand/benchmarks.md and its pictures, from what `make bench` has kept
-	@$(PY) -m bench.render
-
-.PHONY: bench-profile
-bench-profile: java $(VENV)/.interlock ## Where the engine's thread spends its time on a backlog (PROFILE="--parts 1")
-	@$(PY) -m bench.profile $(PROFILE)
-
-bench-list: $(VENV)/.interlock ## The questions of `make bench`, with their groups and sizes
-	@$(PY) -m bench --list
-
-bench-guard: $(VENV)/.interlock ## Count the instructions of the hot path, and take them over for the test that guards them
-	@$(PY) -m bench.guard --write
-
-# Each run of the job has 512 MB for driver and executor together.
-.PHONY: backtest-scale
-backtest-scale: java $(VENV)/.interlock ## The backtest in 512 MB equals a loop of `step`, and how fast it is (EVENTS=1000000 KEYS=100000 CORES=1,2 CONDITION=...)
-	@EVENTS=$(or $(EVENTS),1000000) $(PY) -m bench backtest $(BENCH_OUTPUT)
+include make/long.mk make/bench.mk
 
 # ---------------------------------------------------------------------------------------------
 # Running
