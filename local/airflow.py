@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import base64
 import configparser
+import contextlib
 import json
 import os
 import secrets
+import shutil
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -31,6 +35,7 @@ from .processes import Processes, ServiceError
 from .rest import AirflowRest
 
 USER = "admin"
+DATABASE = "airflow.db"
 # Intervals that make a local Airflow answer quickly; each costs a poll more often.
 QUICK = {
     ("scheduler", "scheduler_idle_sleep_time"): "0.2",
@@ -62,6 +67,8 @@ class LocalAirflow:
     variables: Airflow variables by name.
     settings: {(section, option): value} of airflow.cfg, over those this class chooses.
     environment: more variables for its processes. port: of the UI and REST API, 0 takes a free one.
+    migrated: a file that keeps the empty database once it is made, and that later homes copy: making it
+    takes a quarter of a minute. It must belong to this Airflow version.
     Raises ServiceError from `start` and `wait_ready` with the reason when a part does not come up.
     """
 
@@ -76,6 +83,7 @@ class LocalAirflow:
         environment: Mapping[str, str] | None = None,
         port: int = 0,
         triggerers: int = 1,
+        migrated: Path | None = None,
     ) -> None:
         self.home = home.resolve()
         self.dags_folder = dags_folder.resolve()
@@ -87,6 +95,7 @@ class LocalAirflow:
             self.home / "logs" / "components", self._environment(connections, variables, environment)
         )
         self._settings = dict(settings or {})
+        self._migrated = migrated
         self._wanted_triggerers = triggerers
         self._triggerers: list[str] = []
         self._triggerers_started = 0
@@ -114,9 +123,14 @@ class LocalAirflow:
         self.home.mkdir(parents=True, exist_ok=True)
         self._write_private(self.home / "airflow.cfg", self._configuration())
         self._write_private(self.home / "passwords.json", json.dumps({USER: self.login.password}) + "\n")
+        if self._migrated is not None and self._migrated.exists():
+            shutil.copyfile(self._migrated, self.home / DATABASE)
+            return
         done = self.cli("db", "migrate", timeout_s=120.0)
         if done.returncode:
             raise ServiceError(f"airflow db migrate ended with {done.returncode}:\n{done.stdout[-2000:]}")
+        if self._migrated is not None:
+            self._keep_database(self._migrated)
 
     def start(self) -> None:
         """Starts all components at once; they are not ready yet."""
@@ -193,6 +207,18 @@ class LocalAirflow:
             self._warm_up.join()
         self.api.close()
 
+    def _keep_database(self, file: Path) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Others read the file, so it appears whole; SQLite's own copy includes what its journal holds.
+        with tempfile.TemporaryDirectory(dir=file.parent) as folder:
+            whole = Path(folder) / DATABASE
+            with (
+                contextlib.closing(sqlite3.connect(self.home / DATABASE)) as made,
+                contextlib.closing(sqlite3.connect(whole)) as copy,
+            ):
+                made.backup(copy)
+            whole.replace(file)
+
     def _component(
         self,
         name: str,
@@ -209,7 +235,7 @@ class LocalAirflow:
         )
 
     def _database(self, patience_s: int) -> str:
-        return f"sqlite:///{self.home / 'airflow.db'}?timeout={patience_s}"
+        return f"sqlite:///{self.home / DATABASE}?timeout={patience_s}"
 
     def _start_triggerer(self, *options: str, environment: Mapping[str, str] | None = None) -> None:
         self._triggerers_started += 1

@@ -24,6 +24,7 @@ from interlock.plugin.broker import LocalBroker
 from local.airflow import LocalAirflow
 from local.rest import instant
 from local.topics import Record, read_all
+from tests.kit.airflow import MIGRATED
 
 ROOT = Path(__file__).parents[3]
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -176,6 +177,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -
         with LocalAirflow(
             folder / "home",
             dags,
+            migrated=MIGRATED,
             connections={"kafka_default": {"conn_type": "kafka", "extra": dict(bus.client)}},
             settings={
                 ("interlock", "listener"): "dag_run,task_instance",

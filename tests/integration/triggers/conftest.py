@@ -16,6 +16,7 @@ from interlock.engine.kafka.topics import create
 from interlock.plugin.broker import LocalBroker
 
 from local.airflow import LocalAirflow, free_port
+from tests.kit.airflow import MIGRATED
 
 HERE = Path(__file__).parent
 DAGS = {
@@ -304,6 +305,7 @@ def site(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory, eventual
     with LocalAirflow(
         folder / "home",
         dags,
+        migrated=MIGRATED,
         connections={
             "kafka_default": kafka(broker.bootstrap_servers),
             "kafka_down": kafka(f"127.0.0.1:{port_down}"),

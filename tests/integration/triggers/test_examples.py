@@ -27,6 +27,7 @@ from interlock.testing import spark_application_end
 from local.airflow import LocalAirflow
 from local.topics import read_all
 from tests.integration.triggers.test_dispatch import registered
+from tests.kit.airflow import MIGRATED
 
 EXAMPLES = Path(__file__).parents[3] / "dags_examples"
 FILES = (
@@ -107,6 +108,7 @@ def examples(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> I
     with LocalAirflow(
         folder / "home",
         dags,
+        migrated=MIGRATED,
         connections={"kafka_default": {"conn_type": "kafka", "extra": dict(bus.client)}},
         settings={
             ("interlock", "bus"): bus.name,
