@@ -10,6 +10,7 @@ PYTEST := $(PY) -m pytest --import-mode=importlib --rootdir=tests -c pyproject.t
 UV := $(VENV)/bin/uv --system-certs --no-python-downloads
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
+comma := ,
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -84,12 +85,15 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-# Each file is one process's. The long ones come first.
-TEST_PROCESSES ?= 2
+# Most tests wait for a broker or a JVM, so three processes keep two cores busy. A file, or a group of files
+# (tests/conftest.py), runs in one process. What takes longest comes first, and `tests` holds all of them.
+TEST_PROCESSES ?= 3
+TESTED := $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --dist loadgroup --no-loadscope-reorder --durations=25
 .PHONY: test
-test: java check ## Check, then all tests on TEST_PROCESSES=2 (starts real brokers and Spark by itself)
-	$(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --dist loadfile --no-loadscope-reorder \
-	  tests/integration tests/simulation tests/contract tests/invariants tests/unit
+test: java $(VENV)/.interlock ## Check and all tests but the long ones, at most 15 minutes (starts brokers, Airflow and Spark by itself)
+	@mkdir -p .build; make -k check > .build/check.log 2>&1 & checks=$$!; \
+	code=0; $(TESTED) tests/integration/triggers tests/integration/spark/pipeline tests/integration/demo tests/integration tests || code=$$?; \
+	wait $$checks || code=1; echo "== make check, which ran beside the tests"; cat .build/check.log; exit $$code
 
 .PHONY: test-unit
 test-unit: $(VENV)/.interlock ## Unit tests: no broker, no Java

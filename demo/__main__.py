@@ -1,7 +1,7 @@
 """`make demo`: runs the main use case on real parts and checks it. The last line of output is a JSON object.
 
 Environment: KEEP=1 keeps everything running afterwards until Ctrl-C. FAULT=<name> makes something go wrong
-(several names separated by commas: one story each, concurrently; an empty name is the story without a fault).
+(several names separated by commas: one story each, two at a time; an empty name is the story without a fault).
 DEMO_DIR is the folder for topics, logs, data and reports (.build/demo); each start empties it, so it must be
 new, empty, or made by the demo. DEMO_PORT is the UI's port (default: a free one). Exit code: 0 if all checks
 pass; 1, with the reason, if a check fails or a part does not start; 130 on Ctrl-C. Always stops everything
@@ -41,6 +41,10 @@ from .story import DAGS, FAULTS, NONE, Fault, Story, StoryError, business_dates
 ROOT = Path(__file__).resolve().parent.parent
 # How long to wait for the acknowledgement, which follows the resumed task.
 ACKNOWLEDGED_S = 10.0
+
+
+# Stories at a time: each runs Spark jobs, and two of them keep two cores busy.
+SIDE_BY_SIDE = 2
 
 
 class DemoError(RuntimeError):
@@ -138,7 +142,7 @@ def _until_done(future: Any, what: str, progress: Progress) -> None:
 def _play(
     broker: LocalBroker, airflow: LocalAirflow, faults: Sequence[Fault], data: Path, progress: Progress
 ) -> dict[str, check.Verdict]:
-    """Plays a story for each fault, concurrently and on their own dates. Returns {fault's name: verdict}."""
+    """Plays a story for each fault, two at a time and on their own dates. Returns {fault's name: verdict}."""
     ended = threading.Event()
 
     def check_services() -> None:
@@ -157,7 +161,7 @@ def _play(
         )
         for number, fault in enumerate(faults)
     ]
-    with ThreadPoolExecutor(max_workers=len(stories)) as pool:
+    with ThreadPoolExecutor(max_workers=SIDE_BY_SIDE) as pool:
         plays = [pool.submit(story.play) for story in stories]
         try:
             for future in as_completed(plays):

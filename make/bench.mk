@@ -1,6 +1,5 @@
 # Measurements. Included by the Makefile.
 
-comma := ,
 BENCH_OUTPUT = $(if $(OUTPUT),--output $(OUTPUT))
 # Results are kept in .build/bench/results.jsonl. `make bench-list` tells the sizes that each question takes.
 .PHONY: bench bench-engine bench-spark bench-conditions bench-list bench-guard bench-docs

@@ -1,5 +1,12 @@
 # Tests that take long: other versions, random searches, chaos, several triggerers. Included by the Makefile.
 
+.PHONY: test-long test-marked-long
+test-long: java $(VENV)/.interlock ## All that takes long, hours; a table of what ran, its result and time (ONLY=ha,chaos: some of it)
+	@$(PY) -m tests.long $(subst $(comma), ,$(ONLY))
+
+test-marked-long: java $(VENV)/.interlock ## The tests that are marked `long`: the full exit table, whole demos, a minute of chaos
+	$(TESTED) -m long tests
+
 # An environment for each, beside that of `make venv`.
 .PHONY: test-pythons
 test-pythons: ## Unit tests on other Pythons (PYTHONS="python3.12 /path/to/python3.13")
@@ -53,10 +60,10 @@ fuzz-step: $(VENV)/.interlock
 fuzz-forms: $(VENV)/.interlock
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) $(PY) -m tests.unit.conditions.forms.fuzz
 
-# Engines in a simulated Kafka; 10,000 worlds are among the tests.
+# Engines in a simulated Kafka. The first seed follows from the commit, so each commit plays other worlds.
 .PHONY: simulate
-simulate: $(VENV)/.interlock ## Search for interleavings that break the engine's protocols (SEEDS=100000, SEED=n shows one)
-	@$(PY) -m tests.simulation.hunt $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100000) --first $(or $(FIRST),10000))
+simulate: $(VENV)/.interlock ## Search for interleavings that break the engine's protocols (SEEDS=100000 FIRST=n, SEED=n shows one, CHOOSE=1 writes chosen.json)
+	@$(PY) -m $(if $(CHOOSE),tests.simulation.choose,tests.simulation.hunt $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100000) $(if $(FIRST),--first $(FIRST))))
 
 # Another seed is another schedule of faults and another load; without one a new seed is drawn and told.
 .PHONY: chaos
@@ -80,4 +87,4 @@ burst: java $(VENV)/.interlock ## 1,000 waits met at one moment beside 1,000 sto
 .PHONY: archive-kill
 archive-kill: java $(VENV)/.interlock ## The archive killed while events arrive: what it has is what was sent (EVENTS=200000 KILLS=5 SEED=n)
 	@ARCHIVE_EVENTS=$(or $(EVENTS),200000) ARCHIVE_KILLS=$(or $(KILLS),5) ARCHIVE_SEED=$(SEED) $(PYTEST) -q \
-	  tests/integration/spark/pipeline/test_archive_killed.py -k although
+	  tests/integration/spark/pipeline/test_archive_killed.py -k although -m ''

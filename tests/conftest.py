@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from local.spark_conf import jvm_options
+from tests.kit.budget import Budget, read_budget
 
 if TYPE_CHECKING:
     from interlock.plugin.broker import LocalBroker
@@ -34,6 +35,23 @@ os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
 # Brokers and Spark jobs of the tests live for seconds; what is measured (`bench`) has the JVM's own way.
 os.environ["JDK_JAVA_OPTIONS"] = jvm_options()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the workers of a distributed run send their reports here
+        tier = "long" if config.option.markexpr == "long" else "test"
+        config.pluginmanager.register(Budget(read_budget(tier)))
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one file run in one process, and those of one group too (`xdist_group` in the file or folder).
+
+    Files share fixtures by module; groups share what is slow to start (an Airflow, a Spark session).
+    """
+    for item in items:
+        if not any(item.iter_markers("xdist_group")):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

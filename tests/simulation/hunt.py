@@ -1,6 +1,6 @@
 """Playing worlds: one seed, its trace, the smallest list of actions that still fails, and many seeds at once.
 
-`python -m tests.simulation.hunt --seed 17` replays one; `--seeds 100000` hunts.
+`python -m tests.simulation.hunt --seed 17` replays one; `--seeds 100000` hunts, from a seed of the commit.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tests.simulation import later
 from tests.simulation.actors import REAL, MadeOf
 from tests.simulation.oracle import Oracle, Violation
+from tests.simulation.seeds import first_of_commit
 from tests.simulation.waits_oracle import judge_waits
 from tests.simulation.world import Action, World
 
@@ -26,7 +27,6 @@ LATER_EVERY = 32  # of so many seeds some go on in other ways than to their drai
 AGED, REMADE, DAYS, FORGOTTEN = (0, 16), 8, 12, 24
 LATER = {DAYS: later.days, FORGOTTEN: later.forget}
 LEFT_ALONE = 9  # one with waits
-SEEDS = int(os.environ.get("SEEDS") or 10_000)
 
 
 @dataclass
@@ -117,7 +117,8 @@ def explained(outcome: Outcome) -> str:
     return "\n".join(lines)
 
 
-def _play_some(seeds: range) -> tuple[list[Outcome], Counter[str]]:
+def play_some(seeds: Sequence[int]) -> tuple[list[Outcome], Counter[str]]:
+    """Those of these worlds that failed, and in how many each thing was seen."""
     logging.disable(logging.CRITICAL)
     failed, seen = [], Counter[str]()
     for seed in seeds:
@@ -132,12 +133,11 @@ def _play_some(seeds: range) -> tuple[list[Outcome], Counter[str]]:
 def hunt(seeds: Iterable[int]) -> tuple[list[Outcome], Counter[str]]:
     """Play all seeds on all cores: those that failed, and in how many worlds each thing was seen."""
     all_seeds = list(seeds)
-    first, count = all_seeds[0], len(all_seeds)
-    parts = [range(at, min(at + 100, first + count)) for at in range(first, first + count, 100)]
+    parts = [all_seeds[at : at + 100] for at in range(0, len(all_seeds), 100)]
     failed: list[Outcome] = []
     seen: Counter[str] = Counter()
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        for some_failed, some_seen in pool.imap_unordered(_play_some, parts):
+        for some_failed, some_seen in pool.imap_unordered(play_some, parts):
             failed += some_failed
             seen += some_seen
     return sorted(failed, key=lambda outcome: outcome.seed), seen
@@ -147,8 +147,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Hunt for interleavings that break the engine's protocols.")
     parser.add_argument("--seed", type=int, help="play this one, and show what happened")
     parser.add_argument("--seeds", type=int, default=10_000, help="how many to play")
-    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--first", type=int, help="the first of them; else it follows from the commit")
     given = parser.parse_args()
+    first = first_of_commit() if given.first is None else given.first
     logging.disable(logging.CRITICAL)
     if given.seed is not None:
         outcome = play(given.seed, trace=True)
@@ -158,11 +159,10 @@ def main() -> int:
             print(explained(outcome))
         return bool(outcome.problems)
     began = time.monotonic()
-    failed, seen = hunt(range(given.first, given.first + given.seeds))
+    failed, seen = hunt(range(first, first + given.seeds))
     took = time.monotonic() - began
-    print(
-        f"{given.seeds} seeds in {took:.1f} s, {1000 * took / given.seeds:.1f} ms each; in how many was seen:"
-    )
+    print(f"{given.seeds} seeds from {first} in {took:.1f} s, {1000 * took / given.seeds:.1f} ms each;")
+    print("in how many was seen:")
     for what, count in sorted(seen.items()):
         print(f"  {count:7} {what}")
     kinds = Counter(kind for outcome in failed for kind in outcome.kinds)

@@ -1,4 +1,4 @@
-"""A short run of `make chaos`: each step of the commit kills an engine once, under load and other faults."""
+"""Short runs of `make chaos`: each step of the commit kills an engine once, under load and other faults."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import pytest
+
 from tests.chaos.__main__ import WRONG
 from tests.chaos.planted import run_planted
 from tests.chaos.processes import ROOT, STEPS
 
-SECONDS = 60
 SEED = 2
 
 
-def test_a_minute_of_faults_loses_repeats_and_leaks_nothing(say: Callable[[str], None]) -> None:
+@pytest.mark.parametrize("seconds", [20, pytest.param(60, marks=pytest.mark.long)])
+def test_a_run_with_faults_loses_repeats_and_leaks_nothing(say: Callable[[str], None], seconds: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.chaos", "--seconds", str(SECONDS), "--seed", str(SEED)],
+        [sys.executable, "-m", "tests.chaos", "--seconds", str(seconds), "--seed", str(SEED)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -31,6 +33,7 @@ def test_a_minute_of_faults_loses_repeats_and_leaks_nothing(say: Callable[[str],
     assert all(told["kills_by_step"][step] for step in STEPS), said
 
 
+@pytest.mark.long
 def test_a_run_of_engines_that_skip_offsets_does_not_pass(say: Callable[[str], None]) -> None:
     """One of the faults of `make chaos-plants`."""
     told = run_planted("skip an offset", seconds=12)

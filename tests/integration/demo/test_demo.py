@@ -1,7 +1,7 @@
 """The demo as a user runs it, with its own broker, Airflow and Spark.
 
-Each start takes half a minute, so independent stories run concurrently: the one without a fault with the
-repeated events, the lost rates with the misdated ones.
+Each start takes half a minute, so `make test` starts one demo for all stories: the one without a fault, the
+repeated events, the lost rates and the misdated ones. The long tier runs and ends it in other ways.
 """
 
 from __future__ import annotations
@@ -97,10 +97,16 @@ def left_running(folder: Path) -> list[str]:
     return found
 
 
+def assert_private(folder: Path) -> None:
+    for name in ("airflow.cfg", "passwords.json"):
+        assert (folder / "airflow" / name).stat().st_mode & 0o077 == 0
+
+
 def spark_jvms(folder: Path) -> list[str]:
     return [line for line in left_running(folder) if "org.apache.spark.deploy.SparkSubmit" in line]
 
 
+@pytest.mark.long
 def test_make_demo_counts_two_reports_even_when_every_orders_event_comes_twice(tmp_path: Path) -> None:
     folder = tmp_path / "a demo"
     done = subprocess.run(
@@ -120,15 +126,15 @@ def test_make_demo_counts_two_reports_even_when_every_orders_event_comes_twice(t
     assert done.stdout.count("sent the same orders event again") == 2
     password = json.loads((folder / "airflow" / "passwords.json").read_text())["admin"]
     assert password not in done.stdout + done.stderr
-    for name in ("airflow.cfg", "passwords.json"):
-        assert (folder / "airflow" / name).stat().st_mode & 0o077 == 0
+    assert_private(folder)
     assert left_running(folder) == []
 
 
 def test_lost_and_misdated_rates_fail_the_demo_with_the_reason_and_keep_leaves_it_running_until_ctrl_c(
     tmp_path: Path, start: Callable[..., Running]
 ) -> None:
-    demo = start(COMMAND, environment(tmp_path / "demo", "drop-rates,wrong-date", keep="1"))
+    folder = tmp_path / "a demo"
+    demo = start(COMMAND, environment(folder, ",duplicate-orders,drop-rates,wrong-date", keep="1"))
     url = demo.read_until("Everything keeps running.").split()[-1]
     login = re.search(r"login: (\S+)  password: (\S+)", demo.read_until("login: "))
     assert login is not None
@@ -137,16 +143,26 @@ def test_lost_and_misdated_rates_fail_the_demo_with_the_reason_and_keep_leaves_i
         api.task("daily_report", run["dag_run_id"], "ready")["state"] for run in api.runs("daily_report")
     ]
     api.close()
-    assert sorted(waits) == ["deferred", "deferred", "success", "success"]
+    assert sorted(waits) == ["deferred"] * 2 + ["success"] * 6
     assert demo.ctrl_c() == 1, demo.lines
-    assert left_running(tmp_path / "demo") == []
+    assert left_running(folder) == []
+    assert_private(folder)
     [summary] = [line for line in demo.lines if line.startswith("{")]
+    two = {"reports": 2, "duplicates": 0, "missing": 0}
     one_of_two = {"reports": 1, "duplicates": 0, "missing": 1}
-    assert json.loads(summary)["stories"] == {"drop-rates": one_of_two, "wrong-date": one_of_two}
+    assert json.loads(summary)["stories"] == {
+        "none": two,
+        "duplicate-orders": two,
+        "drop-rates": one_of_two,
+        "wrong-date": one_of_two,
+    }
+    assert len(json.loads(summary)["resume_ms"]) == 6
+    assert sum("sent the same orders event again" in line for line in demo.lines) == 2
     reasons = [line for line in demo.lines if "no rates event in the topic" in line]
     assert sorted(" instead" in reason for reason in reasons) == [False, True]
 
 
+@pytest.mark.long
 def test_ctrl_c_while_spark_runs_stops_all_that_make_demo_started(
     tmp_path: Path, start: Callable[..., Running], eventually: Any
 ) -> None:
@@ -171,6 +187,13 @@ def test_an_occupied_port_is_one_sentence(tmp_path: Path) -> None:
         done = subprocess.run(COMMAND, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert done.stderr.strip() == f"demo: port {port} of 127.0.0.1 is in use; free it or choose another one"
+
+
+def test_make_demo_passes_its_variables_on_and_fails_with_the_demo(tmp_path: Path) -> None:
+    env = environment(tmp_path / "demo", "rain")
+    done = subprocess.run(["make", "demo"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0
+    assert "no FAULT=rain" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """The table of how an attempt ends (docs/use/spark.md): each row on a real Spark and a real broker, each way.
 
+`make test` runs one row each way, because a JVM takes ten seconds for each; `make test-long` runs the others.
+How a process ends without Spark is in tests/unit/spark/completion.
+
 One job has a block, `part`. It runs unchanged, in the wrapper (which emits the event of `app`), and submitted
 by the operator. Code after the block affects the outcome too.
 """
@@ -74,6 +77,11 @@ ROWS: dict[str, tuple[str, str, str | None, str, int]] = {
 }
 
 
+def rows(short: str) -> list[Any]:
+    """The rows, all but this one in the long tier."""
+    return [row if row == short else pytest.param(row, marks=pytest.mark.long) for row in ROWS]
+
+
 def job(jobs: Jobs, row: str) -> str:
     inside, after, *_ = ROWS[row]
     return str(jobs.write(textwrap.dedent(JOB).format(inside=inside, after=after)))
@@ -84,7 +92,7 @@ def finished(process: subprocess.Popen[str]) -> str:
     return output
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", rows(short="exception after the block"))
 def test_in_the_wrapper_block_and_application_have_the_outcome_that_the_process_sees(
     jobs: Jobs, row: str
 ) -> None:
@@ -101,7 +109,7 @@ def test_in_the_wrapper_block_and_application_have_the_outcome_that_the_process_
         assert ("error" in part) == ("error" in app) == (seen == FAILED)
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", rows(short="SIGTERM"))
 def test_without_the_wrapper_a_block_sends_its_event_when_its_process_ends(jobs: Jobs, row: str) -> None:
     *_, seen, _, exit_code = ROWS[row]
     jobs.settings["spark.driver.memory"] = "600m"
@@ -111,7 +119,7 @@ def test_without_the_wrapper_a_block_sends_its_event_when_its_process_ends(jobs:
     assert jobs.emitted() == ([] if seen is None else [("part", seen)]), output[-3000:]
 
 
-@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("row", rows(short="SIGKILL"))
 def test_under_airflow_the_exit_code_decides_and_the_event_has_the_drivers_report(
     jobs: Jobs, row: str, submitted: Callable[..., Exception | None]
 ) -> None:

@@ -1,0 +1,29 @@
+"""Which worlds the tests play: chosen ones, the same on every run, and others that change with each commit.
+
+The chosen ones (chosen.json) show everything that a run must show: `make simulate CHOOSE=1` chooses again.
+The others follow from the commit's hash, so that each commit tries worlds that no run has tried.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+CHOSEN_FILE = Path(__file__).with_name("chosen.json")
+ROTATING = 1_500
+# Beyond the seeds that are searched for chosen ones and planted faults.
+_FIRST, _SPAN = 1_000_000, 2**32
+
+
+def chosen() -> list[int]:
+    seeds: list[int] = json.loads(CHOSEN_FILE.read_text())
+    return seeds
+
+
+def first_of_commit() -> int:
+    """The first of the seeds that belong to the checked-out commit. Without git always the same one."""
+    done = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=CHOSEN_FILE.parent, capture_output=True, text=True, check=False
+    )
+    return _FIRST + int(done.stdout.strip() or "0", 16) % _SPAN

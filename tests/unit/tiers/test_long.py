@@ -1,0 +1,62 @@
+"""`make test-long` runs each step, continues after a failure and says at the end what ran."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests import long
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Targets that fail instead of being made; the others succeed."""
+    targets: list[str] = []
+    make: Any = lambda command, **_: SimpleNamespace(returncode=2 if command[1] in targets else 0)  # noqa: E731
+    monkeypatch.setattr(long, "subprocess", SimpleNamespace(run=make))
+    return targets
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["tests.long", *arguments])
+    return long.main()
+
+
+def test_a_failure_is_in_the_table_and_the_steps_after_it_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: list[str]
+) -> None:
+    failing.append("simulate")
+    assert run(monkeypatch) == 1
+    table = capsys.readouterr().out.rpartition("== make test-long\n")[2].splitlines()
+    assert [line.split()[0] for line in table] == [step.name for step in long.steps()]
+    assert [line.split()[0] for line in table if "FAILED (2)" in line] == ["simulate"]
+
+
+def test_some_steps_can_be_chosen_and_other_names_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: list[str]
+) -> None:
+    assert run(monkeypatch, "ha", "chaos") == 0
+    table = capsys.readouterr().out.rpartition("== make test-long\n")[2].splitlines()
+    assert [line.split()[:2] for line in table] == [["chaos", "passed"], ["ha", "passed"]]
+    with pytest.raises(SystemExit):
+        run(monkeypatch, "everything")
+
+
+def test_it_is_said_when_no_other_python_is_found(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], failing: list[str]
+) -> None:
+    monkeypatch.setattr(long.shutil, "which", lambda name: None)
+    assert run(monkeypatch, "pythons") == 0
+    assert "not run: no other supported Python (3.11 to 3.14) on PATH" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("step", long.steps(), ids=lambda step: step.name)
+def test_each_step_is_a_target_of_make(step: long.Step) -> None:
+    text = "".join(path.read_text() for path in (ROOT / "Makefile", *(ROOT / "make").glob("*.mk")))
+    assert f"\n{step.command[0]}:" in text or f" {step.command[0]}:" in text
