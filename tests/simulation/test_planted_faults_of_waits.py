@@ -34,12 +34,12 @@ def test_a_firing_that_is_acknowledged_before_its_task_is_resumed_is_found(monke
         write(CONFIG, clients, (action,), self.registration_keys(wait))
 
     wrap(monkeypatch, Waits, "_deliver", at_once)
-    assert_found(200, "acked", turn=TURN, every=EVERY)
+    assert_found(200, "acked", kept=1, turn=TURN, every=EVERY)
 
 
 def test_leases_that_are_not_renewed_are_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(registration_writer, "LEASE_S", float("inf"))  # new ones are named, and that is all
-    assert_found(4000, "lease", turn=LEFT_ALONE, every=LATER_EVERY)
+    assert_found(4000, "lease", kept=9, turn=LEFT_ALONE, every=LATER_EVERY)
 
 
 def test_a_removal_of_one_key_where_several_are_known_is_found(monkeypatch: Patch) -> None:
@@ -47,7 +47,7 @@ def test_a_removal_of_one_key_where_several_are_known_is_found(monkeypatch: Patc
         return tuple(original(self, wait)[:1])
 
     wrap(monkeypatch, Waits, "registration_keys", one)
-    assert_found(4000, "left", turn=TURN, every=EVERY)
+    assert_found(4000, "left", kept=1, turn=TURN, every=EVERY)
 
 
 def test_firings_that_are_read_from_their_end_after_a_restart_are_found(monkeypatch: Patch) -> None:
@@ -58,7 +58,7 @@ def test_firings_that_are_read_from_their_end_after_a_restart_are_found(monkeypa
         original(self, positions)
 
     wrap(monkeypatch, SimulatedReader, "read", from_the_end)
-    assert_found(1000, "lost", turn=TURN, every=EVERY)
+    assert_found(1000, "lost", kept=13, turn=TURN, every=EVERY)
 
 
 def test_a_firing_of_another_incarnation_that_is_taken_for_ones_own_is_found(monkeypatch: Patch) -> None:
@@ -74,15 +74,15 @@ def test_a_firing_of_another_incarnation_that_is_taken_for_ones_own_is_found(mon
 
     wrap(monkeypatch, LatestFirings, "newest", whosever)
     wrap(monkeypatch, Waits, "open", opened)
-    assert_found(1000, "once", turn=TURN, every=EVERY)
+    assert_found(1000, "once", kept=1, turn=TURN, every=EVERY)
 
 
 def test_a_registration_that_was_not_written_and_is_not_tried_again_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Waits, "_register_again", lambda self: None)
     often(monkeypatch, "no answer", 40, of=waiting)
-    assert_found(2000, "lost", turn=TURN, every=EVERY)
+    assert_found(2000, "lost", kept=101, turn=TURN, every=EVERY)
 
 
 def test_waits_without_a_fault_hold() -> None:
     with pytest.raises(pytest.fail.Exception, match="not found"):
-        assert_found(100, *OF_WAITS, turn=TURN, every=EVERY)
+        assert_found(100, *OF_WAITS, kept=0, turn=TURN, every=EVERY)
