@@ -54,7 +54,9 @@ def test_every_example_file_has_dags(dags: dict[str, DAG]) -> None:
     assert {Path(dag.fileloc).name for dag in dags.values()} == files
 
 
-def test_and_with_expiry_reports_when_both_came_and_tells_what_is_missing(dags: dict[str, DAG]) -> None:
+def test_and_with_expiry_reports_when_both_came_and_alerts_with_the_missing_labels(
+    dags: dict[str, DAG],
+) -> None:
     ready = wait(dags, "and_with_expiry", "ready")
     orders, rates = sent("orders.done", "05:00", **DAY, rows=7), sent("rates.published", "04:00", **DAY)
     met = ready.given([orders, rates])
@@ -69,7 +71,7 @@ def test_and_with_expiry_reports_when_both_came_and_tells_what_is_missing(dags: 
     assert call(dags, "and_with_expiry", "alert", expired.output) == "2026-11-20: no rates"
 
 
-def test_n_of_m_goes_on_with_two_markets_of_its_day(dags: dict[str, DAG]) -> None:
+def test_n_of_m_continues_with_two_markets_of_its_day(dags: dict[str, DAG]) -> None:
     two = wait(dags, "n_of_m", "two_closed")
     tse, nyse = (sent("market.closed", "06:00", source=f"/markets/{name}", **DAY) for name in ("tse", "nyse"))
     assert two.given([tse]).state == "deferred"
@@ -95,7 +97,7 @@ def test_absence_alert_starts_a_run_for_each_silence_of_each_station(dags: dict[
     )
 
 
-def test_absence_alert_needs_no_time_of_the_heartbeats(dags: dict[str, DAG]) -> None:
+def test_absence_alert_works_with_heartbeats_without_time(dags: dict[str, DAG]) -> None:
     """Emitted with Interlock's operator or command they have none."""
     beat = Event.of("com.example.station.alive", "/s", id="1", subject="north")
     [told] = runs_of(dags["absence_alert"], [(beat, "2026-11-20T06:00:00Z")], until="2026-11-20T06:35:00Z")
@@ -231,7 +233,7 @@ def test_the_daily_report_of_the_demo_waits_for_the_job_and_the_rates(dags: dict
         ("event_report", "report", "report"),
     ],
 )
-def test_a_dag_of_the_data_pipeline_submits_its_job_with_arguments_that_it_takes(
+def test_a_dag_of_the_data_pipeline_submits_its_job_with_valid_arguments(
     dags: dict[str, DAG], dag_id: str, task_id: str, job: str
 ) -> None:
     """They are submitted in tests/integration/spark/pipeline/test_dags.py."""

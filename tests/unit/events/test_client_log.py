@@ -17,7 +17,7 @@ def log(caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest) -> log
     return client_logger(f"interlock.test.{request.node.name}")
 
 
-def test_a_line_is_let_through_once_a_minute_whatever_numbers_it_tells(
+def test_a_line_passes_once_a_minute_whatever_numbers_it_contains(
     log: logging.Logger, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0
@@ -30,14 +30,16 @@ def test_a_line_is_let_through_once_a_minute_whatever_numbers_it_tells(
     assert len(caplog.records) == 3 + 1
 
 
-def test_a_coordinator_that_starts_is_no_line(log: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_line_about_a_starting_coordinator_is_dropped(
+    log: logging.Logger, caplog: pytest.LogCaptureFixture
+) -> None:
     text = "GETPID [rdkafka#producer-1] [thrd:main]: Failed to acquire idempotence PID from broker b/1: "
     log.warning("%sBroker: Coordinator load in progress: retrying", text)
     log.warning("%sBroker: Cluster authorization failed", text)
     assert [record.args[0] if record.args else "" for record in caplog.records] == [text]
 
 
-def test_a_logger_that_is_asked_for_again_has_one_filter() -> None:
+def test_a_logger_gets_only_one_filter() -> None:
     first: Any = client_logger("interlock.test.same")
     assert client_logger("interlock.test.same") is first
     assert len(first.filters) == 1

@@ -71,7 +71,7 @@ EVENTS = [
 ]
 
 
-def test_the_event_of_a_dag_run_says_all_that_a_matcher_asks() -> None:
+def test_the_event_of_a_dag_run_has_all_that_matchers_read() -> None:
     event = RUN_END.event()
     assert event.type == "interlock.airflow.dag_run.succeeded"
     assert (event.source, event.subject) == ("/fin%20ance/daily", "daily")
@@ -116,12 +116,12 @@ def test_the_day_is_that_of_utc_as_airflows_ds() -> None:
     assert (east.day, east.to_data()["logical_date"]) == ("2026-11-20", "2026-11-20T23:30:00Z")
 
 
-def test_who_tells_and_when_does_not_change_the_id() -> None:
+def test_emitter_and_time_do_not_change_the_id() -> None:
     assert replace(RUN_END, ended_at=None, started_at=None).id == RUN_END.id
     assert replace(TASK_END, ended_at=NIGHT, try_number=3).id == TASK_END.id
 
 
-def test_what_tells_two_ends_apart_is_in_the_id() -> None:
+def test_each_distinguishing_member_is_in_the_id() -> None:
     different = [
         RUN_END,
         replace(RUN_END, state="failed"),
@@ -149,14 +149,14 @@ def fired(ends: list[Event], condition: Condition) -> list[list[str]]:
     return [[part.match.event.id for part in firing.taking_part] for firing in found]
 
 
-def test_an_end_that_is_told_again_fires_once_and_one_after_a_clear_once_more() -> None:
+def test_a_repeated_event_fires_once_and_one_after_a_clear_fires_again() -> None:
     condition = dag_run("daily")
     cleared = replace(RUN_END, run=replace(RUN, clear_number=3))
     ends = [RUN_END.event(), RUN_END.event(), cleared.event(), cleared.event(), RUN_END.event()]
     assert fired(ends, condition) == [[RUN_END.id], [cleared.id]]
 
 
-def test_a_retry_of_a_task_fires_once_and_a_clear_once_more() -> None:
+def test_a_retry_of_a_task_fires_once_and_a_clear_fires_again() -> None:
     condition = task_instance("daily", "load.rows", state="failed")
     tries = [replace(TASK_END, try_number=n, max_tries=m) for n, m in ((1, 1), (2, 1), (3, 3))]
     assert fired([end.event() for end in tries], condition) == [[tries[0].id], [tries[2].id]]

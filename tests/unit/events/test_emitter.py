@@ -35,7 +35,7 @@ def test_an_unreachable_broker_gives_an_error_with_topic_servers_cause_and_event
     assert caught.value.undelivered == (("/s", "1"), ("/s", "2"))
 
 
-def test_each_emit_of_an_emitter_has_the_timeout_it_was_given(closed_port: int) -> None:
+def test_each_emit_has_its_own_timeout(closed_port: int) -> None:
     with Emitter({"bootstrap.servers": f"127.0.0.1:{closed_port}"}, "some-event") as emitter:
         for timeout_s in (3.0, 0.5):
             started = monotonic()
@@ -55,7 +55,7 @@ def test_settings_that_the_client_refuses_give_an_error_without_their_values(set
     assert caught.value.__cause__ is None
 
 
-def test_connecting_ahead_refuses_what_emitting_would_and_waits_for_nobody(closed_port: int) -> None:
+def test_connect_refuses_what_emit_would_and_does_not_wait(closed_port: int) -> None:
     with Emitter({"bootstrap.servers": "a:1", "no.such": "x"}, "t") as emitter, pytest.raises(EmitError):
         emitter.connect()
     with Emitter({"bootstrap.servers": f"127.0.0.1:{closed_port}"}, "t") as emitter:
@@ -101,13 +101,13 @@ class Lingering:
         return 0
 
 
-def test_an_event_does_not_wait_for_others_to_be_sent_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_is_sent_without_waiting_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("confluent_kafka.Producer", Lingering)
     with Emitter({"bootstrap.servers": "nowhere"}, "t") as emitter:
         assert emitter.emit(Event.of("type", "/test"), timeout_s=0.01) == ("t", 0, 7)
 
 
-def test_a_client_that_holds_nothing_any_more_and_gave_no_answer_is_not_waited_for(
+def test_a_client_without_records_and_without_an_answer_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Silent(Lingering):

@@ -35,7 +35,7 @@ def test_a_time_without_zone_is_refused() -> None:
         Event.of("t", "/s", time=datetime(2026, 1, 2))  # noqa: DTZ001
 
 
-def test_an_id_is_drawn_unless_given_and_no_time_is_invented() -> None:
+def test_the_id_is_random_by_default_and_no_time_is_added() -> None:
     first, second = Event.of("t", "/s"), Event.of("t", "/s")
     assert first.id != second.id
     assert first.time is None
@@ -58,7 +58,7 @@ def test_any_aware_datetime_is_a_valid_time(value: datetime) -> None:
 @given(
     st.text("0123456789-:TZ+.tz ", max_size=30) | st.datetimes().map(lambda value: value.isoformat() + "Z")
 )
-def test_no_text_makes_the_timestamp_reader_fail_otherwise_than_by_value_error(text: str) -> None:
+def test_parse_timestamp_raises_only_value_error(text: str) -> None:
     if is_timestamp(text):
         try:
             parse_timestamp(text)
@@ -92,7 +92,7 @@ def test_the_payload_follows_the_content_type(
     [(b"{", None), (b"\xff", "text/plain"), (b"x", "text/plain; charset=nonsense"), (b"[" * 100_000, None)],
     ids=["json", "text", "charset", "deep"],
 )
-def test_data_that_is_not_what_it_says_gives_an_event_error(data: bytes, content_type: str | None) -> None:
+def test_data_that_does_not_match_its_type_is_an_event_error(data: bytes, content_type: str | None) -> None:
     event = Event.of("t", "/s", data=data, datacontenttype=content_type)
     with pytest.raises(EventError, match="data is"):
         _ = event.payload
@@ -128,7 +128,7 @@ def test_the_json_form_reads_back_to_the_same_event(data: object, content_type: 
 
 
 @given(st.none() | json_values)
-def test_anything_that_is_no_event_in_json_gives_an_event_error(value: object) -> None:
+def test_invalid_json_events_raise_only_event_error(value: object) -> None:
     with pytest.raises(EventError):
         Event.from_json_dict(value)
 

@@ -75,7 +75,7 @@ def test_a_structured_record_without_id_is_refused_and_none_is_invented() -> Non
         decode(None, b'{"specversion":"1.0","source":"/s","type":"t"}', STRUCTURED)
 
 
-def test_a_record_that_is_no_cloudevent_says_so() -> None:
+def test_a_plain_record_is_refused_as_not_a_cloudevent() -> None:
     with pytest.raises(EventError, match="not a CloudEvent"):
         decode(b"k", b'{"a":1}', None)
 
@@ -114,7 +114,7 @@ def test_a_bad_header_is_refused_by_name(header: tuple[str, bytes], problem: str
 @pytest.mark.parametrize(
     "time", ["2026-11-20T06:00:00Z", "2026-11-20t06:00:00.123456789+05:30", "2016-12-31T23:59:60Z"]
 )
-def test_an_rfc_3339_time_is_kept_as_it_came(time: str) -> None:
+def test_an_rfc_3339_time_is_kept_unchanged(time: str) -> None:
     assert decode(None, None, [*HEADERS, ("ce_time", time.encode())]).attributes["time"] == time
 
 

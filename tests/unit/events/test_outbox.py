@@ -65,7 +65,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
 
 
-def test_what_is_put_is_emitted_in_its_order(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_events_are_emitted_in_order(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     outbox = outbox_of(broker.open, 5)
     names = [str(n) for n in range(500)]
     for name in names:
@@ -74,7 +74,7 @@ def test_what_is_put_is_emitted_in_its_order(broker: Broker, caplog: pytest.LogC
     assert (broker.taken, broker.opened, warnings(caplog)) == (names, 1, [])
 
 
-def test_an_outage_is_told_once_and_loses_nothing(
+def test_an_outage_is_logged_once_and_loses_nothing(
     broker: Broker, caplog: pytest.LogCaptureFixture, eventually: Callable[..., Any]
 ) -> None:
     broker.down = True
@@ -105,7 +105,7 @@ def test_only_what_was_not_acknowledged_is_emitted_again(
     assert broker.taken.count("b") == 1
 
 
-def test_a_flush_ends_at_its_bound_and_a_second_one_at_once(
+def test_a_flush_ends_at_its_timeout_and_a_second_one_at_once(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.free.clear()
@@ -133,7 +133,7 @@ def test_a_connection_that_cannot_be_read_is_read_again(
     assert "KeyError: 'connection'" in told
 
 
-def test_a_full_queue_drops_what_comes_and_says_how_many(
+def test_a_full_queue_drops_new_events_and_logs_how_many(
     broker: Broker, caplog: pytest.LogCaptureFixture, eventually: Callable[..., Any]
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -151,7 +151,7 @@ def test_a_full_queue_drops_what_comes_and_says_how_many(
     )
 
 
-def test_a_full_queue_is_told_also_where_the_broker_is_only_slow(
+def test_a_full_queue_is_logged_even_if_the_broker_is_only_slow(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.free.clear()
@@ -165,7 +165,7 @@ def test_a_full_queue_is_told_also_where_the_broker_is_only_slow(
     assert "the queue is full (2 events); new events are lost" in told
 
 
-def test_an_event_that_is_too_large_is_told_and_holds_nothing_up(
+def test_an_event_that_is_too_large_is_logged_and_blocks_nothing(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     outbox = outbox_of(broker.open, 5)
@@ -177,7 +177,7 @@ def test_an_event_that_is_too_large_is_told_and_holds_nothing_up(
     assert "1 event is too large" in told
 
 
-def test_what_is_to_be_delivered_is_waited_for_also_where_the_queue_is_full(broker: Broker) -> None:
+def test_deliver_waits_even_if_the_queue_is_full(broker: Broker) -> None:
     broker.free.clear()
     outbox = outbox_of(broker.open, 5, max_events=1)
     outbox.put(event("a"))
@@ -188,7 +188,7 @@ def test_what_is_to_be_delivered_is_waited_for_also_where_the_queue_is_full(brok
     assert outbox.acknowledged == 3
 
 
-def test_the_end_of_a_fork_does_not_wait_for_the_outbox_it_was_born_with(
+def test_a_fork_does_not_flush_its_parents_outbox(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.free.clear()

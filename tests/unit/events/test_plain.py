@@ -39,7 +39,7 @@ def read(
         [("content-type", b"application/cloud")],
     ],
 )
-def test_a_record_without_a_sign_of_cloudevents_is_plain(headers: Headers | None) -> None:
+def test_a_record_without_cloudevents_headers_is_plain(headers: Headers | None) -> None:
     assert is_plain(headers)
 
 
@@ -57,7 +57,7 @@ def test_a_record_with_ce_headers_or_a_cloudevents_content_type_is_not(headers: 
     assert not is_plain(headers)
 
 
-def test_what_an_emitter_writes_is_not_plain() -> None:
+def test_an_emitted_record_is_not_plain() -> None:
     assert not is_plain(encode(Event.of("x", "/s", id="1", data={"a": 1}))[2])
 
 
@@ -78,7 +78,7 @@ def test_each_attribute_comes_from_the_record() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\xff\xfe", b"a\nb", b"\x00"])
-def test_a_key_that_is_no_text_for_a_subject_gives_none(key: bytes | None) -> None:
+def test_a_key_that_is_not_text_gives_no_subject(key: bytes | None) -> None:
     assert "subject" not in read(key).attributes
 
 
@@ -100,22 +100,22 @@ def test_a_key_that_is_no_text_for_a_subject_gives_none(key: bytes | None) -> No
         (b"[" * 5000 + b"]" * 5000, "text/plain"),
     ],
 )
-def test_the_content_type_is_what_the_value_looks_like(value: bytes, content_type: str) -> None:
+def test_the_content_type_is_detected_from_the_value(value: bytes, content_type: str) -> None:
     assert read(value=value).attributes["datacontenttype"] == content_type
 
 
-def test_the_content_type_that_the_record_names_wins() -> None:
+def test_the_content_type_header_wins() -> None:
     assert read(headers=[("content-type", b"text/csv")]).attributes["datacontenttype"] == "text/csv"
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"\xff", b"no type", "ü/ü".encode(), b"a/b\r\nc"])
-def test_a_content_type_that_is_none_is_not_taken(raw: bytes | None) -> None:
+def test_an_invalid_content_type_header_is_ignored(raw: bytes | None) -> None:
     assert (
         read(value=b"1", headers=[("content-type", raw)]).attributes["datacontenttype"] == "application/json"
     )
 
 
-def test_a_removal_has_neither_data_nor_a_content_type() -> None:
+def test_a_null_value_gives_neither_data_nor_content_type() -> None:
     made = read(value=None)
     assert made.data is None
     assert "datacontenttype" not in made.attributes
@@ -125,7 +125,7 @@ def test_a_removal_has_neither_data_nor_a_content_type() -> None:
     ("timestamp_ms", "time"),
     [(0, "1970-01-01T00:00:00.000Z"), (-1, None), (10**17, "9999-12-31T23:59:59.000Z")],
 )
-def test_the_time_is_the_records_where_it_has_one(timestamp_ms: int, time: str | None) -> None:
+def test_the_time_is_the_record_timestamp_if_there_is_one(timestamp_ms: int, time: str | None) -> None:
     assert read(timestamp_ms=timestamp_ms).attributes.get("time") == time
 
 

@@ -28,13 +28,11 @@ MSK = {
         ("", None),
     ],
 )
-def test_the_region_is_read_from_the_names_that_msk_gives_its_brokers(
-    servers: str, region: str | None
-) -> None:
+def test_the_region_is_read_from_the_names_of_msk_brokers(servers: str, region: str | None) -> None:
     assert msk_region(servers) == region
 
 
-def test_msk_with_oauthbearer_takes_a_token_that_iam_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_msk_with_oauthbearer_uses_iam_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
     def sign(region: str) -> tuple[str, int]:
@@ -65,16 +63,16 @@ def test_without_the_signer_the_error_says_what_to_install(monkeypatch: pytest.M
         {"sasl.oauthbearer.method": "oidc"},
     ],
 )
-def test_nothing_is_signed_for_who_does_not_ask_msk_for_it(other: dict[str, str]) -> None:
+def test_clients_without_msk_and_oauthbearer_get_no_iam_token(other: dict[str, str]) -> None:
     assert token_callback(MSK | other) is None
 
 
-def test_a_function_of_ones_own_comes_before_all() -> None:
+def test_oauth_cb_overrides_msk() -> None:
     assert token_callback(MSK | {"oauth_cb": "os.path.join"}) is sys.modules["os.path"].join
 
 
 @pytest.mark.parametrize("path", ["secret", "os.secret", "no_such_module.secret", "os.name", ".secret", ""])
-def test_a_path_that_is_no_function_is_refused_without_being_shown(path: str) -> None:
+def test_an_oauth_cb_that_is_not_a_function_is_refused_without_its_value(path: str) -> None:
     with pytest.raises(ValueError, match=r"^oauth_cb is not an importable function") as raised:
         token_callback({"oauth_cb": path})
     assert "secret" not in str(raised.value)

@@ -136,14 +136,14 @@ def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> A
         ({"max_consecutive_failed_dag_runs": 3}, "cannot be set"),
     ],
 )
-def test_what_cannot_be_dispatched_is_an_import_error_that_says_why(
+def test_invalid_arguments_of_dispatch_dag_are_import_errors_with_the_reason(
     arguments: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises((ValueError, ConditionError), match=sentence):
         dispatch_dag("d", **{"condition": DAILY, "trigger_dag_id": "t", **arguments})
 
 
-def test_a_partition_key_is_refused_where_airflow_would_drop_it(
+def test_a_partition_key_is_refused_if_airflow_would_drop_it(
     monkeypatch: pytest.MonkeyPatch, supervisor: Any, log: Log
 ) -> None:
     with pytest.raises(ValueError, match="does not pass a partition_key from a task"):
@@ -178,7 +178,7 @@ def test_no_number_of_failed_runs_pauses_the_dispatcher(monkeypatch: pytest.Monk
     assert LazyDeserializedDAG(data=stored).max_consecutive_failed_dag_runs == 0
 
 
-def test_a_run_that_failed_holds_the_next_run_of_the_dispatcher_back_in_nothing() -> None:
+def test_a_failed_run_of_the_dispatcher_does_not_block_the_next() -> None:
     one = task(default_args={"depends_on_past": True, "wait_for_downstream": True, "owner": "me"})
     assert (one.depends_on_past, one.wait_for_downstream, one.owner) == (False, False, "me")
 
@@ -193,7 +193,7 @@ def test_a_file_that_only_dispatches_is_parsed_in_safe_mode() -> None:
     assert bag.dags["settle_on_trades"].fileloc == path
 
 
-def test_it_defers_with_all_the_trigger_needs_and_no_secret(log: Log) -> None:
+def test_it_defers_with_the_triggers_arguments_and_no_secret(log: Log) -> None:
     kwargs, kept = deferral(task(max_runs_in_flight=7, max_keys=5).execute, context())
     assert kwargs["durable"]["subscription"] == "airflow/dispatch/d"
     assert kwargs["durable"]["condition"] == DAILY.to_json()
@@ -203,7 +203,7 @@ def test_it_defers_with_all_the_trigger_needs_and_no_secret(log: Log) -> None:
     assert kept["renew_at"] == kwargs["renew_at"]
 
 
-def test_a_since_that_is_given_goes_with_the_trigger(supervisor: Any, log: Log) -> None:
+def test_a_given_since_is_passed_to_the_trigger(supervisor: Any, log: Log) -> None:
     since = datetime(2026, 11, 1, tzinfo=UTC)
     kwargs, _ = deferral(task(since=since).execute, context())
     assert (kwargs["durable"]["since_ms"], kwargs["durable"]["since_given"]) == (1793491200000, True)
@@ -229,7 +229,7 @@ def test_without_a_since_events_count_from_the_start_of_the_run_in_all_its_tries
     assert tries == [int(expected.timestamp() * 1000)] * 2
 
 
-def test_a_run_that_is_not_registered_when_it_is_time_goes_on_and_keeps_its_since(
+def test_a_run_that_is_not_registered_at_renew_at_continues_with_its_since(
     supervisor: Any, log: Log, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As without the right to write registrations: the next run would have another `since`."""
@@ -245,7 +245,7 @@ def test_a_run_that_is_not_registered_when_it_is_time_goes_on_and_keeps_its_sinc
     assert operator.resume(given, event={**event, "registered": True}, **kept) == 0
 
 
-def test_a_run_that_is_not_registered_goes_on_after_firings_of_before_too(supervisor: Any, log: Log) -> None:
+def test_a_run_that_is_not_registered_continues_after_earlier_firings_too(supervisor: Any, log: Log) -> None:
     """Those of an earlier condition. What is held is tried again, as the next run would."""
     log.fire(firing("bad", "soon"), firing("good"))
     given, operator = context(), task(logical_date="{{ firing.key }}")
@@ -258,16 +258,14 @@ def test_a_run_that_is_not_registered_goes_on_after_firings_of_before_too(superv
     assert (kwargs["held"], kept["held"], kept["created"], since_of(kwargs)) == ([], [], 1, BEGAN_MS)
 
 
-def test_a_run_with_a_since_of_its_own_ends_when_it_is_time_registered_or_not(log: Log) -> None:
+def test_a_run_with_a_given_since_ends_at_renew_at_registered_or_not(log: Log) -> None:
     operator = task(since=BEGAN)
     _, kept = deferral(operator.execute, context())
     event = {"outcome": "renew", "places": [], "registered": False}
     assert operator.resume(context(), event=event, **kept) == 0
 
 
-def test_what_was_cancelled_counts_no_event_of_before_in_the_next_pass_or_try(
-    supervisor: Any, log: Log
-) -> None:
+def test_after_a_cancel_no_earlier_event_counts_in_the_next_pass_or_try(supervisor: Any, log: Log) -> None:
     """Those that fired would fire again, under other ids."""
     given, operator = context(), task()
     before = int(datetime.now(UTC).timestamp() * 1000)
@@ -278,7 +276,7 @@ def test_what_was_cancelled_counts_no_event_of_before_in_the_next_pass_or_try(
     assert since_of(deferral(operator.execute, given)[0]) >= before
 
 
-def test_a_state_store_that_fails_fails_no_pass_and_loses_no_event(supervisor: Any, log: Log) -> None:
+def test_an_error_of_the_state_store_fails_no_pass_and_loses_no_event(supervisor: Any, log: Log) -> None:
     log.fire(firing("a"))
     given, operator = {**context(), "task_state_store": None}, task()
     kwargs, kept = deferral(operator.execute, given)
@@ -306,7 +304,7 @@ def test_each_firing_gets_a_run_in_order_and_is_acknowledged(supervisor: Any, lo
     }  # fmt: skip
 
 
-def test_firings_are_counted_when_they_are_acknowledged_and_not_before(
+def test_firings_are_counted_when_they_are_acknowledged(
     supervisor: Any, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[Any] = []
@@ -327,13 +325,13 @@ def test_firings_are_counted_when_they_are_acknowledged_and_not_before(
     assert len(log.acknowledged) == 60
 
 
-def test_a_template_that_fails_is_named_with_the_labels_that_there_are() -> None:
+def test_a_failing_template_is_named_with_the_existing_labels() -> None:
     operator = task(conf={"day": "{{ firing.key }}", "market": "{{ firing.events.x[0].data.markt }}"})
     with pytest.raises(RunRefused, match=r"template of conf\['market'\] failed: UndefinedError.*labels: \w"):
         operator._run(firing("1", "2026-11-20"), {})
 
 
-def test_a_logical_date_that_is_rendered_to_nothing_is_none() -> None:
+def test_a_logical_date_that_renders_to_nothing_is_none() -> None:
     operator = task(logical_date="{{ firing.key if firing.key[:2] == '20' else '' }}")
     dates = [operator._run(firing("1", key), {})["logical_date"] for key in ("2026-11-20", "not a date")]
     assert dates == [datetime(2026, 11, 20, tzinfo=UTC), None]
@@ -356,20 +354,20 @@ def test_conf_note_and_logical_date_come_from_the_event(supervisor: Any, log: Lo
     assert len(runs[0].note) == 1000
 
 
-def test_a_template_has_the_time_of_an_event_that_says_none(supervisor: Any, log: Log) -> None:
+def test_a_template_has_the_record_time_of_an_event_without_time(supervisor: Any, log: Log) -> None:
     origins = {"x": [{"topic": "t", "partition": 0, "offset": 5, "timestamp_ms": 1795154400123}]}
     log.fire(firing("a", origins=origins))
     resumed(task(conf={"at": "{{ firing.recorded.x[0] }}"}), log.open())
     assert supervisor.runs["dispatch__a"].conf == {"at": "2026-11-20T06:00:00.123+00:00"}
 
 
-def test_what_events_hold_is_no_template(supervisor: Any, log: Log) -> None:
+def test_event_data_is_not_rendered(supervisor: Any, log: Log) -> None:
     log.fire(firing("a", "{{ 1 + 1 }}"))
     resumed(task(conf={"key": "{{ firing.key }}"}), log.open())
     assert supervisor.runs["dispatch__a"].conf == {"key": "{{ 1 + 1 }}"}
 
 
-def test_firings_of_one_date_get_dates_of_their_own_in_their_order(supervisor: Any, log: Log) -> None:
+def test_firings_of_one_date_get_distinct_dates_in_their_order(supervisor: Any, log: Log) -> None:
     log.fire(*(firing(f"f{n}") for n in range(3)))
     resumed(task(logical_date="{{ firing.key }}"), log.open())
     assert [run.logical_date.microsecond for run in supervisor.runs.values()] == [0, 1, 2]
@@ -387,7 +385,7 @@ def test_no_more_runs_are_created_than_may_be_in_flight(supervisor: Any, log: Lo
     assert log.acknowledged == ["f0", "f1", "f2"]
 
 
-def test_a_failed_run_holds_the_next_of_its_key_back_in_nothing(supervisor: Any, log: Log) -> None:
+def test_a_failed_run_does_not_block_the_next_of_its_key(supervisor: Any, log: Log) -> None:
     operator = task(max_runs_in_flight=1)
     log.fire(firing("first"), firing("second"))
     resumed(operator, log.open())
@@ -413,7 +411,7 @@ def test_a_worker_that_is_killed_anywhere_repeats_and_loses_no_run(
     assert log.acknowledged == [f"f{n}" for n in range(7)]
 
 
-def test_a_broker_that_is_away_fails_the_try_and_nothing_is_acknowledged_before_its_run(
+def test_an_unreachable_broker_fails_the_try_and_nothing_is_acknowledged_before_its_run(
     supervisor: Any, log: Log
 ) -> None:
     log.fire(firing("a"))
@@ -424,7 +422,7 @@ def test_a_broker_that_is_away_fails_the_try_and_nothing_is_acknowledged_before_
     assert list(supervisor.runs) == ["dispatch__a"]
 
 
-def test_a_target_that_takes_no_runs_fails_the_try_and_what_was_created_is_acknowledged(
+def test_a_target_that_refuses_runs_fails_the_try_and_created_runs_are_acknowledged(
     supervisor: Any, log: Log
 ) -> None:
     log.fire(firing("a"), firing("b"))
@@ -434,7 +432,7 @@ def test_a_target_that_takes_no_runs_fails_the_try_and_what_was_created_is_ackno
     assert log.acknowledged == ["a"]
 
 
-def test_what_is_not_there_any_more_is_left_out_and_told(
+def test_firings_that_do_not_exist_any_more_are_skipped_and_counted(
     supervisor: Any, log: Log, caplog: pytest.LogCaptureFixture
 ) -> None:
     log.fire(firing("a"))
@@ -461,7 +459,7 @@ def test_what_is_not_there_any_more_is_left_out_and_told(
         ({}, firing("bad", "a\ud800b")),
     ],
 )
-def test_a_firing_that_cannot_be_mapped_waits_and_the_others_go_on(
+def test_a_firing_that_cannot_be_mapped_is_held_and_the_others_continue(
     supervisor: Any, log: Log, arguments: dict[str, Any], bad: Firing
 ) -> None:
     log.fire(bad, firing("good"))
@@ -475,7 +473,7 @@ def test_a_firing_that_cannot_be_mapped_waits_and_the_others_go_on(
         )
 
 
-def test_a_run_that_airflow_refuses_waits_and_the_others_go_on(supervisor: Any, log: Log) -> None:
+def test_a_refused_run_is_held_and_the_others_continue(supervisor: Any, log: Log) -> None:
     log.fire(firing("bad"), firing("good"))
     supervisor.refusals = [supervisor.refusal(400, "value_error", "before the start_date")]
     kwargs, _ = resumed(task(), log.open())
@@ -486,7 +484,7 @@ def test_a_run_that_airflow_refuses_waits_and_the_others_go_on(supervisor: Any, 
 # -- firings with which Airflow fails
 
 
-def test_a_firing_with_which_airflow_always_fails_is_held_with_its_key_and_the_others_go_on(
+def test_a_firing_with_which_airflow_always_fails_is_held_with_its_key_and_the_others_continue(
     supervisor: Any, log: Log
 ) -> None:
     log.fire(firing("bad", "a"), firing("a2", "a"), firing("b", "b"), firing("c", "c"))
@@ -504,14 +502,14 @@ def test_a_firing_with_which_airflow_always_fails_is_held_with_its_key_and_the_o
     assert log.acknowledged[-3:] == ["bad", "a2", "a3"]
 
 
-def test_a_firing_without_a_key_holds_nobody_back(supervisor: Any, log: Log) -> None:
+def test_a_held_firing_without_a_key_blocks_no_other(supervisor: Any, log: Log) -> None:
     log.fire(firing("bad", None), firing("good", None), firing("better", None))
     supervisor.fails_with = {"dispatch__bad"}
     kwargs, _ = resumed(task(event("x")), log.open())
     assert (sorted(log.acknowledged), kwargs["held"]) == (["better", "good"], [[0, 0]])
 
 
-def test_where_airflow_fails_with_all_it_is_the_target_and_few_are_tried(supervisor: Any, log: Log) -> None:
+def test_if_airflow_fails_with_all_probes_the_target_is_the_cause(supervisor: Any, log: Log) -> None:
     log.fire(*(firing(f"f{n}", f"k{n}") for n in range(100)))
     supervisor.fails_with = {f"dispatch__f{n}" for n in range(100)}
     with pytest.raises(TargetFails):
@@ -535,7 +533,7 @@ def test_a_firing_without_another_key_to_compare_with_is_tried_again(
     assert log.acknowledged == ["good"]
 
 
-def test_no_number_of_bad_firings_in_front_stops_the_others_for_good(supervisor: Any, log: Log) -> None:
+def test_bad_firings_at_the_front_do_not_block_the_others_for_ever(supervisor: Any, log: Log) -> None:
     log.fire(
         *(firing(f"bad{n}", f"bad{n}") for n in range(10)), *(firing(f"f{n}", f"k{n}") for n in range(10))
     )
@@ -550,14 +548,14 @@ def test_no_number_of_bad_firings_in_front_stops_the_others_for_good(supervisor:
     assert sorted(log.acknowledged) == [f"f{n}" for n in range(10)]
 
 
-def test_a_failure_that_is_over_by_the_second_time_holds_nothing(supervisor: Any, log: Log) -> None:
+def test_a_firing_that_succeeds_the_second_time_is_not_held(supervisor: Any, log: Log) -> None:
     log.fire(firing("a", "a"), firing("a2", "a"), firing("b", "b"))
     supervisor.refusals = [supervisor.refusal(500, "Internal Server Error")]
     kwargs, _ = resumed(task(), log.open())
     assert (log.acknowledged, kwargs["held"]) == (["b", "a", "a2"], [])
 
 
-def test_a_run_that_was_there_does_not_show_that_airflow_creates_others(supervisor: Any, log: Log) -> None:
+def test_an_existing_run_does_not_prove_that_airflow_creates_others(supervisor: Any, log: Log) -> None:
     log.fire(firing("b", "b"))
     resumed(task(), log.open())
     log.acknowledged.clear()
@@ -568,7 +566,7 @@ def test_a_run_that_was_there_does_not_show_that_airflow_creates_others(supervis
     assert log.acknowledged == ["b"]
 
 
-def test_one_that_cannot_be_mapped_does_not_show_it_either_and_is_held(supervisor: Any, log: Log) -> None:
+def test_a_firing_that_cannot_be_mapped_proves_nothing_either_and_is_held(supervisor: Any, log: Log) -> None:
     log.fire(firing("bad", "2026-11-20"), firing("soon", "soon"), firing("good", "2026-11-21"))
     supervisor.fails_with = {"dispatch__bad"}
     kwargs, _ = resumed(task(logical_date="{{ firing.key }}"), log.open())
@@ -576,7 +574,7 @@ def test_one_that_cannot_be_mapped_does_not_show_it_either_and_is_held(superviso
     assert sorted(kwargs["held"]) == [[0, 0], [0, 1]]
 
 
-def test_no_more_runs_than_there_is_room_for_show_whose_fault_it_is(supervisor: Any, log: Log) -> None:
+def test_probes_do_not_exceed_the_targets_room(supervisor: Any, log: Log) -> None:
     log.fire(firing("bad", "a"), firing("b", "b"), firing("c", "c"))
     supervisor.fails_with = {"dispatch__bad"}
     kwargs, kept = resumed(task(max_runs_in_flight=1), log.open())
@@ -586,7 +584,7 @@ def test_no_more_runs_than_there_is_room_for_show_whose_fault_it_is(supervisor: 
     assert sorted(log.acknowledged) == ["b", "c"]
 
 
-def test_what_is_mended_in_the_dag_file_takes_effect_in_the_next_run(supervisor: Any, log: Log) -> None:
+def test_a_correction_in_the_dag_file_takes_effect_in_the_next_run(supervisor: Any, log: Log) -> None:
     log.fire(firing("a", "soon"))
     resumed(task(logical_date="{{ firing.key }}"), log.open())
     resumed(task(), log.open())
@@ -607,7 +605,7 @@ def test_too_many_that_cannot_be_mapped_are_tried_again_later(
     assert not isinstance(raised.value, AirflowFailException)  # which would not be retried
 
 
-def test_a_run_of_the_dispatcher_ends_when_it_is_time(supervisor: Any, log: Log) -> None:
+def test_a_run_of_the_dispatcher_ends_at_renew_at(supervisor: Any, log: Log) -> None:
     operator = task()
     log.fire(firing("a"))
     _, kept = resumed(operator, log.open())
@@ -616,14 +614,14 @@ def test_a_run_of_the_dispatcher_ends_when_it_is_time(supervisor: Any, log: Log)
     )
 
 
-def test_dag_test_which_hands_on_the_event_alone_makes_one_pass(supervisor: Any, log: Log) -> None:
+def test_dag_test_which_passes_only_the_event_makes_one_pass(supervisor: Any, log: Log) -> None:
     log.fire(firing("a"), firing("b"))
     assert task().resume(context(), event={"outcome": "fired", "places": log.open(), "registered": True}) == 2
     assert log.acknowledged == ["a", "b"]
     assert task().resume(context(), event={"outcome": "renew", "places": [], "registered": True}) == 0
 
 
-def test_dag_test_fails_where_a_firing_is_held(supervisor: Any, log: Log) -> None:
+def test_dag_test_fails_if_a_firing_is_held(supervisor: Any, log: Log) -> None:
     log.fire(firing("bad", "soon"), firing("good"))
     operator = task(logical_date="{{ firing.key }}")
     with pytest.raises(AirflowFailException, match="1 firings have no run yet"):
@@ -637,7 +635,7 @@ def test_conditions_with_and_without_keys_are_dispatched(log: Log) -> None:
         assert kwargs["durable"]["condition"] == condition.to_json()
 
 
-def test_a_run_of_the_dispatcher_ends_when_it_is_time_also_where_firings_never_end(
+def test_a_run_of_the_dispatcher_ends_at_renew_at_even_if_firings_never_end(
     supervisor: Any, log: Log
 ) -> None:
     operator = task()

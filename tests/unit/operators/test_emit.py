@@ -66,7 +66,7 @@ def run(**arguments: Any) -> dict[str, Any]:
     return EmitEventOperator(task_id="task", type="done", **arguments).execute({"ti": TI})
 
 
-def test_it_returns_where_the_event_lies_once_it_is_acknowledged(emitted: list[Any]) -> None:
+def test_it_returns_the_events_offset_after_the_acknowledgement(emitted: list[Any]) -> None:
     result = run(data={"rows": 3}, subject="s", extensions={"partitionkey": "eu"}, delivery_timeout=5.0)
     [(event, timeout_s)] = emitted
     assert timeout_s == 5.0
@@ -81,7 +81,7 @@ def test_it_returns_where_the_event_lies_once_it_is_acknowledged(emitted: list[A
     }
 
 
-def test_the_bus_and_source_given_hold(emitted: list[Any]) -> None:
+def test_bus_and_source_can_be_given(emitted: list[Any]) -> None:
     assert run(bus="other", source="/mine")["topic"] == "other-event"
     assert emitted[0][0].source == "/mine"
 
@@ -98,7 +98,7 @@ def test_a_broker_that_does_not_acknowledge_fails_the_task(emitted: list[Any]) -
 
 
 @pytest.mark.parametrize("name", ["id", "source", "type", "subject", "data"])
-def test_an_extension_that_has_an_argument_of_its_own_is_refused(emitted: list[Any], name: str) -> None:
+def test_an_extension_with_the_name_of_an_argument_is_refused(emitted: list[Any], name: str) -> None:
     with pytest.raises(EventError, match=rf"extensions cannot contain {name}"):
         run(extensions={name: "x"})
     assert emitted == []
@@ -107,7 +107,7 @@ def test_an_extension_that_has_an_argument_of_its_own_is_refused(emitted: list[A
 @pytest.mark.parametrize(
     "wrong", [{"extensions": {"Not-A-Name": "x"}}, {"data": float("nan")}, {"source": "a\nb"}]
 )
-def test_an_event_that_is_not_valid_fails_the_task_before_anything_is_sent(
+def test_an_invalid_event_fails_the_task_before_anything_is_sent(
     emitted: list[Any], wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(EventError):
@@ -115,7 +115,7 @@ def test_an_event_that_is_not_valid_fails_the_task_before_anything_is_sent(
     assert emitted == []
 
 
-def test_what_makes_the_event_is_templated() -> None:
+def test_the_events_arguments_are_templated() -> None:
     assert {"type", "source", "subject", "data", "extensions"} == set(EmitEventOperator.template_fields)
 
 
@@ -137,7 +137,7 @@ def test_emit_emits_as_the_operator_does(emitted: list[Any], monkeypatch: pytest
     assert (event.payload, event.partitionkey, timeout_s) == (1, "eu", 30.0)
 
 
-def test_a_retry_of_emits_repeats_them_in_their_order_and_a_clear_makes_new_ones(
+def test_a_retry_repeats_the_ids_of_emit_in_order_and_a_clear_changes_them(
     emitted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, retry, cleared = (
@@ -147,7 +147,7 @@ def test_a_retry_of_emits_repeats_them_in_their_order_and_a_clear_makes_new_ones
     assert len({*first, *cleared}) == 4
 
 
-def test_an_ordinal_names_an_event_wherever_it_stands(
+def test_an_ordinal_identifies_an_event_independent_of_order(
     emitted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     eu, us = {"ordinal": "eu"}, {"ordinal": "us"}
@@ -177,7 +177,7 @@ def sensor() -> Any:
     ],
     ids=["deferred", "rescheduled"],
 )
-def test_a_task_that_was_resumed_says_which_of_its_events_it_emits(
+def test_a_resumed_task_must_give_ordinals(
     task: Any, told: dict[str, Any], emitted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = resumed(task, **told)
@@ -197,7 +197,7 @@ def test_a_task_that_was_resumed_says_which_of_its_events_it_emits(
     ],
     ids=["first process", "first poke", "its DAG file was not found at first"],
 )
-def test_a_task_in_its_first_process_counts_its_events(
+def test_a_task_in_its_first_process_numbers_its_events(
     task: Any, told: dict[str, Any], emitted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = resumed(task, **told)

@@ -38,25 +38,25 @@ def test_a_task_instance_has_one_name_in_every_try_and_after_a_clear() -> None:
     assert task_identity(context(try_number=3, max_tries=5), "airflow") == name
 
 
-def test_mapped_task_instances_have_names_of_their_own() -> None:
+def test_mapped_task_instances_have_distinct_names() -> None:
     assert task_identity(context(map_index=0), "airflow") == "airflow/dag/run/task/0"
     assert task_identity(context(map_index=None), "airflow") == "airflow/dag/run/task"
 
 
-def test_a_generation_is_the_number_of_tries_that_were_over_at_the_last_clear() -> None:
+def test_a_generation_is_the_number_of_ended_tries_at_the_last_clear() -> None:
     assert [generation(context(try_number=n, max_tries=3, retries=3)) for n in (1, 2)] == [0, 0]
     assert [generation(context(try_number=n, max_tries=5, retries=3)) for n in (3, 4)] == [2, 2]
     assert generation(context(max_tries=None, retries=None)) == 0
     assert generation(context(max_tries=0, retries=3)) == 0  # the DAG has more of them by now
 
 
-def test_an_id_stays_in_a_retry() -> None:
+def test_a_retry_keeps_the_id() -> None:
     """Airflow counts the tries on, and leaves max_tries as it is."""
     first = event_id(context(try_number=1, max_tries=3, retries=3), "airflow")
     assert event_id(context(try_number=2, max_tries=3, retries=3), "airflow") == first
 
 
-def test_a_clear_gives_another_id_and_retries_after_it_keep_that() -> None:
+def test_a_clear_changes_the_id_and_later_retries_keep_it() -> None:
     """Airflow sets max_tries to the tries that were over, plus the task's retries."""
     first = event_id(context(try_number=1, max_tries=3, retries=3), "airflow")
     cleared = event_id(context(try_number=2, max_tries=1 + 3, retries=3), "airflow")
@@ -90,7 +90,7 @@ def test_airflow_itself_makes_a_clear_of_a_task_that_runs_a_retry(state: str) ->
     assert (event_id({"ti": ti}, "airflow") == before) is (state == "running")
 
 
-def test_what_tells_two_events_apart_is_in_the_id() -> None:
+def test_each_distinguishing_part_is_in_the_id() -> None:
     different = [
         event_id(context(), "airflow"),
         event_id(context(), "other"),
@@ -105,7 +105,7 @@ def test_what_tells_two_events_apart_is_in_the_id() -> None:
 
 
 @pytest.mark.parametrize(("max_tries", "retries"), [(None, None), (0, None), (None, 2), (-1, 0)])
-def test_tries_that_airflow_does_not_tell_count_as_none(max_tries: int | None, retries: int | None) -> None:
+def test_missing_numbers_of_tries_count_as_0(max_tries: int | None, retries: int | None) -> None:
     assert event_id(context(max_tries=max_tries, retries=retries), "airflow") == event_id(
         context(), "airflow"
     )

@@ -31,7 +31,7 @@ def shown(dag: DAG, task_id: str, **run: Any) -> dict[str, Any]:
     return _serialize_rendered_fields(wait_of(dag, task_id, logical_date="2026-11-20T00:00:00Z", **run).task)
 
 
-def test_the_rendered_fields_tell_the_condition_as_text_and_render_the_key_alone(dag: DAG) -> None:
+def test_rendered_fields_show_the_condition_as_text_and_only_the_key_is_rendered(dag: DAG) -> None:
     assert shown(dag, "wait") == {
         "condition": str(BRACES),
         "fail_on": str(FAILED),
@@ -42,13 +42,13 @@ def test_the_rendered_fields_tell_the_condition_as_text_and_render_the_key_alone
     assert (mapped["condition"], mapped["key"]) == (str(FAILED), "2026-11-20")
 
 
-def test_a_key_of_a_run_without_a_logical_date_is_an_error_that_says_what_to_do(dag: DAG) -> None:
+def test_a_ds_key_in_a_run_without_a_logical_date_is_an_error_with_a_remedy(dag: DAG) -> None:
     told = r"EventSensor 'wait': the key '\{\{ ds \}\}' cannot be rendered: 'ds' is undefined.*--logical-date"
     with pytest.raises(ConditionError, match=told):
         wait_of(dag, "wait", run_after="2026-11-20T00:00:00Z")
 
 
-def test_a_dispatcher_shows_its_templates_as_they_are_written() -> None:
+def test_a_dispatcher_shows_its_templates_unrendered() -> None:
     conf = {"day": "{{ firing.key }}"}
     dag = dispatch_dag("d", condition=FAILED, trigger_dag_id="t", conf=conf, note="{{ firing.fired_at }}")
     context = context_of(dag.get_task("dispatch").prepare_for_execution(), run_after=START)
@@ -74,7 +74,7 @@ def test_a_changed_condition_changes_the_serialised_dag(dag: DAG) -> None:
     assert told["mapped"]["partial_kwargs"]["condition"] == str(FAILED)
 
 
-def test_no_line_about_conditions_that_have_no_truth_is_in_the_tasks_log(
+def test_the_tasks_log_has_no_line_about_the_truth_value_of_conditions(
     dag: DAG, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO"):
@@ -82,6 +82,6 @@ def test_no_line_about_conditions_that_have_no_truth_is_in_the_tasks_log(
     assert "Unable to check if the value" not in capfd.readouterr().out + caplog.text
 
 
-def test_a_key_that_goes_with_no_matcher_is_an_error_that_names_the_task() -> None:
+def test_a_key_without_a_matcher_that_reads_one_is_an_error_that_names_the_task() -> None:
     with pytest.raises(ConditionError, match="EventSensor 'wait': a key is given, but no matcher reads one"):
         EventSensor(task_id="wait", condition=event("a"), key="{{ ds }}")

@@ -98,7 +98,7 @@ def run(**arguments: Any) -> None:
     task.execute(context_of(task, run_after=BEGAN))
 
 
-def test_the_driver_gets_the_connection_in_a_file_of_its_own_that_is_gone_afterwards(site: Site) -> None:
+def test_the_driver_gets_the_connection_in_a_file_that_is_removed_afterwards(site: Site) -> None:
     def driver(conf: dict[str, str], folder: Path, command: list[str]) -> None:
         settings = read_settings(conf)
         assert settings.client["sasl.password"] == PASSWORD
@@ -113,7 +113,7 @@ def test_the_driver_gets_the_connection_in_a_file_of_its_own_that_is_gone_afterw
     assert [folder.exists() for folder in site.folders] == [False]
 
 
-def test_a_job_in_python_runs_in_the_wrapper_unless_told_otherwise(site: Site) -> None:
+def test_a_python_job_runs_in_the_wrapper_by_default(site: Site) -> None:
     run(application_args=["--date", "x"], completion="orders", completion_data={"date": "2026-11-20"})
     wrapper = str(Path(module.__file__).parents[1] / "spark" / "__main__.py")
     assert site.commands[0][-4:] == [wrapper, "job.py", "--date", "x"]
@@ -125,19 +125,17 @@ def test_a_job_in_python_runs_in_the_wrapper_unless_told_otherwise(site: Site) -
 
 
 @pytest.mark.parametrize("application", ["file:///jobs/job.py", "local:///jobs/job.py", "file:/jobs/job.py"])
-def test_a_job_that_is_named_by_a_uri_of_this_machine_runs_in_the_wrapper(
-    site: Site, application: str
-) -> None:
+def test_a_job_with_a_local_uri_runs_in_the_wrapper(site: Site, application: str) -> None:
     run(application=application)
     assert site.commands[0][-1] == "/jobs/job.py"
 
 
-def test_a_job_that_spark_submit_has_to_fetch_runs_without_the_wrapper(site: Site) -> None:
+def test_a_job_that_spark_submit_must_fetch_runs_without_the_wrapper(site: Site) -> None:
     run(application="s3a://bucket/job.py")
     assert site.commands[0][-1] == "s3a://bucket/job.py"
 
 
-def test_the_connections_brokers_go_before_those_of_sparks_defaults(site: Site) -> None:
+def test_the_connections_brokers_override_sparks_defaults(site: Site) -> None:
     def driver(conf: dict[str, str], folder: Path, command: list[str]) -> None:
         defaults = {"spark.interlock.bootstrap.servers": "other:9092"}
         assert read_settings({**defaults, **conf}).client["bootstrap.servers"] == "a:1"
@@ -147,7 +145,7 @@ def test_the_connections_brokers_go_before_those_of_sparks_defaults(site: Site) 
     assert len(site.told) == 1
 
 
-def test_a_task_that_is_timed_out_ends_its_driver_before_it_tells(
+def test_a_timed_out_task_ends_its_driver_before_it_emits(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     happened: list[str] = []
@@ -169,7 +167,9 @@ def test_a_task_that_is_timed_out_ends_its_driver_before_it_tells(
     assert happened == ["killed", "told"]
 
 
-def test_a_driver_that_does_not_end_is_told_all_the_same(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_event_is_emitted_even_if_the_driver_does_not_end(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Stuck:
         def wait(self, timeout_s: float) -> int:
             raise subprocess.TimeoutExpired("spark-submit", timeout_s)
@@ -187,7 +187,7 @@ def test_a_driver_that_does_not_end_is_told_all_the_same(site: Site, monkeypatch
     assert [event.type.rpartition(".")[2] for event in site.told] == ["failed"]
 
 
-def test_without_a_report_the_end_is_told_by_what_the_task_knows(site: Site) -> None:
+def test_without_a_report_the_event_has_what_the_task_knows(site: Site) -> None:
     run(completion="orders", completion_data={"date": "2026-11-20"})
     [event] = site.told
     assert (event.type, event.subject) == ("interlock.spark.application.succeeded", "orders")
@@ -198,7 +198,7 @@ def test_without_a_report_the_end_is_told_by_what_the_task_knows(site: Site) -> 
 
 @pytest.mark.parametrize("exit_fails", [False, True])
 @pytest.mark.parametrize("failure", [None, Failure("ValueError", "no rows")])
-def test_each_report_is_told_once_by_its_failure_or_by_the_exit_code(
+def test_each_report_becomes_one_event_with_its_failure_or_the_exit_codes(
     site: Site, failure: Failure | None, exit_fails: bool
 ) -> None:
     def driver(_conf: dict[str, str], folder: Path, _command: list[str]) -> None:
@@ -228,7 +228,7 @@ def test_each_report_is_told_once_by_its_failure_or_by_the_exit_code(
         }
 
 
-def test_an_end_that_was_not_acknowledged_changes_nothing_unless_it_is_required(site: Site) -> None:
+def test_an_unacknowledged_event_fails_the_task_only_if_required(site: Site) -> None:
     site.refuses = True
     run()
     with pytest.raises(EmitError):
@@ -242,14 +242,14 @@ def test_an_end_that_was_not_acknowledged_changes_nothing_unless_it_is_required(
         run(required=True)
 
 
-def test_an_end_that_a_block_requires_is_required_of_the_task_too(site: Site) -> None:
+def test_an_event_that_a_block_requires_is_required_of_the_task_too(site: Site) -> None:
     site.refuses = True
     site.driver = lambda _conf, folder, _command: Report("orders", ORDERS, required=True).save(folder)
     with pytest.raises(EmitError):
         run()
 
 
-def test_in_cluster_mode_the_driver_is_given_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_cluster_mode_the_driver_gets_no_settings(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
 
     def execute(task: Any, context: Any) -> None:
@@ -261,7 +261,7 @@ def test_in_cluster_mode_the_driver_is_given_nothing(site: Site, monkeypatch: py
     assert len(site.told) == 1
 
 
-def test_names_that_are_interlocks_are_refused_in_the_dag_file() -> None:
+def test_reserved_names_are_refused_in_the_dag_file() -> None:
     with pytest.raises(
         EventError, match="completion_data of 'orders' contains names that Interlock uses: airflow"
     ):
@@ -272,7 +272,7 @@ def test_names_that_are_interlocks_are_refused_in_the_dag_file() -> None:
     ("given", "message"),
     [({"error": "x"}, "contains names that Interlock uses: error"), ("text", "is a str: give a mapping")],
 )
-def test_data_of_another_task_is_looked_at_when_the_task_runs(site: Site, given: Any, message: str) -> None:
+def test_data_of_another_task_is_checked_when_the_task_runs(site: Site, given: Any, message: str) -> None:
     with DAG("daily", schedule=None):
         task = SparkSubmitEventOperator(task_id="orders", application="job.py", name="app")
     task.completion_data = given

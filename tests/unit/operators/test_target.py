@@ -21,7 +21,7 @@ def dates(supervisor: Any) -> list[int]:
     return [(run.logical_date - DAY) // timedelta(microseconds=1) for run in supervisor.runs.values()]
 
 
-def test_a_run_is_created_with_what_was_given(supervisor: Any) -> None:
+def test_a_run_is_created_with_the_given_arguments(supervisor: Any) -> None:
     assert create(Target("t"), "one", DAY)
     [run] = supervisor.runs.values()
     assert (run.dag_id, run.run_id, run.conf, run.logical_date, run.note, run.reset_dag_run) == (
@@ -30,13 +30,13 @@ def test_a_run_is_created_with_what_was_given(supervisor: Any) -> None:
 
 
 @pytest.mark.parametrize("date", [None, DAY])
-def test_a_run_that_was_there_is_told_from_one_that_was_created(supervisor: Any, date: Any) -> None:
+def test_an_existing_run_is_distinguished_from_a_created_one(supervisor: Any, date: Any) -> None:
     assert create(Target("t"), "one", date)
     assert not create(Target("t"), "one", date)
     assert len(supervisor.runs) == 1
 
 
-def test_a_logical_date_that_is_taken_gives_the_next_free_microsecond(supervisor: Any) -> None:
+def test_a_used_logical_date_gives_the_next_free_microsecond(supervisor: Any) -> None:
     target = Target("t")
     assert all(create(target, f"r{n}", DAY) for n in range(5))
     assert dates(supervisor) == [0, 1, 2, 3, 4]
@@ -47,7 +47,7 @@ def test_a_logical_date_that_is_taken_gives_the_next_free_microsecond(supervisor
     assert dates(supervisor) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_date_that_is_taken_between_question_and_run_is_no_error(
+def test_a_date_that_is_used_after_the_query_is_not_an_error(
     supervisor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(Target("t"), "other", DAY)
@@ -60,7 +60,7 @@ def test_a_date_that_is_taken_between_question_and_run_is_no_error(
     assert dates(supervisor) == [0, 1]
 
 
-def test_dates_that_runs_of_another_origin_have_are_passed_over(supervisor: Any) -> None:
+def test_dates_of_runs_of_another_origin_are_skipped(supervisor: Any) -> None:
     for n in (1, 3):
         create(Target("t"), f"other{n}", DAY + n * timedelta(microseconds=1))
     target = Target("t")
@@ -71,7 +71,7 @@ def test_dates_that_runs_of_another_origin_have_are_passed_over(supervisor: Any)
     assert found[2:] == sorted(found[2:])
 
 
-def test_hundreds_of_one_date_cost_a_few_questions_and_have_a_limit(
+def test_hundreds_of_one_date_need_few_queries_and_have_a_limit(
     supervisor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_RUNS_OF_A_DATE", 300)
@@ -99,7 +99,7 @@ def test_hundreds_of_one_date_cost_a_few_questions_and_have_a_limit(
         (500, "Internal Server Error", TargetFails),
     ],
 )
-def test_what_is_wrong_with_one_run_is_told_from_what_is_wrong_with_the_target(
+def test_a_refused_run_is_distinguished_from_a_refusing_target(
     supervisor: Any, status: int, reason: str, kind: type[Exception]
 ) -> None:
     supervisor.refusals = [supervisor.refusal(status, reason, "as Airflow says")]
@@ -108,7 +108,7 @@ def test_what_is_wrong_with_one_run_is_told_from_what_is_wrong_with_the_target(
     assert raised.type is kind
 
 
-def test_an_answer_without_details_does_not_say_whose_fault_it_is(supervisor: Any) -> None:
+def test_an_answer_without_details_leaves_the_cause_unknown(supervisor: Any) -> None:
     error = supervisor.refusal(502, "x")
     error.error.detail = None
     supervisor.refusals = [error]
@@ -116,9 +116,7 @@ def test_an_answer_without_details_does_not_say_whose_fault_it_is(supervisor: An
         create(Target("t"), "one")
 
 
-def test_a_question_that_fails_does_not_say_whose_fault_it_is(
-    supervisor: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_query_leaves_the_cause_unknown(supervisor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(**_: Any) -> int:
         raise supervisor.refusal(500, "Internal Server Error")
 
@@ -128,7 +126,7 @@ def test_a_question_that_fails_does_not_say_whose_fault_it_is(
         create(target, "one", DAY)
 
 
-def test_the_last_moment_of_all_has_none_after_it_that_is_free(supervisor: Any) -> None:
+def test_no_date_is_free_after_the_last_possible_one(supervisor: Any) -> None:
     last = datetime.max.replace(tzinfo=UTC)
     assert create(Target("t"), "one", last)
     with pytest.raises(RunRefused, match="no logical date after 9999-12-31"):

@@ -94,12 +94,12 @@ def deferred(task: EventSensor, given: Any = None) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_a_condition_with_timers_is_waited_for_as_any_other(condition: Condition) -> None:
+def test_a_condition_with_timers_can_be_waited_for(condition: Condition) -> None:
     key = {"key": "d"} if condition.keyed else {}
     assert deferred(sensor(condition, **key))["condition"] == condition.to_json()
 
 
-def test_a_key_may_be_what_another_task_gives_or_any_value_that_has_a_canonical_form() -> None:
+def test_a_key_may_be_another_tasks_output_or_any_value_with_a_canonical_form() -> None:
     with DAG("d", schedule=None):
         from airflow.sdk import task
 
@@ -131,12 +131,12 @@ def test_a_composite_key_is_a_list_with_a_value_for_each_path() -> None:
 
 
 @pytest.mark.parametrize("condition", [None, "x", lambda event: True, [SOLO], {"v": 1}])
-def test_what_is_no_condition_is_an_error_that_names_the_task(condition: Any) -> None:
+def test_something_else_than_a_condition_is_an_error_that_names_the_task(condition: Any) -> None:
     with pytest.raises(ConditionError, match=r"'wait'.*interlock\.event\(\)"):
         sensor(condition)
 
 
-def test_a_condition_that_is_not_the_same_after_being_written_is_an_error() -> None:
+def test_a_condition_that_json_does_not_preserve_is_an_error() -> None:
     class Special(AllOf):
         def to_json(self) -> dict[str, object]:
             return SOLO.to_json()
@@ -145,7 +145,7 @@ def test_a_condition_that_is_not_the_same_after_being_written_is_an_error() -> N
         sensor(Special(SOLO, event("y")))
 
 
-def test_keys_and_conditions_that_do_not_go_together_are_errors() -> None:
+def test_keys_that_do_not_fit_the_condition_are_errors() -> None:
     with pytest.raises(ConditionError, match="a key is given"):
         sensor(SOLO, key="d")
     with pytest.raises(ConditionError, match="no key to share"):
@@ -164,7 +164,7 @@ def test_a_since_without_time_zone_is_refused() -> None:
 
 @pytest.mark.parametrize("rendered", [None, "", "None"])
 @pytest.mark.parametrize("condition", [PAIR, MIXED])
-def test_a_key_whose_template_is_rendered_to_nothing_fails_its_task_and_names_the_template(
+def test_a_key_that_renders_to_nothing_fails_its_task_and_names_the_template(
     condition: Any, rendered: Any
 ) -> None:
     task = sensor(condition, key="{{ params.day }}")
@@ -173,19 +173,19 @@ def test_a_key_whose_template_is_rendered_to_nothing_fails_its_task_and_names_th
         task.execute(context())
 
 
-def test_a_part_of_a_key_whose_template_is_rendered_to_nothing_fails_its_task() -> None:
+def test_a_part_of_a_key_that_renders_to_nothing_fails_its_task() -> None:
     task = sensor(event("x", by=("data.day", "subject")), key=["{{ params.day }}", "eur"])
     task.key = ["None", "eur"]
     with pytest.raises(ConditionError, match=r"rendered to \['None', 'eur'\]: this run has no such value"):
         task.execute(context())
 
 
-def test_none_is_a_key_like_others_where_it_was_written_as_text() -> None:
+def test_the_text_none_is_an_ordinary_key() -> None:
     assert deferred(sensor(PAIR, key="None"))["key"] == "None"
 
 
 @pytest.mark.parametrize(("condition", "key"), [(PAIR, None), (SOLO, None), (PAIR, ["a", None])])
-def test_a_key_of_none_that_was_given_is_refused_and_not_taken_for_any_key(condition: Any, key: Any) -> None:
+def test_a_key_of_none_is_refused_and_does_not_mean_any_key(condition: Any, key: Any) -> None:
     with pytest.raises(ConditionError, match=r"'wait': key is .*None is not a key"):
         sensor(condition, key=key)
 
@@ -193,7 +193,7 @@ def test_a_key_of_none_that_was_given_is_refused_and_not_taken_for_any_key(condi
 # -- deferring
 
 
-def test_it_defers_to_a_trigger_with_all_it_needs_and_no_secret() -> None:
+def test_it_defers_to_a_trigger_with_its_arguments_and_no_secret() -> None:
     before = datetime.now(UTC)
     kwargs = deferred(sensor(PAIR, key="20261120", timeout=60, bus="b", kafka_conn_id="mine"))
     assert kwargs["subscription"] == "airflow/dag/run/wait"
@@ -236,14 +236,12 @@ def test_the_default_since(
     ],
     ids=["offset", "negative", "one of two", "dates", "fail_on"],
 )  # fmt: skip
-def test_a_wait_looks_back_to_the_earliest_event_that_its_offsets_name(
-    arguments: dict[str, Any], earlier: timedelta
-) -> None:
+def test_a_wait_looks_back_by_its_largest_offset(arguments: dict[str, Any], earlier: timedelta) -> None:
     since = DAY - 24 * HOUR - earlier
     assert deferred(sensor(**arguments, key="d"))["since_ms"] == int(since.timestamp() * 1000)
 
 
-def test_a_run_of_before_the_week_end_counts_for_a_wait_of_monday() -> None:
+def test_a_run_before_the_weekend_counts_for_mondays_wait() -> None:
     """It ended and was told on Friday, three days before the day that the wait is of."""
     weekdays = dag_run("ledger", dates={"2026-11-23": "2026-11-20", "2026-11-24": "2026-11-23"})
     with DAG("d", schedule="@daily") as dag:
@@ -253,7 +251,7 @@ def test_a_run_of_before_the_week_end_counts_for_a_wait_of_monday() -> None:
     assert wait.given([friday]).state == "success"
 
 
-def test_a_look_back_of_its_own_takes_the_place_of_the_setting() -> None:
+def test_lookback_overrides_the_setting() -> None:
     long = timedelta(days=9)
     keyed = deferred(sensor(PAIR, key="d", lookback=long))
     unkeyed = deferred(sensor(PAIR, lookback=long), context(run_after=DAY))
@@ -262,12 +260,12 @@ def test_a_look_back_of_its_own_takes_the_place_of_the_setting() -> None:
 
 
 @pytest.mark.parametrize("lookback", [24, "24h", -HOUR])
-def test_a_look_back_that_is_no_length_of_time_is_refused(lookback: Any) -> None:
+def test_an_invalid_lookback_is_refused(lookback: Any) -> None:
     with pytest.raises(ValueError, match=r"'wait': lookback is .*give a timedelta"):
         sensor(lookback=lookback)
 
 
-def test_a_look_back_beside_a_since_is_refused() -> None:
+def test_lookback_together_with_since_is_refused() -> None:
     with pytest.raises(ValueError, match="since and lookback both set the earliest"):
         sensor(since=DAY, lookback=HOUR)
 
@@ -277,7 +275,7 @@ def test_the_look_back_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert deferred(sensor(PAIR, key="d"))["since_ms"] == int(DAY.timestamp() * 1000)
 
 
-def test_a_since_given_holds_whatever_the_run() -> None:
+def test_a_given_since_does_not_depend_on_the_run() -> None:
     since = datetime(2026, 1, 1, 1, tzinfo=timezone(HOUR))
     assert deferred(sensor(PAIR, key="d", since=since))["since_ms"] == int(since.timestamp() * 1000)
 
@@ -355,7 +353,7 @@ def test_an_acknowledged_firing_is_counted_by_the_metrics_of_the_worker(
         ({"on_expired": "succeed"}, None),
     ],
 )
-def test_when_the_conditions_own_time_is_up_the_task_does_what_on_expired_says(
+def test_when_the_condition_expires_the_task_follows_on_expired(
     acknowledged: list[Any], arguments: dict[str, Any], error: type[Exception] | None
 ) -> None:
     firing = Firing(
@@ -380,7 +378,7 @@ def test_when_the_conditions_own_time_is_up_the_task_does_what_on_expired_says(
     assert len(acknowledged) == 1  # it had its firing, whatever it made of it
 
 
-def test_an_on_expired_that_is_none_is_an_error() -> None:
+def test_an_invalid_on_expired_is_an_error() -> None:
     with pytest.raises(ValueError, match="'fail', 'skip', 'succeed'"):
         sensor(on_expired="retry")
 
@@ -423,7 +421,7 @@ def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @ANY_ERROR
 @pytest.mark.parametrize("where", ["connection", "acknowledgement"])
-def test_whatever_goes_wrong_with_the_acknowledgement_the_task_keeps_its_firing(
+def test_the_task_keeps_its_firing_whatever_the_acknowledgement_raises(
     monkeypatch: pytest.MonkeyPatch, warnings: list[str], error: Exception, where: str
 ) -> None:
     monkeypatch.setattr(stats, "incr", lambda *_, **__: pytest.fail("it is not acknowledged"))
@@ -440,7 +438,7 @@ def test_whatever_goes_wrong_with_the_acknowledgement_the_task_keeps_its_firing(
 
 
 @ANY_ERROR
-def test_whatever_goes_wrong_when_the_time_is_over_the_task_has_timed_out(
+def test_the_task_times_out_whatever_its_clean_up_raises(
     monkeypatch: pytest.MonkeyPatch, warnings: list[str], error: Exception
 ) -> None:
     monkeypatch.setattr(module.BaseHook, "get_connection", raiser(error))
@@ -458,7 +456,7 @@ def test_whatever_goes_wrong_when_the_time_is_over_the_task_has_timed_out(
     [(False, AirflowSensorTimeout, "was not met within 7 s"), (True, AirflowSkipException, "soft_fail")],
 )
 @pytest.mark.parametrize("away", [False, True])
-def test_when_the_time_is_over_the_task_fails_or_is_skipped_and_its_registration_goes(
+def test_at_the_timeout_the_task_fails_or_is_skipped_and_its_registration_is_removed(
     monkeypatch: pytest.MonkeyPatch,
     acknowledged: list[Any],
     soft_fail: bool,
@@ -478,7 +476,7 @@ def test_when_the_time_is_over_the_task_fails_or_is_skipped_and_its_registration
     assert acknowledged == ([] if away else [(None, ("i:n",))])
 
 
-def test_the_registration_goes_before_a_worker_reads_what_may_kill_it(
+def test_the_registration_is_removed_before_the_worker_reads_events(
     monkeypatch: pytest.MonkeyPatch, acknowledged: list[Any]
 ) -> None:
     class Killed(BaseException):
@@ -524,9 +522,7 @@ def test_fail_on_is_registered_with_the_condition_under_its_expiry_and_key() -> 
     ],
     ids=str,
 )
-def test_a_fail_on_that_cannot_stand_beside_the_condition_is_an_error_of_the_dag_file(
-    fail_on: Any, message: str
-) -> None:
+def test_a_fail_on_that_does_not_fit_the_condition_is_an_import_error(fail_on: Any, message: str) -> None:
     with pytest.raises(ConditionError, match=message):
         sensor(PAIR, fail_on=fail_on, key="d")
     with pytest.raises(ConditionError, match="'fail_on: x': the prefix 'fail_on: ' is reserved"):
@@ -553,12 +549,14 @@ def test_a_wait_whose_fail_on_was_met_is_skipped_with_soft_fail(acknowledged: li
         task.resume_execution("execute_complete", {"event": failed_payload()}, context())
 
 
-def test_a_firing_of_fail_on_fails_its_task_though_the_dag_has_none_any_more(acknowledged: list[Any]) -> None:
+def test_a_firing_of_fail_on_fails_its_task_even_if_the_dag_has_no_fail_on_any_more(
+    acknowledged: list[Any],
+) -> None:
     with pytest.raises(AirflowFailException):
         sensor(PAIR, key="d").execute_complete(context(), failed_payload())
 
 
-def test_an_expiry_tells_nothing_of_fail_on(acknowledged: list[Any], asked_why_not_met: list[Any]) -> None:
+def test_an_expiry_does_not_mention_fail_on(acknowledged: list[Any], asked_why_not_met: list[Any]) -> None:
     firing = Firing(
         id="f",
         outcome="expired",
@@ -579,7 +577,7 @@ def test_an_expiry_tells_nothing_of_fail_on(acknowledged: list[Any], asked_why_n
     assert since_ms == int((DAY - 24 * HOUR).timestamp() * 1000)
 
 
-def test_events_there_was_no_room_for_are_counted(acknowledged: list[Any]) -> None:
+def test_events_that_do_not_fit_into_the_firing_are_counted(acknowledged: list[Any]) -> None:
     forms = [{**FORM, "id": str(n)} for n in range(1000)]
     origins = [{"topic": "b-event", "partition": 3, "offset": n, "timestamp_ms": n} for n in range(1000)]
     firing = Firing(id="f", outcome="met", key="d", fired_at="t", events={"x": forms}, origins={"x": origins})
@@ -597,7 +595,7 @@ def timeout_of(task: EventSensor, given: Any) -> datetime:
     return datetime.fromisoformat(deferred(task, given)["timeout_at"])
 
 
-def test_a_state_store_that_fails_lets_the_time_count_from_this_try() -> None:
+def test_with_a_failing_state_store_the_timeout_starts_at_this_try() -> None:
     given = context()
     given["task_state_store"] = None
     before = datetime.now(UTC)
@@ -606,9 +604,7 @@ def test_a_state_store_that_fails_lets_the_time_count_from_this_try() -> None:
 
 
 @pytest.mark.parametrize("way", ["soft_fail", "never_fail"])
-def test_what_fails_a_resumed_wait_skips_it_where_airflow_is_told_so(
-    way: str, acknowledged: list[Any]
-) -> None:
+def test_never_fail_skips_a_resumed_wait_that_would_fail(way: str, acknowledged: list[Any]) -> None:
     task = sensor(**{way: True})
     given = Payload(outcome="timeout").to_json()
     with pytest.raises(AirflowSkipException):
@@ -616,7 +612,7 @@ def test_what_fails_a_resumed_wait_skips_it_where_airflow_is_told_so(
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_at_its_end_the_log_tells_what_was_missing_or_why_that_is_not_known(
+def test_at_its_end_the_log_has_near_misses_or_why_they_are_unknown(
     acknowledged: list[Any], monkeypatch: pytest.MonkeyPatch, away: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     def unreachable(*_: object) -> str:

@@ -38,7 +38,7 @@ def partial(**arguments: Any) -> Any:
         ({"condition": PAIR, "key": "a"}, {"on_expired": ["fail", "retry"]}, "give one of 'fail'"),
     ],
 )
-def test_what_is_wrong_with_a_mapped_wait_is_an_error_of_its_dag_file(
+def test_invalid_arguments_of_a_mapped_wait_are_import_errors(
     given: dict[str, Any], mapped: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises((ConditionError, ValueError), match=f"EventSensor 'wait': .*{sentence}"):
@@ -49,7 +49,7 @@ def test_what_is_wrong_with_a_mapped_wait_is_an_error_of_its_dag_file(
             partial(**given).expand_kwargs([{name: value} for value in values])
 
 
-def test_what_another_task_gives_is_taken_as_it_is_until_it_runs() -> None:
+def test_values_from_other_tasks_are_not_checked_before_the_task_runs() -> None:
     with DAG("d", schedule=None):
 
         @task
@@ -69,7 +69,7 @@ def test_a_key_of_none_from_another_task_is_refused_when_the_task_is_unmapped() 
         waits.unmap({"key": None})
 
 
-def test_arguments_may_come_from_the_dag_or_its_group() -> None:
+def test_arguments_may_come_from_default_args_of_the_dag_or_group() -> None:
     with DAG("d", schedule=None, default_args={"condition": SOLO}):
         partial(key="a").expand(condition=[PAIR])
         with TaskGroup("g", default_args={"condition": PAIR}):
@@ -78,7 +78,7 @@ def test_arguments_may_come_from_the_dag_or_its_group() -> None:
             EventSensor.partial(task_id="other").expand(key=["a"])
 
 
-def test_a_subclass_with_arguments_of_its_own_is_mapped_as_airflow_maps_any() -> None:
+def test_a_subclass_with_other_arguments_is_mapped_like_any_operator() -> None:
     class Daily(EventSensor):
         def __init__(self, *, day: str, **arguments: Any) -> None:
             super().__init__(condition=PAIR, key=day, **arguments)
@@ -87,7 +87,7 @@ def test_a_subclass_with_arguments_of_its_own_is_mapped_as_airflow_maps_any() ->
     assert waits.unmap({"day": "b"}).key == "b"
 
 
-def test_a_mapped_wait_is_serialized_as_any_mapped_operator_and_warns_of_nothing() -> None:
+def test_a_mapped_wait_is_serialized_like_any_mapped_operator_without_warnings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with DAG("d", schedule=None) as dag:

@@ -74,7 +74,7 @@ def registered(trigger: EventTrigger) -> Any:
     return trigger._registration(Condition.from_json(trigger.condition))
 
 
-def test_retry_keeps_the_subscription_its_since_and_the_time_that_is_left() -> None:
+def test_retry_keeps_the_subscription_its_since_and_the_remaining_time() -> None:
     instance = Instance()
     first = instance.defers()
     instance.retried()
@@ -86,7 +86,7 @@ def test_retry_keeps_the_subscription_its_since_and_the_time_that_is_left() -> N
 
 
 @pytest.mark.parametrize("retries", [0, 1, 5])
-def test_retry_after_a_change_of_retries_is_no_clear(retries: int) -> None:
+def test_retry_after_a_change_of_retries_is_not_a_clear(retries: int) -> None:
     """So `fail_on` still counts what came before, and the time does not begin anew."""
     instance = Instance(retries=2)
     first = instance.defers()
@@ -97,7 +97,7 @@ def test_retry_after_a_change_of_retries_is_no_clear(retries: int) -> None:
     assert again.timeout_at == first.timeout_at
 
 
-def test_retry_after_a_change_of_retries_keeps_the_clear_of_before() -> None:
+def test_retry_after_a_change_of_retries_keeps_the_earlier_clear() -> None:
     instance = Instance(retries=0)
     instance.defers()
     instance.cleared()
@@ -128,7 +128,7 @@ def test_clear_after_a_change_of_retries_is_a_clear(retries: int, with_run: bool
     assert instance.defers().generation > cleared.generation
 
 
-def test_retry_of_a_wait_of_before_clears_were_kept_goes_by_its_generation() -> None:
+def test_retry_of_a_wait_without_stored_clears_uses_its_generation() -> None:
     instance = Instance()
     instance.store["interlock.wait"] = {"generation": 0, "began": DAY.isoformat(), "instance": "a"}
     first = instance.defers()
@@ -137,7 +137,7 @@ def test_retry_of_a_wait_of_before_clears_were_kept_goes_by_its_generation() -> 
     assert registered(instance.defers()) == registered(first)
 
 
-def test_clear_after_firing_counts_the_time_anew_and_keeps_since() -> None:
+def test_clear_after_firing_restarts_the_timeout_and_keeps_since() -> None:
     """And finds the firing, if that was met: tests/unit/triggers/test_event.py, and with a real Airflow."""
     instance = Instance()
     first = instance.defers()
@@ -167,7 +167,7 @@ def test_run_deleted_and_made_again_is_another_incarnation_of_its_wait() -> None
     assert cleared._registration(Condition.from_json(cleared.condition), 0).incarnation == first.incarnation
 
 
-def test_retry_keeps_a_wait_of_before_instances_had_a_mark() -> None:
+def test_retry_keeps_a_wait_without_a_stored_instance() -> None:
     instance = Instance()
     instance.store["interlock.wait"] = {"generation": 0, "began": DAY.isoformat()}
     assert instance.defers().instance is None
@@ -196,7 +196,7 @@ def test_asset_triggered_run_takes_its_key_from_the_partition() -> None:
     assert trigger.since_ms == int((DAY - 24 * HOUR).timestamp() * 1000)
 
 
-def test_mapped_task_has_a_subscription_and_a_time_for_each_index() -> None:
+def test_mapped_task_has_a_subscription_and_a_timeout_for_each_index() -> None:
     one, two = Instance(map_index=0).defers(), Instance(map_index=1).defers()
     assert one.subscription == "airflow/dag/run/wait/0"
     assert two.subscription == "airflow/dag/run/wait/1"

@@ -16,7 +16,7 @@ def test_the_provider_info_satisfies_airflows_schema() -> None:
     jsonschema.validate(get_provider_info(), schema)
 
 
-def test_each_command_function_that_is_named_exists() -> None:
+def test_each_named_command_function_exists() -> None:
     for path in get_provider_info()["cli"]:
         module, _, name = path.rpartition(".")
         groups = getattr(__import__(module, fromlist=[name]), name)()

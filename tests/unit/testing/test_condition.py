@@ -23,7 +23,7 @@ def test_events_that_meet_a_condition_are_true_and_give_the_firing() -> None:
     assert "- met at 2026-11-20T07:00:00+00:00, key '2026-11-20': orders by 'orders-06:00'" in str(tried)
 
 
-def test_events_that_do_not_are_false_and_the_report_tells_what_is_missing_and_what_nearly_matched() -> None:
+def test_other_events_are_false_and_the_report_shows_missing_labels_and_near_misses() -> None:
     tried = fires(orders & rates, [sent("orders", "06:00"), sent("rates", "07:00", "2026-11-21")])
     assert not tried
     assert repr(tried) == "<did not fire, orders and rates missing>"
@@ -36,7 +36,7 @@ def test_events_that_do_not_are_false_and_the_report_tells_what_is_missing_and_w
         _ = tried.firing
 
 
-def test_an_event_that_no_matcher_takes_is_a_near_miss_where_no_key_came() -> None:
+def test_an_event_that_no_matcher_accepts_is_a_near_miss_if_there_is_no_key() -> None:
     report = str(
         fires(orders & rates, [Event.of("orders", "/s", id="1", time="2026-11-20T06:00:00Z", data={})])
     )
@@ -44,12 +44,12 @@ def test_an_event_that_no_matcher_takes_is_a_near_miss_where_no_key_came() -> No
     assert "near misses of orders:\n  - 1 of /s" in report
 
 
-def test_no_events_are_no_error() -> None:
+def test_no_events_are_allowed() -> None:
     assert str(fires(orders, [])).endswith("did not fire")
     assert "orders: nothing" in str(fires(orders, [], until="2026-11-20T06:00:00Z"))
 
 
-def test_more_than_one_firing_is_told_with_each() -> None:
+def test_the_report_lists_each_of_several_firings() -> None:
     tried = fires(orders, [sent("orders", "06:00"), sent("orders", "07:00", "2026-11-21")])
     assert [each.key for each in tried.firings] == ["2026-11-20", "2026-11-21"]
     with pytest.raises(AssertionError, match="fired 2 times"):
@@ -66,7 +66,7 @@ def test_time_passes_until_the_end_and_not_beyond() -> None:
     assert "; missing: rates" in str(tried)
 
 
-def test_what_cannot_be_tried_is_the_algebras_own_error() -> None:
+def test_invalid_arguments_raise_the_errors_of_rehearse() -> None:
     with pytest.raises(ConditionError, match="give start="):
         fires(orders.expires(after="2h"), [], key="x")
 
@@ -82,7 +82,7 @@ def test_a_plain_record_is_the_event_that_an_engine_reads_it_as() -> None:
     assert record("t", b"\x00\xff", at=at).datacontenttype == "application/octet-stream"
 
 
-def test_the_report_of_the_page_is_what_its_example_tells() -> None:
+def test_the_report_in_the_docs_is_that_of_the_example() -> None:
     page = (Path(__file__).parents[3] / "docs" / "use" / "testing.md").read_text()
     names: dict[str, Any] = {}
     exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], names)

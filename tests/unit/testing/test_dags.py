@@ -45,7 +45,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_in_a_condition_is_an_import_error_with_the_algebras_sentence(
+def test_a_mistake_in_a_condition_is_an_import_error_with_its_message(
     told: dict[str, str], name: str
 ) -> None:
     _, found, sentence = told[name].rpartition("\ninterlock.conditions.errors.ConditionError: ")
@@ -53,7 +53,7 @@ def test_a_mistake_in_a_condition_is_an_import_error_with_the_algebras_sentence(
     assert MISTAKES[name][1] in sentence
 
 
-def test_dags_with_all_that_they_import_from_beside_them_are_read(tmp_path: Path) -> None:
+def test_dag_files_can_import_modules_in_their_folder(tmp_path: Path) -> None:
     (tmp_path / "beside_the_dags.py").write_text("from interlock import event\n\na = event('a')\n")
     (tmp_path / "it.py").write_text(
         f"from beside_the_dags import a\n{HEAD}condition=a & b)\n".replace("a, b, keyed", "_, b, keyed")

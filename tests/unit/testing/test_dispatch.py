@@ -14,7 +14,7 @@ def sent(day: str, at: str) -> Event:
     return Event.of("closed", "/s", id=f"{day} {at}", time=f"2026-11-20T{at}:00Z", data={"day": day, "n": 1})
 
 
-def test_each_firing_is_a_run_with_what_the_templates_make_of_it() -> None:
+def test_each_firing_becomes_a_run_with_rendered_arguments() -> None:
     dag = dispatch_dag(
         "on_close",
         condition=closed,
@@ -59,13 +59,13 @@ def test_a_run_gets_a_reference_to_large_data_as_from_a_dispatcher(event: Event)
         runs_of(dag, [event])
 
 
-def test_data_that_are_large_together_are_replaced_largest_first() -> None:
+def test_data_that_is_too_large_in_sum_is_replaced_largest_first() -> None:
     dag = dispatch_dag("on_close", condition=count(closed, 3), trigger_dag_id="t")
     [run] = runs_of(dag, [large(15), large(25, 1), large(10, 2)])
     assert ["data" in each for each in run.conf["events"]["close"]] == [True, False, True]
 
 
-def test_a_firing_of_which_no_run_can_be_made_raises_what_the_dispatchers_log_says() -> None:
+def test_a_firing_that_cannot_have_a_run_raises_the_dispatchers_error() -> None:
     dag = dispatch_dag("on_close", condition=closed, trigger_dag_id="t", logical_date="{{ firing.key }}")
     with pytest.raises(RunRefused, match="logical_date is 'someday'"):
         runs_of(dag, [sent("someday", "06:00")])

@@ -13,7 +13,7 @@ AT = "2026-11-20T06:00:00Z"
 DATE = "2026-11-20T00:00:00Z"
 
 
-def test_the_end_of_a_run_is_what_a_matcher_for_it_takes() -> None:
+def test_dag_run_matches_dag_run_end() -> None:
     succeeded = dag_run("ingest", by="ds")
     tried = fires(succeeded, [dag_run_end("ingest", at=AT, logical_date=DATE)])
     assert tried.firing.key == "2026-11-20"
@@ -30,7 +30,7 @@ def test_the_end_of_a_run_is_what_a_matcher_for_it_takes() -> None:
     assert partition.firing.key == "eu"
 
 
-def test_the_same_end_twice_is_one_event_and_one_after_a_clear_is_another() -> None:
+def test_a_repeat_is_the_same_event_and_one_after_a_clear_is_another() -> None:
     first, again = (dag_run_end("ingest", at=at, logical_date=DATE) for at in (AT, "2026-11-20T06:05:00Z"))
     cleared = dag_run_end("ingest", at="2026-11-20T06:10:00Z", logical_date=DATE, clear_number=1)
     assert len(fires(dag_run("ingest"), [first, again]).firings) == 1
@@ -51,14 +51,14 @@ OTHER_DATE, LATER = "2026-11-21T00:00:00Z", "2026-11-20T06:05:00Z"
     ],
     ids=["dates", "partitions", "one partition twice", "moments", "run ids"],
 )
-def test_ends_of_different_runs_are_different_events(runs: list[dict[str, str]]) -> None:
+def test_different_runs_have_different_events(runs: list[dict[str, str]]) -> None:
     two_runs = count(dag_run("ingest"), 2)
     assert fires(two_runs, [dag_run_end("ingest", **run) for run in runs])
     two_tasks = count(task_instance("ingest", "load"), 2)
     assert fires(two_tasks, [task_instance_end("ingest", "load", **run) for run in runs])
 
 
-def test_a_run_is_named_as_airflow_names_it() -> None:
+def test_the_default_run_id_is_like_airflows() -> None:
     def named(**given: Any) -> tuple[object, object]:
         payload: Any = dag_run_end("ingest", at=AT, **given).payload
         return payload["run_id"], payload["run_type"]
@@ -70,21 +70,21 @@ def test_a_run_is_named_as_airflow_names_it() -> None:
     assert named(run_id="r", run_type="asset_triggered") == ("r", "asset_triggered")
 
 
-def test_the_end_of_a_task_instance_is_what_a_matcher_for_it_takes() -> None:
+def test_task_instance_matches_task_instance_end() -> None:
     skipped = task_instance("ingest", "load", state="skipped", by=["ds", "data.map_index"])
     end = task_instance_end("ingest", "load", "skipped", at=AT, logical_date=DATE, map_index=3)
     assert fires(skipped, [end]).firing.key == '["2026-11-20","3"]'
     assert not fires(skipped, [task_instance_end("ingest", "load", at=AT, logical_date=DATE)])
 
 
-def test_the_end_of_a_spark_application_is_what_a_matcher_for_it_takes() -> None:
+def test_spark_application_matches_spark_application_end() -> None:
     orders = spark_application("orders", by="data.date")
     tried = fires(orders, [spark_application_end("orders", at=AT, data={"date": "20261120"})])
     assert tried.firing.key == "2026-11-20"
     assert not fires(orders, [spark_application_end("orders", "failed", at=AT, data={"date": "20261120"})])
 
 
-def test_ends_of_different_spark_applications_are_different_events() -> None:
+def test_different_spark_applications_have_different_events() -> None:
     both = count(spark_application("orders", by="data.region"), 2)
     eu, us = {"region": "eu"}, {"region": "us"}
     unkeyed = count(event("interlock.spark.application.succeeded"), 2)
@@ -96,7 +96,7 @@ def test_ends_of_different_spark_applications_are_different_events() -> None:
     assert not fires(both, one)
 
 
-def test_a_failed_spark_application_tells_its_error_and_the_task_that_it_ran_for() -> None:
+def test_a_failed_spark_application_has_its_error_and_its_airflow_task() -> None:
     payload: Any = spark_application_end(
         "orders", "failed", at=AT, error=("a.B", "no rows"), airflow={"dag_id": "daily"}
     ).payload
@@ -107,7 +107,7 @@ def test_a_failed_spark_application_tells_its_error_and_the_task_that_it_ran_for
 
 
 @pytest.mark.parametrize("key", ["airflow", "application", "error"])
-def test_data_that_a_spark_job_may_not_set_are_refused_with_its_own_error(key: str) -> None:
+def test_data_with_reserved_names_is_refused_as_in_a_spark_job(key: str) -> None:
     with pytest.raises(CompletionError, match=f"'{key}'.*choose another key"):
         spark_application_end("orders", at=AT, data={key: "mine"})
 
@@ -130,6 +130,6 @@ def test_the_data_are_what_their_schema_says(end: Event) -> None:
     assert end.attributes["time"] == AT
 
 
-def test_a_state_that_is_none_is_an_error() -> None:
+def test_an_invalid_state_is_an_error() -> None:
     with pytest.raises(ValueError, match="one of success, failed"):
         dag_run_end("ingest", "succeeded", at=AT)

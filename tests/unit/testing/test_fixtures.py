@@ -44,7 +44,7 @@ def test_typing_slip(interlock_wait):
 }
 
 
-def test_the_session_of_the_page_passes_and_a_failing_test_shows_the_report(tmp_path: Path) -> None:
+def test_the_example_in_the_docs_passes_and_a_failing_test_shows_the_report(tmp_path: Path) -> None:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -25,7 +25,7 @@ def wait(condition: Any = pair, run: dict[str, Any] | None = None, **arguments: 
     return wait_of(dag, "ready", **({"logical_date": MIDNIGHT} if run is None else run))
 
 
-def test_the_key_is_rendered_for_the_logical_date_and_since_is_what_the_sensor_makes_of_it() -> None:
+def test_the_key_is_rendered_for_the_logical_date_and_since_is_the_sensors() -> None:
     waiting = wait(key="{{ ds_nodash }}")
     assert waiting.key == "2026-11-20"
     assert waiting.since == datetime(2026, 11, 19, tzinfo=UTC)
@@ -33,7 +33,7 @@ def test_the_key_is_rendered_for_the_logical_date_and_since_is_what_the_sensor_m
     assert 'waits for event(type="orders"' in str(waiting)
 
 
-def test_both_halves_end_the_task_with_what_it_returns_in_airflow() -> None:
+def test_when_the_condition_is_met_the_task_returns_the_firing() -> None:
     result = wait().given([sent("orders", "2026-11-20T06:00"), sent("rates", "2026-11-19T06:00")])
     assert (result.state, result.outcome) == ("success", "met"), str(result)
     assert result.at == datetime(2026, 11, 20, 6, tzinfo=UTC)
@@ -43,7 +43,7 @@ def test_both_halves_end_the_task_with_what_it_returns_in_airflow() -> None:
     assert "success, met at 2026-11-20T06:00:00+00:00\n- orders by 'orders-" in str(result)
 
 
-def test_data_of_more_than_64_kib_are_a_reference_as_in_airflow_though_most_of_them_are_blanks() -> None:
+def test_data_of_more_than_64_kib_becomes_a_dataref_even_if_most_of_it_is_blanks() -> None:
     data = b'{"date": "2026-11-20"' + b" " * 65_536 + b"}"
     sent_large = Event.of("orders", "/s", id="large", time="2026-11-20T06:00:00Z", data=data)
     result = wait().given([sent_large, sent("rates", "2026-11-20T06:00")])
@@ -52,12 +52,12 @@ def test_data_of_more_than_64_kib_are_a_reference_as_in_airflow_though_most_of_t
     assert ("data" in given, given["dataref"]) == (False, "kafka:rehearsal/0/0")
 
 
-def test_what_was_there_before_the_wait_resumes_it_when_it_begins() -> None:
+def test_events_from_before_the_wait_resume_it_at_its_start() -> None:
     early = [sent("orders", "2026-11-19T06:00"), sent("rates", "2026-11-19T06:00")]
     assert wait().given(early).at == datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def test_one_half_leaves_it_deferred_and_the_report_tells_what_is_missing_and_what_nearly_matched() -> None:
+def test_one_event_of_two_leaves_it_deferred_and_the_report_explains_why() -> None:
     result = wait().given(
         [sent("orders", "2026-11-20T06:00"), sent("rates", "2026-11-20T07:00", "2026-11-21")]
     )
@@ -75,7 +75,7 @@ def test_events_before_since_do_not_count() -> None:
     ("arguments", "state", "error"),
     [({}, "failed", AirflowSensorTimeout), ({"soft_fail": True}, "skipped", AirflowSkipException)],
 )
-def test_a_time_that_is_over_ends_the_task_as_its_arguments_say(
+def test_the_timeout_fails_or_skips_the_task(
     arguments: dict[str, Any], state: str, error: type[Exception]
 ) -> None:
     waiting = wait(timeout=timedelta(hours=2), **arguments)
@@ -97,7 +97,7 @@ def test_a_time_that_is_over_ends_the_task_as_its_arguments_say(
         ("succeed", "success", None),
     ],
 )
-def test_a_condition_that_expires_ends_the_task_as_on_expired_says(
+def test_an_expired_condition_ends_the_task_according_to_on_expired(
     on_expired: str, state: str, error: type[Exception] | None
 ) -> None:
     waiting = wait(pair.expires(after="1h"), on_expired=on_expired)
@@ -112,7 +112,7 @@ def test_a_condition_that_expires_ends_the_task_as_on_expired_says(
         assert "missing: rates" in str(result.error)
 
 
-def test_a_wait_for_any_key_is_resumed_by_the_first_that_is_complete() -> None:
+def test_a_wait_for_any_key_is_resumed_by_the_first_key_that_is_met() -> None:
     with DAG("report", schedule=None) as dag:
         EventSensor(task_id="ready", condition=pair)
     waiting = wait_of(dag, "ready", logical_date=MIDNIGHT)
@@ -138,7 +138,7 @@ def test_a_run_without_a_logical_date_has_no_ds_as_in_airflow() -> None:
         wait(key="d", run={})
 
 
-def test_what_upstream_tasks_returned_is_given_and_what_is_not_given_is_named() -> None:
+def test_results_of_upstream_tasks_are_given_and_missing_ones_are_named() -> None:
     with DAG("report", schedule=None) as dag:
 
         @task
@@ -159,7 +159,7 @@ def test_a_mapped_task_is_rendered_for_its_map_index() -> None:
     assert waits[1].subscription == "airflow/report/testing/ready/1"
 
 
-def test_rendering_leaves_the_dags_task_as_it_was_and_the_environment_too(
+def test_rendering_changes_neither_the_dags_task_nor_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_KAFKA_DEFAULT", raising=False)
@@ -172,7 +172,7 @@ def test_rendering_leaves_the_dags_task_as_it_was_and_the_environment_too(
     assert dict(os.environ) == before
 
 
-def test_an_error_of_the_task_itself_is_the_tests() -> None:
+def test_an_error_of_the_task_is_raised_in_the_test() -> None:
     with DAG("report", schedule=None, render_template_as_native_obj=True) as dag:
         EventSensor(task_id="ready", condition=pair, key="{{ none }}")
     with pytest.raises(ConditionError, match="rendered to None"):
@@ -204,7 +204,7 @@ def test_fail_on_ends_the_task_as_failed_if_it_is_met_first() -> None:
     )
 
 
-def test_a_key_that_fail_on_alone_reads_is_no_matter_to_the_report() -> None:
+def test_the_report_ignores_a_key_that_only_fail_on_reads() -> None:
     waiting = wait(event("go"), fail_on=event("rates.failed", by="data.date"))
     assert "not met: go missing, at" in str(waiting.given([]))
     assert waiting.given([sent("rates.failed", "2026-11-20T05:00")]).outcome == "fail_on"

@@ -23,7 +23,7 @@ CONDITION = event("x", by="subject")
 STORED, FAILED = AdvanceOutcome(acked=1, failed=0), AdvanceOutcome(acked=0, failed=1)
 
 
-def test_a_watcher_takes_it_and_it_comes_back_from_the_database_as_it_was() -> None:
+def test_a_watcher_accepts_it_and_it_survives_serialization() -> None:
     trigger = ConditionTrigger("close", CONDITION, since=datetime(2026, 11, 1, tzinfo=UTC))
     Asset("a", watchers=[AssetWatcher(name="w", trigger=trigger)])
     path, kwargs = trigger.serialize()
@@ -48,7 +48,7 @@ EDITS = (
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: next(iter(edit)))
-def test_an_edited_trigger_shares_no_stream_with_the_one_before(edit: dict[str, Any]) -> None:
+def test_an_edited_trigger_has_another_stream(edit: dict[str, Any]) -> None:
     given: dict[str, Any] = {"name": "n", "condition": CONDITION}
     before, after = ConditionTrigger(**given), ConditionTrigger(**{**given, **edit})
     assert before.shared_stream_key() != after.shared_stream_key()
@@ -64,14 +64,14 @@ def test_an_edited_trigger_shares_no_stream_with_the_one_before(edit: dict[str, 
         ({"since": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001
     ],
 )
-def test_what_cannot_be_watched_is_an_import_error_that_says_why(
+def test_invalid_arguments_are_an_import_error_with_the_reason(
     arguments: dict[str, Any], sentence: str
 ) -> None:
     with pytest.raises((ValueError, ConditionError), match=sentence):
         ConditionTrigger(**{"name": "n", "condition": CONDITION, **arguments})
 
 
-def test_it_does_not_run_as_the_trigger_of_a_task() -> None:
+def test_it_cannot_be_the_trigger_of_a_task() -> None:
     with pytest.raises(NotImplementedError, match="AssetWatcher"):
         ConditionTrigger("n", CONDITION).run()
 
@@ -188,7 +188,7 @@ async def some(stream: Any, count: int) -> list[tuple[str, Any]]:
     return taken
 
 
-def test_a_firing_is_acknowledged_when_its_asset_event_is_stored_and_not_before(topic: Topic) -> None:
+def test_a_firing_is_acknowledged_only_after_its_asset_event_is_stored(topic: Topic) -> None:
     async def story() -> None:
         made = producer()
         stream = made.open_stream()
@@ -218,7 +218,7 @@ def test_a_firing_whose_asset_event_was_not_stored_is_handed_over_again(topic: T
     assert topic.acknowledged == ["a"]
 
 
-def test_what_was_not_stored_is_not_handed_over_again_at_once(topic: Topic) -> None:
+def test_unstored_firings_are_handed_over_again_after_a_pause(topic: Topic) -> None:
     nobody = AdvanceOutcome(acked=0, failed=0)  # as it is when nobody is subscribed any more
 
     async def story() -> None:
@@ -247,7 +247,7 @@ def test_pauses_increase_up_to_a_minute_and_each_change_is_logged_once(log: list
     ]  # fmt: skip
 
 
-def test_what_is_not_there_any_more_is_passed_over(topic: Topic) -> None:
+def test_firings_that_do_not_exist_any_more_are_skipped(topic: Topic) -> None:
     topic.ids[1] = ""
 
     async def story() -> list[str]:
@@ -276,7 +276,7 @@ def test_firings_wait_while_too_many_are_not_stored(topic: Topic, monkeypatch: p
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_broker_that_is_away_is_waited_for_and_hands_nothing_over_again(topic: Topic) -> None:
+def test_an_unreachable_broker_is_waited_for_and_nothing_is_repeated(topic: Topic) -> None:
     topic.away = 2
 
     async def story() -> None:
@@ -306,7 +306,7 @@ def test_firings_that_cannot_be_read_do_not_end_the_stream(topic: Topic, log: li
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_connection_that_is_no_good_does_not_end_the_stream(topic: Topic, log: list[str]) -> None:
+def test_an_unusable_connection_does_not_end_the_stream(topic: Topic, log: list[str]) -> None:
     topic.no_connection = 2
 
     async def story() -> list[str]:
@@ -327,7 +327,7 @@ def streamed(trigger: ConditionTrigger) -> tuple[SharedStreamManager, Any, Any]:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_a_stream_that_ends_while_the_broker_is_away_does_not_wait_for_it(topic: Topic) -> None:
+def test_a_stream_ends_without_waiting_for_an_unreachable_broker(topic: Topic) -> None:
     topic.away = 10_000
     trigger = ConditionTrigger("n", CONDITION)
 
@@ -401,7 +401,7 @@ class Watched:
 
 
 @pytest.mark.parametrize("edit", EDITS[1:5], ids=lambda edit: next(iter(edit)))
-def test_an_edited_watcher_hands_over_what_the_one_before_has_not_acknowledged_and_what_comes(
+def test_an_edited_watcher_hands_over_unacknowledged_and_new_firings(
     topic: Topic, edit: dict[str, Any]
 ) -> None:
     """In Airflow's order: the new trigger begins before the old one is ended."""
@@ -440,7 +440,7 @@ def test_an_edited_watcher_hands_over_what_the_one_before_has_not_acknowledged_a
     assert topic.closed == topic.opened
 
 
-def test_watchers_of_one_name_are_told_apart_in_the_log_and_one_hands_over(
+def test_of_two_watchers_with_one_name_one_hands_over_and_the_other_logs_an_error(
     topic: Topic, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "REPLACED_S", 0.0)
@@ -465,7 +465,7 @@ def test_watchers_of_one_name_are_told_apart_in_the_log_and_one_hands_over(
     )
 
 
-def test_an_edit_is_no_reason_to_tell_of_another_watcher(topic: Topic, log: list[str]) -> None:
+def test_an_edit_does_not_log_an_error_about_another_watcher(topic: Topic, log: list[str]) -> None:
     async def story() -> None:
         manager = SharedStreamManager(log=structlog.get_logger())
         old = Watched(manager, ConditionTrigger("n", CONDITION), 1)
@@ -482,7 +482,7 @@ def test_an_edit_is_no_reason_to_tell_of_another_watcher(topic: Topic, log: list
     assert log == []
 
 
-def test_a_firing_whose_trigger_is_ended_before_airflow_keeps_its_event_is_not_acknowledged(
+def test_a_firing_is_not_acknowledged_if_its_trigger_ends_before_its_event_is_queued(
     topic: Topic,
 ) -> None:
     """Between the two Airflow's triggerer writes to its log, and takes what has no number yet for stored."""

@@ -48,7 +48,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
     return Backend(monkeypatch)
 
 
-def test_many_that_read_one_connection_ask_once(backend: Backend) -> None:
+def test_many_readers_of_one_connection_share_a_query(backend: Backend) -> None:
     async def work() -> None:
         found = await backend.answer(*(read_connection("c") for _ in range(1000)))
         assert found == [backend.found["c"]] * 1000
@@ -58,9 +58,7 @@ def test_many_that_read_one_connection_ask_once(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("bad", [False, True])
-def test_an_answer_serves_for_seconds_be_it_good_or_bad_and_then_is_asked_for_anew(
-    backend: Backend, bad: bool
-) -> None:
+def test_an_answer_or_an_error_is_reused_for_seconds_and_then_read_again(backend: Backend, bad: bool) -> None:
     good = backend.found["c"]
     if bad:
         backend.found["c"] = OSError("the backend is away")
@@ -82,7 +80,7 @@ def test_an_answer_serves_for_seconds_be_it_good_or_bad_and_then_is_asked_for_an
     assert backend.asked == ["c", "c"]
 
 
-def test_each_connection_is_asked_for_by_itself(backend: Backend) -> None:
+def test_each_connection_has_its_own_query(backend: Backend) -> None:
     async def work() -> None:
         for name in ("c", "d"):
             assert await backend.answer(read_connection(name)) == [backend.found[name]]
@@ -91,7 +89,7 @@ def test_each_connection_is_asked_for_by_itself(backend: Backend) -> None:
     assert backend.asked == ["c", "d"]
 
 
-def test_one_that_gives_up_leaves_the_others_their_answer(backend: Backend) -> None:
+def test_a_cancelled_reader_does_not_cancel_the_query_of_others(backend: Backend) -> None:
     async def work() -> None:
         given_up = asyncio.ensure_future(read_connection("c"))
         await asyncio.sleep(0)
@@ -104,7 +102,7 @@ def test_one_that_gives_up_leaves_the_others_their_answer(backend: Backend) -> N
     assert backend.asked == ["c"]
 
 
-def test_a_reading_that_is_under_way_in_another_loop_serves_nobody(backend: Backend) -> None:
+def test_a_query_in_another_event_loop_is_not_shared(backend: Backend) -> None:
     async def begun() -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(read_connection("c")), 0)

@@ -108,14 +108,14 @@ def outcome(trigger: DispatchTrigger) -> Any:
     return payload
 
 
-def test_it_comes_back_from_the_database_as_it_was() -> None:
+def test_it_survives_serialization() -> None:
     trigger = a_trigger(held=[(0, 1)], gone=[[2, 3]])
     path, kwargs = trigger.serialize()
     assert path == f"{DispatchTrigger.__module__}.{DispatchTrigger.__name__}"
     assert DispatchTrigger(**json.loads(json.dumps(kwargs))).serialize() == (path, kwargs)
 
 
-def test_firings_that_are_there_are_yielded_as_their_places_alone(stage: Stage) -> None:
+def test_open_firings_are_yielded_as_places(stage: Stage) -> None:
     stage.offsets = [4, 7]
     assert outcome(a_trigger()) == {"outcome": "fired", "places": [(0, 4), (0, 7)], "registered": True}
     [durable] = stage.opened
@@ -123,7 +123,7 @@ def test_firings_that_are_there_are_yielded_as_their_places_alone(stage: Stage) 
     assert stage.closed == 1
 
 
-def test_firings_that_come_later_are_yielded_then(stage: Stage) -> None:
+def test_later_firings_are_yielded_when_they_come(stage: Stage) -> None:
     def come(deliver: Callable[[Any], None]) -> None:
         deliver(MORE_FIRINGS)  # registered; there is nothing yet
         stage.offsets = [9]
@@ -133,7 +133,7 @@ def test_firings_that_come_later_are_yielded_then(stage: Stage) -> None:
     assert outcome(a_trigger())["places"] == [(0, 9)]
 
 
-def test_no_more_are_yielded_than_the_target_has_room_for_nor_than_fit_in_one_pass(stage: Stage) -> None:
+def test_the_number_of_firings_is_limited_by_the_targets_room_and_by_a_pass(stage: Stage) -> None:
     stage.offsets = list(range(1000))
     stage.in_flight = [7]
     assert len(outcome(a_trigger())["places"]) == 3
@@ -150,7 +150,7 @@ def test_firings_wait_while_the_target_has_no_room(stage: Stage) -> None:
     assert stage.in_flight == [9]
 
 
-def test_when_it_is_time_it_yields_that_nothing_is_there(stage: Stage) -> None:
+def test_at_renew_at_it_yields_no_places(stage: Stage) -> None:
     nothing = {"outcome": "renew", "places": [], "registered": True}
     assert outcome(a_trigger(renew_at=in_seconds(0.05))) == nothing
     stage.offsets, stage.in_flight = [1], [10]
@@ -158,14 +158,12 @@ def test_when_it_is_time_it_yields_that_nothing_is_there(stage: Stage) -> None:
     assert stage.closed == 2
 
 
-def test_a_late_start_still_yields_what_is_there(stage: Stage) -> None:
+def test_a_late_start_still_yields_open_firings(stage: Stage) -> None:
     stage.offsets = [1]
     assert outcome(a_trigger(renew_at=in_seconds(-5)))["places"] == [(0, 1)]
 
 
-def test_nothing_is_yielded_before_its_task_may_be_resumed(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_yielded_before_resume_not_before(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -177,13 +175,13 @@ def test_nothing_is_yielded_before_its_task_may_be_resumed(
     assert 45 < max(slept) <= 50
 
 
-def test_what_is_held_or_gone_is_left_out_and_what_is_gone_is_forgotten(stage: Stage) -> None:
+def test_held_and_gone_firings_are_excluded_and_gone_ones_are_forgotten(stage: Stage) -> None:
     stage.offsets = [1, 2, 3]
     assert outcome(a_trigger(held=[[0, 1]], gone=[[0, 2]]))["places"] == [(0, 3)]
     assert stage.forgotten == {(0, 2)}
 
 
-def test_what_is_wrong_with_the_bus_is_logged_and_waited_out(
+def test_problems_of_the_bus_are_logged_and_it_keeps_waiting(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -202,7 +200,7 @@ def test_what_is_wrong_with_the_bus_is_logged_and_waited_out(
     assert said == ["The broker is away. The trigger keeps waiting."]
 
 
-def test_it_tells_that_nothing_was_registered_in_its_time(stage: Stage) -> None:
+def test_its_event_says_if_nothing_was_registered(stage: Stage) -> None:
     stage.stream.registered = False
     assert outcome(a_trigger(renew_at=in_seconds(0.05))) == {
         "outcome": "renew", "places": [], "registered": False,
@@ -225,9 +223,7 @@ class Connections:
         return answer
 
 
-def test_a_connection_that_cannot_be_read_now_is_read_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_connection_is_read_again(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.offsets = [1]
     good = Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
     Connections(monkeypatch, OSError("the backend is away"), OSError("the backend is away"), good)
@@ -238,7 +234,7 @@ def test_a_connection_that_cannot_be_read_now_is_read_again(
     assert "Connection 'kafka_default' cannot be read: the backend is away" in line
 
 
-def test_a_connection_that_is_never_read_lets_the_time_end_it_and_nothing_is_registered(
+def test_with_an_unreadable_connection_it_ends_at_renew_at_without_a_registration(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task that is resumed reads it too, and fails with what is wrong."""
@@ -249,7 +245,7 @@ def test_a_connection_that_is_never_read_lets_the_time_end_it_and_nothing_is_reg
     assert stage.opened == []
 
 
-def test_a_connection_that_is_of_no_good_fails_the_task_and_is_named(
+def test_an_unusable_connection_fails_the_task_and_is_named(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Connections(monkeypatch, Connection(conn_id="kafka_default", conn_type="http"))

@@ -155,7 +155,7 @@ async def cancelled_while_it_waits(trigger: EventTrigger) -> None:
         await run
 
 
-def test_a_trigger_made_again_from_its_serial_form_is_the_same() -> None:
+def test_serialization_keeps_all_arguments() -> None:
     trigger = a_trigger(
         key="2026-11-20", timeout_at=in_seconds(9), resume_not_before=in_seconds(5), generation=2
     )
@@ -166,7 +166,7 @@ def test_a_trigger_made_again_from_its_serial_form_is_the_same() -> None:
     assert kwargs["key"] == "2026-11-20"
 
 
-def test_it_opens_a_wait_for_what_it_was_given_and_closes_it(waits: FakeWaits) -> None:
+def test_it_opens_a_wait_with_its_arguments_and_closes_it(waits: FakeWaits) -> None:
     waits.then = lambda wait: wait.deliver(delivery(wait))
     events_of(a_trigger())
     [wait] = waits.opened
@@ -225,7 +225,7 @@ def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(
     ]
 
 
-def test_while_something_is_wrong_the_connection_is_read_again(
+def test_during_a_problem_the_connection_is_read_again(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "READ_AGAIN_S", 0.01)
@@ -243,13 +243,13 @@ def test_while_something_is_wrong_the_connection_is_read_again(
     assert payload["outcome"] == "fired"
 
 
-def test_when_the_time_is_over_it_says_so_with_the_keys_to_remove(waits: FakeWaits) -> None:
+def test_at_the_timeout_it_yields_the_registration_keys_to_remove(waits: FakeWaits) -> None:
     [payload] = events_of(a_trigger(timeout_at=in_seconds(0.05)))
     assert payload == {"outcome": "timeout", "action": None, "registration_keys": ["i:n", "i:m"]}
     assert waits.closed == waits.opened
 
 
-def test_a_firing_that_was_there_when_the_time_went_by_unwatched_still_counts(waits: FakeWaits) -> None:
+def test_a_firing_from_before_the_timeout_counts_if_no_triggerer_ran_then(waits: FakeWaits) -> None:
     """No triggerer ran at the deadline: the next one first looks what is there."""
     looked = threading.Event()
 
@@ -262,7 +262,7 @@ def test_a_firing_that_was_there_when_the_time_went_by_unwatched_still_counts(wa
     assert payload["outcome"] == "fired"
 
 
-def test_a_bus_that_cannot_be_looked_at_does_not_keep_a_task_beyond_its_time(
+def test_an_unreachable_bus_does_not_delay_the_timeout(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_S", 0.2)
@@ -272,7 +272,7 @@ def test_a_bus_that_cannot_be_looked_at_does_not_keep_a_task_beyond_its_time(
     assert payload["outcome"] == "timeout"
 
 
-def test_a_firing_is_kept_until_its_task_may_be_resumed(waits: FakeWaits) -> None:
+def test_a_firing_is_held_until_resume_not_before(waits: FakeWaits) -> None:
     waits.then = lambda wait: wait.deliver(delivery(wait))
     floor = datetime.now(UTC) + timedelta(seconds=0.4)
     [payload] = events_of(a_trigger(resume_not_before=floor.isoformat()))
@@ -280,7 +280,7 @@ def test_a_firing_is_kept_until_its_task_may_be_resumed(waits: FakeWaits) -> Non
     assert datetime.now(UTC) >= floor
 
 
-def test_a_run_that_is_cancelled_closes_its_wait(waits: FakeWaits) -> None:
+def test_cancelling_closes_the_wait(waits: FakeWaits) -> None:
     """As when the trigger moves to another triggerer; the registration stays for that one."""
     cancelled(a_trigger(), on_kill=False)
     assert waits.closed == waits.opened
@@ -307,7 +307,7 @@ class Connections:
 GOOD = Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
 
 
-def test_a_connection_that_cannot_be_read_now_is_read_again_and_said_once_per_change(
+def test_an_unreadable_connection_is_read_again_and_each_change_logged_once(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away, gone = OSError("the backend is away"), LookupError("it is not defined")
@@ -326,7 +326,7 @@ def test_a_connection_that_cannot_be_read_now_is_read_again_and_said_once_per_ch
     ]
 
 
-def test_a_connection_that_is_never_read_lets_the_time_end_the_wait(
+def test_with_an_unreadable_connection_the_wait_times_out(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LOOK_S", 0.2)
@@ -336,7 +336,7 @@ def test_a_connection_that_is_never_read_lets_the_time_end_the_wait(
     assert waits.opened == []
 
 
-def test_a_connection_that_reads_wrong_fails_the_wait_at_once(
+def test_an_unusable_connection_fails_the_wait_at_once(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Connections(monkeypatch, OSError("away"), Connection(conn_id="kafka_default", conn_type="http"))
@@ -345,7 +345,7 @@ def test_a_connection_that_reads_wrong_fails_the_wait_at_once(
     assert waits.opened == []
 
 
-def test_a_delivery_after_the_end_of_its_loop_reaches_nobody_and_harms_only_itself(
+def test_a_delivery_after_the_end_of_its_event_loop_has_no_other_effect(
     waits: FakeWaits, caplog: pytest.LogCaptureFixture
 ) -> None:
     waits.then = lambda wait: wait.deliver(delivery(wait))
@@ -394,7 +394,7 @@ def cancelled(trigger: EventTrigger, *, on_kill: bool = True) -> None:
 
 
 @pytest.mark.parametrize("state", [None, "scheduled", "queued", "running", "success", "failed", "absent"])
-def test_a_wait_that_a_user_ended_takes_its_registration_back(
+def test_the_registration_is_removed_if_a_user_ended_the_wait(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch, state: str | None
 ) -> None:
     States(monkeypatch, state, "wait")
@@ -404,7 +404,7 @@ def test_a_wait_that_a_user_ended_takes_its_registration_back(
 
 @pytest.mark.parametrize("state", ["deferred", "up_for_retry"])
 @pytest.mark.parametrize(("map_index", "name"), [(-1, "wait"), (3, "wait_3")])
-def test_a_wait_that_another_triggerer_has_by_now_leaves_its_registration(
+def test_the_registration_stays_if_another_triggerer_has_the_wait(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch, state: str, map_index: int, name: str
 ) -> None:
     states = States(monkeypatch, state, name)
@@ -417,7 +417,7 @@ def test_a_wait_that_another_triggerer_has_by_now_leaves_its_registration(
     ]
 
 
-def test_a_wait_whose_tasks_state_cannot_be_asked_for_leaves_its_registration(
+def test_the_registration_stays_if_the_tasks_state_cannot_be_read(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("interlock.triggers.event.MAX_STATE_S", 0.0)  # one question
@@ -430,16 +430,14 @@ def test_a_wait_whose_tasks_state_cannot_be_asked_for_leaves_its_registration(
     assert (level, "no answer" in text) == ("warning", True)
 
 
-def test_a_tasks_state_that_is_not_told_at_first_is_asked_for_again(
-    waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_query_for_the_tasks_state_is_retried(waits: FakeWaits, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.triggers.event.STATE_RETRY_S", 0.01)
     States(monkeypatch, "success", failures=2)
     cancelled(a_trigger())
     assert waits.withdrawn == waits.opened
 
 
-def test_a_tasks_state_that_is_told_after_the_time_of_on_kill_still_takes_the_registration_back(
+def test_the_registration_is_removed_even_if_the_state_comes_after_on_kill_ends(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A triggerer's first question may take longer than Airflow lets `on_kill` be."""
@@ -460,7 +458,7 @@ def test_a_tasks_state_that_is_told_after_the_time_of_on_kill_still_takes_the_re
     assert waits.withdrawn == waits.opened
 
 
-def test_questions_that_are_not_answered_hold_up_no_wait_that_is_met(
+def test_pending_state_queries_do_not_delay_other_waits(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where a run with a thousand waits is cleared."""
@@ -484,17 +482,17 @@ def test_questions_that_are_not_answered_hold_up_no_wait_that_is_met(
     asyncio.run(asyncio.wait_for(life(), 20))
 
 
-def test_a_wait_whose_triggerer_stops_leaves_its_registration(waits: FakeWaits) -> None:
+def test_the_registration_stays_if_the_triggerer_stops(waits: FakeWaits) -> None:
     cancelled(a_trigger(), on_kill=False)
     assert waits.withdrawn == []
 
 
-def test_a_wait_that_is_killed_before_it_began_takes_nothing_back(waits: FakeWaits) -> None:
+def test_on_kill_before_the_start_removes_nothing(waits: FakeWaits) -> None:
     asyncio.run(a_trigger().on_kill())
     assert waits.withdrawn == []
 
 
-def test_under_dag_test_no_state_is_asked_for(waits: FakeWaits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dag_test_queries_no_state(waits: FakeWaits, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.engine.runtime.runtime.has_engine", lambda _: True)
     states = States(monkeypatch, "deferred", "wait")
     trigger = a_trigger()
@@ -504,7 +502,7 @@ def test_under_dag_test_no_state_is_asked_for(waits: FakeWaits, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_under_dag_test_an_engine_is_started_only_where_none_runs(
+def test_dag_test_starts_an_engine_only_if_none_runs(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
     monkeypatch.setattr("interlock.engine.runtime.runtime.has_engine", lambda _: elsewhere)
@@ -527,7 +525,7 @@ def opened_in_generation(waits: FakeWaits, generation: int, since_ms: int = 17) 
     return waits.opened[-1]
 
 
-def test_a_cleared_wait_is_another_incarnation_whose_fail_on_counts_no_event_of_before(
+def test_a_cleared_wait_is_another_incarnation_whose_fail_on_ignores_earlier_events(
     waits: FakeWaits,
 ) -> None:
     first, cleared, again = (opened_in_generation(waits, n).registration for n in (0, 2, 2))
@@ -548,7 +546,7 @@ def firing_of(registration: Registration, outcome: Any = "met", label: str = "x"
     )
 
 
-def test_a_cleared_wait_takes_the_firing_it_had_where_that_was_met_and_no_other(waits: FakeWaits) -> None:
+def test_a_cleared_wait_takes_its_earlier_firing_only_if_it_was_met(waits: FakeWaits) -> None:
     first = opened_in_generation(waits, 0)
     assert first.accepts is None
     second = opened_in_generation(waits, 1).registration

@@ -29,7 +29,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return calls
 
 
-def test_an_event_with_its_data_is_given_as_it_is(read: list[Any]) -> None:
+def test_an_event_with_data_is_returned_unchanged(read: list[Any]) -> None:
     form = THERE.to_json_dict()
     assert fetch(form) == THERE
     assert fetch({**form, "dataref": "https://elsewhere"}).payload == {"rows": 3}
@@ -38,14 +38,14 @@ def test_an_event_with_its_data_is_given_as_it_is(read: list[Any]) -> None:
     assert read == []
 
 
-def test_a_reference_is_read_with_the_connection_and_bus_of_the_wait(read: list[Any]) -> None:
+def test_a_dataref_is_read_with_the_given_connection_and_bus(read: list[Any]) -> None:
     assert fetch("kafka:t/0/1") == THERE
     assert fetch({"dataref": "kafka:t/0/2"}, kafka_conn_id="mine", bus="b") == THERE
     assert read == [("interlock", "kafka_default", "kafka:t/0/1"), ("b", "mine", "kafka:t/0/2")]
 
 
 @pytest.mark.parametrize("changed", [{"id": "2"}, {"source": "/t"}])
-def test_another_event_at_its_place_is_an_error(changed: dict[str, str]) -> None:
+def test_a_dataref_to_another_event_is_an_error(changed: dict[str, str]) -> None:
     form = {"id": "1", "source": "/s", "type": "x", "dataref": "kafka:t/0/1"}
     assert fetch(form) == THERE
     with pytest.raises(FetchError, match="kafka:t/0/1 contains event '1' of '/s', not"):

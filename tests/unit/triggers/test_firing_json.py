@@ -35,12 +35,12 @@ def test_the_form_is_that_of_a_wait() -> None:
     [{"timestamp_ms": 1795154400123000}, {"timestamp_ms": 2**62}, {"timestamp_ms": -(2**62)}],
     ids=["microseconds", "far", "long ago"],
 )
-def test_an_event_without_a_stamp_of_use_has_the_time_of_the_firing(stamp: dict[str, Any]) -> None:
+def test_an_event_without_a_usable_timestamp_has_the_time_of_the_firing(stamp: dict[str, Any]) -> None:
     origins = {"x": [{"topic": "t", "partition": 2, "offset": 5, **stamp}]}
     assert firing_form(msgspec.structs.replace(firing(), origins=origins))["recorded"] == {"x": ["at"]}
 
 
-def test_times_are_those_of_the_events_that_are_told() -> None:
+def test_recorded_has_only_times_of_events_in_the_form() -> None:
     """As labels of `fail_on` are not."""
     given = firing()
     origins = {**given.origins, "fail_on: y": given.origins["x"]}
@@ -49,7 +49,7 @@ def test_times_are_those_of_the_events_that_are_told() -> None:
 
 @settings(deadline=None, max_examples=50)
 @given_any(st.integers(1, 2000), st.integers(0, 3))
-def test_the_form_is_no_longer_than_what_was_made_to_fit(count: int, size: int) -> None:
+def test_the_form_is_not_longer_than_the_fitted_firing(count: int, size: int) -> None:
     event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "x", "data": "x" * size}
     origin = {"topic": "t", "partition": 2, "offset": 5, "timestamp_ms": 1795154400123}
     whole = msgspec.structs.replace(
@@ -62,27 +62,27 @@ def test_the_form_is_no_longer_than_what_was_made_to_fit(count: int, size: int) 
 
 
 @pytest.mark.parametrize("value", ["a\0b", "a\ud800b", float("nan"), {"x": object()}, {"\\\0": 1}])
-def test_what_a_database_does_not_take_is_an_error(value: Any) -> None:
+def test_json_that_postgresql_refuses_is_an_error(value: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         json_text(value)
 
 
 @pytest.mark.parametrize("value", ["\\u0000", "\\\\u0000", "é \U0001f600", None])
-def test_what_only_looks_like_it_is_none(value: Any) -> None:
+def test_json_that_only_looks_like_that_is_accepted(value: Any) -> None:
     assert json.loads(json_text(value)) == value
 
 
-def test_what_a_firing_has_no_room_for_is_counted() -> None:
+def test_events_that_do_not_fit_are_counted() -> None:
     assert firing_form(msgspec.structs.replace(firing(), left_out={"x": 7}))["left_out"] == {"x": 7}
 
 
-def test_an_asset_event_holds_the_firing_and_references_where_it_is_too_large() -> None:
+def test_an_asset_event_contains_the_firing_with_datarefs_if_it_is_too_large() -> None:
     assert asset_payload(firing(data={"a": 1}))["events"]["x"][0]["data"] == {"a": 1}
     [large] = asset_payload(firing(data="x" * 60_000))["events"]["x"]
     assert large["dataref"] == "kafka:t/2/5"
 
 
-def test_an_asset_event_without_what_would_stop_the_triggerer() -> None:
+def test_an_asset_event_omits_content_that_would_stop_the_triggerer() -> None:
     [event] = asset_payload(firing(data="\0"))["events"]["x"]
     assert event == {"dataref": "kafka:t/2/5"}
     payload = asset_payload(firing(key="\0"))

@@ -42,21 +42,21 @@ def an_event(data: Any, content_type: str | None = None, **extensions: Any) -> E
     return Event.of("t", "/s", id="1", data=data, datacontenttype=content_type, **extensions)
 
 
-def test_a_small_firing_arrives_as_it_is() -> None:
+def test_a_small_firing_arrives_unchanged() -> None:
     record = action(an_event({"day": "2026-11-20", "name": "ä"}))
     payload = handed_over(record)
     assert (payload.outcome, payload.registration_keys) == ("fired", ("i:n",))
     assert payload.action_record() == record
 
 
-def test_a_timeout_comes_without_a_firing() -> None:
+def test_a_timeout_has_no_firing() -> None:
     payload = Payload.from_json(Payload(outcome="timeout", registration_keys=("i:n",)).to_json())
     assert payload == Payload(outcome="timeout", registration_keys=("i:n",))
     with pytest.raises(RecordError, match="payload"):
         payload.action_record()
 
 
-def test_what_airflow_logs_of_it_names_the_firing_and_tells_no_data() -> None:
+def test_its_repr_names_the_firing_without_data() -> None:
     """Airflow logs the event of a trigger in the task's log, and a JSON log has its `repr`."""
     record = action(an_event({"card": "secret"}))
     logged = repr(TriggerEvent(Payload.of_firing(record, ("i:n",)).to_json()))
@@ -64,7 +64,7 @@ def test_what_airflow_logs_of_it_names_the_firing_and_tells_no_data() -> None:
     assert repr(TriggerEvent(Payload(outcome="timeout").to_json())) == "TriggerEvent<<timeout>>"
 
 
-def test_it_passes_airflows_own_serialisers_whole() -> None:
+def test_airflows_serialisers_keep_it_unchanged() -> None:
     """From the triggerer's loop to its supervisor, and from there, or in `dag.test()`, to the task."""
     form = Payload.of_firing(action(an_event("x")), ("i:n",)).to_json()
     assert TriggerEvent(form).model_dump() == {"payload": dict(form)}
@@ -104,9 +104,7 @@ def test_it_passes_airflows_own_serialisers_whole() -> None:
     ],
 )
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain", "a/b"])
-def test_data_that_are_hostile_arrive_byte_for_byte_or_as_what_they_mean(
-    data: bytes, content_type: str
-) -> None:
+def test_hostile_data_arrives_with_equal_bytes_or_equal_value(data: bytes, content_type: str) -> None:
     [form] = handed_over(action(an_event(data, content_type))).action_record().firing.events["a"]
     event = Event.from_json_dict(form)
     assert event.data == data or json.loads(event.data or b"") == json.loads(data)
@@ -123,7 +121,7 @@ JSON = st.recursive(
 
 @settings(deadline=None)
 @given(JSON)
-def test_any_json_data_arrive_unchanged(value: Any) -> None:
+def test_any_json_data_arrives_unchanged(value: Any) -> None:
     text = json.dumps(value).encode()
     [form] = handed_over(action(an_event(text, "application/json"))).action_record().firing.events["a"]
     arrived = Event.from_json_dict(form).data
@@ -147,12 +145,12 @@ def test_the_largest_data_are_replaced_by_a_reference_and_the_small_ones_stay() 
     assert small["data"] == {"y": 1}
 
 
-def test_what_is_short_in_utf8_and_long_in_ascii_is_measured_as_it_travels() -> None:
+def test_the_size_is_measured_in_ascii() -> None:
     record = action(an_event({"x": "ä" * 20_000}))
     assert size(record) <= MAX_HANDED_BYTES + 200
 
 
-def test_long_extension_attributes_go_when_leaving_data_out_does_not_suffice() -> None:
+def test_long_extension_attributes_are_removed_if_removing_data_is_not_enough() -> None:
     record = action(*[an_event({"y": 1}, note="n" * 30_000) for _ in range(3)])
     events = handed_over(record).action_record().firing.events["a"]
     assert size(record) <= MAX_HANDED_BYTES + 200
@@ -160,7 +158,7 @@ def test_long_extension_attributes_go_when_leaving_data_out_does_not_suffice() -
     assert [set(e) >= {"id", "source", "type", "dataref"} for e in events] == [True, True, False]
 
 
-def test_a_long_subject_goes_as_well_if_nothing_else_helps() -> None:
+def test_a_long_subject_is_removed_if_nothing_else_helps() -> None:
     record = action(Event.of("t", "/s", id="1", subject="s" * 60_000))
     [event] = handed_over(record).action_record().firing.events["a"]
     assert size(record) <= MAX_HANDED_BYTES + 200

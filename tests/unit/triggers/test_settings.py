@@ -27,7 +27,7 @@ def kafka(**extra: str) -> Connection:
     return Connection(conn_id="c", conn_type="kafka", extra=json.dumps(extra))
 
 
-def test_without_a_section_the_defaults_hold() -> None:
+def test_without_a_section_the_defaults_apply() -> None:
     assert settings() == Settings("interlock", "airflow", timedelta(hours=24))
 
 
@@ -37,7 +37,7 @@ def test_the_section_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("text", ["a day", "-1", "nan", "inf", "1e300"])
-def test_a_look_back_that_is_no_time_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_an_invalid_look_back_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     set_section(monkeypatch, lookback_hours=text)
     with pytest.raises(ConfigError, match=rf"lookback_hours = '{text}'"):
         settings()
@@ -53,7 +53,7 @@ def test_a_task_is_resumed_a_heartbeat_and_the_margin_after_its_deferral(
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "301", "nan"])
-def test_a_margin_that_is_no_time_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_an_invalid_margin_is_named(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     set_section(monkeypatch, resume_margin=text)
     with pytest.raises(ConfigError, match=rf"resume_margin = '{text}'"):
         resume_floor()
@@ -70,7 +70,7 @@ def test_client_properties_are_allowed_by_the_section_alone(monkeypatch: pytest.
     assert settings().allowed_client_properties == {"ssl.providers", "ssl.endpoint.identification.algorithm"}
 
 
-def test_a_connections_token_function_is_taken_if_airflow_is_told_to_trust_it(
+def test_a_connections_token_function_is_used_if_airflow_allows_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tokens = {"bootstrap.servers": "x:1", "oauth_cb": "ours.tokens.get"}
@@ -83,7 +83,7 @@ def test_a_connections_token_function_is_taken_if_airflow_is_told_to_trust_it(
         bus_config(kafka(**tokens))
 
 
-def test_bus_and_deployment_of_the_section_hold_unless_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bus_and_deployment_default_to_the_section(monkeypatch: pytest.MonkeyPatch) -> None:
     set_section(monkeypatch, bus="b", deployment="d")
     servers = {"bootstrap.servers": "x:1"}
     config = bus_config(kafka(**servers))
@@ -102,11 +102,11 @@ def test_a_connection_without_servers_is_refused_by_name() -> None:
         bus_config(kafka())
 
 
-def test_without_a_section_nothing_is_listened_to() -> None:
+def test_without_a_section_there_is_no_listener() -> None:
     assert listener_settings() == ListenerSettings(frozenset(), (), frozenset(), "kafka_default", 5.0)
 
 
-def test_the_listeners_part_of_the_section_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_listeners_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     set_section(
         monkeypatch,
         listener="dag_run, task_instance",
@@ -125,7 +125,7 @@ def test_the_listeners_part_of_the_section_is_read(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "16", "soon", "nan"])
-def test_a_timeout_of_the_listener_that_airflow_would_cut_off_is_refused(
+def test_a_listener_timeout_beyond_airflows_limit_is_refused(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     set_section(monkeypatch, listener_timeout=text)

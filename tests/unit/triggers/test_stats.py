@@ -39,7 +39,7 @@ def backend() -> Iterator[Backend]:
     stats.initialize(factory=NoStatsLogger, export_legacy_names=False)
 
 
-def test_what_the_triggerer_has_set_up_takes_the_metrics_and_gauges_name_their_host(
+def test_metrics_go_to_the_triggerers_backend_and_gauges_name_their_host(
     backend: Backend,
 ) -> None:
     sink = airflow_stats()
@@ -55,7 +55,7 @@ def test_what_the_triggerer_has_set_up_takes_the_metrics_and_gauges_name_their_h
     assert gauge_tags["hostname"]
 
 
-def test_acknowledged_firings_are_counted_by_bus_and_none_where_there_is_nobody_to_tell(
+def test_acknowledged_firings_are_counted_by_bus_if_there_is_a_sink(
     backend: Backend,
 ) -> None:
     config = BusConfig("b", "d", {"bootstrap.servers": "x:1"})

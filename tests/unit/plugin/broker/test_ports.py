@@ -20,7 +20,7 @@ def test_ports_lie_below_those_of_outgoing_connections_and_are_distinct() -> Non
         bind("127.0.0.1", port)
 
 
-def test_ports_that_are_taken_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_in_use_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     def all_but_two(_host: str, port: int) -> None:
         if port not in (20_001, 32_767):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
@@ -31,12 +31,12 @@ def test_ports_that_are_taken_are_left_out(monkeypatch: pytest.MonkeyPatch) -> N
         free_ports(3)
 
 
-def test_an_address_of_another_machine_is_told() -> None:
+def test_an_address_of_another_machine_is_an_error() -> None:
     with pytest.raises(BrokerError, match=r"No port can be bound on 192\.0\.2\.1: .*assign"):
         free_ports(1, "192.0.2.1")
 
 
-def test_no_more_is_drawn_than_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_are_drawn_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = []
 
     class Counted(random.SystemRandom):

@@ -31,18 +31,18 @@ def test_data_are_json(text: str | None, data: Any) -> None:
     assert emit._data(text) == data
 
 
-def test_data_come_from_stdin_where_a_dash_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dash_reads_data_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO('{"rows": 7}\n'))
     assert emit._data("-") == {"rows": 7}
 
 
 @pytest.mark.parametrize("text", ["done", "", "{", "[" * 100_000])
-def test_data_that_are_no_json_are_refused_with_the_way_to_write_a_text(text: str) -> None:
+def test_invalid_json_is_refused_with_a_hint_how_to_write_text(text: str) -> None:
     with pytest.raises(SystemExit, match="--data is not valid JSON"):
         emit._data(text)
 
 
-def test_extensions_are_pairs_and_no_attributes_of_other_arguments() -> None:
+def test_extensions_are_pairs_and_cannot_be_other_attributes() -> None:
     assert emit._extensions(["trace=a=b", "team="]) == {"trace": "a=b", "team": ""}
     with pytest.raises(SystemExit, match="write NAME=TEXT"):
         emit._extensions(["trace"])
@@ -80,13 +80,13 @@ def test_tail_refuses_a_condition() -> None:
         ["topics", "resume", "--all", "--from", "start", "--yes"],
     ],
 )
-def test_airflows_parser_takes_the_commands_with_its_own_outputs(words: list[str]) -> None:
+def test_airflows_parser_accepts_the_commands_with_its_output_formats(words: list[str]) -> None:
     for output in ("table", "json", "yaml", "plain"):
         args: Namespace = get_parser().parse_args(["interlock", *words, "--output", output])
         assert (args.output, args.conn_id) == (output, "kafka_default")
 
 
-def test_a_dry_run_prints_topics_and_acls_as_one_object_and_asks_nobody(
+def test_a_dry_run_prints_topics_and_acls_as_one_object_without_a_broker(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     connection = {
@@ -115,7 +115,7 @@ def test_a_dry_run_prints_topics_and_acls_as_one_object_and_asks_nobody(
         (("--replication-factor", "-2"), "A partition has 1 to 1000 replicas, or -1 for"),
     ],
 )
-def test_numbers_that_no_topic_has_are_refused_before_anybody_is_asked(
+def test_impossible_numbers_are_refused_without_a_broker(
     words: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "192.0.2.1:1"}}
@@ -141,13 +141,13 @@ def test_numbers_that_no_topic_has_are_refused_before_anybody_is_asked(
         ("orders", "0", "--topic", "orders"),
     ],
 )
-def test_what_is_to_go_on_is_one_partition_or_several_and_never_a_guess(words: tuple[str, ...]) -> None:
+def test_resume_needs_one_partition_or_an_explicit_choice_of_several(words: tuple[str, ...]) -> None:
     args = get_parser().parse_args(["interlock", "topics", "resume", *words, "--from", "start"])
     with pytest.raises(SystemExit, match="give TOPIC and PARTITION, or --all, or --topic NAME"):
         args.func(args)
 
 
-def test_the_defaults_that_are_declared_are_those_that_hold() -> None:
+def test_declared_defaults_are_the_real_defaults() -> None:
     declared = get_provider_info()["config"]["interlock"]["options"]
     default = Settings()
     assert declared["bus"]["default"] == default.bus
@@ -156,7 +156,7 @@ def test_the_defaults_that_are_declared_are_those_that_hold() -> None:
     assert all(option["description"] and option["version_added"] for option in declared.values())
 
 
-def test_each_command_and_each_setting_has_its_place_in_the_docs() -> None:
+def test_each_command_and_each_setting_is_documented() -> None:
     docs = Path(__file__).parents[4] / "docs"
     commands, operating = ((docs / page).read_text() for page in ("use/commands.md", "operate/operating.md"))
     [group] = get_cli_commands()

@@ -14,7 +14,7 @@ ROWS = [{"topic": "t", "partition": 0, "committed": None, "names": ["a", "b"]}]
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_programs_get_numbers_as_numbers_and_nothing_as_null(
+def test_json_has_numbers_as_numbers_and_none_as_null(
     output: str, read: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show(Namespace(output=output), ROWS)
@@ -22,14 +22,14 @@ def test_programs_get_numbers_as_numbers_and_nothing_as_null(
 
 
 @pytest.mark.parametrize("output", ["table", "plain"])
-def test_people_see_nothing_where_there_is_nothing(output: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_show_none_as_empty(output: str, capsys: pytest.CaptureFixture[str]) -> None:
     show(Namespace(output=output), ROWS)
     out = capsys.readouterr().out
     assert "None" not in out
     assert "['a', 'b']" in out
 
 
-def test_what_is_counted_is_one_or_several() -> None:
+def test_counted_uses_singular_and_plural() -> None:
     assert [counted(number, "dead letter") for number in (0, 1, 2)] == [
         "0 dead letters",
         "1 dead letter",

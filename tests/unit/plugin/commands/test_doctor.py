@@ -36,7 +36,7 @@ def findings(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
         ("WORKERS__MIN_HEARTBEAT_INTERVAL", "five", "min_heartbeat_interval"),
     ],
 )
-def test_a_setting_that_cannot_be_used_is_told_once_beside_what_else_is_found(
+def test_an_invalid_setting_is_reported_once_among_the_other_findings(
     setting: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(CONNECTION))
@@ -47,7 +47,7 @@ def test_a_setting_that_cannot_be_used_is_told_once_beside_what_else_is_found(
     assert told in text
 
 
-def test_without_a_connection_the_settings_are_looked_at_all_the_same(
+def test_settings_are_checked_even_without_a_connection(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AIRFLOW__INTERLOCK__RESUME_MARGIN", "-1")
@@ -64,7 +64,7 @@ def test_without_a_connection_the_settings_are_looked_at_all_the_same(
         ("", "events_prod", []),
     ],
 )
-def test_a_listener_with_a_connection_of_its_own_is_told_with_the_way_to_look_at_it(
+def test_another_connection_of_the_listener_is_a_note_with_the_command_to_check_it(
     listener: str,
     conn_id: str,
     told: list[str],
@@ -102,7 +102,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     engine.dispose()
 
 
-def test_airflows_database_tells_which_dags_it_does_not_have(database: Session) -> None:
+def test_unknown_dags_are_those_missing_in_airflows_database(database: Session) -> None:
     from airflow.models.dag import DagModel
 
     needed = ("max_active_tasks", "max_consecutive_failed_dag_runs", "has_task_concurrency_limits")
@@ -122,7 +122,7 @@ def test_airflows_database_tells_which_dags_it_does_not_have(database: Session) 
         (None, None),
     ],
 )
-def test_airflows_database_tells_where_its_triggerers_run_if_they_have_names(
+def test_triggerer_hosts_are_read_if_they_have_names(
     host: str | None, told: set[str] | None, database: Session
 ) -> None:
     from airflow.jobs.job import Job

@@ -21,7 +21,7 @@ engine.run(None)
 """
 
 
-def test_an_engine_alone_ends_with_1_and_the_reason_when_its_third_thread_hangs() -> None:
+def test_the_engine_command_exits_with_1_and_the_reason_when_its_third_thread_hangs() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     [told] = [line for line in done.stderr.splitlines() if line.startswith("airflow interlock engine: ")]

@@ -36,7 +36,7 @@ def shown(
     return capsys.readouterr()
 
 
-def test_tables_have_the_partitions_that_something_is_to_be_told_of(
+def test_tables_show_only_partitions_that_need_attention(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     health = Health("b", "one:1", problems=["b-event[4] is assigned to no engine."], partitions=PARTITIONS)
@@ -51,7 +51,7 @@ def test_tables_have_the_partitions_that_something_is_to_be_told_of(
     assert "without lag" not in err
 
 
-def test_of_a_bus_that_idles_there_is_no_row(
+def test_an_idle_bus_has_no_partition_rows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, err = shown("table", Health("b", "one:1", partitions=PARTITIONS[:1]), monkeypatch, capsys)

@@ -59,7 +59,7 @@ def run(*words: str) -> str:
         ("topics", "resume", "--all", "--from", "end"),
     ],
 )
-def test_each_command_says_so_before_it_reads_and_no_line_of_a_client_stands_before_that(
+def test_each_command_reports_it_first_and_without_log_lines_of_the_client(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def read(*_: object, **__: object) -> None:
@@ -72,9 +72,7 @@ def test_each_command_says_so_before_it_reads_and_no_line_of_a_client_stands_bef
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_health_is_one_object_all_the_same(
-    output: str, read: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_health_still_prints_one_object(output: str, read: Any, capsys: pytest.CaptureFixture[str]) -> None:
     told = run("health", "--output", output)
     whole = read(capsys.readouterr().out)
     assert whole["ok"] is False
@@ -83,7 +81,7 @@ def test_health_is_one_object_all_the_same(
     assert told == f"airflow interlock health: {problem}"
 
 
-def test_the_doctor_finds_it_and_no_line_of_a_client_stands_before_that(
+def test_the_doctor_reports_it_without_log_lines_of_the_client(
     capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert run("doctor", "--output", "json") == "1"
@@ -91,7 +89,7 @@ def test_the_doctor_finds_it_and_no_line_of_a_client_stands_before_that(
     assert said_by_clients(caplog) == []
 
 
-def test_lines_of_the_client_are_shown_where_the_connection_asks_for_more_of_them(
+def test_log_lines_of_the_client_are_shown_if_the_connection_enables_debugging(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     extra = {"bootstrap.servers": "127.0.0.1:1", "debug": "broker"}
