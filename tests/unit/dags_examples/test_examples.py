@@ -1,4 +1,4 @@
-"""Every example is read as Airflow reads it, once, and run: its wait or dispatch, and the tasks behind it."""
+"""Reads every example as Airflow does, and runs its wait or dispatcher and the tasks after it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def wait(dags: dict[str, DAG], dag_id: str, task_id: str, **run: Any) -> Waiting
 
 
 def call(dags: dict[str, DAG], dag_id: str, task_id: str, *arguments: Any) -> Any:
-    """What a task of the DAG does with what it gets."""
+    """Calls the function of a task of the DAG."""
     task: Any = dags[dag_id].get_task(task_id)
     return task.python_callable(*arguments)
 
@@ -98,7 +98,7 @@ def test_absence_alert_starts_a_run_for_each_silence_of_each_station(dags: dict[
 
 
 def test_absence_alert_works_with_heartbeats_without_time(dags: dict[str, DAG]) -> None:
-    """Emitted with Interlock's operator or command they have none."""
+    """Events emitted with Interlock's operator or command have none."""
     beat = Event.of("com.example.station.alive", "/s", id="1", subject="north")
     [told] = runs_of(dags["absence_alert"], [(beat, "2026-11-20T06:00:00Z")], until="2026-11-20T06:35:00Z")
     assert told.conf == {"station": "north", "silent_since": "2026-11-20T06:00:00.000+00:00"}
@@ -236,7 +236,7 @@ def test_the_daily_report_of_the_demo_waits_for_the_job_and_the_rates(dags: dict
 def test_a_dag_of_the_data_pipeline_submits_its_job_with_valid_arguments(
     dags: dict[str, DAG], dag_id: str, task_id: str, job: str
 ) -> None:
-    """They are submitted in tests/integration/spark/pipeline/test_dags.py."""
+    """tests/integration/spark/pipeline/test_dags.py submits them."""
     task: Any = dags[dag_id].get_task(task_id)
     assert task.application == job_file(job)
     given = [each for each in task.application_args if each.startswith("--")]

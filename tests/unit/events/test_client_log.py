@@ -1,4 +1,4 @@
-"""What of a Kafka client's log gets through."""
+"""Which log lines of Kafka clients pass the filter."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_a_clear_of_another_task_of_the_run_does_not_change_a_tasks_event() -> N
 
 
 def fired(ends: list[Event], condition: Condition) -> list[list[str]]:
-    """The ids of the events of each firing, as a dispatch has them; the first is all that a wait has."""
+    """Returns the event ids of each firing of a dispatch; a wait would have only the first."""
     found = rehearse(condition, [(event, NIGHT + timedelta(seconds=n)) for n, event in enumerate(ends)])
     return [[part.match.event.id for part in firing.taking_part] for firing in found]
 
@@ -163,7 +163,7 @@ def test_a_retry_of_a_task_fires_once_and_a_clear_fires_again() -> None:
 
 
 def test_ids_stay_as_they_were_published() -> None:
-    """A listener of one version and a reconcile of another must agree."""
+    """A listener and a reconcile of different versions must agree."""
     assert RUN_END.id == "fe7a878a4941084800fae765847091bb"
     assert TASK_END.id == "0fd0475fad3166892de7241fc84738f9"
 

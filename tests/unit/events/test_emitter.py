@@ -1,4 +1,4 @@
-"""What the emitter says when it cannot emit; emitting itself is tested on a real broker."""
+"""The emitter's errors; emitting itself is tested on a real broker."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_event_beyond_the_limit_is_refused_before_anything_connects(
 
 
 class Lingering:
-    """A client that sends what it was given when it is flushed, and not before."""
+    """A client that sends records only when it is flushed."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.held: list[Callable[[None, Any], None]] = []

@@ -1,4 +1,4 @@
-"""The event itself: what its maker accepts, its payload, its JSON form and the SDK's type."""
+"""`Event`: its arguments, its payload, its JSON form and the SDK's type."""
 
 from __future__ import annotations
 

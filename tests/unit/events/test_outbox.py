@@ -1,4 +1,4 @@
-"""The outbox: nothing waits for it but `flush`, nothing it holds is lost while the process lives."""
+"""The outbox: only `flush` and `deliver` block, and no queued event is lost while the process runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlock.events.errors import EmitError
 
 
 class Broker:
-    """Where a test's emitters send to. `down` refuses all, `refused` these ids; not `free`: they wait."""
+    """A fake broker. down: refuses all events; refused: refuses these ids; free not set: emits block."""
 
     def __init__(self) -> None:
         self.down = self.unreadable = False

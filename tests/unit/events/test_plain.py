@@ -1,4 +1,4 @@
-"""Records of topics of others: which are CloudEvents, and what the others are read as."""
+"""Plain records: which records are plain, and their events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a record takes, counted by hand; that brokers count the same is tested on a real one."""
+"""The size of a record, counted by hand; an integration test compares it with a real broker."""
 
 from __future__ import annotations
 

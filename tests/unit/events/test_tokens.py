@@ -1,4 +1,4 @@
-"""Tokens of Amazon MSK, and of a function of one's own."""
+"""Tokens for Amazon MSK, and from a user's function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A supervisor for tasks that ask theirs: what it and Airflow's API server would be."""
+"""A fake supervisor for tasks, with the parts of Airflow's API server that they use."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Supervisor:
 
     @staticmethod
     def refusal(status: int, reason: str, message: str = "because") -> AirflowRuntimeError:
-        """As the supervisor hands on what the API server answered."""
+        """Returns an answer of the API server as the supervisor passes it on."""
         told = {"reason": reason, "message": message}
         detail = {"status_code": status, "message": "", "detail": {"detail": told}}
         return AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))

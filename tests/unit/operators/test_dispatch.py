@@ -1,4 +1,4 @@
-"""`dispatch_dag`: what is an error when, and a run for each firing, once, wherever a pass is cut off."""
+"""`dispatch_dag`: invalid arguments, and exactly one run for each firing wherever a pass ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BEGAN_MS = int(BEGAN.timestamp() * 1000)
 
 
 class Log:
-    """The action topic: what a pass reads, and what was acknowledged."""
+    """The action topic: open and acknowledged firings."""
 
     def __init__(self) -> None:
         self.records: PLACE = {}
@@ -54,7 +54,7 @@ class Log:
         self.acknowledged += [action.firing.id for action in actions]
 
     def open(self) -> list[list[int]]:
-        """The places that a trigger would yield."""
+        """Returns the places that a trigger would yield."""
         return [list(at) for at, record in self.records.items() if record.firing.id not in self.acknowledged]
 
 
@@ -90,14 +90,14 @@ def task(condition: Any = DAILY, **arguments: Any) -> Any:
 
 
 class Store(dict[str, Any]):
-    """Airflow's task state store: what one task instance keeps over its tries."""
+    """Airflow's task state store of one task instance."""
 
     def set(self, key: str, value: Any, *, retention: timedelta) -> None:
         self[key] = json.loads(json.dumps(value))
 
 
 def context(began: datetime | None = BEGAN) -> Any:
-    """Of one run of the dispatcher, in all its tries."""
+    """The context of one run of the dispatcher, the same in all its tries."""
     run = SimpleNamespace(start_date=began, run_after=BEGAN - timedelta(seconds=3))
     return {"dag_run": run, "task_state_store": Store()}
 
@@ -111,7 +111,7 @@ def deferral(of: Any, *arguments: Any, **kwargs: Any) -> tuple[dict[str, Any], d
 
 
 def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> Any:
-    """A pass over these places, as the deferral that comes after it."""
+    """Runs a pass over these places, and returns the next deferral."""
     kept = kept or deferral(operator.execute, context())[1]
     event = {"outcome": "fired" if places else "renew", "places": places, "registered": True}
     return deferral(operator.resume, context(), event=event, **kept)
@@ -167,7 +167,7 @@ def test_the_dispatcher_is_one_continuous_dag_whose_failures_are_tried_again() -
 
 
 def test_no_number_of_failed_runs_pauses_the_dispatcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Airflow reads the DAG from its database, too, where 0 might be taken for "not given"."""
+    """Also after Airflow reads the DAG from its database, where 0 might be treated as "not given"."""
     monkeypatch.setenv("AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG", "3")
     assert DAG("other").max_consecutive_failed_dag_runs == 3
     dag = dispatch_dag("d", condition=DAILY, trigger_dag_id="t")
@@ -222,7 +222,7 @@ def since_of(kwargs: dict[str, Any]) -> int:
 def test_without_a_since_events_count_from_the_start_of_the_run_in_all_its_tries(
     log: Log, began: datetime | None
 ) -> None:
-    """Producers were told that their events are stored while the first try could not register."""
+    """Producers get acknowledgements even while the first try cannot register."""
     given, operator = context(began), task()
     expected = began or given["dag_run"].run_after
     tries = [since_of(deferral(operator.execute, given)[0]) for _ in range(2)]
@@ -232,7 +232,7 @@ def test_without_a_since_events_count_from_the_start_of_the_run_in_all_its_tries
 def test_a_run_that_is_not_registered_at_renew_at_continues_with_its_since(
     supervisor: Any, log: Log, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As without the right to write registrations: the next run would have another `since`."""
+    """For example without the right to write registrations. The next run would have another `since`."""
     given, operator = context(), task()
     first, kept = deferral(operator.execute, given)
     event = {"outcome": "renew", "places": [], "registered": False}
@@ -246,7 +246,7 @@ def test_a_run_that_is_not_registered_at_renew_at_continues_with_its_since(
 
 
 def test_a_run_that_is_not_registered_continues_after_earlier_firings_too(supervisor: Any, log: Log) -> None:
-    """Those of an earlier condition. What is held is tried again, as the next run would."""
+    """Firings of an earlier condition. Held firings are tried again, as in the next run."""
     log.fire(firing("bad", "soon"), firing("good"))
     given, operator = context(), task(logical_date="{{ firing.key }}")
     _, kept = deferral(operator.execute, given)
@@ -266,7 +266,7 @@ def test_a_run_with_a_given_since_ends_at_renew_at_registered_or_not(log: Log) -
 
 
 def test_after_a_cancel_no_earlier_event_counts_in_the_next_pass_or_try(supervisor: Any, log: Log) -> None:
-    """Those that fired would fire again, under other ids."""
+    """Otherwise they would fire again with other ids."""
     given, operator = context(), task()
     before = int(datetime.now(UTC).timestamp() * 1000)
     _, kept = deferral(operator.execute, given)

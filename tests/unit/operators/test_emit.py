@@ -1,4 +1,4 @@
-"""`EmitEventOperator`: which event it emits, and that success means acknowledged."""
+"""`EmitEventOperator` and `emit`: which events they emit, and that success means acknowledged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TI = SimpleNamespace(
 
 @pytest.fixture
 def emitted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the operators of a test emit; an exception in it is raised instead."""
+    """The events that operators emit; an exception in it is raised."""
     events: list[Any] = []
 
     class FakeEmitter:
@@ -120,7 +120,7 @@ def test_the_events_arguments_are_templated() -> None:
 
 
 def emit_in(ti: Any, monkeypatch: pytest.MonkeyPatch, *calls: dict[str, Any]) -> list[str]:
-    """The ids of what a task emits with these calls of emit()."""
+    """Returns the event ids of a task with these calls of emit()."""
     monkeypatch.setattr("airflow.sdk.get_current_context", lambda: {"ti": ti})
     return [str(emit("done", **arguments)["id"]) for arguments in calls]
 
@@ -155,7 +155,7 @@ def test_an_ordinal_identifies_an_event_independent_of_order(
 
 
 def resumed(task: Any, **given: Any) -> Any:
-    """The context of a task as Airflow makes it, with what its server tells of the try besides."""
+    """Returns the context of a task as Airflow makes it, with more values from its server."""
     with DAG("dag", schedule=None) as dag:
         made = task()
     ti = context_of(dag.get_task(made.task_id), run_after=datetime(2026, 11, 20, tzinfo=UTC))["ti"]

@@ -1,4 +1,4 @@
-"""Names and ids of a task instance: the same in every try, and no two tasks share one."""
+"""Names and ids of a task instance: the same in every try, and unique."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_a_generation_is_the_number_of_ended_tries_at_the_last_clear() -> None:
 
 
 def test_a_retry_keeps_the_id() -> None:
-    """Airflow counts the tries on, and leaves max_tries as it is."""
+    """Airflow raises the try number, and keeps max_tries."""
     first = event_id(context(try_number=1, max_tries=3, retries=3), "airflow")
     assert event_id(context(try_number=2, max_tries=3, retries=3), "airflow") == first
 
 
 def test_a_clear_changes_the_id_and_later_retries_keep_it() -> None:
-    """Airflow sets max_tries to the tries that were over, plus the task's retries."""
+    """Airflow sets max_tries to the ended tries plus the task's retries."""
     first = event_id(context(try_number=1, max_tries=3, retries=3), "airflow")
     cleared = event_id(context(try_number=2, max_tries=1 + 3, retries=3), "airflow")
     again = event_id(context(try_number=3, max_tries=1 + 3, retries=3), "airflow")
@@ -68,7 +68,7 @@ def test_a_clear_changes_the_id_and_later_retries_keep_it() -> None:
 
 @pytest.mark.parametrize("state", ["success", "running"])
 def test_airflow_itself_makes_a_clear_of_a_task_that_runs_a_retry(state: str) -> None:
-    """Until the executor tells that it ended; then the scheduler may make it a clear after all."""
+    """Until the executor reports its end; then the scheduler may treat it as a clear after all."""
     ti = SimpleNamespace(
         **vars(context(try_number=1, max_tries=3, retries=3)["ti"]),
         state=state,

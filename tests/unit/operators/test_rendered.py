@@ -1,4 +1,4 @@
-"""What Airflow shows of a wait: its rendered fields, and its task in the serialised DAG."""
+"""How Airflow shows a wait: its rendered fields, and its task in the serialised DAG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`SparkSubmitEventOperator` without Spark: what the driver is given, and what is told of its reports."""
+"""`SparkSubmitEventOperator` without Spark: the driver's settings, and the events of its reports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Driver = Callable[[dict[str, str], Path, list[str]], None]
 
 
 class Site:
-    """Stands for spark-submit and the broker: plays a driver, keeps what is told."""
+    """A fake of spark-submit and the broker: plays a driver, and keeps the emitted events."""
 
     def __init__(self) -> None:
         self.driver: Driver = lambda conf, folder, command: None

@@ -1,4 +1,4 @@
-"""Runs of a target DAG: created once, with a logical date that is free."""
+"""Runs of a target DAG: created once, with a free logical date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def create(target: Target, run_id: str, logical_date: datetime | None = None) ->
 
 
 def dates(supervisor: Any) -> list[int]:
-    """Microseconds beyond the day."""
+    """Returns the microseconds after the day."""
     return [(run.logical_date - DAY) // timedelta(microseconds=1) for run in supervisor.runs.values()]
 
 

@@ -1,4 +1,4 @@
-"""`EventSensor`: what is an error when, what it defers to, and what it returns."""
+"""`EventSensor`: invalid arguments, its trigger, and what it returns."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def context(logical_date: datetime | None = DAY, run_after: datetime = DAY + 24 
 
 
 class Store(dict[str, Any]):
-    """Airflow's task state store: what one task instance keeps over its tries."""
+    """Airflow's task state store of one task instance."""
 
     def set(self, key: str, value: Any, *, retention: timedelta) -> None:
         assert retention > timedelta(days=30)
@@ -70,7 +70,7 @@ class Store(dict[str, Any]):
 
 
 def deferred(task: EventSensor, given: Any = None) -> dict[str, Any]:
-    """The kwargs of the trigger that the task defers to."""
+    """Returns the kwargs of the trigger that the task defers to."""
     with pytest.raises(TaskDeferred) as raised:
         task.execute(given or context())
     assert raised.value.method_name == "execute_complete"
@@ -242,7 +242,7 @@ def test_a_wait_looks_back_by_its_largest_offset(arguments: dict[str, Any], earl
 
 
 def test_a_run_before_the_weekend_counts_for_mondays_wait() -> None:
-    """It ended and was told on Friday, three days before the day that the wait is of."""
+    """It ended on Friday, three days before the day of the wait."""
     weekdays = dag_run("ledger", dates={"2026-11-23": "2026-11-20", "2026-11-24": "2026-11-23"})
     with DAG("d", schedule="@daily") as dag:
         sensor(weekdays, key="{{ ds }}")
@@ -480,7 +480,7 @@ def test_the_registration_is_removed_before_the_worker_reads_events(
     monkeypatch: pytest.MonkeyPatch, acknowledged: list[Any]
 ) -> None:
     class Killed(BaseException):
-        """The process ends here."""
+        """Stands for the end of the process."""
 
     def why_not_met(*_: object) -> str:
         raise Killed

@@ -1,4 +1,4 @@
-"""Waits that are mapped: Airflow makes no operator of them before they run, so `expand` checks."""
+"""Mapped waits: Airflow creates their operators only when they run, so `expand` checks."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Store(dict[str, Any]):
 
 
 class Instance:
-    """A task instance over its tries."""
+    """A task instance with its tries."""
 
     def __init__(self, run: Any = None, map_index: int = -1, retries: int = 2) -> None:
         self.store = Store()
@@ -64,7 +64,7 @@ class Instance:
         self.ti.try_number += 1
 
     def cleared(self, *, with_run: bool = True) -> None:
-        """As Airflow does it: max_tries is what was tried so far and the task's retries."""
+        """Clears like Airflow: max_tries becomes the tries so far plus the task's retries."""
         self.run.clear_number += with_run
         self.ti.max_tries = self.ti.try_number + self.ti.task.retries
         self.ti.try_number += 1
@@ -87,7 +87,7 @@ def test_retry_keeps_the_subscription_its_since_and_the_remaining_time() -> None
 
 @pytest.mark.parametrize("retries", [0, 1, 5])
 def test_retry_after_a_change_of_retries_is_not_a_clear(retries: int) -> None:
-    """So `fail_on` still counts what came before, and the time does not begin anew."""
+    """So `fail_on` still counts earlier events, and the timeout does not restart."""
     instance = Instance(retries=2)
     first = instance.defers()
     instance.ti.task.retries = retries
@@ -113,7 +113,7 @@ def test_retry_after_a_change_of_retries_keeps_the_earlier_clear() -> None:
 
 @pytest.mark.parametrize(("retries", "with_run"), [(2, True), (2, False), (1, True), (5, True), (5, False)])
 def test_clear_after_a_change_of_retries_is_a_clear(retries: int, with_run: bool) -> None:
-    """Also where max_tries stays what it was, or the clear leaves the run alone."""
+    """Even if max_tries stays the same, or the clear does not reset the run."""
     instance = Instance(retries=2)
     first = instance.defers()
     instance.ti.task.retries = retries
@@ -138,7 +138,7 @@ def test_retry_of_a_wait_without_stored_clears_uses_its_generation() -> None:
 
 
 def test_clear_after_firing_restarts_the_timeout_and_keeps_since() -> None:
-    """And finds the firing, if that was met: tests/unit/triggers/test_event.py, and with a real Airflow."""
+    """It also finds a firing that was met: see tests/unit/triggers/test_event.py and integration tests."""
     instance = Instance()
     first = instance.defers()
     instance.retried()

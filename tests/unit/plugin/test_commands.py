@@ -1,4 +1,4 @@
-"""What Airflow reads of the distribution: a mistake here stops every `airflow` command."""
+"""The provider info that Airflow reads: an error in it breaks every `airflow` command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_each_named_command_function_exists() -> None:
 
 
 def test_building_the_commands_loads_neither_kafka_nor_spark() -> None:
-    """Airflow builds its parser in every process it starts, and forks afterwards."""
+    """Airflow builds its parser in every process, and forks afterwards."""
     code = (
         "import sys; from interlock.plugin.commands import get_cli_commands; get_cli_commands();"
         "print(sorted({m.split('.')[0] for m in sys.modules} & {'confluent_kafka', 'pyspark', 'py4j'}))"

@@ -1,4 +1,4 @@
-"""DAG files as Airflow reads them: a mistake in a condition is an import error with its sentence."""
+"""DAG files as Airflow reads them: a mistake in a condition is an import error with its message."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ MISTAKES = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """{name of the file: its import error} as a real DagBag has them."""
+def import_errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Returns {file name: import error} of a real DagBag."""
     folder = tmp_path_factory.mktemp("dags")
     for name, (text, _) in MISTAKES.items():
         (folder / f"{name}.py").write_text(f"{HEAD}{text})\n")

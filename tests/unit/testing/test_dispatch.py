@@ -47,7 +47,7 @@ def large(kilobytes: int, number: int = 0, blank: bool = False) -> Event:
 
 @pytest.mark.parametrize("event", [large(50), large(70), large(70, blank=True)], ids=lambda e: len(e.data))
 def test_a_run_gets_a_reference_to_large_data_as_from_a_dispatcher(event: Event) -> None:
-    """Beyond 48 KiB no task is handed them, and beyond 64 KiB, blanks among them, no engine holds them."""
+    """Tasks get no data beyond 48 KiB, and engines store no data beyond 64 KiB, including blanks."""
     [run] = runs_of(dispatch_dag("on_close", condition=closed, trigger_dag_id="t"), [event])
     [given] = run.conf["events"]["close"]
     assert "data" not in given

@@ -1,4 +1,4 @@
-"""The fixtures, in a test session of their own: as an author of DAGs has them."""
+"""The fixtures in a separate test session, as authors of DAGs use them."""
 
 from __future__ import annotations
 

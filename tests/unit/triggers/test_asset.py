@@ -1,4 +1,4 @@
-"""The asset route: what Airflow's watcher needs of the trigger, and when a firing is acknowledged."""
+"""The asset route: how Airflow's watcher uses the trigger, and when a firing is acknowledged."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_it_cannot_be_the_trigger_of_a_task() -> None:
 
 
 class Topic:
-    """The open firings, and what was acknowledged."""
+    """The open firings, and the acknowledged ones."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ids = ["a", "b", "c"]
@@ -154,7 +154,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a trigger's log says."""
+    """The log lines of triggers."""
     said: list[str] = []
 
     class Log:
@@ -169,7 +169,7 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pause before what went wrong is tried again."""
+    """Retries without a pause."""
     monkeypatch.setattr(module, "RETRY_S", 0.0)
 
 
@@ -179,7 +179,7 @@ def producer() -> Any:
 
 
 async def some(stream: Any, count: int) -> list[tuple[str, Any]]:
-    """As one trigger takes them: its filter is asked for the next one when Airflow has kept the event."""
+    """Reads them like a trigger: its filter yields the next one after Airflow has queued the event."""
     taken = []
     for _ in range(count):
         handed, place = await anext(stream)
@@ -317,7 +317,7 @@ def test_an_unusable_connection_does_not_end_the_stream(topic: Topic, log: list[
 
 
 def streamed(trigger: ConditionTrigger) -> tuple[SharedStreamManager, Any, Any]:
-    """The triggerer's manager with the trigger subscribed; the key of its stream; its events."""
+    """Returns the triggerer's manager with the trigger subscribed, the key of its stream, and its events."""
     manager, key = SharedStreamManager(log=structlog.get_logger()), trigger.shared_stream_key()
     return (
         manager,
@@ -350,7 +350,7 @@ def test_a_stream_ends_without_waiting_for_an_unreachable_broker(topic: Topic) -
 def test_airflows_stream_acknowledges_each_firing_once_its_asset_event_is_stored(
     topic: Topic,
 ) -> None:
-    """With the manager that the triggerer has, told as the triggerer tells it."""
+    """With the triggerer's own manager, called as the triggerer calls it."""
     trigger = ConditionTrigger("n", CONDITION)
 
     async def story() -> None:
@@ -375,7 +375,7 @@ def test_airflows_stream_acknowledges_each_firing_once_its_asset_event_is_stored
 
 
 class Watched:
-    """A trigger in Airflow's manager, asked for events and told of them as a triggerer does it."""
+    """A trigger in Airflow's manager, used as a triggerer uses it."""
 
     def __init__(self, manager: SharedStreamManager, trigger: ConditionTrigger, number: int) -> None:
         self._manager, self._number, self._key = manager, number, trigger.shared_stream_key()
@@ -383,7 +383,7 @@ class Watched:
         self._events: Any = trigger.filter_shared_stream(stream)
 
     async def hands_over(self, *names: str) -> list[int]:
-        """The numbers with which Airflow confirms that it has stored these."""
+        """Returns the numbers with which Airflow confirms that it has stored these events."""
         numbers = []
         for name in names:
             async with asyncio.timeout(30):
@@ -404,7 +404,7 @@ class Watched:
 def test_an_edited_watcher_hands_over_unacknowledged_and_new_firings(
     topic: Topic, edit: dict[str, Any]
 ) -> None:
-    """In Airflow's order: the new trigger begins before the old one is ended."""
+    """In Airflow's order: the new trigger starts before the old one ends."""
     given: dict[str, Any] = {"name": "n", "condition": CONDITION}
     before, after = ConditionTrigger(**given), ConditionTrigger(**{**given, **edit})
 

@@ -1,4 +1,4 @@
-"""Connections that many triggers read at once."""
+"""Many triggers that read connections at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlock.triggers.connections import FRESH_S, UnreadableError, read_connec
 
 
 class Backend:
-    """Answers when `open`; counts the questions. `found`: by connection id, an exception is raised."""
+    """Answers when `open`; counts queries. found: {connection id: answer}; an exception is raised."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
@@ -35,7 +35,7 @@ class Backend:
         return found
 
     async def answer(self, *reads: Awaitable[Any]) -> list[Any]:
-        """What the readers get, who have all begun before the backend answers."""
+        """Returns the answers of readers that all start before the backend answers."""
         tasks = [asyncio.ensure_future(read) for read in reads]
         for _ in range(3):
             await asyncio.sleep(0)

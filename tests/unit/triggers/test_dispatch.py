@@ -1,4 +1,4 @@
-"""The trigger of a dispatcher, on a runtime that plays a given part."""
+"""The trigger of a dispatcher, with a fake runtime."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def test_its_event_says_if_nothing_was_registered(stage: Stage) -> None:
 
 
 class Connections:
-    """What `aget_connection` answers: each answer once, and the last for ever. An exception is raised."""
+    """The answers of `aget_connection`, the last one repeatedly. An exception is raised."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Connection | Exception) -> None:
         self._answers = list(answers)
@@ -237,7 +237,7 @@ def test_an_unreadable_connection_is_read_again(stage: Stage, monkeypatch: pytes
 def test_with_an_unreadable_connection_it_ends_at_renew_at_without_a_registration(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The task that is resumed reads it too, and fails with what is wrong."""
+    """The resumed task reads the connection too, and fails with the reason."""
     monkeypatch.setattr(module, "READ_S", 0.1)
     Connections(monkeypatch, KeyError("not there"))
     nothing = {"outcome": "renew", "places": [], "registered": False}

@@ -1,4 +1,4 @@
-"""The trigger, on a runtime that plays a given part."""
+"""The trigger of a wait, with a fake runtime."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def delivery(wait: Wait) -> FiringDelivery:
 
 
 class FakeWaits:
-    """Calls what a test gives it in a thread of its own, as the waits' thread does."""
+    """Delivers from another thread, as the waits' thread does."""
 
     def __init__(self) -> None:
         self.opened: list[Wait] = []
@@ -135,7 +135,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def events_of(trigger: EventTrigger) -> list[dict[str, Any]]:
-    """All payloads of one run; a run that does not end fails the test."""
+    """Returns all payloads of one run; a run that does not end fails the test."""
 
     async def collect() -> list[dict[str, Any]]:
         return [e.payload async for e in trigger.run()]
@@ -192,7 +192,7 @@ def test_it_yields_the_firing_once_however_often_it_is_delivered(waits: FakeWait
 
 
 def said_by(trigger: EventTrigger) -> list[tuple[str, str]]:
-    """What it writes to its task's log from now on."""
+    """Returns the list of its later log lines."""
     said: list[tuple[str, str]] = []
 
     class Log:
@@ -250,7 +250,7 @@ def test_at_the_timeout_it_yields_the_registration_keys_to_remove(waits: FakeWai
 
 
 def test_a_firing_from_before_the_timeout_counts_if_no_triggerer_ran_then(waits: FakeWaits) -> None:
-    """No triggerer ran at the deadline: the next one first looks what is there."""
+    """The next triggerer searches for a firing before it reports the timeout."""
     looked = threading.Event()
 
     def later(wait: Wait) -> None:
@@ -281,13 +281,13 @@ def test_a_firing_is_held_until_resume_not_before(waits: FakeWaits) -> None:
 
 
 def test_cancelling_closes_the_wait(waits: FakeWaits) -> None:
-    """As when the trigger moves to another triggerer; the registration stays for that one."""
+    """Happens when the trigger moves to another triggerer, so the registration must stay."""
     cancelled(a_trigger(), on_kill=False)
     assert waits.closed == waits.opened
 
 
 class Connections:
-    """What `aget_connection` answers: each answer once, and the last for ever. An exception is raised."""
+    """The answers of `aget_connection`, the last one repeatedly. An exception is raised."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Connection | Exception) -> None:
         self.answers, self.asked = list(answers), 0
@@ -383,7 +383,7 @@ class States:
 
 
 def cancelled(trigger: EventTrigger, *, on_kill: bool = True) -> None:
-    """The trigger waits, and Airflow cancels it; with `on_kill` as it does where the trigger is gone."""
+    """Starts the trigger and cancels it like Airflow; with `on_kill` as if the trigger was deleted."""
 
     async def life() -> None:
         await cancelled_while_it_waits(trigger)
@@ -440,7 +440,7 @@ def test_the_query_for_the_tasks_state_is_retried(waits: FakeWaits, monkeypatch:
 def test_the_registration_is_removed_even_if_the_state_comes_after_on_kill_ends(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A triggerer's first question may take longer than Airflow lets `on_kill` be."""
+    """A triggerer's first query may take longer than Airflow allows `on_kill`."""
     monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.0)
     states = States(monkeypatch, "success")
     states.told.clear()
@@ -461,7 +461,7 @@ def test_the_registration_is_removed_even_if_the_state_comes_after_on_kill_ends(
 def test_pending_state_queries_do_not_delay_other_waits(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where a run with a thousand waits is cleared."""
+    """Happens when a run with a thousand waits is cleared."""
     monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.0)
     states = States(monkeypatch, "success")
     states.told.clear()

@@ -1,4 +1,4 @@
-"""`fetch`: what it reads, and what it gives as it is."""
+"""`fetch`: which events it reads, and which it returns unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A firing as a run's conf and an asset event hold it."""
+"""The JSON form of a firing in a run's conf and in an asset event."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_event_without_a_usable_timestamp_has_the_time_of_the_firing(stamp: d
 
 
 def test_recorded_has_only_times_of_events_in_the_form() -> None:
-    """As labels of `fail_on` are not."""
+    """Labels of `fail_on` are not in the form."""
     given = firing()
     origins = {**given.origins, "fail_on: y": given.origins["x"]}
     assert list(firing_form(msgspec.structs.replace(given, origins=origins))["recorded"]) == ["x"]

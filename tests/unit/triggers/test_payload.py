@@ -1,4 +1,4 @@
-"""What a trigger hands over: strict ASCII JSON of at most 48 KiB, whatever the events hold."""
+"""The payload of a trigger: strict ASCII JSON of at most 48 KiB, whatever the events contain."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def action(*events: Event) -> ActionRecord:
 
 
 def handed_over(record: ActionRecord) -> Payload:
-    """Through what Airflow does with a payload: strict JSON, ASCII, and back."""
+    """Returns the payload after a round trip as in Airflow: strict ASCII JSON."""
 
     def refuse(name: str) -> Any:
         raise AssertionError(f"{name} is no JSON")
@@ -57,7 +57,7 @@ def test_a_timeout_has_no_firing() -> None:
 
 
 def test_its_repr_names_the_firing_without_data() -> None:
-    """Airflow logs the event of a trigger in the task's log, and a JSON log has its `repr`."""
+    """Airflow logs a trigger's event in the task's log; a JSON log contains its `repr`."""
     record = action(an_event({"card": "secret"}))
     logged = repr(TriggerEvent(Payload.of_firing(record, ("i:n",)).to_json()))
     assert logged == "TriggerEvent<<firing f of s: met>>"
@@ -65,7 +65,7 @@ def test_its_repr_names_the_firing_without_data() -> None:
 
 
 def test_airflows_serialisers_keep_it_unchanged() -> None:
-    """From the triggerer's loop to its supervisor, and from there, or in `dag.test()`, to the task."""
+    """From the triggerer to its supervisor, and from there, or in `dag.test()`, to the task."""
     form = Payload.of_firing(action(an_event("x")), ("i:n",)).to_json()
     assert TriggerEvent(form).model_dump() == {"payload": dict(form)}
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(TriggerEvent(form).model_dump()["payload"])) == form

@@ -1,4 +1,4 @@
-"""The `[interlock]` section, and the bus behind a connection."""
+"""The `[interlock]` section, and the bus of a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Airflow's metrics as a sink: what its own set-up is handed."""
+"""Airflow's metrics as a sink for the engine's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlock.triggers.stats import airflow_stats, count_acknowledged
 
 
 class Backend:
-    """Takes the place of StatsD or OpenTelemetry."""
+    """Replaces StatsD or OpenTelemetry."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[Any, ...]] = []

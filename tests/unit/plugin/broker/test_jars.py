@@ -1,4 +1,4 @@
-"""The jars are exactly the listed ones, or nothing is started."""
+"""The broker starts only with exactly the listed jars."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_JAVA = "no java is run here"
 
 @pytest.fixture
 def checksums(tmp_path: Path) -> Path:
-    """A list of two jars, a-1.jar (b"a") and b-2.jar (b"b")."""
+    """A checksum file of two jars, a-1.jar (b"a") and b-2.jar (b"b")."""
     lines = [f"{hashlib.sha512(n.encode()).hexdigest()}  g.{n}:{n}:{v}" for n, v in (("a", 1), ("b", 2))]
     file = tmp_path / "list.sha512"
     file.write_text("# a list\n" + "\n".join(lines) + "\n")

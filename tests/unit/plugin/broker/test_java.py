@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said when none is fit."""
+"""Which Java is used, and the errors if none is suitable."""
 
 from __future__ import annotations
 

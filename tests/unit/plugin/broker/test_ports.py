@@ -1,4 +1,4 @@
-"""Which ports a broker takes."""
+"""Which ports a broker uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands make of their arguments before they ask anybody."""
+"""How the commands check their arguments before they connect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`airflow interlock doctor`: what it looks at before it asks the cluster."""
+"""`airflow interlock doctor`: its checks before it connects."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_another_connection_of_the_listener_is_a_note_with_the_command_to_check_
 
 @pytest.fixture
 def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """Airflow's tables of DAGs and jobs, in memory."""
+    """An in-memory database with Airflow's tables of DAGs and jobs."""
     from airflow.models import import_all_models
     from airflow.models.base import Base
 

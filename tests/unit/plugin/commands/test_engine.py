@@ -1,4 +1,4 @@
-"""An engine alone whose threads hang."""
+"""`airflow interlock engine`: threads that hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`airflow interlock health`: which partitions people are shown."""
+"""`airflow interlock health`: which partitions the table shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`airflow interlock reconcile`: which ends it asks for, and what it prints."""
+"""`airflow interlock reconcile`: its arguments and output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands when nobody answers where the connection points to."""
+"""The commands when the cluster does not answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAYS = "Cannot reach bus 'interlock' at 127.0.0.1:1 (connection 'kafka_default')
 
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """A port that nothing listens to, and a bound that is not waited for."""
+    """A port on which nothing listens, and a short timeout."""
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
     monkeypatch.setattr(clients, "ANSWER_TIMEOUT_S", 0.5)
@@ -31,7 +31,7 @@ def said_by_clients(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def run(*words: str) -> str:
-    """What the command ends with."""
+    """Returns the exit of the command."""
     args = get_parser().parse_args(["interlock", *words])
     with pytest.raises(SystemExit) as ended:
         args.func(args)
