@@ -1,4 +1,4 @@
-"""Who else uses a bus: other deployments, and another Airflow that goes by the same name (ADR 25)."""
+"""The other deployments on a bus, and another Airflow that uses the same deployment name (ADR 25)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ..waiting.registration_writer import LEASE_S
-from .findings import Finding, Host, Run
+from .findings import DagRunId, Finding, Host
 from .subscriptions import Holder, Subscriptions
 
-MOST_TOLD: Final = 3
-MAX_ASKED: Final = 1000
-# A process names what it waits for every LEASE_S; a little later it may just have stopped.
+MOST_SHOWN: Final = 3
+MAX_CHECKED: Final = 1000
+# A process renews its leases every LEASE_S. A lease that is a little older may be of a stopped process.
 _LEASE_IS_FRESH_MS: Final = int(1.2 * LEASE_S * 1000)
 
 
 def deployments(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
-    """Who else uses the bus, and whether another Airflow goes by this one's name."""
+    """Checks which other deployments use the bus, and whether another Airflow uses this one's name."""
     own = subscriptions.config.deployment
     names = {holder.deployment for held in subscriptions.holders.values() for holder in held}
     for registered in subscriptions.all():
@@ -30,15 +30,15 @@ def deployments(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
             "deployment",
             "note",
             f"This Airflow has the default name {own!r}, and {', '.join(others)} use the bus as well: set "
-            "[interlock] deployment, before another one comes with the default too.",
+            "[interlock] deployment before another Airflow with the default name joins.",
         )
     else:
-        beside = f"; beside it on the bus: {', '.join(others)}" if others else ""
+        beside = f"; others on the bus: {', '.join(others)}" if others else ""
         yield Finding("deployment", "ok", f"This Airflow's name is {own!r}{beside}.")
 
 
 class _Held(NamedTuple):
-    """A subscription of this Airflow's name, and a process that said lately that it waits for it."""
+    """A subscription with this Airflow's name, and a process with a fresh lease for it."""
 
     subscription: str
     holder: Holder
@@ -49,54 +49,56 @@ class _Held(NamedTuple):
 
 
 def _shared(subscriptions: Subscriptions, host: Host) -> Iterator[Finding]:
-    """What is held under this Airflow's name, and not by this Airflow."""
+    """Subscriptions with this Airflow's name that another Airflow holds."""
     own = subscriptions.config.deployment
-    runs: dict[Run, _Held] = {}
-    dags: dict[str, _Held] = {}  # of dispatchers
+    runs: dict[DagRunId, _Held] = {}
+    dags: dict[str, _Held] = {}  # dispatchers' DAGs
     hosts: dict[str, _Held] = {}
     for one_shot, held in _held(subscriptions):
         _, *names = held.subscription.split("/")
-        if one_shot and len(names) >= 3 and len(runs) < MAX_ASKED:
+        if one_shot and len(names) >= 3 and len(runs) < MAX_CHECKED:
             runs[names[0], names[1]] = held
-        elif not one_shot and names[:1] == ["dispatch"] and len(names) == 2 and len(dags) < MAX_ASKED:
+        elif not one_shot and names[:1] == ["dispatch"] and len(names) == 2 and len(dags) < MAX_CHECKED:
             dags[names[1]] = held
-        if held.holder.host and len(hosts) < MAX_ASKED:
+        if held.holder.host and len(hosts) < MAX_CHECKED:
             hosts[held.holder.host] = held
     if (runs and host.unknown_runs is None) or (dags and host.unknown_dags is None):
-        yield Finding("deployment", "note", "Airflow's database cannot be asked whose waits these are.")
+        yield Finding(
+            "deployment", "note", "Airflow's database cannot be queried for the DAG runs of these waits."
+        )
         return
     unknown = [runs[run] for run in sorted(host.unknown_runs(runs))] if runs and host.unknown_runs else []
     if dags and host.unknown_dags:
         unknown += [dags[dag_id] for dag_id in sorted(host.unknown_dags(dags))]
-    mend = "Give each a name of its own, [interlock] deployment."
-    for held in unknown[:MOST_TOLD]:
+    remedy = "Give each Airflow its own name with [interlock] deployment."
+    for held in unknown[:MOST_SHOWN]:
         what = "a run" if held.subscription.count("/") > 2 else "a DAG"
         yield Finding(
             "deployment",
             "wrong",
-            f"{held}, {what} that this Airflow does not have: another one uses the name {own!r}, and each "
-            f"takes what is the other's for its own. {mend}",
+            f"{held}, {what} that this Airflow does not have: another Airflow uses the name {own!r}, and "
+            f"each takes the other's subscriptions for its own. {remedy}",
         )
-    if len(unknown) > MOST_TOLD:
-        more = f"More runs and DAGs of another Airflow: {len(unknown) - MOST_TOLD}."
+    if len(unknown) > MOST_SHOWN:
+        more = f"Further runs and DAGs of another Airflow: {len(unknown) - MOST_SHOWN}."
         yield Finding("deployment", "wrong", more)
     if unknown or host.triggerer_hosts is None:
         return
     known = set(map(_short, host.triggerer_hosts))
     elsewhere = [held for name, held in sorted(hosts.items()) if _short(name) not in known]
-    for held in elsewhere[:MOST_TOLD]:
+    for held in elsewhere[:MOST_SHOWN]:
         yield Finding(
             "deployment",
             "note",
             f"{held}, and no triggerer of this Airflow ran there lately. Unless somebody runs dag.test() "
-            f"there, another Airflow uses the name {own!r}, and each gets a part of the firings. {mend}",
+            f"there, another Airflow uses the name {own!r}, and each gets some of the firings. {remedy}",
         )
-    if len(elsewhere) > MOST_TOLD:
-        yield Finding("deployment", "note", f"More hosts of which that is so: {len(elsewhere) - MOST_TOLD}.")
+    if len(elsewhere) > MOST_SHOWN:
+        yield Finding("deployment", "note", f"Further hosts like that: {len(elsewhere) - MOST_SHOWN}.")
 
 
 def _held(subscriptions: Subscriptions) -> Iterator[tuple[bool, _Held]]:
-    """Whether it is one-shot, and who holds it."""
+    """Yields (whether the subscription is one-shot, the subscription and its holder)."""
     own, since_ms = subscriptions.config.deployment, subscriptions.now_ms - _LEASE_IS_FRESH_MS
     for registered in subscriptions.all():
         for holder in subscriptions.held_by(registered):
@@ -105,5 +107,5 @@ def _held(subscriptions: Subscriptions) -> Iterator[tuple[bool, _Held]]:
 
 
 def _short(host: str) -> str:
-    """Airflow writes the qualified name of a host, and leases the other one."""
+    """A host's short name: Airflow records the qualified name, leases the short one."""
     return host.partition(".")[0].lower()

@@ -1,4 +1,4 @@
-"""What the doctor finds, and what only Airflow can tell it."""
+"""What the doctor's checks return (`Finding`), and what they must know of Airflow (`Host`)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 Level: TypeAlias = Literal["ok", "note", "wrong"]
-Run: TypeAlias = tuple[str, str]  # a DAG's id, and its run's
+DagRunId: TypeAlias = tuple[str, str]  # the DAG's id and the run's id
 
 
 class Finding(NamedTuple):
-    """What one check found: a sentence, and what to do where something is wrong."""
+    """The result of a check. text: a sentence, and what to do if something is wrong."""
 
     check: str
     level: Level
@@ -20,10 +20,10 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Host:
-    """What only Airflow can tell. airflow: its version. team: that the connection belongs to.
+    """What the checks must know of Airflow. airflow: its version. team: the connection's team.
 
-    unknown_runs, unknown_dags: of these, those that its database does not have; None: it cannot be asked.
-    triggerer_hosts: where its triggerers ran in the last minutes; None: it is not known.
+    unknown_runs, unknown_dags: return those of the given ones that Airflow's database does not have; None if
+    the database cannot be queried. triggerer_hosts: where triggerers ran in the last minutes; None: unknown.
     """
 
     airflow: str
@@ -31,6 +31,6 @@ class Host:
     multi_team: bool = False
     team: str | None = None
     queues: bool = False
-    unknown_runs: Callable[[Collection[Run]], Collection[Run]] | None = None
+    unknown_runs: Callable[[Collection[DagRunId]], Collection[DagRunId]] | None = None
     unknown_dags: Callable[[Collection[str]], Collection[str]] | None = None
     triggerer_hosts: Collection[str] | None = None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import ActionCommand
 
-    from ...engine.admin.findings import Finding, Host, Run
+    from ...engine.admin.findings import DagRunId, Finding, Host
 
 RAN_LATELY: Final = timedelta(minutes=10)  # longer than the leases that the doctor considers
 
@@ -141,7 +141,7 @@ def _team_of(conn_id: str) -> str | None:
     return team
 
 
-def _unknown_runs() -> Callable[[Collection[Run]], Collection[Run]] | None:
+def _unknown_runs() -> Callable[[Collection[DagRunId]], Collection[DagRunId]] | None:
     """Returns a function that returns the runs that Airflow's database does not have.
 
     None if there is no database.
@@ -151,7 +151,7 @@ def _unknown_runs() -> Callable[[Collection[Run]], Collection[Run]] | None:
     from sqlalchemy import select, tuple_
     from sqlalchemy.exc import SQLAlchemyError
 
-    def ask(runs: Collection[Run]) -> Collection[Run]:
+    def ask(runs: Collection[DagRunId]) -> Collection[DagRunId]:
         asked = select(DagRun.dag_id, DagRun.run_id).where(tuple_(DagRun.dag_id, DagRun.run_id).in_(runs))
         with create_session() as session:
             known = {(dag, run) for dag, run in session.execute(asked)}

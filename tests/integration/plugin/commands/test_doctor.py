@@ -47,7 +47,7 @@ def test_of_a_bus_that_is_well_the_doctor_finds_nothing_wrong(interlock: Any, be
         "bus",
         "deployment",
     }
-    assert "speaks as Kafka 4.1 or later" in found["broker"][0][1]
+    assert "has the protocol of Kafka 4.1 or later" in found["broker"][0][1]
     # What was written for the clock is passed over by every reader.
     assert interlock("health").code == 0
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 from interlock import event
 from interlock.engine.admin.deployments import deployments
-from interlock.engine.admin.findings import Host, Run
+from interlock.engine.admin.findings import DagRunId, Host
 from interlock.engine.admin.subscriptions import Holder, Subscriptions
 from interlock.engine.config import BusConfig
 from interlock.engine.records import Kind, Registration
@@ -39,10 +39,10 @@ class There(Subscriptions):
         return self._all
 
 
-def has(*runs: Run, dags: Collection[str] = (), hosts: Collection[str] | None = None) -> Host:
+def has(*runs: DagRunId, dags: Collection[str] = (), hosts: Collection[str] | None = None) -> Host:
     """An Airflow with these runs and dispatchers, whose triggerers run on these hosts."""
 
-    def unknown(asked: Collection[Run]) -> Collection[Run]:
+    def unknown(asked: Collection[DagRunId]) -> Collection[DagRunId]:
         return set(asked) - set(runs)
 
     def unknown_dags(asked: Collection[str]) -> Collection[str]:
@@ -70,7 +70,7 @@ def test_waits_that_this_airflow_has_or_that_nobody_holds_any_more_are_no_sign()
 
 def test_a_deployment_of_another_name_is_told_and_the_default_name_beside_it_noted() -> None:
     [ok] = deployments(There("blue", green__d__r__t=("green", 0)), has())
-    assert (ok.level, "beside it on the bus: green" in ok.text) == ("ok", True)
+    assert (ok.level, "others on the bus: green" in ok.text) == ("ok", True)
     [note] = deployments(There("airflow", green__d__r__t=("green", 0)), has())
     assert (note.level, "and green use the bus as well" in note.text) == ("note", True)
 
@@ -84,7 +84,7 @@ def test_many_runs_of_another_airflow_are_told_by_a_few() -> None:
     there = There("airflow", **{f"airflow__d__r{n}__t": ("airflow", 0) for n in range(9)})
     found = list(deployments(there, has()))
     assert [each.level for each in found] == ["wrong"] * 4 + ["ok"]
-    assert found[3].text == "More runs and DAGs of another Airflow: 6."
+    assert found[3].text == "Further runs and DAGs of another Airflow: 6."
 
 
 def test_a_dispatcher_of_this_name_whose_dag_is_unknown_here_is_another_airflows() -> None:

@@ -71,7 +71,7 @@ def test_of_a_connection_no_value_is_told_but_protocol_mechanism_and_what_was_le
     }
     allowed = frozenset({"ssl.providers", "plugin.library.paths"})
     text = doctor.connection(BusConfig(client=client, allowed_client_properties=allowed)).text
-    assert "SASL_SSL, PLAIN; set although refused otherwise: ssl.providers." in text
+    assert "SASL_SSL, PLAIN; set by exception, normally refused: ssl.providers." in text
     assert SECRET not in text
 
 
@@ -205,7 +205,7 @@ def test_a_topic_that_is_listed_and_not_there_is_wrong(monkeypatch: pytest.Monke
     cluster = doctor.probe.Cluster(1, {"b-subscription": 1, "orders": 1})
     [ok, wrong] = doctor._topics(config(), cluster)
     assert (ok.level, wrong.level) == ("ok", "wrong")
-    assert wrong.text.startswith("Topic 'raw', which the bus lists, is not there")
+    assert wrong.text.startswith("The listed topic 'raw' does not exist")
     assert "topics remove raw" in wrong.text
 
 
@@ -217,5 +217,5 @@ def test_one_of_something_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> Non
     health = Health("b", "one:1", engines=[{}], partitions=[{"lag": 1}], registrations={"durable": 1})
     monkeypatch.setattr(doctor, "examine", lambda _config: health)
     assert [found.text for found in doctor._bus(config(), [])] == [
-        "1 engine, 1 registration; 1 record not worked through."
+        "1 engine, 1 registration; 1 record not processed yet."
     ]
