@@ -31,7 +31,7 @@ from ..protocol.partitions.missing_records import (
     not_read,
 )
 from ..protocol.partitions.ownership import RESUME
-from ..protocol.poison.suspects import under_trial
+from ..protocol.poison.suspects import trial_text
 from ..records import OffsetMetadata
 from ..registry.registry import Registry
 
@@ -200,7 +200,7 @@ def _look_at_partitions(
             stopped = not_read(tp, f"{lost} Go on with: {command}")
             health.problems.append(stopped)
             several += 1
-        tried = under_trial(tp, known.metadata)
+        tried = trial_text(tp, known.metadata)
         if lost is None and tried is not None:
             health.problems.append(tried)
         told = _told(registry, tp, stopped, lost is not None)

@@ -7,7 +7,7 @@ after each of them leaves.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from typing import Final
@@ -22,8 +22,8 @@ from .backlog import Backlog
 from .context import EngineContext
 from .outputs import LIVE_SHARE, Outputs
 from .parts import PARTS, Parts
-from .poison.aborts import Aborts
 from .poison.refusals import MOST_ABORTS as SUSPICIOUS_ABORTS
+from .poison.refusals import Aborts
 from .stats import Stats
 from .tasks.source_task import SourceTask
 from .tasks.trigger_task import TriggerTask
@@ -70,11 +70,11 @@ class Engine:
             self._scanning = parts.scanning(context, gaps)
             clients.callback(self._scanning.close)
             clients.callback(self.ownership.close)
-            self._setting_aside = parts.refusals(context, self.ownership)
+            self._refusals = parts.refusals(context, self.ownership)
             self.cuts = parts.cuts(context, listed)
             self.problems = parts.problems(context, self.ownership, gaps, self.cuts)
             self._housekeeping = parts.housekeeping(context, self.ownership, self._fencing, self.open_again)
-            self._trials = parts.passes(self.ownership, self.stats)
+            self._passes = parts.passes(self.ownership, self.stats)
             self.membership: object = None  # of the last poll
             self._rest = Backlog()  # taken, and not yet worked on: beyond what a transaction holds
             self._aborts = Aborts()
@@ -145,17 +145,17 @@ class Engine:
         taken -= len(self._rest)
         sources, triggers = self.ownership.sources, self.ownership.triggers
         touched: set[TopicPartition] = set()
-        if not self._trials.alone:
+        if not self._passes.alone:
             touched = self._scanning.advance(sources, outputs, self.clock.now_ms(), alone=taken == 0)
             touched |= self.cuts.advance(triggers, outputs)
             self._housekeeping.sweep(outputs)
             self.problems.write(outputs)
         # 3. ... begin the transaction and write them, 4. send the offsets, 5. commit.
-        if self._gather(outputs, touched | self._trials.to_commit):
+        if self._gather(outputs, touched | self._passes.to_commit):
             self._commit(outputs, batch.membership, touched)
         self._housekeeping.run()
         changed = self.ownership.listed.look()
-        if self._setting_aside.may_try_again() or changed & {tp.topic for tp in self.ownership.assigned}:
+        if self._refusals.may_try_again() or changed & {tp.topic for tp in self.ownership.assigned}:
             self.open_again()
         self._housekeeping.look_for_dead(busy=taken > 0 or self._scanning.busy)
         return taken
@@ -169,8 +169,8 @@ class Engine:
         if self.ownership.taking_over or not tasks or self.membership is None:
             return
         for task in tasks:
-            task.attempts.in_order = True
-        self._commit(self._offsets_of(tasks), self.membership)
+            task.suspects.ends_cleanly = True
+        self._commit(self._offsets_of([task.tp for task in tasks]), self.membership)
 
     def close(self) -> None:
         """Leave the group, so that others take over at once, whatever becomes of the other clients."""
@@ -223,13 +223,13 @@ class Engine:
 
     def begin_trials(self) -> bool:
         """Commit what must be known if this process ends on what it takes next; False ends the pass."""
-        tasks = self._trials.begin(self._rest.first())
-        if tasks and not self._commit(self._offsets_of(tasks), self.membership):
+        first = self._passes.begin(self._rest.first())
+        if first and not self._commit(self._offsets_of(first), self.membership):
             return False
-        if self._trials.full:
+        if self._passes.must_stop:
             self.open_again()  # taking it over again finds that it is to stop
             return False
-        self._trials.watch()
+        self._passes.watch()
         return True
 
     def _process(self, outputs: Outputs) -> None:
@@ -238,7 +238,7 @@ class Engine:
         now_ms = self.clock.now_ms()
         until = self._monotonic() + MOST_S
         consumed = filtered = 0
-        trials, watched = self._trials, self._trials.watched
+        passes, watched = self._passes, self._passes.watched
         held: list[Record | End] = []  # for the next pass: with a suspect, what follows it in its partition
         held_of: set[TopicPartition] = set()
         for item in rest:
@@ -252,19 +252,19 @@ class Engine:
                     task.at_end(item.offset)
                 continue
             is_watched = bool(watched) and tp in watched  # most often there are none
-            if is_watched and not trials.admits(tp):
+            if is_watched and not passes.admits(tp):
                 held.append(item)
                 held_of.add(tp)
                 continue
             consumed += 1
-            if is_watched and trials.set_aside(item, outputs, now_ms):
+            if is_watched and passes.dead_letter(item, outputs, now_ms):
                 pass
             elif source is not None:
                 if not source.match(item, outputs, now_ms):
                     filtered += 1
             elif (trigger := triggers.get(tp)) is not None:
                 self._step(trigger, item, outputs, now_ms)
-            if is_watched and not self.ownership.taking_over and trials.passed(tp):
+            if is_watched and not self.ownership.taking_over and passes.passed(tp):
                 break
             if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
                 break
@@ -282,7 +282,7 @@ class Engine:
         except RecordError as e:
             with at(*record.source, record.offset):
                 log.error("%s It goes to the dead-letter topic.", e)
-            trigger.set_aside(record, str(e), outputs, now_ms)
+            trigger.dead_letter(record, str(e), outputs, now_ms)
             return
         needed = trigger.needs_registry(match)
         if self.registry.position < needed:
@@ -377,10 +377,10 @@ class Engine:
     def _outputs(self) -> Outputs:
         return self._context.parts.outputs(self._config, self.registry.version)
 
-    def _offsets_of(self, tasks: Sequence[SourceTask | TriggerTask]) -> Outputs:
-        """A transaction with nothing but what these, and those that have changed, have to commit."""
+    def _offsets_of(self, partitions: Collection[TopicPartition]) -> Outputs:
+        """A transaction with the offsets of these partitions and of those that have changed; nothing else."""
         outputs = self._outputs()
-        self._offsets_into(outputs, [t for t in self.ownership.tasks() if t in tasks or t.changed])
+        self._offsets_into(outputs, [t for t in self.ownership.tasks() if t.tp in partitions or t.changed])
         return outputs
 
     def _offsets_into(self, outputs: Outputs, tasks: Iterable[SourceTask | TriggerTask]) -> None:
@@ -399,9 +399,9 @@ class Engine:
 
         touched: partitions that it has outputs of, beside those that moved; None where it has no work in it.
         """
-        refusal = self._setting_aside.refusal(outputs)
+        refusal = self._refusals.refusal(outputs)
         if refusal:
-            self._undo(outputs.set_aside, refusal)
+            self._undo(outputs.dead_lettered, refusal)
             return False
         worked = self._worked(touched) if self._aborts.counted else frozenset()  # most often there are none
         try:
@@ -416,7 +416,7 @@ class Engine:
                 self._leave(self.ownership.assigned)
                 raise EngineError(f"{e} That was number {count} {of}; the engine starts anew.") from e
             log.info("%s The engine goes back to the committed offsets.", e)
-            suspicious = {tp for tp in outputs.set_aside if self._aborts.over(tp) >= SUSPICIOUS_ABORTS}
+            suspicious = {tp for tp in outputs.dead_lettered if self._aborts.over(tp) >= SUSPICIOUS_ABORTS}
             self._undo(suspicious, str(e))
             return False
         self._aborts.committed(worked)
@@ -455,7 +455,7 @@ class Engine:
             return
         self._leave(waiting)
         self._aborts.forget(waiting)
-        self._setting_aside.hold(waiting, refusal)
+        self._refusals.hold(waiting, refusal)
         self.ownership.start()
 
     def _leave(self, partitions: Collection[TopicPartition]) -> None:
@@ -468,8 +468,8 @@ class Engine:
         tasks = self.ownership.tasks()
         for task in tasks:
             task.rollback()
-            task.attempts.in_order = task.tp in partitions
-        left = [task for task in tasks if task.tp in partitions]
+            task.suspects.ends_cleanly = task.tp in partitions
+        left = [task.tp for task in tasks if task.tp in partitions]
         if not left:
             return
         try:

@@ -34,7 +34,7 @@ class Outputs:
         self.version = version
         self.records: list[Output] = []
         self.offsets: dict[TopicPartition, Committed] = {}
-        self.set_aside: set[TopicPartition] = set()  # partitions whose offsets move past a dead letter
+        self.dead_lettered: set[TopicPartition] = set()  # partitions whose offsets move past a dead letter
         self._bytes = 0
         self._expected = 0
 
@@ -111,5 +111,5 @@ class Outputs:
             own = [(name[:100], raw and raw[:_HEADER_BYTES]) for name, raw in own[:_MOST_HEADERS]]
         headers = [*own, *((name, text.encode("utf-8", "replace")) for name, text in about.items())]
         self.records.append(Output(self._topics["dead-letter"], None, key, value, headers))
-        self.set_aside.add(record.source if read_from is None else read_from)
+        self.dead_lettered.add(record.source if read_from is None else read_from)
         self._bytes += len(value or b"")

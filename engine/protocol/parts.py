@@ -42,9 +42,9 @@ from .partitions.listed_topics import ListedTopics
 from .partitions.ownership import Ownership, is_mine
 from .partitions.recovery import Recovery
 from .partitions.registry_reader import RegistryReader
-from .poison.passes import Trials
-from .poison.refusals import SettingAside
-from .poison.suspects import Attempts
+from .poison.passes import SuspectPasses
+from .poison.refusals import Refusals
+from .poison.suspects import Suspects
 from .problems import Problems
 from .stats import Stats
 from .tasks.evaluator import Evaluator
@@ -88,9 +88,9 @@ class Parts:
     evaluator: Callable[[TaskStart, Store, EngineContext], Evaluator] = Evaluator
     outputs: Callable[[BusConfig, int], Outputs] = Outputs
 
-    suspects: Callable[[OffsetMetadata], Attempts] = Attempts
-    passes: Callable[[Ownership, Stats], Trials] = Trials
-    refusals: Callable[[EngineContext, Ownership], SettingAside] = SettingAside
+    suspects: Callable[[OffsetMetadata], Suspects] = Suspects
+    passes: Callable[[Ownership, Stats], SuspectPasses] = SuspectPasses
+    refusals: Callable[[EngineContext, Ownership], Refusals] = Refusals
 
     gaps: Callable[[EngineContext], Gaps] = Gaps
     scanning: Callable[[EngineContext, Gaps], Scanning] = Scanning

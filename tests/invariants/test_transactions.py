@@ -14,7 +14,7 @@ from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.protocol.lookback import scanning
 from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.partitions.fencing import Fencing
-from interlock.engine.protocol.poison.refusals import SettingAside
+from interlock.engine.protocol.poison.refusals import Refusals
 from interlock.engine.protocol.tasks import source_task
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.source_task import SourceTask
@@ -377,7 +377,7 @@ def test_i8_a_bad_event_is_set_aside_in_the_transaction_that_moves_past_it_and_s
 
 
 def _looking_whether_dead_letters_can_be_written(patch: Patch) -> None:
-    patch.setattr(SettingAside, "refusal", lambda self, outputs: "")
+    patch.setattr(Refusals, "refusal", lambda self, outputs: "")
 
 
 @needs(_looking_whether_dead_letters_can_be_written, _dead_letters)

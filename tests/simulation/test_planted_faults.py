@@ -13,7 +13,7 @@ from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.partitions.ownership import Ownership
 from interlock.engine.protocol.partitions.registry_reader import RegistryReader
 from interlock.engine.protocol.parts import Parts
-from interlock.engine.protocol.poison.suspects import Attempts
+from interlock.engine.protocol.poison.suspects import Suspects
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.scans import Scans
 from interlock.engine.protocol.tasks.source_task import SourceTask
@@ -257,16 +257,16 @@ def test_an_engine_that_begins_before_the_registry_is_read_is_found(monkeypatch:
 
 
 def test_processes_that_went_on_or_stopped_and_are_counted_are_found(monkeypatch: Patch) -> None:
-    def all_are_gone(original: Any, self: Attempts, metadata: Any, at: int, *_: Any, unread: bool) -> None:
+    def all_are_gone(original: Any, self: Suspects, metadata: Any, at: int, *_: Any, unread: bool) -> None:
         original(self, msgspec.structs.replace(metadata, e=msgspec.UNSET), at, "", (), unread=unread)
 
     monkeypatch.setattr(world, "LETHAL", 1.0)
-    wrap(monkeypatch, Attempts, "take_over", all_are_gone)
+    wrap(monkeypatch, Suspects, "take_over", all_are_gone)
     assert_found(1000, "attempts", kept=0)
 
 
 def test_a_count_that_a_success_does_not_clear_is_found(monkeypatch: Patch) -> None:
-    def kept(original: Any, self: Attempts, *rest: Any) -> Any:
+    def kept(original: Any, self: Suspects, *rest: Any) -> Any:
         ended = self.trial.ended if self.trial is not None else ()
         answer = original(self, *rest)
         if self.trial is not None:
@@ -274,21 +274,21 @@ def test_a_count_that_a_success_does_not_clear_is_found(monkeypatch: Patch) -> N
         return answer
 
     monkeypatch.setattr(world, "LETHAL", 1.0)
-    wrap(monkeypatch, Attempts, "begin", kept)
-    wrap(monkeypatch, Attempts, "set_aside", kept)
-    wrap(monkeypatch, Attempts, "passed", kept)
+    wrap(monkeypatch, Suspects, "begin", kept)
+    wrap(monkeypatch, Suspects, "dead_lettered", kept)
+    wrap(monkeypatch, Suspects, "passed", kept)
     assert_found(300, "I8", kept=0)
 
 
 def test_a_try_that_is_not_committed_before_it_is_found(monkeypatch: Patch) -> None:
-    def in_memory_only(original: Any, self: Attempts) -> dict[str, Any]:
+    def in_memory_only(original: Any, self: Suspects) -> dict[str, Any]:
         said: dict[str, Any] = original(self)
         if self.trial is not None:
             said["a"] = msgspec.structs.replace(self.trial, trying=False)
         return said
 
     monkeypatch.setattr(world, "LETHAL", 1.0)
-    wrap(monkeypatch, Attempts, "metadata", in_memory_only)
+    wrap(monkeypatch, Suspects, "metadata", in_memory_only)
     assert_found(100, "attempts", "Stuck", kept=0)
 
 

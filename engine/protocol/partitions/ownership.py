@@ -14,7 +14,7 @@ from ...bus import Committed, Topic, TopicPartition
 from ...log import at, log
 from ...records import OffsetMetadata, ResumeRecord, encode_json
 from ..context import EngineContext
-from ..poison.suspects import is_usual, taken_with_care
+from ..poison.suspects import is_usual, takeover_text
 from ..tasks.source_task import SourceTask
 from ..tasks.start import TaskStart
 from ..tasks.trigger_task import TriggerTask
@@ -109,6 +109,10 @@ class Ownership:
     def assigned(self) -> tuple[TopicPartition, ...]:
         """The partitions of this engine, once they are taken over."""
         return (*self.sources, *self.triggers, *self.lifecycle.reasons)
+
+    def task(self, tp: TopicPartition) -> SourceTask | TriggerTask:
+        """The task of a partition; KeyError if it has none."""
+        return self.sources.get(tp) or self.triggers[tp]
 
     def tasks(self) -> list[SourceTask | TriggerTask]:
         return [*self.sources.values(), *self.triggers.values()]
@@ -264,7 +268,7 @@ class Ownership:
                 and self._parts.is_mine(kept, found)
             ):
                 self._take(kept)
-                if kept.attempts.noted:
+                if kept.suspects.names_owner:
                     continue
             elif start is None:
                 self._kept.pop(tp, None)
@@ -274,14 +278,14 @@ class Ownership:
                 self._make(tp, start, new)
             if found is not None and start.committed is found:
                 metadata = metadata_of(found)
-                attempts = (self.sources.get(tp) or self.triggers[tp]).attempts
+                suspects = self.task(tp).suspects
                 own = self.bus.transactional_id
-                attempts.take_over(
+                suspects.take_over(
                     metadata, found.offset, own, self._fencing.known, unread=highs[tp] > found.offset
                 )
-                if attempts.trial is not None:
-                    level = logging.DEBUG if is_usual(attempts.trial) else logging.INFO
-                    log.log(level, "%s", taken_with_care(tp, metadata.c, attempts.trial))
+                if suspects.trial is not None:
+                    level = logging.DEBUG if is_usual(suspects.trial) else logging.INFO
+                    log.log(level, "%s", takeover_text(tp, metadata.c, suspects.trial))
         state = self._config.topic("state")
         states = {TopicPartition(state, tp.partition): task for tp, task in new.items()}
         require_whole(self.bus, states, HALF_MET)

@@ -1,107 +1,130 @@
-"""Trials: what a pass must say, and leave out, where records are suspected of ending processes.
+"""What a pass may take while records are suspected of ending processes.
 
-docs/understand/engine/suspects.md has the rules. `attempts.py` has what is known of one partition.
+docs/understand/engine/suspects.md has the rules; `suspects.py` what is known of one partition.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from typing import Protocol
 
 from ...bus import End, Record, TopicPartition
 from ...log import log
 from ..outputs import Outputs
-from ..partitions.ownership import Ownership
 from ..stats import Stats
-from ..tasks.source_task import SourceTask
-from ..tasks.trigger_task import TriggerTask
-from .suspects import told
+from .suspects import ONE_RECORD, Suspects, SuspectStage, ended_text
 
 
-class Trials:
-    """Of one engine, pass by pass: `begin`, commit what it names, `watch`; then ask of each watched record.
+class Task(Protocol):
+    """What a pass needs of the task of a partition."""
 
-    `watched`: partitions whose records must be asked for. `alone`: the pass takes one record and does
-    nothing else, so that what ends the process now is that record.
+    @property
+    def tp(self) -> TopicPartition: ...
+
+    @property
+    def suspects(self) -> Suspects: ...
+
+    def dead_letter(
+        self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int
+    ) -> None: ...
+
+
+class Tasks(Protocol):
+    """The tasks of an engine."""
+
+    def tasks(self) -> Sequence[Task]: ...
+
+    def task(self, tp: TopicPartition) -> Task: ...
+
+
+class SuspectPasses:
+    """What each pass of one engine may take.
+
+    In each pass: `begin`, commit the partitions that it names, `watch`; then ask for each record of a watched
+    partition. `watched`: the partitions to ask for. `alone`: the pass takes one record and does nothing else,
+    so that what ends the process now is that record.
     """
 
-    def __init__(self, ownership: Ownership, stats: Stats) -> None:
-        self._ownership, self._stats = ownership, stats
-        self._begun: TopicPartition | None = None
+    def __init__(self, tasks: Tasks, stats: Stats) -> None:
+        self._tasks, self._stats = tasks, stats
+        self._first: TopicPartition | None = None
         self._admitted: set[TopicPartition] = set()
         self.watched: AbstractSet[TopicPartition] = frozenset()
         self._taken: set[TopicPartition] = set()
         self.alone = False
 
-    def begin(self, first: Record | End | None) -> list[SourceTask | TriggerTask]:
-        """A pass begins with this; whose commits must precede it, lest its end went unnoticed."""
-        self._begun, self._admitted, self.alone = None, set(), False
+    def begin(self, first: Record | End | None) -> list[TopicPartition]:
+        """A pass begins with this record. Gives the partitions to commit first, so that an end is noticed."""
+        self._first, self._admitted, self.alone = None, set(), False
         self._taken.clear()
         self.watch()
         if not self.watched:
             return []
+        tasks = self._tasks.tasks()
         if not isinstance(first, Record):
-            return [task for task in self._ownership.tasks() if task.attempts.outlived]
+            return [task.tp for task in tasks if task.suspects.must_withdraw]
         needed = False
         if first.source in self.watched:
-            self._begun = first.source
-            attempts = self._task(first.source).attempts
-            needed = attempts.begin(first.offset)
-            self.alone = attempts.alone
-            self._stats.tried_alone += self.alone and not attempts.condemned
+            self._first = first.source
+            suspects = self._of(first.source)
+            needed = suspects.begin(first.offset)
+            stage = suspects.stage
+            self.alone = stage in ONE_RECORD
+            self._stats.tried_alone += stage is SuspectStage.ALONE
         if self.alone:
             self._admitted = {first.source}
         else:
-            self._admitted = {tp for tp in self.watched if not self._task(tp).attempts.alone}
+            self._admitted = {tp for tp in self.watched if self._of(tp).stage not in ONE_RECORD}
             for tp in self._admitted:
-                self._task(tp).attempts.begin_wide()
+                self._of(tp).begin_group()
         return [
-            task
-            for task in self._ownership.tasks()
-            if not task.attempts.noted or task.attempts.outlived or (needed and task.tp == first.source)
+            task.tp
+            for task in tasks
+            if not task.suspects.names_owner
+            or task.suspects.must_withdraw
+            or (needed and task.tp == first.source)
         ]
 
     def watch(self) -> None:
-        """Look which partitions are to be asked for."""
-        self.watched = {task.tp for task in self._ownership.tasks() if task.attempts.watched}
+        """Find the partitions to ask for."""
+        self.watched = {task.tp for task in self._tasks.tasks() if task.suspects.watched}
 
     @property
-    def full(self) -> bool:
-        """Whether the record at hand would be one too many to be set aside: its partition is to stop."""
-        return self._begun is not None and self._task(self._begun).attempts.full
+    def must_stop(self) -> bool:
+        """Whether the partition of the pass's first record has too many condemned records."""
+        return self._first is not None and self._of(self._first).stage is SuspectStage.TOO_MANY
 
     @property
     def to_commit(self) -> AbstractSet[TopicPartition]:
-        """Suspected partitions of which the pass took records, or for which it took one alone.
-
-        It must commit them: else the next owner would not know how many were taken.
-        """
+        """Suspected partitions that the pass must commit, or the next owner would not know what it took."""
         return self.watched if self.alone else self._taken
 
     def admits(self, tp: TopicPartition) -> bool:
-        """Whether this pass may take a record of a watched partition; else it waits for the next one."""
+        """Whether this pass may take a record of a watched partition; else it waits for the next pass."""
         return tp in self._admitted
 
-    def set_aside(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
-        """Move past a record on which too many processes have ended; False for any other."""
-        task = self._task(record.source)
-        trial = task.attempts.trial
-        if trial is None or not task.attempts.condemned:
+    def dead_letter(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
+        """Send a condemned record to the dead-letter topic; False for any other record."""
+        task = self._tasks.task(record.source)
+        trial = task.suspects.trial
+        if trial is None or task.suspects.stage not in (SuspectStage.CONDEMNED, SuspectStage.TOO_MANY):
             return False
-        reason = f"While it was tried alone, {told(trial)}."
+        reason = f"While it was tried alone, {ended_text(trial)}."
         log.error("%s goes to the dead-letter topic. %s", record, reason)
-        task.set_aside(record, reason, outputs, now_ms, attempts=len(trial.ended))
-        task.attempts.set_aside(record.offset)
+        task.dead_letter(record, reason, outputs, now_ms, attempts=len(trial.ended))
+        task.suspects.dead_lettered(record.offset)
         return True
 
     def passed(self, tp: TopicPartition) -> bool:
-        """A record of a watched partition was worked on; True where the pass ends with it."""
-        attempts = self._task(tp).attempts
-        if attempts.trial is None:
+        """A record of a watched partition was processed; True if the pass ends with it."""
+        suspects = self._of(tp)
+        if suspects.trial is None:
             return False
         self._taken.add(tp)
-        if attempts.passed():
+        if suspects.passed():
             self._admitted.discard(tp)
         return self.alone
 
-    def _task(self, tp: TopicPartition) -> SourceTask | TriggerTask:
-        return self._ownership.sources.get(tp) or self._ownership.triggers[tp]
+    def _of(self, tp: TopicPartition) -> Suspects:
+        return self._tasks.task(tp).suspects

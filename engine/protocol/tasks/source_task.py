@@ -56,7 +56,7 @@ class SourceTask:
         metadata, committed = start.metadata(), start.committed
         self.tp, self.topic_id = start.tp, start.topic_id or metadata.t
         self.last = self._next = (metadata.c, metadata.n)
-        self.attempts = context.parts.suspects(metadata)
+        self.suspects = context.parts.suspects(metadata)
         self._index, self._partitions, self._stats = context.index, start.partitions, context.stats
         self._plain = start.plain
         self._new_scans = context.parts.scans
@@ -89,13 +89,13 @@ class SourceTask:
             event = self._read(record)
             targets = self.targets(record, self._index.lookup(event), None)
         except self.caught as e:  # I8: one bad event stops nothing else
-            self._set_aside(record, e, outputs, now_ms)
+            self._dead_letter_event(record, e, outputs, now_ms)
             return True
         if targets:
             self._write(record, event, targets, outputs)
         return bool(targets)
 
-    def set_aside(self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int) -> None:
+    def dead_letter(self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int) -> None:
         """Move past a record without a look at it, by way of the dead-letter topic."""
         self.position = record.offset + 1
         self._stats.dead_lettered += 1
@@ -104,7 +104,7 @@ class SourceTask:
     def at_end(self, offset: int) -> None:
         """All there is below `offset` was read: control records at the end count as passed."""
         self.position = max(self.position, offset)
-        self.attempts.at_end()
+        self.suspects.at_end()
 
     def scan(self, record: Record, index: MatcherIndex[Registered], outputs: Outputs, now_ms: int) -> None:
         """Back: the next record at the position that is scanned, for the groups that stand there."""
@@ -121,7 +121,7 @@ class SourceTask:
                 log.debug("%s is passed over by a scan: %s", record, e)
             return
         except self.caught as e:  # I8; those that were live then may have met it
-            self._set_aside(record, e, outputs, now_ms, "A look-back could not match it: ")
+            self._dead_letter_event(record, e, outputs, now_ms, "A look-back could not match it: ")
             return
         if targets:
             self._write(record, event, targets, outputs)
@@ -172,7 +172,7 @@ class SourceTask:
             targets.append((registered, Target(place, registered.incarnation, matchers, hit.key)))
         return targets
 
-    def _set_aside(
+    def _dead_letter_event(
         self, record: Record, error: Exception, outputs: Outputs, now_ms: int, told: str = ""
     ) -> None:
         reason = told + (str(error) or repr(error))
@@ -220,7 +220,7 @@ class SourceTask:
     @property
     def changed(self) -> bool:
         """Whether there is something to commit, beside a registry position (see `behind`)."""
-        return self._new or self.attempts.changed or self.worked
+        return self._new or self.suspects.changed or self.worked
 
     @property
     def worked(self) -> bool:
@@ -244,7 +244,7 @@ class SourceTask:
             c=committer,
             n=number,
             t=self.topic_id,
-            **self.attempts.metadata(),
+            **self.suspects.metadata(),
         )
         outputs.offsets[self.tp] = Committed(self.position, encode_json(metadata).decode())
         self._next = (committer, number)
@@ -254,13 +254,13 @@ class SourceTask:
         self._kept = (self.position, self.applied, self.scans.metadata())
         self.last = self._next
         self._new = False
-        self.attempts.committed()
+        self.suspects.committed()
 
     def rollback(self) -> None:
         """Go back to what is committed."""
         self.position, self.applied, groups = self._kept
         self.scans = self._new_scans(groups)
-        self.attempts.rollback()
+        self.suspects.rollback()
 
 
 def _slices(targets: list[Target], most: int) -> Iterator[list[Target]]:

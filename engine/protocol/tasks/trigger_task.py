@@ -51,7 +51,7 @@ class TriggerTask:
         self.position = self.committed_position = self.deleted_below = start.committed.offset
         self.applied = self.committed_applied = metadata.R  # the registry position applied to this partition
         self.last = (metadata.c, metadata.n)  # committer and number of the last commit that carried it
-        self.attempts = context.parts.suspects(metadata)
+        self.suspects = context.parts.suspects(metadata)
         self.registry, self._stats = context.registry, context.stats
         self._partitions, self._ttl_ms = start.partitions, context.limits.ttl_ms
         self.store = context.parts.store()
@@ -146,7 +146,7 @@ class TriggerTask:
             return decode_msgpack(MatchRecord, record.value or b"", str(record))
         return match if is_read(match.v) else decode_msgpack(MatchRecord, record.value or b"", str(record))
 
-    def set_aside(
+    def dead_letter(
         self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int = 1
     ) -> None:
         """Move past a record that is not to be judged, by way of the dead-letter topic."""
@@ -157,7 +157,7 @@ class TriggerTask:
     def at_end(self, offset: int) -> None:
         """Nothing but control records lies before this offset."""
         self.position = max(self.position, offset)
-        self.attempts.at_end()
+        self.suspects.at_end()
 
     def process(self, record: Record, match: MatchRecord, outputs: Outputs, now_ms: int) -> None:
         """Step every target of the next record. A target that raises goes to the dead letters alone."""
@@ -313,7 +313,7 @@ class TriggerTask:
     @property
     def changed(self) -> bool:
         """Whether there is something to commit, beside a registry position (see `behind`)."""
-        return self.attempts.changed or self.worked
+        return self.suspects.changed or self.worked
 
     @property
     def worked(self) -> bool:
@@ -359,7 +359,7 @@ class TriggerTask:
             c=committer,
             n=number,
             t=self.topic_id,
-            **self.attempts.metadata(),
+            **self.suspects.metadata(),
         )
         outputs.offsets[self.tp] = Committed(self.position, encode_json(metadata).decode())
 
@@ -370,14 +370,14 @@ class TriggerTask:
         self._forgotten.clear()
         self.last = self._next
         self.committed_position, self.committed_applied = self.position, self.applied
-        self.attempts.committed()
+        self.suspects.committed()
 
     def rollback(self) -> None:
         """The pass had no effect: back to what is committed. What is gone from the registry stays gone."""
         self.store.rollback()
         self._told = (0, 0)
         self.position, self.applied = self.committed_position, self.committed_applied
-        self.attempts.rollback()
+        self.suspects.rollback()
         self.forget(list(self._forgotten))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from interlock.engine.bus import TopicPartition
 from interlock.engine.protocol.lookback.scanning import Scanning
-from interlock.engine.protocol.poison.suspects import MOST_ASIDE, MOST_TRIES, SUSPECTS, WIDTHS
+from interlock.engine.protocol.poison.suspects import MOST_ASIDE, MOST_TRIES, ONE_RECORD, SUSPECTS, WIDTHS
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.records import MatchRecord, decode_msgpack
 
@@ -67,8 +67,8 @@ def test_processes_that_lose_their_partitions_while_they_try_count_for_nothing(
 
     def lost(task: SourceTask, *rest: Any) -> Any:
         nonlocal made
-        assert task.attempts.trial is not None
-        assert not task.attempts.trial.ended
+        assert task.suspects.trial is not None
+        assert not task.suspects.trial.ended
         if made:  # whoever has the least name is given the partition
             made -= 1
             for bus in pool.buses.values():
@@ -100,7 +100,7 @@ def test_nothing_else_runs_in_the_pass_that_tries_a_record_alone(
     match, advance = SourceTask.match, Scanning.advance
 
     def matched(task: SourceTask, *rest: Any) -> Any:
-        done.append("alone" if task.attempts.alone else "together")
+        done.append("alone" if task.suspects.stage in ONE_RECORD else "together")
         return match(task, *rest)
 
     def scanned(*given: Any, **named: Any) -> Any:
@@ -132,14 +132,14 @@ def test_an_orderly_end_leaves_nothing_suspect_and_a_kill_does() -> None:
     pool.run(1)
     while not engine.is_open:
         pool.run(1)
-    assert engine.ownership.sources[EVENT].attempts.trial is None
+    assert engine.ownership.sources[EVENT].suspects.trial is None
     pool.run()
     pool.kill("b-engine-d-b.1")
     pool.emit("x")
     engine = pool.boot("b-engine-d-c.1")
     while not engine.is_open:
         engine.run_pass()
-    trial = engine.ownership.sources[EVENT].attempts.trial
+    trial = engine.ownership.sources[EVENT].suspects.trial
     assert trial is not None
     assert trial.width == WIDTHS[0]
 
@@ -198,7 +198,7 @@ def test_kills_that_no_record_is_to_blame_for_make_nothing_narrower() -> None:
         engine = pool.boot(name)
         while not engine.is_open:
             pool.run(1, name)
-        trial = engine.ownership.sources[EVENT].attempts.trial
+        trial = engine.ownership.sources[EVENT].suspects.trial
         widths.append(None if trial is None else trial.width)
         began = pool.committed(EVENT)
         while (now := pool.committed(EVENT)) is None or (began is not None and now.offset == began.offset):
@@ -222,7 +222,7 @@ def test_suspected_partitions_are_worked_on_together_and_each_in_its_order(
     while not engine.is_open:
         pool.run(1)
     width = WIDTHS[ends - 1]
-    trials = [source.attempts.trial for source in engine.ownership.sources.values()]
+    trials = [source.suspects.trial for source in engine.ownership.sources.values()]
     assert [trial and trial.width for trial in trials] == [width] * 4
     together = [took for took in (engine.run_pass() for _ in range(400)) if took >= 4 * width]
     assert len(together) >= min(200, SUSPECTED[width]) // width

@@ -1,4 +1,4 @@
-"""Attempts: which ends of processes count for a record, and what becomes of it."""
+"""Suspects: which ends of processes count for a record, and what becomes of the record."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from interlock.engine.protocol.poison.suspects import (
     NEAR,
     SUSPECTS,
     WIDTHS,
-    Attempts,
+    Suspects,
+    SuspectStage,
     process_of,
-    under_trial,
+    trial_text,
     why_stopped,
 )
 from interlock.engine.records import Aside, OffsetMetadata, Trial, decode_json, encode_json
@@ -24,10 +25,10 @@ TP = TopicPartition("b-event", 0)
 
 def taken_over(
     former: OffsetMetadata, own: str = "b-engine-d-new.1", *members: str, offset: int = 0, unread: bool = True
-) -> Attempts:
-    attempts = Attempts(former)
-    attempts.take_over(former, offset, own, members, unread=unread)
-    return attempts
+) -> Suspects:
+    suspects = Suspects(former)
+    suspects.take_over(former, offset, own, members, unread=unread)
+    return suspects
 
 
 def left_by(
@@ -111,9 +112,9 @@ def test_an_owner_begins_where_the_one_before_it_stopped_in_good_order() -> None
 
 
 def test_a_wide_try_keeps_the_offset_where_it_began() -> None:
-    attempts = Attempts(OffsetMetadata(R=0, a=Trial(30, 40, 5)))
-    attempts.passed()
-    assert attempts.trial == Trial(30, 39, 5)
+    suspects = Suspects(OffsetMetadata(R=0, a=Trial(30, 40, 5)))
+    suspects.passed()
+    assert suspects.trial == Trial(30, 39, 5)
 
 
 def test_only_an_end_during_the_try_of_one_record_alone_is_counted() -> None:
@@ -132,97 +133,97 @@ def test_a_process_that_is_a_member_again_had_not_ended() -> None:
 
 
 def test_a_try_is_said_before_it_and_cleared_by_its_success() -> None:
-    attempts = Attempts(left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
-    attempts.noted = True
-    assert attempts.begin(5)
-    assert attempts.trial == Trial(ALONE, 2, 5, trying=True, ended=("b-engine-d-a.1",))
-    attempts.committed()
-    assert attempts.passed()
-    assert attempts.trial == Trial(ALONE, 1)
-    attempts.committed()
-    assert attempts.begin(7), "the next one is another record"
-    assert attempts.trial == Trial(ALONE, 1, 7, trying=True)
-    attempts.committed()
-    assert attempts.passed()
-    assert attempts.trial is None
+    suspects = Suspects(left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
+    suspects.names_owner = True
+    assert suspects.begin(5)
+    assert suspects.trial == Trial(ALONE, 2, 5, trying=True, ended=("b-engine-d-a.1",))
+    suspects.committed()
+    assert suspects.passed()
+    assert suspects.trial == Trial(ALONE, 1)
+    suspects.committed()
+    assert suspects.begin(7), "the next one is another record"
+    assert suspects.trial == Trial(ALONE, 1, 7, trying=True)
+    suspects.committed()
+    assert suspects.passed()
+    assert suspects.trial is None
 
 
 def test_a_try_that_was_taken_back_is_said_no_more() -> None:
-    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
-    attempts.begin(5)
-    attempts.committed()
-    attempts.rollback()
-    assert attempts.trial == Trial(ALONE, 2, 5)
-    assert attempts.changed
+    suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
+    suspects.begin(5)
+    suspects.committed()
+    suspects.rollback()
+    assert suspects.trial == Trial(ALONE, 2, 5)
+    assert suspects.changed
 
 
 def test_a_try_that_was_taken_back_is_to_be_unsaid_before_anything_else_is_tried() -> None:
-    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
-    attempts.begin(5)
-    assert not attempts.outlived
-    attempts.committed()
-    attempts.rollback()
-    assert attempts.outlived
-    attempts.begin(5)
-    assert not attempts.outlived, "it is tried again"
-    attempts.rollback()
-    attempts.committed()
-    assert not attempts.outlived
+    suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
+    suspects.begin(5)
+    assert not suspects.must_withdraw
+    suspects.committed()
+    suspects.rollback()
+    assert suspects.must_withdraw
+    suspects.begin(5)
+    assert not suspects.must_withdraw, "it is tried again"
+    suspects.rollback()
+    suspects.committed()
+    assert not suspects.must_withdraw
 
 
 def test_a_narrowed_pass_takes_so_many_and_no_more() -> None:
-    attempts = Attempts(OffsetMetadata(R=0, a=Trial(30, 40)))
-    attempts.noted = True
-    assert not attempts.begin(0)
-    assert [attempts.passed() for _ in range(30)] == [False] * 29 + [True]
-    assert attempts.trial == Trial(30, 10)
+    suspects = Suspects(OffsetMetadata(R=0, a=Trial(30, 40)))
+    suspects.names_owner = True
+    assert not suspects.begin(0)
+    assert [suspects.passed() for _ in range(30)] == [False] * 29 + [True]
+    assert suspects.trial == Trial(30, 10)
 
 
 def test_the_first_record_of_a_new_owner_waits_until_its_name_is_committed() -> None:
-    attempts = Attempts(OffsetMetadata(R=0))
-    assert attempts.watched
-    assert attempts.begin(0)
-    attempts.committed()
-    assert not attempts.watched
+    suspects = Suspects(OffsetMetadata(R=0))
+    assert suspects.watched
+    assert suspects.begin(0)
+    suspects.committed()
+    assert not suspects.watched
 
 
 def test_a_record_is_given_up_after_so_many_processes_and_no_try_is_said() -> None:
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
-    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended[:-1])))
-    attempts.begin(5)
-    assert not attempts.condemned
-    attempts = Attempts(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended)))
-    attempts.begin(5)
-    assert attempts.condemned
-    assert attempts.trial is not None
-    assert not attempts.trial.trying
-    attempts.begin(6)
-    assert not attempts.condemned, "they ended on another record"
+    suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended[:-1])))
+    suspects.begin(5)
+    assert suspects.stage is SuspectStage.ALONE
+    suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended)))
+    suspects.begin(5)
+    assert suspects.stage is SuspectStage.CONDEMNED
+    assert suspects.trial is not None
+    assert not suspects.trial.trying
+    suspects.begin(6)
+    assert suspects.stage is SuspectStage.ALONE, "they ended on another record"
 
 
 def test_only_so_many_records_near_each_other_are_set_aside_then_the_partition_stops() -> None:
-    attempts = Attempts(OffsetMetadata(R=0))
+    suspects = Suspects(OffsetMetadata(R=0))
     for n in range(MOST_ASIDE):
-        attempts.set_aside(n)
-    assert attempts.aside == Aside(MOST_ASIDE, MOST_ASIDE - 1)
+        suspects.dead_lettered(n)
+    assert suspects.aside == Aside(MOST_ASIDE, MOST_ASIDE - 1)
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
-    near = left_by("x", Trial(ALONE, 2, MOST_ASIDE, ended=ended), aside=attempts.aside)
-    assert Attempts(near).full
+    near = left_by("x", Trial(ALONE, 2, MOST_ASIDE, ended=ended), aside=suspects.aside)
+    assert Suspects(near).stage is SuspectStage.TOO_MANY
     told = why_stopped(near)
     assert told is not None
     assert f"record {MOST_ASIDE}" in told
-    far = left_by("x", Trial(ALONE, 2, MOST_ASIDE + NEAR, ended=ended), aside=attempts.aside)
-    assert not Attempts(far).full
+    far = left_by("x", Trial(ALONE, 2, MOST_ASIDE + NEAR, ended=ended), aside=suspects.aside)
+    assert Suspects(far).stage is SuspectStage.CONDEMNED
     assert why_stopped(far) is None
-    attempts = Attempts(far)
-    attempts.set_aside(MOST_ASIDE + NEAR)
-    assert attempts.aside == Aside(1, MOST_ASIDE + NEAR)
+    suspects = Suspects(far)
+    suspects.dead_lettered(MOST_ASIDE + NEAR)
+    assert suspects.aside == Aside(1, MOST_ASIDE + NEAR)
 
 
 def test_health_names_a_record_and_the_processes_that_ended_on_it() -> None:
-    assert under_trial(TP, OffsetMetadata(R=0)) is None
-    assert under_trial(TP, left_by("x", Trial(ALONE, 2, 5, trying=True))) is None
-    told = under_trial(TP, left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
+    assert trial_text(TP, OffsetMetadata(R=0)) is None
+    assert trial_text(TP, left_by("x", Trial(ALONE, 2, 5, trying=True))) is None
+    told = trial_text(TP, left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
     assert told == (
         "b-event[0]@5: while it was tried alone 1 engine process ended: b-engine-d-a.1. After 5 it goes to "
         "the dead letters."
@@ -258,17 +259,32 @@ def test_an_earlier_version_passes_the_count_over() -> None:
 
 def test_where_the_members_are_not_told_nobody_more_has_ended_and_nobody_less() -> None:
     old = left_by("b-engine-d-old.1")
-    attempts = Attempts(old)
-    attempts.take_over(old, 0, "b-engine-d-new.1", None, unread=True)
-    assert attempts.trial is None
+    suspects = Suspects(old)
+    suspects.take_over(old, 0, "b-engine-d-new.1", None, unread=True)
+    assert suspects.trial is None
     tried = left_by("b-engine-d-q.1", Trial(ALONE, 9, 5, trying=True, ended=("b-engine-d-p.1",)))
-    attempts = Attempts(tried)
-    attempts.take_over(tried, 0, "b-engine-d-new.1", None, unread=True)
-    assert attempts.trial == Trial(ALONE, 9, 5, trying=False, ended=("b-engine-d-p.1",))
+    suspects = Suspects(tried)
+    suspects.take_over(tried, 0, "b-engine-d-new.1", None, unread=True)
+    assert suspects.trial == Trial(ALONE, 9, 5, trying=False, ended=("b-engine-d-p.1",))
 
 
 def test_what_was_judged_stays_where_a_partition_is_lost_before_it_was_noted() -> None:
-    attempts = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True)))
-    attempts.rollback()
-    assert attempts.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-old.1",))
-    assert attempts.changed
+    suspects = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True)))
+    suspects.rollback()
+    assert suspects.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-old.1",))
+    assert suspects.changed
+
+
+def test_each_stage_follows_from_what_is_committed() -> None:
+    ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
+    condemned = Trial(ALONE, 2, MOST_ASIDE, ended=ended)
+    stages = {
+        SuspectStage.NONE: (None, Aside(1, 0)),
+        SuspectStage.IN_GROUPS: (Trial(1, 10, 0), None),
+        SuspectStage.ALONE: (Trial(ALONE, 1), None),
+        SuspectStage.CONDEMNED: (condemned, Aside(MOST_ASIDE - 1, 0)),
+        SuspectStage.TOO_MANY: (condemned, Aside(MOST_ASIDE, 0)),
+    }
+    assert set(stages) == set(SuspectStage)
+    for stage, (trial, aside) in stages.items():
+        assert Suspects(left_by("x", trial, aside=aside)).stage is stage
