@@ -1,6 +1,6 @@
-"""Why a subscription of a bus has not fired: its state, what nearly matched, and what holds the bus up.
+"""Why a subscription has not fired, or an ended wait was not met: state, near misses, problems of the bus.
 
-Read from the topics alone, so the answer is the same wherever it is asked. Nothing is written.
+Reads only the topics, so the answer does not depend on where it runs. Writes nothing.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from .subscriptions import MOST_NAMED, Holder, Subscriptions
 DEFAULT_EVENTS: Final = 2000
 MOST_EVENTS: Final = 10_000
 EVENTS_AFTERWARDS: Final = 5000  # that `why_not_met` reads
-MOST_KEYS: Final = 20  # that are told of a subscription with several
-MOST_FIRINGS: Final = 200_000  # that are looked through for one by a part of its name
+MOST_KEYS: Final = 20  # shown for a subscription with several keys
+MOST_FIRINGS: Final = 200_000  # searched for a firing by a part of its subscription's name
 
 
 @dataclass(frozen=True)
 class OpenKey:
-    """One of several keys with something pending. last_ms: the stamp of its latest event."""
+    """One of several keys with partial matches. last_ms: the timestamp of its latest event."""
 
     key: str
     events: int
@@ -60,12 +60,12 @@ class OpenKey:
 
 
 @dataclass(frozen=True)
-class Account:
-    """What is known of a subscription.
+class SubscriptionReport:
+    """Why a subscription has not fired.
 
-    explanation: of its one key, or of the one asked for; None where there are several, which are in `keys`:
-    those with the least missing first, MOST_KEYS of `key_count`. notes: what else holds it up. unread: of the
-    events looked at, those that are no CloudEvents.
+    explanation: for its only key, or the requested one; None if it has several keys. `keys` then has at most
+    MOST_KEYS of the `key_count` keys, those with the least missing first. notes: what else delays it. unread:
+    how many of the records that were searched hold no CloudEvent.
     """
 
     registered: Registered
@@ -78,12 +78,14 @@ class Account:
     unread: int = 0
 
 
-def account_of(config: BusConfig, name: str, key: str | None = None, events: int = DEFAULT_EVENTS) -> Account:
-    """The account of the subscription called `name`, or whose name alone holds it.
+def explain_subscription(
+    config: BusConfig, name: str, key: str | None = None, events: int = DEFAULT_EVENTS
+) -> SubscriptionReport:
+    """Reports on the subscription called `name`, or the only one whose name contains it.
 
-    key: of several, the one to explain; in any form that is compared as the same. events: about so many of
-    the latest, at most MOST_EVENTS, are looked through for near misses. EngineError names what is not there;
-    HasFired where the action topic still has a firing of it.
+    key: which of several keys to explain, in any form that compares equal. events: about how many of the
+    latest events to search for near misses, at most MOST_EVENTS. Raises EngineError if there is no such
+    subscription or key; HasFired if it is no longer registered and the action topic has its firing.
     """
     subscriptions = Subscriptions.read(config)
     try:
@@ -92,25 +94,25 @@ def account_of(config: BusConfig, name: str, key: str | None = None, events: int
         fired = firing_of(config, name, subscriptions.partitions)
         if fired is None:
             raise
-        raise HasFired(f"{fired} It is registered no more.") from None
+        raise HasFired(f"{fired} It is no longer registered.") from None
     wanted = _wanted_key(registered, key)
     pending = pending_of(config, [registered], subscriptions.partitions, wanted)[registered.incarnation]
-    notes = [*_notes_of(registered, pending, subscriptions), *_held_up(config, registered, subscriptions)]
+    notes = [*_notes_of(registered, pending, subscriptions), *_delays(config, registered, subscriptions)]
     if not registered.one_shot:
         notes[:0] = _not_taken(config, registered.registration.subscription, subscriptions.partitions)
     if pending.closed:
-        told = firing_of(config, registered.registration.subscription, subscriptions.partitions)
-        notes.insert(0, told or "It has fired.")
+        firing = firing_of(config, registered.registration.subscription, subscriptions.partitions)
+        notes.insert(0, firing or "It has fired.")
     explained, unread = None, 0
     if wanted is None and len(pending.keys) == 1:
         [wanted] = pending.keys
     if wanted is not None or not pending.keys:
         seen, unread = last_events(config, subscriptions.registry, min(max(events, 0), MOST_EVENTS))
         state = pending.state(registered, wanted or "")
-        if state.since_ms is None:  # the engine leaves out what is stamped before before it steps
+        if state.since_ms is None:  # the engine filters earlier events before `step`
             state = msgspec.structs.replace(state, since_ms=registered.registration.since_ms)
         explained = explain(registered.condition, state, subscriptions.now_ms, seen, key=wanted or None)
-    return Account(
+    return SubscriptionReport(
         registered,
         tuple(subscriptions.held_by(registered)),
         pending.closed,
@@ -146,35 +148,35 @@ def why_not_met(
 
 
 def open_keys(registered: Registered, pending: Pending, most: int = MOST_KEYS) -> tuple[OpenKey, ...]:
-    """The open keys, those that hold most events first, at most `most`."""
+    """The `most` open keys with the largest states, those with the least missing first."""
     sizes = sorted(pending.keys.items(), key=lambda item: len(item[1]), reverse=True)
-    told = []
+    found = []
     for key, data in sizes[:most]:
         try:
             state = State.decode(data)
         except ConditionError:
             continue
-        told.append(OpenKey(key, len(state.matches), missing(registered, state), state.last_ms))
-    return tuple(sorted(told, key=lambda each: (len(each.missing), -each.events)))
+        found.append(OpenKey(key, len(state.matches), missing(registered, state), state.last_ms))
+    return tuple(sorted(found, key=lambda each: (len(each.missing), -each.events)))
 
 
 def firing_of(config: BusConfig, name: str, partitions: int) -> str | None:
-    """A sentence on the firing of a one-shot subscription that the action topic still has; None without one.
+    """A sentence about the firing of a one-shot subscription in the action topic; None if there is none.
 
-    name: whole, or without the deployment; else a text that no other of the latest firings has in its name,
-    of which so many are looked through as MOST_FIRINGS says. EngineError where several have.
+    name: with or without the deployment; or a part of the name, which is searched in the latest MOST_FIRINGS
+    firings. Raises EngineError if several names contain it.
     """
     topic = config.topic("action")
     for whole in (name, f"{config.deployment}/{name}"):
         tp = TopicPartition(topic, partition_of("one-shot", whole, "", partitions))
         if found := _firings(config, [tp], None, frozenset({whole}).__contains__):
-            return _told(whole, found[whole])
+            return _sentence(whole, found[whole])
     every = [TopicPartition(topic, number) for number in range(partitions)]
     found = _firings(config, every, MOST_FIRINGS // partitions, lambda key: name in key)
     if len(found) > 1:
         names = ", ".join(map(repr, sorted(found)[:MOST_NAMED]))
-        raise EngineError(f"{len(found)} that have fired have {name!r} in their name: {names}. Name one.")
-    return next((_told(*each) for each in found.items()), None)
+        raise EngineError(f"{name!r} is in the names of {len(found)} fired subscriptions: {names}. Name one.")
+    return next((_sentence(*each) for each in found.items()), None)
 
 
 def _firings(
@@ -183,7 +185,7 @@ def _firings(
     most: int | None,
     wanted: Callable[[str], bool],
 ) -> dict[str, bytes]:
-    """{name of a one-shot subscription: its last firing}, of the last `most` records of each partition."""
+    """{one-shot subscription: value of its last firing}, in the last `most` records of each partition."""
     with closing(Admin(config, ClientErrors())) as admin:
         lows, ends = admin.start_offsets(partitions), admin.end_offsets(partitions)
     if most is not None:
@@ -191,14 +193,14 @@ def _firings(
     found: dict[str, bytes] = {}
     for record in read_between(config, lows, ends):
         key = (record.key or b"").decode("utf-8", "replace")
-        # That of a durable one has its firing's id in its key.
+        # The key of a durable subscription's firing contains "\0" and the firing's id.
         if record.value is not None and "\0" not in key and wanted(key):
             found[key] = record.value
     return found
 
 
 def _not_taken(config: BusConfig, name: str, partitions: int) -> Iterable[str]:
-    """A sentence on the firings of a durable subscription that nobody acknowledged yet, of the latest."""
+    """A sentence about the latest open firings of a durable subscription."""
     every = [TopicPartition(config.topic("action"), number) for number in range(partitions)]
     with closing(Admin(config, ClientErrors())) as admin:
         lows, ends = admin.start_offsets(every), admin.end_offsets(every)
@@ -209,29 +211,29 @@ def _not_taken(config: BusConfig, name: str, partitions: int) -> Iterable[str]:
     if oldest := found.oldest(name, 1, ()):
         since = datetime.fromtimestamp(oldest[0].timestamp_ms / 1000, UTC).isoformat(timespec="seconds")
         yield (
-            f"It has fired; firings that are not taken yet: {found.count(name)}, the oldest of {since}. "
-            "A dispatcher waits for room in its target, or holds a firing of which it can make no run: the "
-            "log of its task says so."
+            f"It has fired; open firings that were not dispatched yet: {found.count(name)}, the oldest of "
+            f"{since}. The dispatcher waits for room in its target, or cannot create a run for a firing: see "
+            "the log of its task."
         )
 
 
-def _told(name: str, value: bytes) -> str:
+def _sentence(name: str, value: bytes) -> str:
     try:
         action = decode_json(ActionRecord, value, f"The firing of {name!r}")
     except RecordError as error:
         return str(error)
     firing = action.firing
-    taken = "its task has taken it" if action.state == "acked" else "its task has not taken it yet"
+    taken = "its task has received it" if action.state == "acked" else "its task has not received it yet"
     return f"{name!r} fired at {firing.fired_at}: {firing.outcome}, id {firing.id}; {taken}."
 
 
 def _wanted_key(registered: Registered, key: str | None) -> str | None:
-    """The key to explain in its canonical form; "" for a condition without keys, None for all there are."""
+    """The canonical form of the key to explain; "" for a condition without keys, None for all keys."""
     own, name = single_key(registered), registered.registration.subscription
     if key is None:
         return own
     if own == "":
-        raise EngineError(f"The condition of {name!r} has no keys: leave --key out.")
+        raise EngineError(f"The condition of {name!r} has no keys: omit --key.")
     asked: Any = key
     if registered.condition.key_parts > 1:
         try:
@@ -240,43 +242,40 @@ def _wanted_key(registered: Registered, key: str | None) -> str | None:
             asked = None
         if not isinstance(asked, list):
             raise EngineError(
-                f"A key of {name!r} has {registered.condition.key_parts} values: give a JSON list of them."
+                f"A key of {name!r} has {registered.condition.key_parts} values: write them as a JSON list."
             )
     try:
         canonical = canonical_key(asked)
     except ConditionError as error:
         raise EngineError(f"--key: {error}") from None
     if own is not None and canonical != own:
-        raise EngineError(f"{name!r} waits for key {own!r} alone, not for {canonical!r}.")
+        raise EngineError(f"{name!r} waits for key {own!r} only, not for {canonical!r}.")
     return canonical
 
 
 def _notes_of(registered: Registered, pending: Pending, subscriptions: Subscriptions) -> Iterable[str]:
     if pending.unreadable:
-        yield (
-            f"Records of its states that cannot be read: {pending.unreadable}; run the version that wrote "
-            "them."
-        )
+        yield (f"State records that cannot be read: {pending.unreadable}. Run the version that wrote them.")
     if pending.idle:
         yield (
-            f"Keys that hold nothing since they fired or were reset: {len(pending.idle)}; repeats of their "
-            "events are recognised for an hour."
+            f"Keys without partial matches, since they fired or were reset: {len(pending.idle)}. For an hour "
+            "repeats of their events are recognised."
         )
     if registered.one_shot and not subscriptions.refusal(registered):
         yield (
-            "No process has said lately that it waits for it: the task is gone, or no triggerer runs its "
-            "trigger. A triggerer that takes the trigger finds what is kept here."
+            "No process has a current lease for it: the task is gone, or no triggerer runs its trigger. A "
+            "triggerer that starts the trigger continues with this state."
         )
 
 
-def _held_up(config: BusConfig, registered: Registered, subscriptions: Subscriptions) -> list[str]:
-    """What of the bus holds it up: no engine, partitions that stopped, records not worked through."""
+def _delays(config: BusConfig, registered: Registered, subscriptions: Subscriptions) -> list[str]:
+    """What delays the subscription: no engine, stopped partitions, unprocessed records."""
     registry, notes = subscriptions.registry, []
     listed = () if registry.bus is None else registry.bus.topics
     with closing(Admin(config, ClientErrors())) as admin:
         members, found = admin.group_members(), positions(admin, config, listed)
     if not members:
-        notes.append(f"No engine works on the bus. Start a triggerer, or run: {config.command('engine')}")
+        notes.append(f"The bus has no engine. Start a triggerer, or run: {config.command('engine')}")
     notes += [f"{tp}: {text}" for tp, text in sorted(registry.problems.items())]
     behind = scanned = events = matches = 0
     for position in found:
@@ -290,13 +289,13 @@ def _held_up(config: BusConfig, registered: Registered, subscriptions: Subscript
         behind, scanned = behind + (place == "unknown"), scanned + (place == "scan")
     if behind:
         notes.append(
-            f"Partitions of its sources that do not look for it yet: {behind}; the engines are behind."
+            f"Source partitions where its registration is not applied yet: {behind}. The engines are behind."
         )
     if scanned:
-        notes.append(f"Partitions of its sources still looked through for events of before: {scanned}.")
+        notes.append(f"Source partitions still scanned for earlier events: {scanned}.")
     if events or matches:
         most = f"{counted(events, 'event', 'events')} and {counted(matches, 'match', 'matches')}"
-        notes.append(f"Not worked through yet: at most {most}.")
+        notes.append(f"Not processed yet: at most {most}.")
     return notes
 
 

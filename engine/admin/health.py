@@ -1,6 +1,6 @@
-"""Health of a bus, as the cluster tells it: whoever asks needs no engine of its own.
+"""The health of a bus, read from the cluster; it needs no engine.
 
-`examine` gives what there is, and a sentence for each thing that is wrong, with what to do.
+`examine` returns the bus's state, and a sentence for each problem with what to do.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from ..protocol.poison.suspects import trial_text
 from ..records import OffsetMetadata
 from ..registry.registry import Registry
 
-# Of what a source topic holds, the share that is unread: beyond it retention is about to pass the engine.
+# If a larger share of a source partition is unread, retention is about to remove unread records.
 RETENTION_IN_DANGER: Final = 0.8
-# Since when a transaction that is open must have been so: the engines' own end within 15 s.
+# A transaction that is open for longer is a problem. Those of engines end within 15 s.
 HELD_MS: Final = 60_000
 
 
 @dataclass
 class Health:
-    """A bus at one moment. `problems` is empty when all is well; the rest is plain data, ready for JSON."""
+    """A bus at one moment. `problems` is empty if the bus is healthy; the rest is plain data for JSON."""
 
     bus: str
     cluster: str
@@ -51,7 +51,7 @@ class Health:
     engines: list[dict[str, Any]] = field(default_factory=list)
     partitions: list[dict[str, Any]] = field(default_factory=list)
     registrations: dict[str, Any] = field(default_factory=dict)
-    dead_letters_at_most: int | None = None  # control records count
+    dead_letters_at_most: int | None = None  # includes control records
 
     @property
     def ok(self) -> bool:
@@ -59,7 +59,7 @@ class Health:
 
 
 def examine(config: BusConfig) -> Health:
-    """Ask the cluster. Raises UnreachableError when it does not answer."""
+    """Examine the bus. Raises UnreachableError if the cluster does not answer."""
     health = Health(config.name, config.bootstrap_servers)
     try:
         check(config)
@@ -107,34 +107,34 @@ def _look_at_bus_record(health: Health, config: BusConfig, registry: Registry) -
 def _look_for_alterations(
     health: Health, config: BusConfig, registry: Registry, topics: Mapping[str, Topic | None]
 ) -> None:
-    """Internal topics that are not what the bus was made with."""
+    """Finds internal topics that were created again or altered since the bus was created."""
     if registry.bus is None:
         return
     for kind in KINDS:
         name = config.topic(kind)
         topic = topics[name]
-        if topic is None:  # said by the check
+        if topic is None:  # `check` reports it
             continue
-        kept = kind not in ("event", "dead-letter")  # those hold nothing that the protocols need
+        kept = kind not in ("event", "dead-letter")  # the protocols need no old record of those
         if kept and registry.bus.topic_ids.get(kind, topic.id) != topic.id:
             health.problems.append(
-                f"Topic {name!r} was deleted and made again: what it held is lost. {ANOTHER_BUS}"
+                f"Topic {name!r} was deleted and created again: its records are lost. {ANOTHER_BUS}"
             )
         elif kind in ("trigger", "state", "action") and topic.partitions != registry.bus.partitions:
             health.problems.append(
-                f"Topic {name!r} has {counted(topic.partitions, 'partition', 'partitions')}, and the bus was "
-                f"made with {registry.bus.partitions}: no engine works on it. Make a bus of another name."
+                f"Topic {name!r} has {counted(topic.partitions, 'partition', 'partitions')}, but the bus was "
+                f"created with {registry.bus.partitions}: no engine runs. Create a bus with another name."
             )
 
 
 def _look_for_removed(
     health: Health, config: BusConfig, admin: Admin, topics: Mapping[str, Topic | None]
 ) -> None:
-    """What must be there from its first record on, and is not."""
+    """Finds compacted topics whose first records were removed."""
     for kind, held in (("subscription", REGISTRATIONS), ("state", HALF_MET)):
         name = config.topic(kind)
         topic = topics[name]
-        if topic is None:  # said by the check
+        if topic is None:  # `check` reports it
             continue
         starts = admin.start_offsets([TopicPartition(name, number) for number in range(topic.partitions)])
         health.problems += [f"{text} {ANOTHER_BUS}" for text in cut_off(starts, held)]
@@ -153,9 +153,9 @@ def _look_at_registrations(health: Health, registry: Registry) -> None:
 
 
 def _look_at_listed(health: Health, config: BusConfig, admin: Admin, listed: Sequence[str]) -> None:
-    """Topics of others that no engine can read. Whether one may be read is its owner's to tell: the engines'
+    """Finds listed topics that no engine can read.
 
-    user may be another one than this.
+    Does not check the permission to read them, because the engines may have another user than this process.
     """
     for name, topic in admin.topics(listed, others=listed).items():
         reason = why_not(config, name, topic) if topic is None or topic.hidden or topic.leaderless else None
@@ -197,30 +197,30 @@ def _look_at_partitions(
         lost, stopped = known.lost, None
         if lost is not None and registry.resumption(tp) is None:
             command = config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
-            stopped = not_read(tp, f"{lost} Go on with: {command}")
+            stopped = not_read(tp, f"{lost} To resume: {command}")
             health.problems.append(stopped)
             several += 1
         tried = trial_text(tp, known.metadata)
         if lost is None and tried is not None:
             health.problems.append(tried)
-        told = _told(registry, tp, stopped, lost is not None)
-        if told:
-            by = "" if tp in owners else " So said the engine that had it last."
-            health.problems.append(told + by)
+        reported = _reported(registry, tp, stopped, lost is not None)
+        if reported:
+            by = "" if tp in owners else " Its last engine reported this."
+            health.problems.append(reported + by)
         if members and tp not in owners:
             health.problems.append(
                 f"{tp} is assigned to no engine. That is normal for a moment after an engine joined or left, "
-                "and after partitions were added: look again in half a minute."
+                "or partitions were added: check again in half a minute."
             )
-        # A listed one that was read before, and has lost its offset, stopped: nothing of it is read.
+        # A listed partition that was read before and has lost its offset is stopped: it is not read.
         lag = position.held if position.lag is None and lost is not None else position.lag
-        # The engine itself deletes what it has read of the trigger topic. Of a partition that begins at 0
+        # The engine itself deletes processed records of the trigger topic. If a partition begins at 0,
         # retention has removed nothing yet.
         in_danger = position.low > 0 and position.retention_used > RETENTION_IN_DANGER
         if lost is None and tp.topic != trigger and in_danger:
             health.problems.append(
-                f"{tp}: of {counted(position.held, 'record', 'records')} that its topic holds {lag} are "
-                "unread, and retention removes the oldest. Add engines, or raise the topic's retention."
+                f"{tp}: {lag} of its {counted(position.held, 'record', 'records')} are unread, and retention "
+                "removes the oldest. Add engines, or raise the topic's retention."
             )
         health.partitions.append(
             {
@@ -233,22 +233,22 @@ def _look_at_partitions(
                 "above_low": None if committed is None else committed.offset - position.low,
                 "engine": owners.get(tp),
                 "tries": _tries(known.metadata),
-                "state": _state(lost is not None or told.startswith(not_read(tp, "")), committed),
+                "state": _state(lost is not None or reported.startswith(not_read(tp, "")), committed),
             }
         )
     if several > 1:
         command = config.command("topics resume --all --from start|end")
-        health.problems.append(f"All {several} partitions that lost records go on with: {command}")
+        health.problems.append(f"To resume all {several} partitions that lost records: {command}")
 
 
-def _told(registry: Registry, tp: TopicPartition, stopped: str | None, lost: bool) -> str:
-    """What the owner of a partition has told of it, less what is known by looking."""
-    told = registry.problems.get(tp, "").removeprefix(stopped or "").strip()
-    return "" if lost and told.startswith(not_read(tp, "")) else told
+def _reported(registry: Registry, tp: TopicPartition, stopped: str | None, lost: bool) -> str:
+    """The problem that a partition's engine has recorded, without what this check has found itself."""
+    reported = registry.problems.get(tp, "").removeprefix(stopped or "").strip()
+    return "" if lost and reported.startswith(not_read(tp, "")) else reported
 
 
 def _tries(metadata: OffsetMetadata) -> int:
-    """How many engine processes have ended on the record that is tried alone."""
+    """How many engine processes have ended on the suspect that is tried alone."""
     trial = metadata.a
     return len(trial.ended) if trial else 0
 
@@ -260,21 +260,21 @@ def _state(stopped: bool, committed: Committed | None) -> str:
 def _look_for_held(
     health: Health, config: BusConfig, admin: Admin, ends: Mapping[TopicPartition, int]
 ) -> None:
-    """Partitions whose records an open transaction has kept from all readers for HELD_MS."""
+    """Finds partitions where a transaction, open for longer than HELD_MS, hides records from readers."""
     stable = admin.stable_offsets(ends)
     held = [tp for tp in ends if stable[tp] < ends[tp]]
     late = admin.offsets_since(held, int(time.time() * 1000) - HELD_MS)
     for tp in held:
         at, since = stable[tp], late[tp]
         if since is not None and since <= at:
-            continue  # it began less than that ago
+            continue  # the transaction began later than that
         tool = f"kafka-transactions.sh --bootstrap-server {config.bootstrap_servers}"
         place = f"--topic {tp.topic} --partition {tp.partition}"
         health.problems.append(
-            f"{tp}: a transaction of another producer is open for more than {HELD_MS // 1000} s and keeps "
-            f"all readers from the records from offset {at} on. Kafka's tools tell whose it is ({tool} "
-            f"describe-producers {place}) and end it ({tool} abort {place} --start-offset {at}). On "
-            "Kafka 4.3 and 4.4 see docs/operate/operating.md on brokers first: it may have been committed."
+            f"{tp}: a transaction of another producer has been open for more than {HELD_MS // 1000} s and "
+            f"hides the records from offset {at} on from all readers. To see its producer: {tool} "
+            f"describe-producers {place}. To end it: {tool} abort {place} --start-offset {at}. On Kafka 4.3 "
+            'and 4.4 read "Brokers" in docs/operate/operating.md first: it may have been committed.'
         )
 
 

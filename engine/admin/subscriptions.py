@@ -1,4 +1,4 @@
-"""The subscriptions of a bus for whoever administers it: what is registered, by whom, and taking one away."""
+"""The subscriptions of a bus: which are registered, who holds them, cancelling them, skipping a firing."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ..waiting.acknowledge import remove_registration
 from ..waiting.registration_writer import LEASE_S
 
 MOST_NAMED: Final = 10  # in an error
-# Leases are written every LEASE_S; one that is this much older was left by a process that is gone.
+# Leases are renewed every LEASE_S. A lease that is this much older was left behind by a dead process.
 _LEASE_IS_OLD_MS: Final = int(3 * LEASE_S * 1000)
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that said that it waits for a subscription, and when it did."""
+    """A process that holds a lease for a subscription. said_ms: when the lease was last renewed."""
 
     process: str
     deployment: str
@@ -36,7 +36,7 @@ class Holder:
 
 @dataclass
 class Subscriptions:
-    """What the registry holds. `now_ms`: when it was read."""
+    """The registry's subscriptions and their holders. `now_ms`: when it was read."""
 
     config: BusConfig
     registry: Registry
@@ -45,11 +45,11 @@ class Subscriptions:
 
     @classmethod
     def read(cls, config: BusConfig) -> Subscriptions:
-        """As they are now; TopicsError for a bus that is none, UnreachableError when it does not answer."""
+        """Reads the current subscriptions. Raises TopicsError if the bus does not exist."""
         leases: dict[bytes, tuple[int, LeaseRecord]] = {}
         newest = 0
 
-        def heard(record: Record) -> None:
+        def on_record(record: Record) -> None:
             nonlocal newest
             newest = max(newest, record.timestamp_ms)
             key = record.key or b""
@@ -60,9 +60,9 @@ class Subscriptions:
                 try:
                     leases[key] = (record.timestamp_ms, decode_json(LeaseRecord, record.value, str(record)))
                 except RecordError:
-                    return  # the registry has logged it
+                    return  # the registry logs it
 
-        registry = read_registry(config, heard)
+        registry = read_registry(config, on_record)
         if registry.bus is None:
             raise TopicsError(
                 (
@@ -81,17 +81,17 @@ class Subscriptions:
 
     @property
     def partitions(self) -> int:
-        """Of the trigger topic: subscriptions are spread by that number."""
+        """The trigger topic's partition count, by which subscriptions are distributed."""
         return 0 if self.registry.bus is None else self.registry.bus.partitions
 
     def all(self) -> list[Registered]:
-        """Those in force, in the order in which they were registered."""
+        """The registered subscriptions, in the order of their registration."""
         return self.registry.between(0, self.registry.position)
 
     def find(self, name: str) -> Registered:
-        """The one of this name, or the only one with it in its name.
+        """The subscription with this name, or the only one whose name contains it.
 
-        NoSubscription for none, EngineError for several.
+        Raises NoSubscription if there is none, EngineError if there are several.
         """
         there = self.all()
         same = [each for each in there if each.registration.subscription == name]
@@ -102,17 +102,16 @@ class Subscriptions:
             return like[0]
         if not like:
             raise NoSubscription(
-                f"No subscription of bus {self.config.name!r} is called {name!r}, or has that in its name: "
-                "it has fired and was acknowledged, was removed, or was never registered, as by a task that"
-                " has not deferred yet. All there are: "
-                f"{self.config.command('subscriptions list')}"
+                f"No subscription of bus {self.config.name!r} is called {name!r} or contains it: it has "
+                "fired and was acknowledged, was removed, or was never registered (its task may not have "
+                f"deferred yet). To list all: {self.config.command('subscriptions list')}"
             )
         names = ", ".join(repr(each.registration.subscription) for each in like[:MOST_NAMED])
         more = f" and {len(like) - MOST_NAMED} more" if len(like) > MOST_NAMED else ""
-        raise EngineError(f"{len(like)} subscriptions have {name!r} in their name: {names}{more}. Name one.")
+        raise EngineError(f"{name!r} is in the names of {len(like)} subscriptions: {names}{more}. Name one.")
 
     def held_by(self, registered: Registered) -> list[Holder]:
-        """The processes that wait for it as far as is known, leases that were left behind not among them."""
+        """The processes that hold a current lease for it, without leases left behind by dead processes."""
         return [
             holder
             for holder in self.holders.get(registered.incarnation, ())
@@ -120,12 +119,12 @@ class Subscriptions:
         ]
 
     def refusal(self, registered: Registered) -> str:
-        """Why it cannot be taken away from here; "" if it can."""
+        """Why it cannot be cancelled; "" if it can."""
         if not registered.one_shot:
             return ""
         name = registered.registration.subscription
         holders = self.held_by(registered)
-        # A process tells what it waits for every LEASE_S: of what is younger nothing is known.
+        # A process renews its leases every LEASE_S, so a younger registration may not have one yet.
         if not holders and registered.timestamp_ms <= self.now_ms - LEASE_S * 1000:
             return ""
         who = (
@@ -135,13 +134,13 @@ class Subscriptions:
         )
         return (
             f"{name!r} is not cancelled: {who}, and would register it again. Mark the task failed, or clear "
-            "it, in Airflow. --force cancels it all the same, for a task that is gone."
+            "it, in Airflow. For a task that is gone, use --force."
         )
 
     def cancel(self, registered: Registered) -> None:
-        """Remove the registration: its pending parts are dropped, and it fires no more.
+        """Remove the registration. Its partial matches are dropped, and it no longer fires.
 
-        EngineError when the cluster has not taken it.
+        Raises EngineError if the cluster does not accept the removal.
         """
         keys = self.registry.keys(registered.registration.subscription)
         remove_registration(self.config, sorted(key.decode("utf-8", "replace") for key in keys))
@@ -184,8 +183,8 @@ def open_firing(config: BusConfig, name: str, firing_id: str) -> ActionRecord:
         if not_found is not None and not values:
             raise not_found
         raise EngineError(
-            f"{names[-1]!r} has no open firing {firing_id!r}: it was taken or skipped, is older than the "
-            "topic keeps, or never was. The log of the dispatcher's task names those that it holds."
+            f"{names[-1]!r} has no open firing {firing_id!r}: it was dispatched or skipped, retention "
+            "removed it, or it never existed. The log of the dispatcher's task names those that it holds."
         )
     return action
 

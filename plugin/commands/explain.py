@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from airflow.cli.cli_config import ActionCommand
 
-    from ...engine.admin.explaining import Account
+    from ...engine.admin.explaining import SubscriptionReport
 
 
 def command() -> ActionCommand:
@@ -46,7 +46,7 @@ def command() -> ActionCommand:
 
 def run(args: Namespace) -> None:
     """Shows the explanation, or the open keys to choose from."""
-    from ...engine.admin.explaining import account_of
+    from ...engine.admin.explaining import explain_subscription
     from ...engine.errors import HasFired
 
     def work() -> None:
@@ -54,7 +54,7 @@ def run(args: Namespace) -> None:
             raise SystemExit("--events: give 0 or more.")
         config = answering_bus(args)
         try:
-            account = account_of(config, args.subscription, args.key, args.events)
+            report = explain_subscription(config, args.subscription, args.key, args.events)
         except HasFired as fired:
             if args.output in ("json", "yaml"):
                 whole = {"subscription": args.subscription, "fired": True, "notes": [str(fired)]}
@@ -63,22 +63,22 @@ def run(args: Namespace) -> None:
                 print(printable(str(fired)))
             return
         if args.output in ("json", "yaml"):
-            print_whole(args.output, _whole(account))
+            print_whole(args.output, _whole(report))
             return
-        registration = account.registered.registration
+        registration = report.registered.registration
         print(printable(f"{registration.kind} {registration.subscription!r} on {config.describe()}"))
-        print(printable(f"condition: {account.registered.condition}"))
+        print(printable(f"condition: {report.registered.condition}"))
         print(
-            f"registered {moment(account.registered.timestamp_ms)}; events count since "
+            f"registered {moment(report.registered.timestamp_ms)}; events count since "
             f"{moment(registration.since_ms)}"
         )
-        for note in account.notes:
+        for note in report.notes:
             print(printable(f"! {note}"))
-        if account.explanation is not None:
-            print(printable(str(account.explanation)))
+        if report.explanation is not None:
+            print(printable(str(report.explanation)))
             return
-        shown = len(account.keys)
-        print(f"{account.key_count} keys are open; --key explains one. The {shown} nearest to firing:")
+        shown = len(report.keys)
+        print(f"{report.key_count} keys are open; --key explains one. The {shown} nearest to firing:")
         show(
             args,
             [
@@ -88,27 +88,27 @@ def run(args: Namespace) -> None:
                     "missing": ", ".join(each.missing),
                     "last": moment(each.last_ms),
                 }
-                for each in account.keys
+                for each in report.keys
             ],
         )
 
     or_exit("explain", work)
 
 
-def _whole(account: Account) -> dict[str, Any]:
-    registration = account.registered.registration
-    explanation = account.explanation
+def _whole(report: SubscriptionReport) -> dict[str, Any]:
+    registration = report.registered.registration
+    explanation = report.explanation
     return {
         "subscription": registration.subscription,
         "kind": registration.kind,
-        "incarnation": account.registered.incarnation,
-        "condition": str(account.registered.condition),
-        "registered_ms": account.registered.timestamp_ms,
+        "incarnation": report.registered.incarnation,
+        "condition": str(report.registered.condition),
+        "registered_ms": report.registered.timestamp_ms,
         "since_ms": registration.since_ms,
-        "fired": account.closed,
-        "notes": list(account.notes),
+        "fired": report.closed,
+        "notes": list(report.notes),
         "explanation": None if explanation is None else explanation.to_json(),
-        "open_keys": account.key_count,
+        "open_keys": report.key_count,
         "keys": [
             {
                 "key": each.key,
@@ -116,7 +116,7 @@ def _whole(account: Account) -> dict[str, Any]:
                 "missing": list(each.missing),
                 "last_ms": each.last_ms,
             }
-            for each in account.keys
+            for each in report.keys
         ],
-        "unreadable": account.unread,
+        "unreadable": report.unread,
     }

@@ -49,7 +49,7 @@ def test_a_half_met_wait_is_listed_shown_and_explained_until_it_fires(
         wait.firing()
         told = json.loads(interlock("explain", "ready").out)
         assert told["fired"]
-        assert any("its task has not taken it yet" in note for note in told["notes"])
+        assert any("its task has not received it yet" in note for note in told["notes"])
         delivery = wait.firing()
         acknowledge(bench.config, delivery.action, delivery.registration_keys)
         for name in ("d/r/ready", "airflow/d/r/ready", "ready"):
@@ -61,7 +61,7 @@ def test_a_half_met_wait_is_listed_shown_and_explained_until_it_fires(
                 ),
             )
         text = interlock("explain", "ready", output="table")
-        assert (text.code, "its task has taken it" in text.out, "never" in text.out) == (0, True, False)
+        assert (text.code, "its task has received it" in text.out, "never" in text.out) == (0, True, False)
 
 
 def test_keys_that_have_fired_are_not_told_as_open(interlock: Any, bench: Any, eventually: Any) -> None:
@@ -81,9 +81,11 @@ def test_keys_that_have_fired_are_not_told_as_open(interlock: Any, bench: Any, e
         assert found["subscription"] == "settle"
         told = json.loads(interlock("explain", "settle").out)
         assert told["open_keys"] == 1
-        assert any("Keys that hold nothing since they fired or were reset: 1;" in n for n in told["notes"])
+        assert any(
+            "Keys without partial matches, since they fired or were reset: 1." in n for n in told["notes"]
+        )
         # nobody dispatches it here
-        assert "has fired; firings that are not taken yet: 1, the oldest" in told["notes"][0]
+        assert "has fired; open firings that were not dispatched yet: 1, the oldest" in told["notes"][0]
 
 
 def test_the_open_keys_of_a_durable_subscription_are_told_and_one_is_explained(
@@ -121,7 +123,7 @@ def test_what_is_not_registered_is_told_and_without_an_engine_that_is_why(interl
     assert (missing.code, "was never registered" in missing.err) == (1, True)
     bench.subscribe("d", event("a"))
     told = json.loads(interlock("explain", "d").out)
-    assert any("No engine works on the bus" in note for note in told["notes"])
+    assert any("The bus has no engine" in note for note in told["notes"])
 
 
 def test_a_firing_that_nobody_takes_is_thrown_away_when_it_is_confirmed_and_no_other_is(
@@ -146,7 +148,7 @@ def test_a_firing_that_nobody_takes_is_thrown_away_when_it_is_confirmed_and_no_o
     assert (row["firing"], row["key"], row["state"]) == (bad, "eu", "skipped")
     assert still_open() == set(rest)
     told = json.loads(interlock("explain", "settle").out)["notes"]
-    assert any("firings that are not taken yet: 2" in note for note in told)
+    assert any("open firings that were not dispatched yet: 2" in note for note in told)
     for gone in (bad, "0" * 32):
         again = interlock("subscriptions", "skip", "settle", gone, "--yes")
         assert (again.code, f"has no open firing '{gone}'" in again.err) == (1, True)

@@ -164,7 +164,7 @@ def test_all_partitions_that_stopped_go_on_with_one_command(
     bench: Bench, interlock: Callable[..., Ran], eventually: Any
 ) -> None:
     """As after a week without an engine, when the group has lost its offsets."""
-    assert "No partition has stopped" in interlock("topics", "resume", "--all", "--from", "start").err
+    assert "No partition is stopped" in interlock("topics", "resume", "--all", "--from", "start").err
     with bench.engine():
         eventually("all are in use", lambda: min(committed_all(bench)) == 0)
     eventually("the group is empty", lambda: not assigned(bench))
@@ -185,7 +185,7 @@ def test_all_partitions_that_stopped_go_on_with_one_command(
         eventually(
             "all went on",
             lambda: (
-                "No partition has stopped" in interlock("topics", "resume", "--all", "--from", "start").err
+                "No partition is stopped" in interlock("topics", "resume", "--all", "--from", "start").err
             ),
         )
 

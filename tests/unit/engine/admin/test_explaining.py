@@ -54,9 +54,9 @@ def test_the_key_to_explain_is_the_one_there_is_or_the_one_asked_for_in_canonica
     ("condition", "own", "asked", "told"),
     [
         (event("t"), None, "k", "has no keys"),
-        (BOTH, "2026-11-20", "2026-11-21", "waits for key '2026-11-20' alone"),
+        (BOTH, "2026-11-20", "2026-11-21", "waits for key '2026-11-20' only"),
         (BOTH, None, "", "a key cannot be empty"),
-        (event("t", by=("subject", "data.n")), None, "a", "has 2 values: give a JSON list"),
+        (event("t", by=("subject", "data.n")), None, "a", "has 2 values: write them as a JSON list"),
     ],
 )
 def test_a_key_that_makes_no_sense_is_told(condition: Any, own: str | None, asked: str, told: str) -> None:

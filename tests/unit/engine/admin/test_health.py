@@ -114,7 +114,7 @@ def test_a_topic_that_was_made_again_is_a_problem_where_the_protocols_need_what_
     cluster: Cluster, kind: str, matters: bool
 ) -> None:
     cluster.write(BUS_KEY, BusRecord(partitions=1, topic_ids={kind: "another"}))
-    told = [problem for problem in examine(CONFIG).problems if "was deleted and made again" in problem]
+    told = [problem for problem in examine(CONFIG).problems if "was deleted and created again" in problem]
     assert bool(told) == matters
 
 
@@ -164,7 +164,7 @@ def test_what_an_engine_told_that_is_gone_is_told_as_such(cluster: Cluster) -> N
     cluster.tell(PAUSED)
     cluster.owner = (OTHER,)
     problems = examine(CONFIG).problems
-    assert f"{PAUSED} So said the engine that had it last." in problems
+    assert f"{PAUSED} Its last engine reported this." in problems
 
 
 def test_what_an_engine_told_of_a_topic_that_is_read_no_more_is_not_told(cluster: Cluster) -> None:
@@ -194,7 +194,7 @@ def test_several_partitions_that_lost_records_have_one_command(cluster: Cluster)
     cluster.low, cluster.committed = 8, {EVENT: 5, OTHER: 5}
     problems = examine(CONFIG).problems
     assert len(problems) == 3
-    assert problems[-1].startswith("All 2 partitions that lost records go on with: airflow interlock topics ")
+    assert problems[-1].startswith("To resume all 2 partitions that lost records: airflow interlock topics ")
     assert "resume --all --from start|end --bus b" in problems[-1]
 
 
@@ -203,7 +203,9 @@ def test_records_that_a_transaction_of_others_holds_back_for_long_are_named_with
 ) -> None:
     cluster.stable[EVENT] = 4
     [problem] = examine(CONFIG).problems
-    assert problem.startswith("b-event[0]: a transaction of another producer is open for more than 60 s")
+    assert problem.startswith(
+        "b-event[0]: a transaction of another producer has been open for more than 60 s"
+    )
     assert "from offset 4 on" in problem
     assert "kafka-transactions.sh --bootstrap-server one:1 abort" in problem
     assert "--topic b-event --partition 0 --start-offset 4" in problem
