@@ -16,7 +16,7 @@ from ..engine.waiting.acknowledge import acknowledge_all
 from ..triggers.dispatch import DispatchTrigger
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor
 from ..triggers.stats import count_acknowledged, task_stats
-from .run_arguments import run_arguments
+from .run_arguments import RunTemplates, run_arguments
 from .run_creation import OpenFiring, Pass
 from .target import Target, passes_partition_keys
 
@@ -350,15 +350,8 @@ class DispatchOperator(BaseOperator):
 
     def _run(self, firing: Firing, context: Context) -> dict[str, Any]:
         """Returns the arguments of the firing's run. Raises RunRefused if it cannot have a run."""
-        return run_arguments(
-            firing,
-            context,
-            self.render_template,
-            conf=self.conf,
-            logical_date=self.logical_date,
-            note=self.note,
-            partition_key=self.partition_key,
-        )
+        templates = RunTemplates(self.conf, self.logical_date, self.note, self.partition_key)
+        return run_arguments(firing, context, self.render_template, templates)
 
     def _subscription(self, config: BusConfig) -> str:
         return f"{config.deployment}/dispatch/{self.dag_id}"

@@ -43,12 +43,10 @@ def clears(context: Context) -> dict[str, int]:
 
 def generation_after(context: Context, before: Mapping[str, Any]) -> int:
     """As `generation`, compared with what an earlier try stored: a change of `retries` does not change it."""
-    own, was, now = generation(context), before.get("generation"), clears(context)
-    if not isinstance(was, int) or not isinstance(before.get("max_tries"), int):
-        return own
+    own, was, now = generation(context), int(before["generation"]), clears(context)
     if now["max_tries"] != before["max_tries"]:
         return max(own, was + 1)
-    return was if now["clear_number"] == before.get("clear_number") else max(own, was)
+    return was if now["clear_number"] == before["clear_number"] else max(own, was)
 
 
 def event_source(context: Context, deployment: str) -> str:

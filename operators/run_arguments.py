@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,15 +18,18 @@ MAX_CONF_BYTES: Final = 64 * 1024
 MAX_NOTE_CHARS: Final = 1000  # limit of Airflow's table
 
 
+@dataclass(frozen=True)
+class RunTemplates:
+    """The templates of `dispatch_dag` for a run of the target."""
+
+    conf: Mapping[str, Any] | None
+    logical_date: str | None
+    note: str | None
+    partition_key: str | None
+
+
 def run_arguments(
-    firing: Firing,
-    context: Context,
-    render: Callable[[Any, Any], Any],
-    *,
-    conf: Mapping[str, Any] | None,
-    logical_date: str | None,
-    note: str | None,
-    partition_key: str | None,
+    firing: Firing, context: Context, render: Callable[[Any, Any], Any], templates: RunTemplates
 ) -> dict[str, Any]:
     """Returns the arguments of `Target.create` for the firing's run. Raises RunRefused if one is not usable.
 
@@ -46,12 +50,13 @@ def run_arguments(
             ) from e
         return value
 
-    if conf is None:
+    if templates.conf is None:
         given = rendered("conf", form, lambda whole, _: whole)  # event data must not be rendered
     else:
-        given = {name: rendered(f"conf[{name!r}]", each) for name, each in conf.items()}
-    date = rendered("logical_date", logical_date)
-    note, partition_key = rendered("note", note), rendered("partition_key", partition_key)
+        given = {name: rendered(f"conf[{name!r}]", each) for name, each in templates.conf.items()}
+    date = rendered("logical_date", templates.logical_date)
+    note = rendered("note", templates.note)
+    partition_key = rendered("partition_key", templates.partition_key)
     size = len(json_text(given))
     if size > MAX_CONF_BYTES:
         raise RunRefused(f"its conf has {size} bytes, and the limit is {MAX_CONF_BYTES}")

@@ -24,7 +24,7 @@ from ..triggers.payload import Payload
 from ..triggers.settings import DEFAULT_CONNECTION, bus_config, resume_floor, settings
 from ..triggers.stats import count_acknowledged, task_stats
 from .identity import clears, generation, generation_after, task_identity
-from .wait_arguments import NO_KEY, CheckedPartial, OnExpired, check, check_rendered_key
+from .wait_arguments import NO_KEY, CheckedPartial, OnExpired, WaitArguments, check_rendered_key
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -98,16 +98,7 @@ class EventSensor(BaseSensorOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        check(
-            self._who,
-            condition=condition,
-            fail_on=fail_on,
-            key=key,
-            since=since,
-            lookback=lookback,
-            on_expired=on_expired,
-            deferrable=deferrable,
-        )
+        WaitArguments(condition, fail_on, key, since, lookback, on_expired, deferrable).check(self._who)
         self.condition = condition
         self.fail_on = fail_on
         self.key = None if key is NO_KEY else key
@@ -230,14 +221,13 @@ class EventSensor(BaseSensorOperator):
     def _start(self, context: Context, now: datetime) -> _Start:
         """Returns the start of the first try since the last clear (ADR 17)."""
         began, own = now, generation(context)
-        instance: str | None = secrets.token_hex(8)
+        instance = secrets.token_hex(8)
         try:
             store = context["task_state_store"]
             found = store.get(STATE_KEY)
             if isinstance(found, dict):
-                instance = None if found.get("instance") is None else str(found["instance"])
-                own = generation_after(context, found)
-                if found.get("generation") == own:
+                instance, own = str(found["instance"]), generation_after(context, found)
+                if found["generation"] == own:
                     began = datetime.fromisoformat(str(found["began"]))
             kept: dict[str, Any] = {
                 "generation": own,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -20,39 +21,39 @@ OnExpired: TypeAlias = Literal["fail", "skip", "succeed"]
 
 NO_KEY: Final = msgspec.UNSET  # no key was given; None would be a mistake, such as a missing value
 _UNKNOWN: Final = object()  # known only when the task runs
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    "condition": None,
-    "fail_on": None,
-    "key": NO_KEY,
-    "since": None,
-    "lookback": None,
-    "on_expired": "fail",
-    "deferrable": True,
-}
 
 
-def check(
-    who: str,
-    *,
-    condition: Any,
-    fail_on: Any,
-    key: Any,
-    since: Any,
-    lookback: Any,
-    on_expired: Any,
-    deferrable: Any,
-) -> None:
-    """Raises ConditionError or ValueError with a message that begins with `who`."""
-    whole = _check_condition(who, condition, fail_on)
-    _check_key(who, whole, key)
-    if on_expired not in (*get_args(OnExpired), _UNKNOWN):
-        choices = ", ".join(map(repr, get_args(OnExpired)))
-        raise ValueError(f"{who}: on_expired is {on_expired!r}; give one of {choices}.")
-    if not deferrable:
-        raise ValueError(
-            f"{who}: deferrable=False is not supported; waits run in the triggerer and use no worker slot."
-        )
-    _check_lookback(who, lookback, since)
+@dataclass(frozen=True)
+class WaitArguments:
+    """Arguments of EventSensor with their defaults. Values may be unknown until the task runs."""
+
+    condition: Any = None
+    fail_on: Any = None
+    key: Any = NO_KEY
+    since: Any = None
+    lookback: Any = None
+    on_expired: Any = "fail"
+    deferrable: Any = True
+
+    def check(self, who: str) -> None:
+        """Raises ConditionError or ValueError with a message that begins with `who`."""
+        whole = _check_condition(who, self.condition, self.fail_on)
+        _check_key(who, whole, self.key)
+        if self.on_expired not in (*get_args(OnExpired), _UNKNOWN):
+            choices = ", ".join(map(repr, get_args(OnExpired)))
+            raise ValueError(f"{who}: on_expired is {self.on_expired!r}; give one of {choices}.")
+        if not self.deferrable:
+            raise ValueError(
+                f"{who}: deferrable=False is not supported; waits run in the triggerer, not in a worker slot."
+            )
+        _check_lookback(who, self.lookback, self.since)
+        _check_since(who, self.since)
+
+
+_NAMES: Final = tuple(each.name for each in fields(WaitArguments))
+
+
+def _check_since(who: str, since: Any) -> None:
     if since is None or since is _UNKNOWN:
         return
     if not isinstance(since, datetime):
@@ -106,7 +107,7 @@ class CheckedPartial(OperatorPartial):
 
     def expand(self, **mapped: Any) -> MappedOperator:
         self._expand_called = True  # otherwise Airflow warns about it when the check raises
-        values = {name: list(_elements(mapped[name])) for name in _DEFAULTS if name in mapped}
+        values = {name: list(_elements(mapped[name])) for name in _NAMES if name in mapped}
         first = self._with({name: each[0] if each else _UNKNOWN for name, each in values.items()})
         self._check(first)
         for name, each in values.items():
@@ -124,15 +125,15 @@ class CheckedPartial(OperatorPartial):
 
     def _with(self, mapped: Mapping[str, Any]) -> dict[str, Any]:
         """Returns all arguments of a wait, merged as Airflow will merge them."""
-        given: dict[str, Any] = dict(_DEFAULTS)
+        given: dict[str, Any] = {}
         for where in (self.kwargs.get("dag"), self.kwargs.get("task_group")):
             given.update(getattr(where, "default_args", None) or {})
         given.update(self.kwargs)
         given.update(mapped)
-        return {name: _known(given[name]) for name in _DEFAULTS}
+        return {name: _known(given[name]) for name in _NAMES if name in given}
 
     def _check(self, given: Mapping[str, Any]) -> None:
-        check(f"EventSensor {self.kwargs['task_id']!r}", **given)
+        WaitArguments(**given).check(f"EventSensor {self.kwargs['task_id']!r}")
 
 
 def _check_condition(who: str, condition: Any, fail_on: Any) -> Condition | None:

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ..conditions import rehearse
+from ..engine.records import Registration
 from ..engine.records.firing import fitted
 from ..operators.dispatch import TASK_ID, DispatchOperator
 from .condition import Given, Moment
-from .firing import action_of_rehearsed
+from .firing import action_of_rehearsed, as_ms
 from .task_context import context_of
 
 if TYPE_CHECKING:
@@ -44,12 +45,11 @@ def runs_of(dag: DAG, events: Iterable[Given], *, until: Moment | None = None) -
     if not isinstance(operator, DispatchOperator):
         raise ValueError(f"{dag.dag_id!r} is not a DAG made by dispatch_dag")
     context = context_of(operator, run_after=_START)
-    subscription, since = f"testing/dispatch/{dag.dag_id}", operator.since or _START
+    name, since_ms = f"testing/dispatch/{dag.dag_id}", as_ms(operator.since or _START)
+    registration = Registration.of(name, operator.condition, None, since_ms, kind="durable")
     runs = []
     for firing in rehearse(operator.condition, events, since=operator.since, until=until):
-        action = action_of_rehearsed(
-            subscription, operator.condition, None, since, firing, firing.fired_at, "durable"
-        )
+        action = action_of_rehearsed(registration, operator.condition, firing, firing.fired_at)
         run = operator._run(fitted(action).firing, context)
         runs.append(DispatchedRun(dag_id=operator.trigger_dag_id, at=firing.fired_at, **run))
     return runs

@@ -10,7 +10,7 @@ import msgspec
 from ..conditions import Condition, Rehearsed
 from ..conditions.evaluate.firing import Part
 from ..engine.protocol.tasks.evaluator import action_of
-from ..engine.records import ActionRecord, Kind, Registration, decode_json
+from ..engine.records import ActionRecord, Registration, decode_json
 from ..engine.records.firing import by_reference
 from ..engine.records.versions import VERSION
 from ..engine.registry.registry import Registered
@@ -20,19 +20,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def action_of_rehearsed(
-    subscription: str,
-    condition: Condition,
-    key: str | None,
-    since: datetime,
-    firing: Rehearsed,
-    at: datetime,
-    kind: Kind = "one-shot",
+    registration: Registration, condition: Condition, firing: Rehearsed, at: datetime
 ) -> ActionRecord:
     """Returns the action record. at: when the firing was decided."""
     parts = tuple(map(_as_held, firing.taking_part))
     firing = msgspec.structs.replace(firing, taking_part=parts)
-    registration = Registration.of(subscription, condition, key, as_ms(since), kind=kind)
-    registered = Registered(registration, condition, 0, as_ms(since))
+    registered = Registered(registration, condition, 0, registration.since_ms)
     _, value = action_of(registered, firing.key or "", firing, as_ms(at), False, VERSION)
     return decode_json(ActionRecord, value, "The firing")
 

@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
 from ..conditions import Condition, Explanation, Seen, from_json, rehearse
 from ..conditions.explanation.explain import moment_of
 from ..conditions.recipes.fail_on import is_failure
+from ..engine.records import Registration
 from ..events.event import Event
 from ..operators.wait import EventSensor
 from ..triggers.payload import Payload
@@ -116,7 +117,8 @@ class WaitingTask:
         if firings:
             first, at = firings[0], max(firings[0].fired_at, self.start)
             failed = first.outcome == "met" and is_failure(part.label for part in first.taking_part)
-            action = action_of_rehearsed(self.subscription, self.whole, self.key, self.since, first, at)
+            registration = Registration.of(self.subscription, self.whole, self.key, as_ms(self.since))
+            action = action_of_rehearsed(registration, self.whole, first, at)
             payload = Payload.of_firing(action, ())
             return self._resumed("fail_on" if failed else first.outcome, at, payload, ())
         if until_ms >= timeout_ms:

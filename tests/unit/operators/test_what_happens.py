@@ -128,15 +128,6 @@ def test_clear_after_a_change_of_retries_is_a_clear(retries: int, with_run: bool
     assert instance.defers().generation > cleared.generation
 
 
-def test_retry_of_a_wait_without_stored_clears_uses_its_generation() -> None:
-    instance = Instance()
-    instance.store["interlock.wait"] = {"generation": 0, "began": DAY.isoformat(), "instance": "a"}
-    first = instance.defers()
-    assert (first.generation, first.instance) == (0, "a")
-    instance.ti.task.retries = 0
-    assert registered(instance.defers()) == registered(first)
-
-
 def test_clear_after_firing_restarts_the_timeout_and_keeps_since() -> None:
     """It also finds a firing that was met: see tests/unit/triggers/test_event.py and integration tests."""
     instance = Instance()
@@ -165,15 +156,6 @@ def test_run_deleted_and_made_again_is_another_incarnation_of_its_wait() -> None
     deleted.cleared()
     cleared = deleted.defers()
     assert cleared._registration(Condition.from_json(cleared.condition), 0).incarnation == first.incarnation
-
-
-def test_retry_keeps_a_wait_without_a_stored_instance() -> None:
-    instance = Instance()
-    instance.store["interlock.wait"] = {"generation": 0, "began": DAY.isoformat()}
-    assert instance.defers().instance is None
-    instance.cleared()
-    assert instance.defers().instance is None
-    assert instance.store["interlock.wait"]["instance"] is None
 
 
 def test_backfill_weeks_later_looks_back_from_the_logical_date() -> None:

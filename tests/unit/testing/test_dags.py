@@ -46,9 +46,9 @@ def import_errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_in_a_condition_is_an_import_error_with_its_message(
-    told: dict[str, str], name: str
+    import_errors: dict[str, str], name: str
 ) -> None:
-    _, found, sentence = told[name].rpartition("\ninterlock.conditions.errors.ConditionError: ")
+    _, found, sentence = import_errors[name].rpartition("\ninterlock.conditions.errors.ConditionError: ")
     assert found
     assert MISTAKES[name][1] in sentence
 
