@@ -1,7 +1,8 @@
-"""Engines on a real broker, under load and faults all the time, and an oracle: `make chaos SECONDS= SEED=`.
+"""Engines on a real broker under continuous load and faults, checked by an oracle: `make chaos SECONDS=
+SEED=`.
 
-Progress goes to stderr; one JSON object to stdout. The exit code is 0 only if nothing is missing, duplicated,
-unexpected, leaked or late, and the run was as large as it should be.
+Progress goes to stderr, one JSON object to stdout. The exit code is 0 only if nothing is missing, duplicated,
+unexpected, leaked or late, and the run was large enough.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .load import Load, Plan, orders_topic
 from .processes import ROOT, STEPS
 
 WRONG = ("missing", "duplicated", "unexpected", "leaked_keys", "late")
-# Of each of these something must have fired in a run of some length.
+# In a long run, something of each of these must have fired.
 LIVES = tuple(f"{kind}, {when}" for kind in ("one-shot", "durable") for when in ("live", "look-back"))
 NODES = (
     "Matcher",
@@ -47,16 +48,15 @@ NODES = (
     "Expires",
 )
 RATE = 110.0
-MORE_S = (
-    180.0  # beyond a quarter of the time, for what has not happened yet on a machine with other work to do
-)
-SETTLE_S, LEAKS_S = 600.0, 60.0  # at most; on a machine with other work to do
-# Load without faults at the end: what waits for an idle partition is late by then (see judge.LATE_MS).
+MORE_S = 180.0  # in addition to a quarter of the time, for faults that a busy machine has not reached yet
+SETTLE_S, LEAKS_S = 600.0, 60.0  # time limits, for a busy machine
+# Load without faults at the end, so long that a firing which waits for an idle partition counts as late
+# (judge.LATE_MS).
 QUIET_S = 60.0
 
 
 def minimums(seconds: float) -> dict[str, int]:
-    """How large a run must be to count: of 600 s, 50,000 events and more; a short one in proportion."""
+    """How large a run must be to pass: in 600 s 50,000 events and so on; in proportion for other lengths."""
     share = seconds / 600
     return {
         "events": round(50_000 * share),
@@ -67,9 +67,9 @@ def minimums(seconds: float) -> dict[str, int]:
 
 
 def draw(seed: int) -> dict[str, Any]:
-    """The point of the sweep that a seed stands for; conditions and subscriptions vary in each run.
+    """The parameters for a seed; conditions and subscriptions also vary within each run.
 
-    replicas: how many engines there are in each third of the time. keys: how many are in use at once.
+    replicas: number of engines in each third of the time. keys: number of keys in use at once.
     """
     r = random.Random(f"sweep {seed}")
     return {
@@ -81,7 +81,7 @@ def draw(seed: int) -> dict[str, Any]:
 
 
 class OracleProcess:
-    """The oracle seen from outside."""
+    """Starts the oracle's process and sends it requests."""
 
     def __init__(self, servers: str, config: BusConfig, folder: Path) -> None:
         self._process = subprocess.Popen(
@@ -120,7 +120,7 @@ class OracleProcess:
 
 
 def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """One run; the object to print."""
+    """One run; returns the result to print."""
     started = time.monotonic()
 
     def say(line: str) -> None:
@@ -154,10 +154,10 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             _torment(args, pool, load, sweep["replicas"], say)
             pool.rest()
             if not args.calm:
-                say(f"no faults any more; half of the partitions is idle for {QUIET_S:.0f} s")
+                say(f"no more faults; half of the partitions are idle for {QUIET_S:.0f} s")
                 load.leave_idle()
                 _quiet(pool, QUIET_S)
-            say(f"the load ends after {load.told.emitted} events; {pool.done.kills} kills")
+            say(f"the load ends after {load.counts.emitted} events; {pool.done.kills} kills")
             _until(load.stop, pool)
             settled = _meanwhile(lambda: oracle.ask("settle", 20 if args.plant else SETTLE_S), pool)
             if not settled["settled"]:
@@ -171,7 +171,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
             oracle.close()
     for failure in load.failed:
         say(f"the load failed: {failure!r}")
-    faults = pool.done.by_kind + load.told.by_kind
+    faults = pool.done.by_kind + load.counts.by_kind
     return {
         "seconds": args.seconds,
         "seed": args.seed,
@@ -185,16 +185,16 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "timers_late_s": verdict["timers_late_s"],
         **{key: verdict[key] for key in WRONG},
         "undone": verdict["undone"] or ([] if settled["settled"] else settled["why"]),
-        "acknowledged": load.told.acked,
+        "acknowledged": load.counts.acked,
         "engines": pool.done.engines,
         "ended_by_themselves": pool.done.ended_by_themselves,
         "took_s": round(time.monotonic() - started, 1),
-        "config": {**sweep, **asdict(plan), "registered": dict(sorted(load.told.registered.items()))},
+        "config": {**sweep, **asdict(plan), "registered": dict(sorted(load.counts.registered.items()))},
     }
 
 
 def _make_orders(config: BusConfig) -> None:
-    """A topic of another owner, whose records have the broker's time as well."""
+    """Creates a topic of another owner, with broker timestamps too."""
     admin = AdminClient(dict(config.client))
     stamped = {"message.timestamp.type": "LogAppendTime"}
     for future in admin.create_topics([NewTopic(orders_topic(config), 3, config=stamped)]).values():
@@ -202,7 +202,7 @@ def _make_orders(config: BusConfig) -> None:
 
 
 def _list_orders(config: BusConfig) -> None:
-    """What `airflow interlock topics add` does."""
+    """Lists the topic, like `airflow interlock topics add`."""
     record = bus_record(config)
     if record is None:
         raise RuntimeError(f"bus {config.name!r} has no bus record")
@@ -210,8 +210,9 @@ def _list_orders(config: BusConfig) -> None:
 
 
 def _torment(args: argparse.Namespace, pool: Pool, load: Load, replicas: tuple[int, ...], say: Any) -> None:
-    """The schedule, and beyond its end what has not happened often enough, for a while more."""
-    begun, told, third = time.monotonic(), 0.0, 0
+    """Carries out the schedule; after its end, for a while, also faults that have not happened often
+    enough."""
+    begun, reported, third = time.monotonic(), 0.0, 0
     left = [] if args.calm else schedule(args.seed, args.seconds)
     wanted = minimums(args.seconds)
     while True:
@@ -224,14 +225,14 @@ def _torment(args: argparse.Namespace, pool: Pool, load: Load, replicas: tuple[i
         while elapsed >= args.seconds * (third + 1) / len(replicas) and third + 1 < len(replicas):
             third += 1
             if replicas[third] != replicas[third - 1]:
-                say(f"{replicas[third]} engines from now on, where there were {replicas[third - 1]}")
+                say(f"{replicas[third]} engines from now on instead of {replicas[third - 1]}")
             pool.scale(replicas[third] - replicas[third - 1])
         pool.tend()
         if load.failed:
             return
-        if elapsed - told > 15:
-            told = elapsed
-            say(f"{load.told.emitted} events, {load.told.acked} acknowledged, {pool.done.kills} kills")
+        if elapsed - reported > 15:
+            reported = elapsed
+            say(f"{load.counts.emitted} events, {load.counts.acked} acknowledged, {pool.done.kills} kills")
         if elapsed > args.seconds:
             enough = args.calm or not (pool.busy or pool.short_of(max(1, wanted["kills_by_step"])))
             if enough or elapsed > args.seconds * 1.25 + MORE_S:
@@ -251,7 +252,7 @@ def _until(work: Any, pool: Pool) -> None:
 
 
 def _meanwhile(work: Any, pool: Pool) -> Any:
-    """Do something that takes a while, with engines that are looked after."""
+    """Does something that takes a while, and tends the engines meanwhile."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as executor:
@@ -262,33 +263,33 @@ def _meanwhile(work: Any, pool: Pool) -> Any:
         return future.result()
 
 
-def failures(told: dict[str, Any]) -> list[str]:
-    """Why a run does not pass, in sentences; empty: it does."""
-    wrong = [f"{told[name]} {name}" for name in WRONG if told[name]]
-    wrong += [f"not done: {each}" for each in told["undone"]]
-    if told["ended_by_themselves"]:
-        wrong.append(f"{told['ended_by_themselves']} engines ended that nobody had told to")
-    if told["calm"] or told["plant"]:
+def failures(result: dict[str, Any]) -> list[str]:
+    """Sentences why a run fails; empty if it passes."""
+    wrong = [f"{result[name]} {name}" for name in WRONG if result[name]]
+    wrong += [f"not done: {each}" for each in result["undone"]]
+    if result["ended_by_themselves"]:
+        wrong.append(f"{result['ended_by_themselves']} engines ended without an order")
+    if result["calm"] or result["plant"]:
         return wrong
-    least = minimums(told["seconds"])
+    least = minimums(result["seconds"])
     wrong += [
-        f"{told[name]} {name}, and {least[name]} are needed"
+        f"{result[name]} {name}, and {least[name]} are needed"
         for name in ("events", "firings")
-        if told[name] < least[name]
+        if result[name] < least[name]
     ]
     for step in STEPS:
-        if told["kills_by_step"][step] < max(1, least["kills_by_step"]):
-            wrong.append(f"{told['kills_by_step'][step]} kills at {step!r}")
-    if told["seconds"] >= 120:
+        if result["kills_by_step"][step] < max(1, least["kills_by_step"]):
+            wrong.append(f"{result['kills_by_step'][step]} kills at {step!r}")
+    if result["seconds"] >= 120:
         kinds = (*QUOTAS, "duplicate", "poison", "out of order")
         wrong += [
             f"too few of {kind!r}"
             for kind in kinds
-            if told["faults_by_kind"].get(kind, 0) < least["faults_by_kind"]
+            if result["faults_by_kind"].get(kind, 0) < least["faults_by_kind"]
         ]
-        wrong += [f"no firing of {life!r}" for life in LIVES if not told["fired_by_life"].get(life)]
+        wrong += [f"no firing of {life!r}" for life in LIVES if not result["fired_by_life"].get(life)]
         wrong += [
-            f"no firing of a condition with {node}" for node in NODES if not told["fired_by_node"].get(node)
+            f"no firing of a condition with {node}" for node in NODES if not result["fired_by_node"].get(node)
         ]
     return wrong
 
@@ -305,10 +306,10 @@ def main() -> int:
     args = parser.parse_args()
     folder = args.keep or Path(tempfile.mkdtemp(prefix="interlock-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
-    told = run(args, folder)
-    told |= {"calm": args.calm, "plant": args.plant}
-    wrong = failures(told)
-    print(json.dumps(told), flush=True)
+    result = run(args, folder)
+    result |= {"calm": args.calm, "plant": args.plant}
+    wrong = failures(result)
+    print(json.dumps(result), flush=True)
     for line in wrong:
         print(f"chaos: FAILED: {line}", file=sys.stderr)
     if wrong:

@@ -1,4 +1,4 @@
-"""A real broker with two listeners: one that engines are sent to, through the proxy, and a plain one."""
+"""A real broker with two listeners: one for engines, through the proxy, and a direct one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Cluster:
             properties={
                 "listeners": f"PLAINTEXT://{HOST}:{plain},PROXIED://{HOST}:{behind},"
                 f"CONTROLLER://{HOST}:{controller}",
-                # What the broker has to say to itself does not go through the proxy.
+                # The broker's connections to itself bypass the proxy.
                 "advertised.listeners": f"PLAINTEXT://{HOST}:{plain},PROXIED://{HOST}:{before}",
                 "listener.security.protocol.map": ",".join(
                     f"{name}:PLAINTEXT" for name in ("PLAINTEXT", "PROXIED", "CONTROLLER")
@@ -51,7 +51,7 @@ class Cluster:
         self.proxy.__exit__(*exc)
 
     def restart(self, *, kill: bool) -> None:
-        """In good order, or as after a crash."""
+        """Restarts the broker, cleanly or after a kill."""
         if kill:
             self.broker.kill()
         else:

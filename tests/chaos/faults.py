@@ -1,4 +1,4 @@
-"""One schedule of faults from one seed, and what carries it out against engines and broker."""
+"""A schedule of faults from a seed, and the pool that carries it out on engines and broker."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .cluster import Cluster
 from .processes import STEPS, EngineProcess
 from .proxy import API_KEYS, COORDINATOR, GROUP, LOADING, NOT_COORDINATOR, REFUSABLE, Kind, Rule
 
-# Session timeout 6 s and transaction timeout 15 s of the engine, and a bit.
+# More than the engine's session timeout of 6 s plus transaction timeout of 15 s.
 ZOMBIE_S = 28.0
 HOLD_S = 13.0  # longer than the producer's request timeout of 10 s
 JOINED_S = 15.0
-DIES_WITHIN_S = 60.0  # a rebalance that a killed member holds up takes its session timeout
+DIES_WITHIN_S = 60.0  # a rebalance may wait for a killed member's session timeout
 SKEWS_S = (86_400.0, -86_400.0, 3.0e6)
-# How often each comes in 600 s.
+# How often each occurs in 600 s.
 QUOTAS = {
     "kill": 4,
     "zombie": 3,
@@ -44,10 +44,10 @@ QUOTAS = {
 }
 KILLS_PER_STEP = 5
 BURST_EVERY_S, BURST_SHARE = 45.0, 0.55
-APART_S = 8.0  # before a rule that met nothing comes again: engines that start must get into the group
-WORKED_S = 3.0  # after which an engine that owns partitions has come to something
-AT_WORK = 0.7  # of kills: of engines that work; the others meet one that takes over, too
-MOST_LATE = 3  # kills that wait for the next burst
+APART_S = 8.0  # before a rule without effect is tried again: starting engines must be able to join the group
+WORKED_S = 3.0  # an engine that has owned partitions for this long has done some work
+AT_WORK = 0.7  # share of kills that hit working engines only; the others may also hit one that takes over
+MOST_LATE = 3  # how many kills may wait for the next burst
 NEED_A_LONG_RUN = frozenset(
     {"clock skew", "coordinator delay", "coordinator loading", "drop replies", "broker restart TERM"}
 )
@@ -76,7 +76,7 @@ def schedule(seed: int, seconds: float) -> list[Planned]:
         if seconds >= 120 or kind not in NEED_A_LONG_RUN:
             wanted += [(kind, "")] * max(1, round(quota * share))
     r.shuffle(wanted)
-    # a zombie must come back before the end
+    # a zombie must continue before the end
     zombies = [each for each in wanted if each[0] == "zombie"]
     others = [each for each in wanted if each[0] != "zombie"]
     first, last = seconds * 0.05, seconds * 0.9
@@ -92,19 +92,19 @@ def schedule(seed: int, seconds: float) -> list[Planned]:
 
 
 def rests(at_s: float) -> bool:
-    """Whether it is between two bursts."""
+    """Whether this time is between two bursts."""
     return at_s % BURST_EVERY_S > BURST_EVERY_S * BURST_SHARE
 
 
 def _with_pauses(at_s: float) -> float:
-    """Faults come in bursts: between them engines get somewhere, also on a slow machine."""
+    """Moves a time into a burst: between bursts engines make progress, also on a slow machine."""
     number, into_s = divmod(at_s, BURST_EVERY_S)
     return (number + into_s / BURST_EVERY_S * BURST_SHARE) * BURST_EVERY_S
 
 
 @dataclass
 class Done:
-    """What really happened. marks: wall-clock times in ms at which faults began and ended."""
+    """The faults that happened. marks: times in ms since the epoch at which faults began and ended."""
 
     kills: int = 0
     kills_by_step: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(STEPS, 0)))
@@ -114,13 +114,13 @@ class Done:
     marks: list[int] = field(default_factory=list)
 
     def mark(self, in_s: float = 0.0) -> None:
-        """A fault begins or ends now, or in so many seconds."""
+        """Records that a fault begins or ends in `in_s` seconds."""
         self.marks.append(int((time.time() + in_s) * 1000))
 
 
 @dataclass(eq=False)
 class _Rule:
-    """A rule of the proxy that has not been counted yet."""
+    """A rule of the proxy that has not had an effect yet."""
 
     kind: str
     rule: Rule
@@ -128,13 +128,13 @@ class _Rule:
 
     @property
     def counts(self) -> bool:
-        """Whether it has touched something; one for all requests, the victim's place in the group."""
+        """Whether it has had an effect; for a rule for all requests, on the victim's membership."""
         rule = self.rule
         return bool(rule.hits if rule.apis is not None else rule.touched & GROUP)
 
 
 class Pool:
-    """The engines of the run: keeps so many alive, and does to them what the schedule says."""
+    """The engines of the run: keeps their number constant, and carries out the schedule."""
 
     def __init__(
         self,
@@ -152,14 +152,14 @@ class Pool:
         self._replicas, self._plant = replicas, plant
         self._engines: list[EngineProcess] = []
         self._later: list[tuple[float, Callable[[], None]]] = []
-        self.resting = False  # few kills that are late are made up for
+        self.resting = False  # between bursts: only few late kills are repeated
         self._over = False
         self._ordered: dict[EngineProcess, float] = {}
-        self._again: list[tuple[str, bool]] = []  # kills of which nobody died: to be tried again
+        self._again: list[tuple[str, bool]] = []  # kills without effect, to try again
         self._rules: list[_Rule] = []
         self._admin = AdminClient({"bootstrap.servers": cluster.direct})
         self._skew_s = 0.0
-        self._early = False  # the one that died last had come to nothing
+        self._early = False  # whether the last killed engine had done no work
         self._restarting: threading.Thread | None = None
 
     # -- the engines
@@ -178,8 +178,8 @@ class Pool:
         self.done.engines += 1
         self.done.mark()
         name = f"engine-{self.done.engines}"
-        # Stands in the names of all its clients, by which rules of the proxy find them: the group's consumer
-        # goes by its transactional id, of which the deployment is a part.
+        # The name is in the ids of all its clients, by which the proxy's rules find them; the consumer has
+        # the transactional id, which includes the deployment.
         bus = dict(self._bus, deployment=name, client={**self._bus["client"], "client.id": name})
         made = EngineProcess.start(name, bus, self._folder, self._skew_s, self._plant)
         self.done.by_kind["clock skew"] += bool(self._skew_s)
@@ -188,18 +188,18 @@ class Pool:
         return made
 
     def _some(self, *, at_work: bool = False) -> EngineProcess | None:
-        """One that runs, and that nothing is planned for; those that have worked for a while first.
+        """A running engine without an order, preferably one that has worked for a while.
 
-        at_work: only one of these. Else an engine alone would die each time before it came to anything.
+        at_work: only such an engine; otherwise a single engine would always die before it had done any work.
         """
         now = time.monotonic()
-        free = [e for e in self._engines if e.alive and not e.stopped and e.told is None]
+        free = [e for e in self._engines if e.alive and not e.stopped and e.ordered_step is None]
         working = [e for e in free if e.owning is not None and now - e.owning > WORKED_S]
         chosen = working if at_work else working or free
         return self._random.choice(chosen) if chosen else None
 
     def tend(self) -> None:
-        """Look after the engines: count who died, start others, do what is due."""
+        """Tends the engines: counts dead ones, starts others, carries out due actions."""
         now = time.monotonic()
         for each in self._engines:
             each.look()
@@ -210,18 +210,18 @@ class Pool:
             each.close()
             if each.process.returncode == -9:
                 self.done.kills += 1
-                if each.told is not None:
-                    self.done.kills_by_step[each.told] += 1
+                if each.ordered_step is not None:
+                    self.done.kills_by_step[each.ordered_step] += 1
                     self._early = each.owning is None or now - each.owning <= WORKED_S
             else:
                 self.done.ended_by_themselves += 1
                 self._say(f"{each.name} ended by itself: {each.process.returncode}, see {each.log}")
-                if each.told is not None:
-                    self._again.append((each.told, each.at_work))
+                if each.ordered_step is not None:
+                    self._again.append((each.ordered_step, each.at_work))
         for each, since in list(self._ordered.items()):
             if now - since > DIES_WITHIN_S:
                 del self._ordered[each]
-                self._again.append((str(each.told), each.at_work))
+                self._again.append((str(each.ordered_step), each.at_work))
                 each.die_at(None)
         for due, work in [x for x in self._later if x[0] <= now]:
             self._later.remove((due, work))
@@ -234,12 +234,12 @@ class Pool:
             if given.counts:
                 self._rules.remove(given)
                 self.done.by_kind[given.kind] += 1
-            elif now > given.rule.until:  # it met no request that counts: another one gets it
+            elif now > given.rule.until:  # it had no effect: try it on another engine
                 self._rules.remove(given)
                 self._in(APART_S, lambda given=given: self._try_again(given))
 
     def _take_away(self, engine: EngineProcess) -> None:
-        """SIGKILL by hand: it counts as a kill, and for no step."""
+        """Sends SIGKILL; counts as a kill, but for no step."""
         if engine in self._engines:
             self._engines.remove(engine)
         self._ordered.pop(engine, None)
@@ -252,18 +252,18 @@ class Pool:
 
     @property
     def busy(self) -> bool:
-        """Whether something is still under way."""
+        """Whether an action is still in progress."""
         restarting = self._restarting is not None and self._restarting.is_alive()
         return bool(self._later or self._ordered or self._again or self._rules or restarting)
 
     def short_of(self, steps: int) -> list[str]:
-        """Steps at which fewer engines died than that."""
+        """The steps at which fewer engines than that have died."""
         return [step for step in STEPS if self.done.kills_by_step[step] < steps]
 
     # -- the faults
 
     def do(self, planned: Planned) -> None:
-        """Carry out one fault; those that take time go on by themselves in `tend`."""
+        """Carries out a fault; `tend` continues those that take time."""
         if planned.step:
             self._kill_at(planned.step, self._random.random() < AT_WORK)
             return
@@ -287,7 +287,7 @@ class Pool:
         doers[planned.kind]()
 
     def rest(self) -> None:
-        """No engine dies any more, and nothing is tried again; what else is under way goes on."""
+        """Stops kills and repetitions; other actions in progress continue."""
         self._over = True
         self._again.clear()
         for each in self._ordered:
@@ -297,9 +297,9 @@ class Pool:
     def _kill_at(self, step: str, at_work: bool) -> None:
         if self._over:
             return
-        # one at least has no order: else a slow machine's engines die before they get anywhere
+        # at least one has no order: otherwise a slow machine's engines die before they have done any work
         may_die = len(self._ordered) < max(1, self._replicas - 1)
-        # nor is one alone killed early twice in a row: orders that wait would meet none but those
+        # a single engine is not killed early twice in a row: waiting orders would hit only early ones
         victim = self._some(at_work=at_work or self._early) if may_die else None
         if victim is None:
             self._in(1.0, lambda: self._again.append((step, at_work)))
@@ -319,7 +319,8 @@ class Pool:
             self._in(1.0, self._sigkill)
 
     def _zombie(self) -> None:
-        """It sleeps until others have its partitions and its transaction has timed out, and goes on."""
+        """Stops an engine until others have its partitions and its transaction has timed out, then continues
+        it."""
         victim = self._some()
         if victim is None:
             self._in(1.0, self._zombie)
@@ -337,13 +338,13 @@ class Pool:
         self._in(ZOMBIE_S, wake)
 
     def scale(self, by: int) -> None:
-        """So many engines more from now on, or fewer: the others leave in good order."""
+        """Changes the number of engines; surplus ones leave cleanly."""
         self._replicas += max(0, by)
         for _ in range(-by):
             self._one_less()
 
     def _one_less(self) -> None:
-        """Back to the number of before: one leaves in good order."""
+        """Reduces the number of engines by one, which leaves cleanly."""
         self._replicas -= 1
         victim = self._some()
         if victim is not None and len(self._engines) > self._replicas:
@@ -385,7 +386,7 @@ class Pool:
         return Rule(kind, time.monotonic() + lasts_s, lasts_s=lasts_s, **more)
 
     def _rule(self, kind: str, rule: Rule, everybody: bool = False, *, at_work: bool = False) -> None:
-        """One engine gets it, or, now and then, all."""
+        """Applies a rule to one engine, or sometimes to all."""
         if self._over and at_work:
             return
         victim = self._some(at_work=at_work)
@@ -402,10 +403,10 @@ class Pool:
     def _try_again(self, given: _Rule) -> None:
         if self._over:
             return
-        self._say(f"{given.kind} has met nothing that counts, and comes again")
+        self._say(f"{given.kind} had no effect, and is tried again")
         until = time.monotonic() + given.rule.lasts_s
         again = replace(given.rule, until=until, hits=0, met=set())
-        # At work: rules that come again to an engine alone while it starts would never let it.
+        # At work: repeated rules could keep a single engine from ever starting.
         self._rule(given.kind, again, given.everybody, at_work=True)
 
     def _drop_replies(self) -> None:
@@ -416,9 +417,9 @@ class Pool:
         self._rule("drop replies", self._lasting("drop-reply", 2, 6, apis=apis, most=3))
 
     def _late_end(self) -> None:
-        """The broker hears of an end when others have gone on, or, sent again by the client, its sender has.
+        """The broker receives EndTxn after others have continued, or after its sender has sent it again.
 
-        A client that keeps its connection gives the commit up.
+        A client that keeps its connection abandons the commit.
         """
         apis = frozenset({API_KEYS["EndTxn"]})
         more: dict[str, Any] = {"apis": apis, "delay_s": HOLD_S, "most": 2}
@@ -431,7 +432,7 @@ class Pool:
         self._rule("coordinator delay", self._lasting("delay", 4, 10, apis=apis, delay_s=1.0), everybody=True)
 
     def _loading(self) -> None:
-        """The coordinator's answers while it reads its log, or has moved; the client asks again."""
+        """The coordinator's errors while it loads its log or has moved; the client repeats its requests."""
         code = self._random.choice((LOADING, NOT_COORDINATOR))
         rule = self._lasting("refuse", 2, 6, apis=frozenset(REFUSABLE), code=code, most=6)
         self._rule("coordinator loading", rule, everybody=True)
@@ -443,14 +444,14 @@ class Pool:
             futures = self._admin.create_partitions([NewPartitions(topic, now + 1)])
             futures[topic].result(10)
         except KafkaException as e:
-            self._say(f"no partition was added, which is tried again: {e}")
+            self._say(f"could not add a partition, trying again: {e}")
             self._in(2.0, self._add_partition)
             return
         self.done.mark()
         self.done.by_kind["partition added"] += 1
 
     def _skew(self) -> None:
-        """One ends, and the next one that starts has another clock."""
+        """Ends an engine; the next one that starts has another clock."""
         victim = self._some()
         if victim is None:
             self._in(1.0, self._skew)

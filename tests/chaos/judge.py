@@ -1,6 +1,6 @@
-"""Compares what is in the topics with the model: firings by id, dead letters, states that nobody needs.
+"""Compares the topics with the model: firings by id, dead letters, leaked states.
 
-`python -m tests.chaos.judge FILE` judges a log that a run has kept once more.
+`python -m tests.chaos.judge FILE` judges the kept log of a run again.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from .log import Life, Log, Rec, Stored, read_action, read_states
 from .model import Differences, Expected, Fold, Model
 
 TTL_MS = 30 * 24 * 3600 * 1000  # of the bus
-# A key may be closed a tick after its time; ticks wait for a cut.
+# A key may be closed some time after it is due, since ticks wait for a cut.
 CLOSING_GRACE_MS = 60_000
-# What a firing may take beyond the last fault: a dead engine's session is 6 s, and a transaction that nobody
-# finds is ended after 15 s by a broker that looks every 10.
+# Most latency of a firing after the last fault: a dead engine's session is 6 s; a broker that checks every 10
+# s ends a transaction after 15 s if no engine does.
 LATE_MS = 45_000
-# Faults go on in what has gathered meanwhile: the pool works that off as long as it writes so many times what
-# it does on the average of the run. One engine that is killed ten times in a row leaves 200,000 matches.
+# Faults also last while the pool works off the backlog: while it writes BACKLOG times the run's average. An
+# engine that is killed ten times in a row leaves 200,000 matches.
 WINDOW_MS = 5_000
 BACKLOG = 2.0
-BEGINS_MS = 15_000  # after a fault at most: the pool is at work again by then
+BEGINS_MS = 15_000  # the pool works again at most this long after a fault
 
 
 @dataclass
 class Verdict:
-    """What a run came to."""
+    """The result of a run."""
 
     events: int = 0
     firings: int = 0
     fired_by_node: Counter[str] = field(default_factory=Counter)
     fired_by_life: Counter[str] = field(default_factory=Counter)  # one-shot or durable, live or look-back
-    timers_late_ms: list[int] = field(default_factory=list)  # after their times, and the last fault
+    timers_late_ms: list[int] = field(default_factory=list)  # after the due time and the last fault
     differences: Differences = field(default_factory=Differences)
 
 
@@ -53,7 +53,7 @@ class _Fired:
 
     @property
     def name(self) -> str:
-        """As `Expected.name`."""
+        """Like `Expected.name`."""
         origins = self.form["firing"]["origins"].items()
         places = {
             label: [(o["topic"], o["partition"], o["offset"]) for o in together]
@@ -63,16 +63,16 @@ class _Fired:
 
 
 def judge(log: Log, now_ms: int) -> Verdict:
-    """The verdict over a log after which nothing is to come, at the time now."""
+    """The verdict on a complete log, at time `now_ms`."""
     model = Model(log)
     model.advance(now_ms)
     return Judge(log, model, now_ms).verdict()
 
 
 def reconcile(log: Log, model: Model, now_ms: int) -> list[Fold]:
-    """Find legal ticks that explain what is in the action topic; the keys for which there are none.
+    """Searches for legal ticks that explain the action topic. Returns the keys without an explanation.
 
-    Only for conditions that the passing of time can meet: elsewhere ticks change nothing.
+    Only for conditions that need ticks: for others ticks change nothing.
     """
     actual: dict[tuple[str, str], list[str]] = defaultdict(list)
     names: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -97,9 +97,9 @@ def reconcile(log: Log, model: Model, now_ms: int) -> list[Fold]:
         if taken == found or (life.ended is not None and taken[: len(found)] == found):
             continue
         if lives[life.incarnation] > 1 and taken == found[len(found) - len(taken) :]:
-            continue  # what is before it was fired in an earlier life
+            continue  # the earlier ones were fired in an earlier life
         if life.condition.needs_ticks:
-            # a life that came again has firings of its own
+            # several lives of an incarnation have their own firings
             tries = [found] if lives[life.incarnation] == 1 else [[each] for each in found]
             if any(fold.explain(each, now_ms) for each in tries):
                 continue
@@ -118,10 +118,10 @@ def _fired(log: Log) -> list[_Fired]:
 
 
 def _first(folds: list[tuple[str, Fold]]) -> list[Expected]:
-    """The firings of which any may be the first one of a one-shot life, whenever its ticks came.
+    """The firings that may be the first one of a one-shot life, depending on when its ticks came.
 
-    What a match brings after a tick may come with the match, or later with the tick; what it brings by
-    itself comes with it, and ends the life.
+    A firing that needs a tick comes with the match or later, with the tick; one that needs only a match comes
+    with it and ends the life.
     """
     firsts = [(fold, fold.fired[0]) for _, fold in folds if fold.fired]
     sure = sorted(
@@ -137,7 +137,7 @@ def _first(folds: list[tuple[str, Fold]]) -> list[Expected]:
 
 
 def _marks(log: Log) -> list[int]:
-    """When faults began and ended, and when the pool worked off what had gathered."""
+    """The times when faults began and ended, and when the pool had worked off a backlog."""
     if not log.marks:
         return []
     written = Counter(
@@ -157,7 +157,7 @@ def _marks(log: Log) -> list[int]:
 
 
 class Judge:
-    """Compares; `verdict` is called once. The marks of the log excuse what is late."""
+    """Compares log and model. Call `verdict` once. The log's marks excuse late firings."""
 
     def __init__(self, log: Log, model: Model, now_ms: int) -> None:
         self._log, self._model, self._now_ms, self._marks = log, model, now_ms, _marks(log)
@@ -198,15 +198,15 @@ class Judge:
     # -- firings
 
     def _compare(self, lives: list[Life], folds: dict[int, list[tuple[str, Fold]]]) -> None:
-        """The firings of one incarnation, in all its lives."""
+        """Compares the firings of one incarnation in all its lives."""
         actual = self._actual.get(lives[0].incarnation, [])
         counts = Counter(fired.id for fired in actual)
-        # an event that comes again beyond what a key remembers fires again, with the same id
+        # an event that is repeated after the key has forgotten it fires again, with the same id
         known: dict[str, list[Expected]] = defaultdict(list)
         for each in (x for fs in folds.values() for _, fold in fs for x in fold.fired):
             known[each.id].append(each)
         allowed: Counter[str] = Counter()
-        # A life that ended need not have fired: what two may have fired is that of the one in force.
+        # An ended life may not have fired: a firing that two lives may have is that of the one in force.
         for life in sorted(lives, key=lambda life: life.ended is not None):
             if life.kind == "one-shot":
                 firsts = _first(folds[life.r])
@@ -243,7 +243,7 @@ class Judge:
     def _prefix(
         self, life: Life, fold: Fold, taken: list[str], counts: Counter[str], allowed: Counter[str]
     ) -> None:
-        """A life that ended fired for a while: what came is what the fold took first."""
+        """An ended life fired for a while: its firings must be the first ones of the fold."""
         own: Counter[str] = Counter()
         here = 0
         for each in taken:
@@ -254,8 +254,8 @@ class Judge:
         for each, expected in zip(taken[:here], fold.fired, strict=False):
             if counts[each] - allowed[each] < first[each]:
                 self._wrong.missing.append(
-                    f"no firing {each} ({_told(expected)}) of {life}, which ended at registry offset "
-                    f"{life.ended}, and later ones of the key are there"
+                    f"no firing {each} ({_described(expected)}) of {life}, which ended at registry offset "
+                    f"{life.ended}, but later ones of the key exist"
                 )
         for each in taken:
             if counts[each] > allowed[each]:
@@ -265,7 +265,7 @@ class Judge:
         partition = next((fold.partition for key, fold in folds if key == expected.key), None)
         trigger = f"{self._log.topic('trigger')}[{partition}]"
         by = "a tick" if expected.at is None else f"{trigger}@{expected.at}"
-        self._wrong.missing.append(f"{by}: no firing {expected.id} ({_told(expected)}) of {life}")
+        self._wrong.missing.append(f"{by}: no firing {expected.id} ({_described(expected)}) of {life}")
 
     def _check_content(self, lives: list[Life], fired: _Fired, expected: list[Expected]) -> None:
         firing = fired.form["firing"]
@@ -280,20 +280,20 @@ class Judge:
         wanted = all_wanted[0]
         found = {name: firing.get(name, [] if name == "missing" else None) for name in wanted}
         if len(lives) == 1 and found not in all_wanted:
-            # in two lives the same events may come in two orders
+            # in two lives the same events may have two orders
             differ = {name: (found[name], wanted[name]) for name in wanted if found[name] != wanted[name]}
             self._wrong.unexpected.append(
-                f"{fired.record}: firing {fired.id} says (not) {differ}: {lives[0]}"
+                f"{fired.record}: firing {fired.id} differs, (found, expected): {differ}: {lives[0]}"
             )
         if fired.form.get("kind", "one-shot") != lives[0].kind:
             self._wrong.unexpected.append(f"{fired.record}: its kind is not {lives[0].kind}: {lives[0]}")
 
     def _check_time(self, lives: list[Life], fired: _Fired) -> int:
-        """How long after it could have been decided, and after the last fault before it, a firing came."""
+        """Checks when a firing came; returns how long after it could be decided and after the last fault."""
         firing, at = fired.form["firing"], fired.record.timestamp_ms
         if firing.get("incomplete"):
             self._wrong.unexpected.append(
-                f"{fired.record}: {_shown(fired.form)} is incomplete, and no fault lasts so long: {lives[0]}"
+                f"{fired.record}: {_shown(fired.form)} is incomplete, but no fault lasts so long: {lives[0]}"
             )
         known = [life.opened_ms for life in lives] + [firing.get("timer_ms") or 0]
         for origins in firing["origins"].values():
@@ -342,9 +342,9 @@ class Judge:
                 self._check_close(stored, life, what)
 
     def _states(self, folds: dict[int, list[tuple[str, Fold]]]) -> None:
-        """What is kept for a key is what its matches give.
+        """Checks that the stored state of a key is that of its matches.
 
-        Only where ticks change nothing: elsewhere the same firings may leave another state behind.
+        Only for conditions without ticks: with ticks the same firings may leave different states.
         """
         kept = {(each.incarnation, each.key): each for each in read_states(self._log).values()}
         for life in self._model.lives:
@@ -359,7 +359,7 @@ class Judge:
                 if found is not None and found.state is not None:
                     if _held(State.decode(found.state)) != _held(fold.state):
                         self._wrong.unexpected.append(
-                            f"{found.record}: state of key {key!r} of {life} is not what its matches give"
+                            f"{found.record}: state of key {key!r} of {life} does not follow from its matches"
                         )
                 elif closes is not None and closes > self._now_ms:
                     last = f"{self._log.topic('trigger')}[{fold.partition}]@{fold.matches[-1][0]}"
@@ -368,14 +368,14 @@ class Judge:
     def _check_close(self, stored: Stored, life: Life, what: str) -> None:
         closes = closes_at(life.condition, State.decode(stored.state or b""), TTL_MS)
         if stored.key is None and closes is None:
-            return  # a life with one key has its place in the meta record, whatever is in it
+            return  # the state of a life with one key is in the meta record, also when empty
         if closes is None or closes + CLOSING_GRACE_MS < self._now_ms:
-            late = f"was to close at {closes}, and it is {self._now_ms}"
+            late = f"should have closed at {closes}, and it is {self._now_ms}"
             self._wrong.leaked_keys.append(f"{stored.record}: {what} of {life} {late}")
 
 
 def first_lines(differences: Differences, most: int = 12) -> list[str]:
-    """The first differences of each kind, for people."""
+    """The first differences of each kind, as lines of text."""
     lines = []
     for name, found in vars(differences).items():
         lines += [f"{name}: {' '.join(each.split())}" for each in found[:most]]
@@ -385,7 +385,7 @@ def first_lines(differences: Differences, most: int = 12) -> list[str]:
 
 
 def _content(expected: Expected) -> dict[str, Any]:
-    """What the action record of a firing says of it."""
+    """The content that the action record of a firing should have."""
     told = expected.firing
     origins: dict[str, list[dict[str, Any]]] = {}
     for part in told.taking_part:
@@ -408,7 +408,8 @@ def _content(expected: Expected) -> dict[str, Any]:
 
 
 def _held(state: State) -> tuple[Any, ...]:
-    """What a state holds of the log: its events by their places, and what it remembers of earlier ones."""
+    """The comparable content of a state: the positions of its events, and what it remembers of earlier
+    ones."""
     matches, waiting = (
         [(m.topic, m.partition, m.offset, m.timestamp_ms, m.matchers) for m in each]
         for each in (state.matches, state.waiting)
@@ -416,7 +417,7 @@ def _held(state: State) -> tuple[Any, ...]:
     return matches, waiting, state.seen, state.last_ms, state.dropped
 
 
-def _told(expected: Expected) -> str:
+def _described(expected: Expected) -> str:
     firing = expected.firing
     parts = ", ".join(
         f"{p.label}: {p.match.topic}[{p.match.partition}]@{p.match.offset}" for p in firing.taking_part

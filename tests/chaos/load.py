@@ -1,6 +1,6 @@
-"""The load: events at a steady rate, waits and durable subscriptions of all kinds, and who acknowledges.
+"""The load: events at a steady rate, waits and durable subscriptions of all kinds, and acknowledgements.
 
-Everything random comes from one seed; what was really written is for the log to tell, not for this module.
+All random choices come from one seed. What was actually written is read from the log, not from this module.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from interlock.events.event import Event
 from interlock.events.kafka import encode
 
 TYPES = tuple(f"chaos.{letter}" for letter in "abcdef")
-# How long events of a key come where 24 are in use at once; in proportion where there are others.
+# How long a key gets events if 24 are in use at once; in proportion for other numbers.
 KEY_LIFE_S = 12.0
-# In each minute no event comes to half of the source partitions for so long.
+# In each minute half of the source partitions get no events for this long.
 IDLE_EVERY_S, IDLE_FOR_S = 60.0, 40.0
 BY: dict[str, Any] = {
     "subject": "subject",
@@ -69,7 +69,7 @@ TIMED: dict[str, Made] = {
     "expires": lambda m: (m[0] & m[1]).expires(after="2s"),
     "expires by event": lambda m: (m[0] & m[1] & m[2]).expires(after="1s", armed_by="event"),
 }
-# Only where the one key is known: a wait for a key.
+# Only for a wait for a known key.
 ARMED: dict[str, Made] = {
     "absent from the start": lambda m: absent(m[0], "3s", armed_by="subscription"),
 }
@@ -86,7 +86,7 @@ POISON: tuple[tuple[bytes | None, list[tuple[str, bytes | None]]], ...] = (
 
 @dataclass
 class Plan:
-    """What one run asks for; drawn from the seed by `draw`."""
+    """The parameters of a run's load; see `draw`."""
 
     rate: float  # events a second
     durables: int
@@ -101,8 +101,8 @@ class Plan:
 
 
 @dataclass
-class Told:
-    """What the load did, by its own count."""
+class Counts:
+    """The load's own counters."""
 
     emitted: int = 0
     by_kind: Counter[str] = field(default_factory=Counter)  # duplicate, poison, out of order, aborted
@@ -122,7 +122,7 @@ class Load:
         self._config, self._plan, self._servers = config, plan, servers
         self._idle = Idle(random.Random(f"idle {seed}"), partitions)
         self._random = random.Random(f"load {seed}")
-        self.told = Told()
+        self.counts = Counts()
         self.failed: list[BaseException] = []
         self._producer = self._make_producer()
         self._transactional: Producer | None = None
@@ -149,17 +149,17 @@ class Load:
             thread.start()
 
     def leave_idle(self) -> None:
-        """From now on half of the source partitions get no events at all."""
+        """Sends no more events to half of the source partitions."""
         self._idle.for_good = True
 
     def stop(self) -> None:
-        """No event and no registration any more; waits for what is on its way."""
+        """Stops events and registrations; waits for deliveries."""
         self._over.set()
         self._threads[0].join(120)
         self._flush()
 
     def close(self) -> None:
-        """Nobody acknowledges any more."""
+        """Stops acknowledging."""
         self._closed.set()
         self._threads[1].join(60)
         self._flush()
@@ -196,7 +196,7 @@ class Load:
         while not self._over.is_set():
             elapsed = time.time() - self._started
             self._idle.look(elapsed)
-            while self.told.emitted < elapsed * plan.rate and not self._over.is_set():
+            while self.counts.emitted < elapsed * plan.rate and not self._over.is_set():
                 self._emit_one()
             if elapsed >= due_waits:
                 self._new_wait()
@@ -209,16 +209,16 @@ class Load:
 
     def _emit_one(self) -> None:
         r, plan = self._random, self._plan
-        self.told.emitted += 1
+        self.counts.emitted += 1
         what = r.random()
         if what < plan.poison:
             value, headers = r.choice(POISON)
             self._produce(b"poison", value, headers)
-            self.told.by_kind["poison"] += 1
+            self.counts.by_kind["poison"] += 1
         elif what < plan.poison + plan.duplicates and self._recent:
             back = int(r.expovariate(1 / 60)) if r.random() < 0.8 else r.randrange(len(self._recent))
             self._produce(*self._recent[-1 - min(back, len(self._recent) - 1)])
-            self.told.by_kind["duplicate"] += 1
+            self.counts.by_kind["duplicate"] += 1
         elif what < plan.poison + plan.duplicates + plan.aborted:
             self._transaction()
         elif plan.listed and what > 0.95:
@@ -240,8 +240,8 @@ class Load:
         if r.random() < 0.6:
             at = datetime.now(UTC) - timedelta(seconds=r.uniform(-0.2, 3.0))
             more["time"] = at
-            self.told.by_kind["out of order"] += 1
-        if r.random() < 0.5:  # else the subject decides, and all events of a key have one partition
+            self.counts.by_kind["out of order"] += 1
+        if r.random() < 0.5:  # otherwise by subject, so all events of a key are in one partition
             more["partitionkey"] = f"p{r.randrange(64)}"
         made = Event.of(r.choice(TYPES), "/chaos", id=uuid.UUID(int=r.getrandbits(128)).hex,
                         subject=f"k{key}", data=data, **more)  # fmt: skip
@@ -263,7 +263,7 @@ class Load:
         return day.isoformat() if form == 0 else day.strftime("%Y%m%d") if form == 1 else int(f"{day:%Y%m%d}")
 
     def _transaction(self) -> None:
-        """Events that are committed together, or never: control records, aborted ones, offsets with gaps."""
+        """Events in a transaction, committed or aborted: control records, offsets with gaps."""
         try:
             if self._transactional is None:
                 self._transactional = self._make_producer(
@@ -284,9 +284,9 @@ class Load:
             else:
                 self._transactional.flush(4)
                 self._transactional.abort_transaction(5)
-                self.told.by_kind["aborted by its producer"] += 1
+                self.counts.by_kind["aborted by its producer"] += 1
         except KafkaException:
-            self._transactional = None  # in the midst of a fault: whatever came of it is in the log
+            self._transactional = None  # during a fault: the log has the result
 
     def _produce(
         self, key: bytes | None, value: bytes | None, headers: Any, topic: str | None = None
@@ -316,7 +316,7 @@ class Load:
         return name, {**TIMELESS, **TIMED, **ARMED}[name](matchers)
 
     def _since_ms(self) -> tuple[str, int]:
-        """Live; back over what came lately; back over all."""
+        """`since` for a live subscription, one that looks back a little, or one that looks back over all."""
         now = int(time.time() * 1000)
         what = self._random.random()
         if what < 0.6:
@@ -349,13 +349,13 @@ class Load:
         )
         self._register(made)
         self._open.append(made)
-        self.told.registered[f"one-shot, {when}, {name}"] += 1
+        self.counts.registered[f"one-shot, {when}, {name}"] += 1
         what = r.random()
-        if what < 0.05:  # a task that is retried registers again
+        if what < 0.05:  # like a retried task
             self._register(made)
         elif what < 0.12 and len(self._open) > 20:
             self._remove(self._open[r.randrange(len(self._open))])
-        elif what < 0.14 and len(self._open) > 20:  # gone, and back
+        elif what < 0.14 and len(self._open) > 20:  # removed and registered again
             again = self._open[r.randrange(len(self._open))]
             self._remove(again)
             self._register(again)
@@ -363,14 +363,14 @@ class Load:
     def _new_durable(self, name: str | None = None) -> None:
         kind, condition = self._condition(armed=False, unkeyed=self._random.random() < 0.1)
         while condition.needs_ticks and not condition.keyed:
-            # One key with thousands of matches has more legal ticks than the oracle can look through.
+            # One key with thousands of matches has more legal ticks than the oracle can search.
             kind, condition = self._condition(armed=False, unkeyed=False)
         when, since_ms = self._since_ms()
         name = name or f"durable-{len(self._durables)}-{uuid.UUID(int=self._random.getrandbits(128)).hex[:6]}"
         made = Registration.of(name, condition, None, since_ms, kind="durable")
         self._durables[name] = made
         self._register(made)
-        self.told.registered[f"durable, {when}, {kind}"] += 1
+        self.counts.registered[f"durable, {when}, {kind}"] += 1
 
     def _change_durable(self) -> None:
         name = self._random.choice(list(self._durables))
@@ -379,7 +379,7 @@ class Load:
             self._new_durable()
             return
         before = self._durables[name]
-        self._new_durable(name)  # replaces it: nothing is nulled first
+        self._new_durable(name)  # replaces it, before any null value
         with self._lock:
             keys = self._registered.pop(before.incarnation, [])
         for key in keys:
@@ -405,7 +405,7 @@ class Load:
             except BufferError:
                 self._producer.poll(0.1)
 
-    # -- who waits: acknowledge, and remove the registration of a one-shot wait
+    # -- acknowledge firings, and remove the registrations of one-shot waits
 
     def _acknowledge_all(self) -> None:
         consumer = Consumer(
@@ -435,7 +435,7 @@ class Load:
             return
         form["state"] = "acked"
         self._write("action", message.partition(), message.key(), json.dumps(form).encode())
-        self.told.acked += 1
+        self.counts.acked += 1
         if form.get("kind", "one-shot") == "one-shot":
             with self._lock:
                 keys = self._registered.pop(form["incarnation"], [])
@@ -444,15 +444,15 @@ class Load:
 
     @staticmethod
     def _random_ack() -> float:
-        return random.random()  # its order is the engines', so a seed would promise nothing
+        return random.random()  # the order depends on engines, so a seed would not make it repeatable
 
 
 class Idle:
-    """Which source partitions get no events for now; any event may lie on any partition."""
+    """Chooses the source partitions that get no events now; any event may be on any partition."""
 
     def __init__(self, rng: random.Random, partitions: int) -> None:
         self._random, self._partitions = rng, partitions
-        self._busy: list[int] = []  # empty: as the producer's partitioner has it
+        self._busy: list[int] = []  # empty: the producer's partitioner decides
         self.for_good = False
 
     def look(self, elapsed_s: float) -> None:

@@ -1,4 +1,4 @@
-"""The bus's records as anyone can read them: decoded by docs/understand/engine/formats.md alone.
+"""The bus's records, decoded only by docs/understand/engine/formats.md.
 
 Versions 1 and 2 of each form. A record that cannot be read raises BadRecord: in the topics of a bus there is
 none but on source partitions.
@@ -22,11 +22,11 @@ PLAIN_TYPE = "org.apache.kafka.record"
 
 
 class BadRecord(Exception):
-    """A record of the bus that has not the form that the documentation gives it."""
+    """A record of the bus that does not have its documented form."""
 
 
 class Rec(NamedTuple):
-    """One committed record, as a read_committed consumer gives it."""
+    """A committed record, as a read_committed consumer returns it."""
 
     topic: str
     partition: int
@@ -47,7 +47,7 @@ class Rec(NamedTuple):
 
 @dataclass
 class Log:
-    """All that was read of a bus, in the order of each partition. marks: when faults began and ended."""
+    """All records read from a bus, in order for each partition. marks: when faults began and ended, in ms."""
 
     bus: str
     partitions: dict[tuple[str, int], list[Rec]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Log:
         self.partitions.setdefault((record.topic, record.partition), []).append(record)
 
     def save(self, path: Path) -> None:
-        """Keep it in a file, for `load`: engines purge and compact the topics themselves."""
+        """Saves it to a file for `load`: the topics themselves are purged and compacted."""
         path.write_bytes(
             msgspec.msgpack.encode([self.bus, [r for rs in self.partitions.values() for r in rs], self.marks])
         )
@@ -74,18 +74,18 @@ class Log:
         return f"{self.bus}-{kind}"
 
     def of(self, topic: str) -> list[list[Rec]]:
-        """The records of a topic, a list for each partition that has some, by number."""
+        """The records of a topic: a list for each partition with records, in order of partitions."""
         return [self.partitions[tp] for tp in sorted(self.partitions) if tp[0] == topic]
 
     def kind(self, kind: str) -> list[list[Rec]]:
-        """As `of`, for one of the bus's own topics."""
+        """Like `of`, for one of the bus's own topics."""
         return self.of(self.topic(kind))
 
 
 class Life(msgspec.Struct, eq=False):
-    """One incarnation from its first registry record to its removal or replacement.
+    """One registered period of an incarnation, from its first registry record to its removal or replacement.
 
-    r: offset of that record; ended: offset of the record that ended it, None while it is in force.
+    r: offset of that first record. ended: offset of the record that ended it, None while it is in force.
     """
 
     subscription: str
@@ -103,7 +103,7 @@ class Life(msgspec.Struct, eq=False):
 
 
 class Target(NamedTuple):
-    """What a match says of one registration."""
+    """A registration that a match is for."""
 
     r: int
     incarnation: str
@@ -128,7 +128,8 @@ class Met(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """The last word on one key of the state topic. state: the serial form, None for a meta record alone."""
+    """The last record of one key in the state topic. state: serialised; None if there is only a meta
+    record."""
 
     record: Rec
     incarnation: str
@@ -140,9 +141,9 @@ class Stored(NamedTuple):
 
 @dataclass
 class Registrations:
-    """What the subscription topic tells: all lives, by place; the topics listed; bad records.
+    """The content of the subscription topic: all lives by position, listed topics, bad records.
 
-    joined_ms: when a source partition was first committed; before, engines need not know of it.
+    joined_ms: when a source partition was first committed; before that, engines may be unaware of it.
     """
 
     lives: dict[tuple[int, str], Life] = field(default_factory=dict)
@@ -157,7 +158,7 @@ class Registrations:
 
 
 def read_registrations(log: Log) -> Registrations:
-    """Fold the registry: an incarnation that is there changes nothing, another one replaces it, null ends."""
+    """Folds the registry: a repeated incarnation changes nothing, another one replaces it, null ends it."""
     found = Registrations()
     by_incarnation: dict[str, Life] = {}
     by_subscription: dict[str, Life] = {}
@@ -210,7 +211,7 @@ def read_registrations(log: Log) -> Registrations:
 
 
 def read_event(record: Rec, listed: bool) -> Event:
-    """The event in a record of a source; EventError for poison. listed: other people's topic."""
+    """The event in a record of a source; EventError for poison. listed: whether it is a listed topic."""
     names = {name for name, _ in record.headers}
     marked = any(name.startswith("ce_") for name in names)
     structured = any(
@@ -261,15 +262,15 @@ def read_match(record: Rec) -> Met:
 
 
 def read_states(log: Log) -> dict[tuple[str, str | None], Stored]:
-    """What a compacted state topic holds: by (incarnation, key), key None for meta records."""
+    """The content of the compacted state topic by (incarnation, key); key is None for meta records."""
     found: dict[tuple[str, str | None], Stored] = {}
     for record in (r for rs in log.kind("state") for r in rs):
-        if record.key == b"clock":  # written for its timestamp alone
+        if record.key == b"clock":  # written only for its timestamp
             continue
         incarnation, slash, rest = (record.key or b"").decode().partition("/")
         key = rest if slash else None
         if record.value is None:
-            # more than one partition holds meta records of a durable subscription
+            # several partitions have meta records of a durable subscription
             found.pop((f"{incarnation}@{record.partition}" if key is None else incarnation, key), None)
             continue
         if key is None:
@@ -292,7 +293,7 @@ def _read_state(record: Rec, incarnation: str, key: str) -> Stored:
 
 
 def read_action(record: Rec) -> Mapping[str, Any] | None:
-    """A record of the action topic; None for one that was swept."""
+    """A record of the action topic; None for the removal of a firing."""
     if record.value is None:
         return None
     form = _json(record)
@@ -301,7 +302,7 @@ def read_action(record: Rec) -> Mapping[str, Any] | None:
 
 
 def read_offset_metadata(text: str) -> Mapping[str, Any]:
-    """What is committed with an offset; {} for nothing."""
+    """The metadata committed with an offset; {} if there is none."""
     return json.loads(text) if text else {}
 
 

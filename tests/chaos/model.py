@@ -1,10 +1,11 @@
-"""What must have happened, computed from the log: matches, a legal merge, and `step` folded over it.
+"""The model: computes from the log what must have happened: matches, a legal merge, and `step` folded over
+it.
 
-Of the engine's work it takes only the order in which matches of several source partitions stand in the
-trigger topic, and checks that this order is a legal one. Ticks are not in any topic. A legal one promises
-that no match stamped before it is still to come. Where matches come in another order than that of their
-stamps, firings may depend on when a tick came (docs/use/conditions.md V3): then any legal ticks will do, and
-`Fold.explain` looks for some that give what was found.
+Of the engine's results it uses only the order of matches from several source partitions in the trigger topic,
+and checks that this order is legal. Ticks are in no topic. A tick is legal if no match with an earlier
+timestamp comes after it. If matches arrive in another order than that of their timestamps, firings may depend
+on the time of ticks (docs/use/conditions.md V3): then any legal ticks are right, and `Fold.explain` searches
+for ticks that lead to the actual firings.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from interlock.events.event import Event
 from .log import Life, Log, Met, Rec, Registrations, read_event, read_match, read_registrations
 
 Origin = tuple[str, int, int]
-MOST_TRIED = 20_000  # states in the search for ticks that explain one key's firings
+MOST_TRIED = 20_000  # limit of states in the search for ticks that explain one key's firings
 NEVER = 2**62
-UNSEEN_MS = 10_000  # how long an engine may not know of a source that another one has committed
+UNSEEN_MS = 10_000  # how long an engine may be unaware of a source that another one has committed
 
 
 @dataclass
 class Differences:
-    """What is wrong, in sentences with topic[partition]@offset."""
+    """What is wrong, as sentences with topic[partition]@offset."""
 
     missing: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
@@ -55,9 +56,9 @@ class Differences:
 
 @dataclass(frozen=True)
 class Expected:
-    """A firing that the model took. at: the trigger record that brought it, None for a tick.
+    """A firing of the model. at: the trigger record that caused it, None for a tick.
 
-    after: a tick that brings it comes after this place in the partition's matches at the earliest.
+    after: a tick that causes it comes after this offset in the partition's matches at the earliest.
     """
 
     id: str
@@ -68,7 +69,7 @@ class Expected:
 
     @property
     def name(self) -> str:
-        """The id, and the places of its events: of an event that came twice, either may take part."""
+        """The id with the positions of its events: either copy of a repeated event may take part."""
         places: dict[str, list[tuple[str, int, int]]] = {}
         for label, m in ((part.label, part.match) for part in self.firing.taking_part):
             places.setdefault(label, []).append((m.topic, m.partition, m.offset))
@@ -77,9 +78,9 @@ class Expected:
 
 @dataclass
 class Fold:
-    """One key of one life: its matches in the merge, the state after them, and what fired.
+    """One key of one life: its matches in order of the merge, the state after them, and its firings.
 
-    matches: (offset in the trigger partition, when it was appended there, the match).
+    matches: (offset in the trigger partition, time of its append there, the match).
     """
 
     life: Life
@@ -92,7 +93,7 @@ class Fold:
     _least: list[int] = field(default_factory=list)
 
     def run(self) -> None:
-        """Fold all matches, with ticks as soon as they are due and legal."""
+        """Folds all matches, with ticks as soon as they are due and legal."""
         condition = self.life.condition
         self.state = self._first()
         self._least = [NEVER]  # the least stamp of the matches from each on: a tick up to there is legal
@@ -103,16 +104,16 @@ class Fold:
             if condition.needs_ticks:
                 self.tick(min(self._least[number], appended_ms))
             self.state, firings = step(condition, self.state, match)
-            self.fired += self._told(firings, offset)
+            self.fired += self._expected(firings, offset)
 
     def tick(self, time_ms: int) -> None:
-        """A tick, if it makes a difference."""
+        """Applies a tick if it has an effect."""
         if (next_wakeup(self.life.condition, self.state) or NEVER) <= time_ms:
             self.state, firings = step(self.life.condition, self.state, Tick(time_ms))
-            self.fired += self._told(firings, None)
+            self.fired += self._expected(firings, None)
 
     def without_ticks(self) -> int | None:
-        """The trigger record at which it fires at the latest: by matches alone, if no tick comes before."""
+        """The offset of the trigger record at which it fires at the latest: by matches, without ticks."""
         state = self._first()
         for offset, _, match in self.matches:
             state, firings = step(self.life.condition, state, match)
@@ -121,10 +122,10 @@ class Fold:
         return None
 
     def explain(self, actual: list[str], now_ms: int) -> bool:
-        """Look for legal ticks under which just these firings come, in this order; take them if there are.
+        """Searches for legal ticks that lead to exactly these firings, in this order; adopts them if found.
 
-        actual: their ids, or their names, which tell more.
-        A life that ended may have stopped at any place, a one-shot one stops at its first firing.
+        actual: ids or names of the firings; names identify more. An ended life may have stopped anywhere; a
+        one-shot one stops at its first firing.
         """
         condition = self.life.condition
         legal = self._legal_until()
@@ -146,13 +147,13 @@ class Fold:
             if number < len(self.matches):
                 offset, _, match = self.matches[number]
                 after, firings = step(condition, state, match)
-                following.append((number + 1, after, self._told(firings, offset)))
+                following.append((number + 1, after, self._expected(firings, offset)))
             elif (due or NEVER) > now_ms and len(fired) == len(actual):
                 self.state, self.fired = state, list(fired)
                 return True
             if due is not None and due <= min(now_ms, legal[number]):
                 after, firings = step(condition, state, Tick(due))
-                following.append((number, after, self._told(firings, None)))
+                following.append((number, after, self._expected(firings, None)))
             for then, after, told in following:
                 all_told = (*fired, *told)
                 ids = [each.name if by_name else each.id for each in all_told]
@@ -163,7 +164,7 @@ class Fold:
         return False
 
     def _legal_until(self) -> list[int]:
-        """Up to which time a tick is legal before each match. A topic may be listed after a tick."""
+        """The latest legal tick before each match. (A topic may be listed after a tick.)"""
         legal = [NEVER]
         for _, _, match in reversed(self.matches):
             joined = self.joined_ms.get((match.topic, match.partition))
@@ -177,10 +178,10 @@ class Fold:
             return EMPTY
         return opened(life.condition, life.opened_ms, life.since_ms)
 
-    def _told(self, firings: tuple[Firing, ...], offset: int | None) -> list[Expected]:
-        return [self._one_told(firing, offset) for firing in firings]
+    def _expected(self, firings: tuple[Firing, ...], offset: int | None) -> list[Expected]:
+        return [self._one_expected(firing, offset) for firing in firings]
 
-    def _one_told(self, firing: Firing, offset: int | None) -> Expected:
+    def _one_expected(self, firing: Firing, offset: int | None) -> Expected:
         parts = firing.taking_part
         made = firing_id(self.life.incarnation, self.key, firing.outcome, parts, firing.timer_ms)
         if firing.timer_ms is not None:
@@ -194,7 +195,7 @@ class Fold:
 
 
 class Model:
-    """The whole answer for a log; `differences` gathers what the merge did wrong."""
+    """The model of a log. differences: what is wrong in the merge."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -223,7 +224,7 @@ class Model:
                 yield True, records
 
     def _match(self) -> None:
-        # equal matchers are asked once; who waits for a key of one lies under that key
+        # equal matchers are evaluated once; lives that wait for a key are found by that key
         by_type: dict[str | None, dict[Matcher, dict[str | None, list[tuple[Life, int]]]]] = defaultdict(dict)
         for life in self.lives:
             self.expected[life.r] = defaultdict(dict)
@@ -258,7 +259,7 @@ class Model:
                     source[record.offset, own] = tuple(sorted(numbers))
 
     def known_since_ms(self, origin: Origin) -> int:
-        """When engines could know of an event at the earliest; 0 where none is."""
+        """The earliest time at which engines could know an event; 0 if it does not exist."""
         known = self._events.get(origin)
         return 0 if known is None else max(known[0].timestamp_ms, self._joined_ms.get(origin[:2], 0))
 
@@ -284,7 +285,7 @@ class Model:
                 if life is None:
                     wrong.unexpected.append(
                         f"{record}: a match of {met.origin} for {target.incarnation[:8]} @{target.r}, "
-                        "which the registry does not have"
+                        "which is not in the registry"
                     )
                     continue
                 at = (met.offset, target.key)
@@ -293,7 +294,7 @@ class Model:
                     wrong.unexpected.append(
                         f"{record}: a match of {met.origin} (stamp {met.timestamp_ms}) with key "
                         f"{target.key!r} and matchers {target.matchers} for {life} since {life.since_ms}: "
-                        f"it meets {numbers or 'none'}"
+                        f"it matches {numbers or 'none'}"
                     )
                     continue
                 earlier = seen[life.r][source].get(at)
@@ -305,7 +306,7 @@ class Model:
                 place = (life.r, record.partition, *source)
                 if place in last and last[place][0] > met.offset:
                     wrong.unexpected.append(
-                        f"{record}: the match of {met.origin} for {life} stands behind that of offset "
+                        f"{record}: the match of {met.origin} for {life} comes after that of offset "
                         f"{last[place][0]} at {last[place][1]}"
                     )
                 else:
@@ -339,7 +340,7 @@ class Model:
         wanted: dict[tuple[int, str], tuple[int, ...]],
         seen: dict[tuple[int, str], Rec],
     ) -> None:
-        """Of a life that ended the first ones must be there: nobody says up to where."""
+        """Reports missing matches. For an ended life only those before its last one: its end is not known."""
         until = max((offset for offset, _ in seen), default=-1)
         for offset, key in wanted:
             if (offset, key) not in seen and (life.ended is None or offset < until):
@@ -361,7 +362,7 @@ class Model:
         return self.folds.setdefault((life.r, key), Fold(life, key, joined_ms=self._joined_ms))
 
     def advance(self, now_ms: int) -> int | None:
-        """Let time pass up to now, when no event is to come any more; the next due time, if there is one."""
+        """Applies ticks up to now, after the last event. Returns the next due time, or None."""
         following: list[int] = []
         for fold in self.folds.values():
             life = fold.life
@@ -375,14 +376,14 @@ class Model:
         return min(following, default=None)
 
     def of_life(self) -> dict[int, list[tuple[str, Fold]]]:
-        """The folds of each life, by its r."""
+        """{r: [(key, fold)]} of all lives."""
         found: dict[int, list[tuple[str, Fold]]] = defaultdict(list)
         for (r, key), fold in self.folds.items():
             found[r].append((key, fold))
         return found
 
     def node_kinds(self, life: Life) -> Counter[str]:
-        """How often each kind of node stands in a life's condition."""
+        """How often each kind of node occurs in a life's condition."""
         kinds: Counter[str] = Counter()
         left = [life.condition]
         while left:

@@ -1,9 +1,9 @@
-"""The oracle's process: follows a bus with a consumer of its own, and judges: `python -m tests.chaos.oracle`.
+"""The oracle's process: reads a bus with its own consumer, and judges: `python -m tests.chaos.oracle`.
 
-It imports nothing of interlock.engine. Orders come as lines on stdin: `settle SECONDS` (the load is over:
-wait until all is read, committed, due and fired), `judge SECONDS [MARK, ...]` (nothing is written any more
-but what closes states; the marks are when faults began and ended). Each is answered by one line of JSON on
-stdout; the rest goes to stderr.
+It does not import interlock.engine. It reads requests from stdin, one per line: `settle SECONDS` (after the
+load: wait until all is read, committed, due and fired), `judge SECONDS [MARK, ...]` (after that engines only
+close states; the marks are the times when faults began and ended). It answers each with one line of JSON on
+stdout, and logs to stderr.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from .log import Log, Rec, read_offset_metadata
 from .model import Model
 
 KINDS = ("event", "subscription", "trigger", "state", "action", "dead-letter")
-LOOK_S = 2.0  # for new partitions
-SOON_MS = 60_000  # timers due within this are waited for
+LOOK_S = 2.0  # interval of the search for new partitions
+SOON_MS = 60_000  # wait for timers that are due within this
 
 
 class Follower(threading.Thread):
-    """Reads all committed records of the bus's topics from their beginnings, for as long as it lives.
+    """Reads all committed records of the bus's topics from the beginning, until `stop`.
 
-    The trigger topic is purged and the others are compacted while the run goes on: what is to be judged must
-    be read before. A record that was removed unread makes `lost` say so.
+    Engines purge the trigger topic and compact the others during the run, so records must be read before.
+    lost: sentences about records that were removed unread.
     """
 
     def __init__(self, servers: str, bus: str) -> None:
@@ -47,7 +47,7 @@ class Follower(threading.Thread):
         self.log = Log(bus)
         self.lock = threading.Lock()
         self.lost: list[str] = []
-        self.ends: dict[tuple[str, int], int] = {}  # where it found the end
+        self.ends: dict[tuple[str, int], int] = {}  # the last end it reached
         self._listed: set[str] = set()
         self._over = threading.Event()
         self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 2})
@@ -61,7 +61,7 @@ class Follower(threading.Thread):
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 50,
                 "reconnect.backoff.max.ms": 500,
-                "log_level": 2,  # that a broker is away is the run's own doing
+                "log_level": 2,  # the run itself stops the broker
             }
         )
         self._known: set[tuple[str, int]] = set()
@@ -85,7 +85,7 @@ class Follower(threading.Thread):
         try:
             topics = self._admin.list_topics(timeout=5).topics
         except KafkaException:
-            return  # the broker is away: the next look
+            return  # the broker is away: try again later
         found = {
             (name, p)
             for name in wanted & topics.keys()
@@ -119,7 +119,7 @@ class Follower(threading.Thread):
             self.lost.append(f"{at[0]}[{at[1]}]: records were removed before they were read: {error.str()}")
 
     def snapshot(self) -> Log:
-        """What was read so far."""
+        """A copy of the log so far."""
         with self.lock:
             copy = Log(self.log.bus)
             copy.partitions = {tp: list(records) for tp, records in self.log.partitions.items()}
@@ -128,7 +128,7 @@ class Follower(threading.Thread):
     # -- is everything done?
 
     def undone(self, group: str) -> list[str]:
-        """What the engines have still to do with what is in the log, in sentences; empty: nothing."""
+        """Sentences about work that the engines have not finished; empty if all is done."""
         try:
             ends = self._high_watermarks()
             committed = self._committed(group, [tp for tp in ends if self._consumed(tp[0])])
@@ -187,13 +187,13 @@ class Follower(threading.Thread):
 
 
 class Oracle:
-    """Answers the orders."""
+    """Answers the requests."""
 
     def __init__(self, follower: Follower, group: str, keep: Path | None = None) -> None:
         self._follower, self._group, self._keep = follower, group, keep
 
     def settle(self, seconds: float) -> dict[str, Any]:
-        """Until nothing is left to do, or the time is over. The next timer may be hours away."""
+        """Waits until nothing is left to do or the time is over. (Later timers may be hours away.)"""
         deadline = time.monotonic() + seconds
         while undone := self._undone():
             if time.monotonic() > deadline:
@@ -210,12 +210,12 @@ class Oracle:
         _say("all timers are due")
         while left := reconcile(self._follower.snapshot(), model, int(time.time() * 1000)):
             if time.monotonic() > deadline:
-                return {"settled": False, "why": [f"{len(left)} keys have not fired as they should"]}
+                return {"settled": False, "why": [f"{len(left)} keys have not fired as expected"]}
             time.sleep(2)
         return {"settled": True, "why": []}
 
     def judge(self, seconds: float, marks: list[int]) -> dict[str, Any]:
-        """The verdict; leaked keys may be closed until the time is over. marks: see `Log`."""
+        """The verdict. Waits up to `seconds` for leaked keys to be closed. marks: see `Log`."""
         deadline = time.monotonic() + seconds
         while True:
             undone = self._undone()
@@ -246,7 +246,7 @@ class Oracle:
         }
 
     def _undone(self) -> list[str]:
-        """Asked twice, since a commit between two questions may bring new work."""
+        """Checks twice, since a commit between two requests may create new work."""
         return self._follower.undone(self._group) or self._again()
 
     def _again(self) -> list[str]:

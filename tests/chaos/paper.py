@@ -1,4 +1,4 @@
-"""An engine on paper: writes the topics of docs/understand/engine/formats.md, right or with a fault."""
+"""Writes the topics of docs/understand/engine/formats.md like an engine, correctly or with a fault."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ START_MS = 1_800_000_000_000
 
 @dataclass
 class Wait:
-    """A registration as it was written."""
+    """A written registration."""
 
     subscription: str
     incarnation: str
@@ -34,12 +34,12 @@ class Wait:
 
 
 class Paper:
-    """One bus with one trigger partition; stamps are seconds after START_MS."""
+    """A bus with one trigger partition. Timestamps are in seconds after START_MS."""
 
     def __init__(self) -> None:
         self.log = Log(BUS)
         self._events: dict[tuple[str, int, int], tuple[Event, int]] = {}
-        self.incomplete = False  # what is fired from now on
+        self.incomplete = False  # whether later firings are marked incomplete
 
     def write(
         self,
@@ -67,7 +67,7 @@ class Paper:
         return record
 
     def list_topic(self, kind: str, stamp: float) -> None:
-        """From now on a topic of another owner is a source, and its partition 0 has been committed."""
+        """Lists a topic of another owner, and commits its partition 0."""
         topic = f"{BUS}-{kind}"
         self.write("subscription", stamp, b"bus", json.dumps({"v": 1, "topics": [topic]}).encode())
         self.write("subscription", stamp, f"source/{topic}/0".encode(), b"{}")
@@ -118,7 +118,7 @@ class Paper:
         key: str = "k",
         judge: bool = True,
     ) -> Rec:
-        """The match of an event, and, unless told otherwise, what the trigger hop makes of it."""
+        """Writes the match of an event and, by default, the results of the trigger hop."""
         made, at = self._events[event.topic, event.partition, event.offset]
         value = msgspec.msgpack.encode(
             [

@@ -1,6 +1,6 @@
-"""A short run for each fault of plants.py: the oracle must see it: `make chaos-plants`, all or `ONLY=`.
+"""A short run for each fault of plants.py, which the oracle must detect: `make chaos-plants`, all or `ONLY=`.
 
-One JSON line for each: the fault, what the oracle told, and whether that is what the fault is seen as.
+Prints a JSON line for each: the fault, the oracle's findings, and whether they are the expected ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from .plants import SEEN_AS
 from .processes import ROOT
 
-# Seen only where another engine takes over what one has left behind.
+# Detected only if another engine takes over the partitions.
 NEEDS_FAULTS = frozenset({"drop a state record"})
 SECONDS = 40
 LONGER = {"hold timers back while events come": 100}  # more than `judge.LATE_MS`

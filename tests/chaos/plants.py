@@ -1,6 +1,6 @@
-"""Faults planted in the engine itself: with any of them a run must fail, or the oracle sees nothing.
+"""Faults planted in the engine itself: the oracle must detect each of them.
 
-Each patches one decision of the protocols, in the process that it is called in.
+Each patches one decision of the protocols in the present process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 PLANTS: dict[str, Callable[[], None]] = {}
-# What the oracle must say of it, at the least.
+# The findings that the oracle must report for it, at least.
 SEEN_AS = {
     "skip an offset": ("missing",),
     "commit outside the transaction": ("duplicated",),
@@ -24,7 +24,7 @@ SEEN_AS = {
 
 
 def plant(name: str) -> None:
-    """Put this fault into the engine; KeyError for one that there is none of."""
+    """Plants this fault in the engine; KeyError for an unknown one."""
     PLANTS[name]()
 
 
@@ -53,7 +53,7 @@ def _skip() -> None:
 
 @_plant("commit outside the transaction")
 def _outside() -> None:
-    """Now and then outputs go out by themselves, and the transaction aborts."""
+    """Sometimes outputs are sent outside the transaction, which is aborted."""
     from interlock.engine.errors import TransactionAborted
     from interlock.engine.kafka.transactions import Transactions
 
@@ -77,7 +77,7 @@ def _outside() -> None:
 
 @_plant("drop a state record")
 def _drop() -> None:
-    """Seen where the partition is taken over by another engine."""
+    """Detected when another engine takes over the partition."""
     from interlock.engine.protocol.outputs import Outputs
 
     write = Outputs.write
@@ -108,7 +108,7 @@ def _tick() -> None:
 
 @_plant("look back after live")
 def _live_first() -> None:
-    """A registration that a scan still brings up to date sees live events at once."""
+    """A registration sees live events although a scan is still looking back for it."""
     from interlock.engine.protocol.tasks.scans import Scans
 
     Scans.covers = lambda self, place: False  # type: ignore[method-assign]
@@ -123,7 +123,7 @@ def _leave() -> None:
 
 @_plant("hold timers back while events come")
 def _hold_back() -> None:
-    """A cut goes on only when no source partition has had a record for eight seconds."""
+    """A cut advances only when no source partition has had a record for eight seconds."""
     from interlock.engine.protocol.tasks.source_task import SourceTask
     from interlock.engine.protocol.timers.cut import Cuts
 

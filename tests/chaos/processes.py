@@ -1,8 +1,8 @@
-"""Engine processes that die when and where they are told: `python -m tests.chaos.processes CONFIG`.
+"""Engine processes that die at a given step: `python -m tests.chaos.processes CONFIG`.
 
-The engine is Interlock's own runtime. What it gets from confluent_kafka are clients that count the steps of
-a commit (docs/understand/engine/commit.md), so that the process can be killed after any of them. Orders
-come as lines on stdin: `die STEP`.
+The engine is Interlock's own runtime, with clients of confluent_kafka that count the steps of a commit
+(docs/understand/engine/commit.md), so that the process can be killed after any of them. Orders are lines on
+stdin: `die STEP`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-# By the numbers of docs/understand/engine/commit.md. A kill comes after what is named, or during 5.
+# The numbers are those of docs/understand/engine/commit.md. A kill comes after the named step, or during 5.
 STEPS = (
     "1 polled",
     "2 registry applied",
@@ -34,23 +34,23 @@ STEPS = (
     "5 committed",
     "6 in memory",
 )
-OWNS = "trigger partitions of bus"  # in the line of an engine that has taken partitions over
+OWNS = "trigger partitions of bus"  # in the log line of an engine that has taken over partitions
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(eq=False)
 class EngineProcess:
-    """One process with an engine, seen from outside."""
+    """Starts and controls a process with an engine."""
 
     name: str
     process: subprocess.Popen[bytes]
     log: Path
     plant: str | None = None
     stopped: bool = False  # by SIGSTOP
-    told: str | None = None  # the step at which it is to die
+    ordered_step: str | None = None  # the step at which it should die
     started: float = field(default_factory=time.monotonic)
-    owning: float | None = None  # since when it is seen to own partitions
-    at_work: bool = False  # whether it was to have worked before it dies
+    owning: float | None = None  # when it was first seen to own partitions
+    at_work: bool = False  # whether it should have worked before it dies
 
     @staticmethod
     def start(
@@ -74,13 +74,13 @@ class EngineProcess:
         return self.process.poll() is None
 
     def look(self) -> None:
-        """Whether it owns partitions by now, as its log says."""
+        """Checks in its log whether it owns partitions."""
         if self.owning is None and OWNS in self.log.read_text(errors="replace"):
             self.owning = time.monotonic()
 
     def die_at(self, step: str | None) -> None:
-        """None takes an order back."""
-        self.told = step
+        """Orders it to die at a step; None revokes the order."""
+        self.ordered_step = step
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(f"die {step or ''}\n".encode())
@@ -95,13 +95,13 @@ class EngineProcess:
         self.stopped = False
 
     def kill(self) -> None:
-        """SIGKILL, whatever state it is in."""
+        """Sends SIGKILL, in any state."""
         self.process.kill()
         self.process.wait()
         self.close()
 
     def terminate(self) -> None:
-        """In good order, or SIGKILL after a quarter of a minute."""
+        """Stops it cleanly; SIGKILL after 15 s."""
         if self.stopped:
             self.go_on()
         self.process.terminate()
@@ -131,7 +131,7 @@ def _die(here: str) -> None:
 
 
 def _install_steps() -> None:
-    """Put clients in confluent_kafka that die after the step that was ordered."""
+    """Replaces the clients in confluent_kafka by ones that die after the ordered step."""
     import confluent_kafka
 
     class Producer(confluent_kafka.Producer):  # type: ignore[misc]
@@ -152,7 +152,7 @@ def _install_steps() -> None:
             super().produce(*args, **others)
             self.produced += 1
             if self.transactional and _step == "3 produce one":
-                super().flush(5)  # it lies in the broker's log, in a transaction that nobody ends
+                super().flush(5)  # so that it is in the broker's log, in a transaction that stays open
                 _die("3 produce one")
 
         def send_offsets_to_transaction(self, *args: Any) -> None:
@@ -201,7 +201,7 @@ def _skew(seconds: float) -> None:
 
 
 def main(form: dict[str, Any]) -> None:
-    """Run an engine until SIGTERM, or until stdin ends: it never outlives who started it."""
+    """Runs an engine until SIGTERM, or until stdin ends, so that it does not outlive its parent."""
     global _step
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     _install_steps()

@@ -1,7 +1,7 @@
-"""A TCP proxy in front of the broker that knows a Kafka request when it sees one, and does as it is told.
+"""A TCP proxy in front of the broker that recognises Kafka requests, and applies rules to them.
 
-Engines reach the broker through it (it stands on the advertised listener); load and oracle do not. A rule
-picks requests by API key and by whose client sent them, for a while.
+Engines connect through it (the advertised listener is its); load and oracle do not. A rule selects requests
+by API key and client, for some time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ API_KEYS = {
     "TxnOffsetCommit": 28,
 }
 COORDINATOR = frozenset({10, 11, 12, 13, 14, 22, 24, 25, 26, 28})
-GROUP = frozenset({11, 12, 14})  # what a member asks: JoinGroup, Heartbeat, SyncGroup
+GROUP = frozenset({11, 12, 14})  # requests of a member: JoinGroup, Heartbeat, SyncGroup
 LOADING, NOT_COORDINATOR = 14, 16
-# What can be refused: from which version the answer has tagged fields, and what follows its error code.
+# Requests that can be refused: {API: (first version whose response has tagged fields, bytes after the
+# error)}.
 REFUSABLE: dict[int, tuple[int, bytes]] = {
     API_KEYS["Heartbeat"]: (4, b""),
     API_KEYS["InitProducerId"]: (2, struct.pack(">qh", -1, -1)),
@@ -44,20 +45,20 @@ Kind = Literal["delay", "late", "drop-reply", "black-hole", "cut", "refuse"]
 class Rule:
     """What to do with requests.
 
-    delay: each is sent on after `delay_s`; late: it is put aside for `delay_s`, and sent on even if the
-    client has given up and gone by then, as it has at once where `parted` resets its connection; drop-reply:
-    the broker does as asked, and nobody hears of it; black-hole: nothing passes in either direction, and no
-    connection ends; cut: the connection is reset; refuse: the broker does not hear of it, and the answer is
-    the error `code` (of REFUSABLE requests). apis: API keys, None for all. client: what stands, between
-    hyphens, in the `client.id` of all clients that are meant, None for all: an engine's consumer in the group
-    goes by its transactional id. hits: how often it applied; passed: how many of those were sent on since;
-    most: at most so often; once: to each kind of request of a client only once, so that it can connect
-    again; met: whose requests, by API key, it applied to.
+    Kinds: delay: forward each after `delay_s`. late: hold each for `delay_s` and forward it even if the
+    client has left by then, which it does at once if `parted` (its connection is reset). drop-reply: the
+    broker processes the request, but the response is dropped. black-hole: nothing passes in either direction,
+    and connections stay open. cut: reset the connection. refuse: the broker does not get the request, and the
+    response is the error `code` (for REFUSABLE requests).
+    apis: API keys, None for all. client: a part between hyphens of the `client.id` of the clients, None for
+    all; an engine's consumer in the group has the transactional id. hits: how often it applied. passed: how
+    many of those were forwarded since. most: limit of hits. once: apply to each kind of request of a client
+    only once, so that it can connect again. met: (client, API key) of the requests it applied to.
     """
 
     kind: Kind
     until: float  # time.monotonic()
-    lasts_s: float = 0.0  # as it was meant
+    lasts_s: float = 0.0  # its planned duration
     apis: frozenset[int] | None = None
     client: str | None = None
     delay_s: float = 0.0
@@ -91,11 +92,11 @@ class _Link:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     client: str | None = None
-    unheard: set[int] = field(default_factory=set)  # correlation ids whose replies are dropped
+    dropped: set[int] = field(default_factory=set)  # correlation ids of dropped responses
 
 
 class Proxy:
-    """Runs in a thread of its own, as a context manager; rules may be added from any thread."""
+    """Runs in its own thread inside the `with` block; rules may be added from any thread."""
 
     def __init__(self, port: int, broker_port: int, host: str = "127.0.0.1") -> None:
         self.host, self.port, self._broker_port = host, port, broker_port
@@ -117,7 +118,7 @@ class Proxy:
         self._loop.close()
 
     def add(self, rule: Rule) -> Rule:
-        """Follow a rule from now on; the first one added that takes a request decides."""
+        """Adds a rule; the first added rule that matches a request decides."""
         self._rules = [each for each in self._rules if time.monotonic() < each.until] + [rule]
         return rule
 
@@ -179,17 +180,19 @@ class Proxy:
                 if rule.kind == "late":
                     if rule.parted:
                         link.writer.transport.abort()
-                    await asyncio.sleep(rule.delay_s)  # nobody reads here: the client's end goes unnoticed
+                    await asyncio.sleep(
+                        rule.delay_s
+                    )  # nothing is read meanwhile, so the client's end goes unnoticed
                 elif rule.kind == "delay":
                     await asyncio.sleep(min(rule.delay_s, max(0.0, rule.until - time.monotonic())))
                 elif rule.kind == "drop-reply":
-                    link.unheard.add(correlation)
+                    link.dropped.add(correlation)
                 elif rule.kind == "black-hole":
                     await asyncio.sleep(max(0.0, rule.until - time.monotonic()))
             broker.write(frame)
             await broker.drain()
             if rule is not None and rule.kind == "late":
-                await asyncio.sleep(0.5)  # the broker's turn, before the client's end closes both
+                await asyncio.sleep(0.5)  # so that the broker responds before the client's end closes both
             if rule is not None:
                 rule.passed += 1
 
@@ -202,13 +205,13 @@ class Proxy:
                 if hole is not None:
                     hole.hits += 1
                     await asyncio.sleep(max(0.0, hole.until - time.monotonic()))
-                if correlation in link.unheard:
-                    link.unheard.discard(correlation)
+                if correlation in link.dropped:
+                    link.dropped.discard(correlation)
                     continue
                 link.writer.write(frame)
                 await link.writer.drain()
         except (OSError, asyncio.IncompleteReadError):
-            link.writer.close()  # the broker is gone: so is the connection
+            link.writer.close()  # the broker's connection has ended: end this one too
 
     def _rule(self, api: int, client: str | None, kind: Kind | None = None) -> Rule | None:
         for rule in self._rules:

@@ -1,9 +1,10 @@
 """Interlock in a pool of triggerers on PostgreSQL, under load and faults: `make ha`, `make burst`.
 
-Progress goes to stderr; one JSON object to stdout. The exit code is 0 only if nothing is missing, duplicated
-or unexpected, and each judged figure was measured and is not far off its aim (aims.py); whether aims are met
-is told by the object's member `met`. `--only idle` measures what 1,000 waits cost a triggerer, and lets the
-pool grow and shrink; `--only burst` measures that, and how long 1,000 waits take that are met at one moment.
+Progress goes to stderr, one JSON object to stdout. The exit code is 0 only if nothing is missing, duplicated
+or unexpected, and each judged figure was measured and is not far off its aim (aims.py); the object's member
+`met` says which aims are met. `--only idle` measures the cost of 1,000 waits for a triggerer, and makes the
+pool grow and shrink; `--only burst` measures that cost, and how long 1,000 waits take that are met at one
+moment.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def main() -> int:
     from .faulty import Run
     from .idle import Idle
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything is stopped
     run: Run | Idle | Burst
     if args.only == "idle":
         run = Idle(folder, say, waits=args.waits or 1000, seed=args.seed)
@@ -70,17 +71,17 @@ def main() -> int:
             triggerers=args.triggerers,
         )
     try:
-        told = run.execute()
+        result = run.execute()
     except (RuntimeError, EmitError, httpx.HTTPError, psutil.Error, subprocess.TimeoutExpired) as e:
         say(f"FAILED: {type(e).__name__}: {e}; logs are in {folder}")
         return 2
-    told["met"] = met(told)
-    told["took_s"] = round(time.monotonic() - started, 1)
-    print(json.dumps(told), flush=True)
+    result["met"] = met(result)
+    result["took_s"] = round(time.monotonic() - started, 1)
+    print(json.dumps(result), flush=True)
     wrong = run.differences.lines()
     for line in wrong[:100]:
         print(f"{name}: FAILED: {line}", file=sys.stderr)
-    for line, fails in verdicts(told):
+    for line, fails in verdicts(result):
         print(f"{name}: {line}", file=sys.stderr)
         if fails:
             wrong.append(line)

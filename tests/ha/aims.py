@@ -1,4 +1,4 @@
-"""What is wanted of a figure, and how what was measured compares."""
+"""Aims for figures, and how measured figures compare with them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Aim:
-    """Met up to `most`. What is above may be the machine's and is told; from `far` on the run fails."""
+    """Met up to `most`. Above, the machine may be the reason: the figure is reported. From `far` on a run
+    fails."""
 
     most: float
     far: float
 
 
-FLOOR = Aim(1.2, 3.0)  # of a ratio to stock triggers, which are Airflow's floor
+FLOOR = Aim(1.2, 3.0)  # ratio to stock triggers, the least that Airflow needs
 KIB_PER_WAIT = Aim(20, 60)
-PER_WAIT = Aim(0, 0.1)  # of threads and clients, which are a process's own
-# Fewer waits are told and not judged: the noise of a process of 300 MiB would be all there is to see.
+PER_WAIT = Aim(0, 0.1)  # threads and clients, of which there should be none per wait
+# Fewer waits are reported but not judged: the noise of a process of 300 MiB would dominate.
 JUDGED_FROM = 500
 
 
@@ -31,17 +32,17 @@ def judged(name: str, figure: float | None, aim: Aim) -> dict[str, Any]:
     return {name: figure, f"{name}_aim": aim.most, f"{name}_verdict": verdict}
 
 
-def met(told: Mapping[str, Any]) -> dict[str, bool]:
-    """Of each judged figure in the object that a run prints, whether it is within its aim.
+def met(result: Mapping[str, Any]) -> dict[str, bool]:
+    """{figure: whether it is within its aim} for the judged figures of a run's result.
 
-    The exit code does not say so: it is 0 where a figure is missed and not far off.
+    The exit code differs: it is 0 for a figure that is missed but not far off.
     """
-    return {each: told[f"{each}_verdict"] == "met" for each in told if f"{each}_verdict" in told}
+    return {each: result[f"{each}_verdict"] == "met" for each in result if f"{each}_verdict" in result}
 
 
-def verdicts(told: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """Of each judged figure in the object that a run prints: a sentence, and whether the run fails by it."""
-    for name in met(told):
-        verdict = told[f"{name}_verdict"]
-        line = f"{name} is {told[name]}, its aim at most {told[f'{name}_aim']}: {verdict}"
+def verdicts(result: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """(sentence, whether the run fails because of it) for each judged figure of a run's result."""
+    for name in met(result):
+        verdict = result[f"{name}_verdict"]
+        line = f"{name} is {result[name]}, its aim at most {result[f'{name}_aim']}: {verdict}"
         yield line, verdict in ("far off", "not measured")

@@ -1,8 +1,8 @@
-"""1,000 waits that are met at one moment, beside 1,000 stock triggers that yield at one moment.
+"""1,000 waits that are met at one moment, compared with 1,000 stock triggers that yield at one moment.
 
-Both in one installation with one triggerer, one after the other. No worker may run what leaves `deferred`, so
-that only this is measured: from the moment (of the waits: from the append of the first of the events that
-complete them, which are emitted in one batch, one for each) until the last task has left `deferred`.
+Both run in one installation with one triggerer, one after the other. No worker may run tasks that leave
+`deferred`, so that only this time is measured: from the moment (for waits: the append of the first of their
+completing events, which are emitted in one batch) until the last task has left `deferred`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from .judge import (
     spread,
 )
 
-# From the making of the stock triggers to their moment: they are taken, 50 a pass, and measured before.
+# From the creation of the stock triggers to their moment: before, they are started (50 per pass) and
+# measured.
 LEAD_S = 180.0
 HALF_MET_S, LEAVE_S = 60.0, 180.0
-LATE_S = 15.0  # for what should not come
+LATE_S = 15.0  # how long to watch for unexpected firings
 
 
 class Burst:
-    """One run, as `faulty.Run`."""
+    """One run, like `faulty.Run`."""
 
     def __init__(self, folder: Path, say: Say, *, waits: int) -> None:
         self._folder, self._say, self._waits = folder, say, waits
@@ -83,7 +84,9 @@ class Burst:
         self._floors = _left_ms(site, stock, self._moment.timestamp() * 1000)
         self._say(f"stock triggers: {spread(self._floors)}")
         if len(self._floors) < self._waits:
-            raise RuntimeError(f"of {self._waits} stock triggers {len(self._floors)} resumed their tasks")
+            raise RuntimeError(
+                f"only {len(self._floors)} of {self._waits} stock triggers resumed their tasks"
+            )
 
     def _resume(
         self, site: Installation, of: Tasks, waits: dict[int, Wait]
@@ -97,55 +100,55 @@ class Burst:
             every_s=2,
         )
         time.sleep(REST_S)
-        self._say("the other halves are emitted")
+        self._say("emitting the second events")
         emit(site.emitter, [half("second", number) for number in range(self._waits)])
         self._until_left(site, of)
         time.sleep(LATE_S)
         log, unread = site.record()
         sent = appended(record for records in log.kind("event") for record in records)
-        told = actions(record for records in log.kind("action") for record in records)
-        told = {name: found for name, found in told.items() if f"/{of.run_id}/" in name}
+        by_subscription = actions(record for records in log.kind("action") for record in records)
+        by_subscription = {name: found for name, found in by_subscription.items() if f"/{of.run_id}/" in name}
         tasks = site.tasks(of.dag_id, of.run_id, of.task_id)
         resumed = site.resumed(of.dag_id, of.run_id, of.task_id)
         outputs = {number: taken(each) for number, each in resumed.items()}
-        self.differences = judge_waits(waits, sent, told, tasks, outputs, done="scheduled")
-        self.differences.add(judge_registrations(waits, log, told))
+        self.differences = judge_waits(waits, sent, by_subscription, tasks, outputs, done="scheduled")
+        self.differences.add(judge_registrations(waits, log, by_subscription))
         self.differences.missing += unread
         halves = (half("second", number).id for number in range(self._waits))
         begin = min((sent[each].at_ms for each in halves if each in sent), default=None)
-        if begin is None:  # the differences tell what was not read
+        if begin is None:  # the differences say what was not read
             return [], []
         took = _left_ms(site, of, begin)
         self._say(f"waits: {spread(took)}")
-        return took, decided_ms(told, begin)
+        return took, decided_ms(by_subscription, begin)
 
     def _until_left(self, site: Installation, tasks: Tasks) -> None:
-        """Until none is deferred, or the time is over: then the verdict tells what is missing."""
+        """Waits until none is deferred or the time is over; then the verdict says what is missing."""
         deadline = time.monotonic() + LEAVE_S
         while left := site.api.count(tasks.dag_id, tasks.run_id, tasks.task_id, "deferred"):
-            self._say(f"{tasks.dag_id}: {left} are deferred")
+            self._say(f"{tasks.dag_id}: {left} tasks are deferred")
             site.airflow.processes.check()
             if time.monotonic() > deadline:
-                self._say(f"not all have left `deferred` after {LEAVE_S:.0f} s")
+                self._say(f"some tasks are still deferred after {LEAVE_S:.0f} s")
                 return
             time.sleep(2)
 
 
 def taken(resumed: dict[str, Any]) -> dict[str, Any]:
-    """The id of the firing that a task was resumed with, as its output will have it; else what was found."""
+    """{"firing_id": id of the firing that a task was resumed with}; if it was not, what was found instead."""
     event = resumed.get("event") or {}
     if resumed.get("next_method") != "execute_complete" or event.get("outcome") != "fired":
         return resumed
     return {"firing_id": json.loads(event["action"])["firing"]["id"]}
 
 
-def decided_ms(told: dict[str, dict[str, Action]], begin_ms: float) -> list[float]:
-    firings = [action for found in told.values() for action in found.values()]
+def decided_ms(by_subscription: dict[str, dict[str, Action]], begin_ms: float) -> list[float]:
+    firings = [action for found in by_subscription.values() for action in found.values()]
     return [action.fired[0].timestamp_ms - begin_ms for action in firings if action.fired]
 
 
 def _left_ms(site: Installation, tasks: Tasks, begin_ms: float) -> list[float]:
-    """Of the tasks that are not deferred any more."""
+    """Ms until each task that has left `deferred` did so."""
     return [
         milliseconds(task["scheduled_when"]) - begin_ms
         for task in site.tasks(tasks.dag_id, tasks.run_id, tasks.task_id)

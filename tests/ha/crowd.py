@@ -1,6 +1,6 @@
-"""As many deferred tasks on one triggerer as it may have: stock triggers or waits, and what they cost it.
+"""The cost of many deferred tasks for one triggerer: stock triggers or waits.
 
-Their pool has no slots: what leaves `deferred` stands `scheduled`.
+Their pool has no slots: tasks that leave `deferred` stay `scheduled`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .measure import Figures, measure
 
 WINDOW_S, WINDOWS, REST_S = 8.0, 5, 15.0
 CLAIM_S = 180.0
-# Each of the three triggerers before it gets anything.
+# Each of the three triggerers before it gets tasks.
 NOTHING = ("nothing", "nothing before one wait", "nothing before the waits")
 COSTS = {
     "kib_per_wait": KIB_PER_WAIT,
@@ -42,18 +42,19 @@ class Tasks:
 
 
 class Crowd:
-    """`size` tasks in an installation with one triggerer, whose DAGs are made for as many."""
+    """`size` tasks in an installation with one triggerer, whose DAGs have that many."""
 
     def __init__(self, site: Installation, say: Say, size: int) -> None:
         self._site, self._say, self._size = site, say, size
         self.figures: dict[str, Figures] = {}
 
     def measure_all(self, moment: Callable[[], datetime], stock_is_there: Callable[[Tasks], None]) -> Tasks:
-        """Measures the triggerer with nothing, one and all stock triggers, one wait and all; gives the waits.
+        """Measures the triggerer with no task, one and all stock triggers, one and all waits; returns the
+        waits.
 
-        moment: when the stock triggers yield; asked when they are about to be made. stock_is_there: called
-        when they were measured; they are gone after that. The one wait and all waits have a triggerer each
-        that was started for them, and is measured with nothing before.
+        moment: returns the time when the stock triggers yield; called just before they are created.
+        stock_is_there: called after they were measured, before they are removed. One wait and all waits each
+        have a new triggerer, which is measured without tasks first.
         """
         self._measure(NOTHING[0])
         first = self._stock(1, lambda: datetime.now(UTC) + timedelta(days=1))
@@ -75,12 +76,12 @@ class Crowd:
         return waits
 
     def form(self) -> dict[str, Any]:
-        """What was measured, for the object to print; `costs` judges it."""
+        """The measured figures and their costs, for the result to print."""
         figures = {name: each.form() for name, each in self.figures.items()}
         return {"figures": figures, **costs(self.figures, self._size)}
 
     def expected(self, waits: Tasks) -> dict[int, Wait]:
-        """By map index, for the judge."""
+        """{map index: expected wait}, for the judge."""
         return {
             number: Wait(
                 _subscription(waits.run_id, number),
@@ -122,7 +123,7 @@ class Crowd:
         self.figures[what] = measure(pid, WINDOW_S, WINDOWS)
         self._say(f"{what}: {self.figures[what]}")
         if what in NOTHING and self.figures[what].kafka_clients:
-            raise RuntimeError(f"a triggerer that has nothing has Kafka clients: {self.figures[what]}")
+            raise RuntimeError(f"a triggerer without tasks has Kafka clients: {self.figures[what]}")
 
     def _fresh_triggerer(self) -> None:
         self._site.airflow.stop_triggerer()
@@ -130,7 +131,8 @@ class Crowd:
 
 
 def costs(figures: Mapping[str, Figures], size: int) -> dict[str, Any]:
-    """What each takes beside the first one, and processor time: all waits to stock triggers, and to nothing.
+    """The cost of each task after the first one, and processor time: waits against stock triggers and no
+    tasks.
 
     idle_cpu_over_nothing: in percent of a core. Its aim is noise: two standard deviations of the windows of
     triggerers that have nothing. It fails no run: the engine, which the first wait starts, is in it;
@@ -140,20 +142,20 @@ def costs(figures: Mapping[str, Figures], size: int) -> dict[str, Any]:
     one, all_ = figures.get("one wait"), figures.get("waits")
     one_stock, stock = figures.get("one stock trigger"), figures.get("stock triggers")
     more = max(1, size - 1)
-    told: dict[str, float | None] = dict.fromkeys(COSTS)
+    result: dict[str, float | None] = dict.fromkeys(COSTS)
     if one and all_:
-        told["kib_per_wait"] = round((all_.uss_kib - one.uss_kib) / more, 1)
+        result["kib_per_wait"] = round((all_.uss_kib - one.uss_kib) / more, 1)
         # In whole hundredths: a pool of threads that some waits fill is none of theirs.
-        told["threads_per_wait"] = int(100 * (all_.threads - one.threads) / more) / 100
-        told["clients_per_wait"] = int(100 * (all_.kafka_clients - one.kafka_clients) / more) / 100
+        result["threads_per_wait"] = int(100 * (all_.threads - one.threads) / more) / 100
+        result["clients_per_wait"] = int(100 * (all_.kafka_clients - one.kafka_clients) / more) / 100
     if all_ and stock and stock.cpu_percent:
-        told["ratio_idle_cpu"] = round(all_.cpu_percent / stock.cpu_percent, 3)
+        result["ratio_idle_cpu"] = round(all_.cpu_percent / stock.cpu_percent, 3)
     idle = [window for name in NOTHING if name in figures for window in figures[name].cpu_windows]
-    told["idle_cpu_over_nothing"] = round(all_.cpu_percent - median(idle), 1) if all_ and idle else None
+    result["idle_cpu_over_nothing"] = round(all_.cpu_percent - median(idle), 1) if all_ and idle else None
     noise = Aim(round(2 * stdev(idle), 1) if len(idle) > 1 else 0.0, math.inf)
     form: dict[str, Any] = {}
     for name, aim in (COSTS | {"idle_cpu_over_nothing": noise}).items():
-        form |= judged(name, told[name], aim) if size >= JUDGED_FROM else {name: told[name]}
+        form |= judged(name, result[name], aim) if size >= JUDGED_FROM else {name: result[name]}
     if one and all_:
         form["idle_cpu_over_one_wait"] = round(all_.cpu_percent - one.cpu_percent, 1)
     if one_stock and stock:
@@ -162,7 +164,7 @@ def costs(figures: Mapping[str, Figures], size: int) -> dict[str, Any]:
 
 
 def _trigger_kwargs(run_id: str, number: int) -> dict[str, Any]:
-    """What EventSensor gives to its trigger."""
+    """The arguments that EventSensor passes to its trigger."""
     first = event("ha.first", by="data.key", label="first")
     second = event("ha.second", by="data.key", label="second")
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Does to an installation what a plan says, when it says so."""
+"""Carries out the faults of a plan on an installation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .plan import DISTURBING, Fault, Plan
 
 @dataclass(frozen=True)
 class Held:
-    """How many waits each triggerer has at a moment, and which one a fault then strikes."""
+    """How many waits each triggerer has at a moment, and which one a fault then hits."""
 
     when: str
     struck: str | None
@@ -22,9 +22,9 @@ class Held:
 class Faults:
     """The faults of one run.
 
-    happened: how often each kind was done. times: begin and end of what disturbs, ms since the epoch.
-    moved: waits that another triggerer took while the one that had them was stopped. held: who had the waits
-    before the faults, and at each that strikes a triggerer.
+    happened: how often each kind was done. times: (begin, end) of disturbing faults, ms since the epoch.
+    moved: waits that moved to another triggerer while theirs was stopped. held: which triggerers had the
+    waits before the faults, and at each fault that hits a triggerer.
     """
 
     def __init__(self, site: Installation, say: Say, planned: Plan, waiting: str, *, target: bool) -> None:
@@ -36,10 +36,10 @@ class Faults:
         self.moved = 0
         self.held = [self._held("the load begins", None, self._places())]
         self._stopped_ms = 0.0
-        self._stopped: dict[int, str] = {}  # the waits of the triggerer that was stopped, and its name
+        self._stopped: dict[int, str] = {}  # {wait: name of its triggerer, which was stopped}
 
     def run(self, began: float) -> None:
-        """Returns when all is done and the plan is over, which began at this `time.monotonic()`."""
+        """Carries out the plan, which began at this `time.monotonic()`; returns at its end."""
         left = list(self._plan.faults)
         while left or time.monotonic() - began < self._plan.ends_s:
             if left and left[0].at_s <= time.monotonic() - began:
@@ -68,7 +68,7 @@ class Faults:
         return held
 
     def _struck(self, fault: Fault, places: dict[int, str]) -> str:
-        """The triggerer that this fault strikes; noted with what it has."""
+        """Chooses the triggerer that a fault hits, and records who has the waits."""
         running, having = self._site.airflow.triggerers, set(places.values())
         order = [running[number] for number in fault.victims]
         fit = [name for name in order if name in having] if fault.with_waits else order

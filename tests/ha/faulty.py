@@ -33,9 +33,9 @@ from .judge import (
 from .plan import AWAY_S, Order, Plan, Second, plan
 
 SOURCE = "/ha"
-SILENT = 5  # waits of which only one half ever comes
-# From the choice of the stock triggers' moments to the load. Deferring them has taken 51 s on a busy machine;
-# and a wait that was deferred just before its event is kept for min_heartbeat_interval + 5 s (ADR 6).
+SILENT = 5  # waits that get only one of their events
+# From the choice of the stock triggers' times to the load. Deferring them took 51 s on a busy machine; and a
+# wait that was deferred just before its event is kept for min_heartbeat_interval + 5 s (ADR 6).
 LEAD_S = 75.0
 DEFERRED_S, SETTLE_S = 600.0, 240.0
 
@@ -51,7 +51,7 @@ def order(number: int) -> Event:
 
 
 def emit(emitter: Emitter, events: Iterable[Event]) -> None:
-    """Until all are acknowledged: what is sent again is the same event."""
+    """Emits events until all are acknowledged; repeats have the same identity."""
     left, tries = list(events), 0
     while left:
         try:
@@ -65,7 +65,7 @@ def emit(emitter: Emitter, events: Iterable[Event]) -> None:
 
 
 class Load(threading.Thread):
-    """Emits what the plan says, when it says so; starts when it is told the time."""
+    """Emits the plan's events at their times after `began`."""
 
     def __init__(self, emitter: Emitter, planned: Plan) -> None:
         super().__init__(name="load", daemon=True)
@@ -87,7 +87,7 @@ def _event(each: Second | Order) -> Event:
 
 
 class Run:
-    """One run. `told` is the object to print, `differences` what is wrong."""
+    """One run. `execute` returns the result to print; `differences`: what is wrong."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Run:
         moments: list[datetime] = []
 
         def kwargs(_: str, number: int) -> dict[str, Any]:
-            if not moments:  # chosen now: the scheduler may have taken long to expand the task
+            if not moments:  # chosen late: the scheduler may take long to expand the task
                 begins = datetime.now(UTC) + timedelta(seconds=LEAD_S)
                 moments.extend(begins + timedelta(seconds=at) for at in self._plan.floors)
             return {"moment": moments[number].isoformat()}
@@ -148,7 +148,7 @@ class Run:
         begins = moments[0] - timedelta(seconds=self._plan.floors[0])
         wait_s = (begins - datetime.now(UTC)).total_seconds()
         if wait_s < 0:
-            raise RuntimeError(f"the floor was deferred {-wait_s:.0f} s too late for its moments")
+            raise RuntimeError(f"the stock triggers were deferred {-wait_s:.0f} s too late for their times")
         time.sleep(wait_s)
         load.began = time.monotonic()
         load.start()
@@ -165,7 +165,8 @@ class Run:
     # -- the verdict
 
     def _settle(self, site: Installation, waiting: str) -> None:
-        """Until nothing more is to come, or the time is over: then the verdict tells what is missing."""
+        """Waits until all expected results are in or the time is over; then the verdict says what is
+        missing."""
         deadline = time.monotonic() + SETTLE_S
         while True:
             tasks = Counter(str(task["state"]) for task in site.tasks("ha_waits", waiting, "wait"))
@@ -186,14 +187,14 @@ class Run:
                 self._say(f"not settled after {SETTLE_S:.0f} s")
                 break
             time.sleep(5)
-        time.sleep(15)  # for what should not come
+        time.sleep(15)  # watch for unexpected firings
 
     def _judge(
         self, site: Installation, waiting: str, floor: str, moments: list[datetime], faults: Faults
     ) -> dict[str, Any]:
         log, unread = site.record()
         sent = appended(record for records in log.kind("event") for record in records)
-        told = actions(record for records in log.kind("action") for record in records)
+        by_subscription = actions(record for records in log.kind("action") for record in records)
         tasks = site.tasks("ha_waits", waiting, "wait")
         ended = [task["map_index"] for task in tasks if task["state"] == "success"]
         outputs = {number: site.api.output("ha_waits", waiting, "wait", number) for number in ended}
@@ -204,8 +205,8 @@ class Run:
             )
             for number in range(self._waits + SILENT)
         }
-        dispatched = {name: found for name, found in told.items() if "ha_dispatch" in name}
-        ours = {name: found for name, found in told.items() if name not in dispatched}
+        dispatched = {name: found for name, found in by_subscription.items() if "ha_dispatch" in name}
+        ours = {name: found for name, found in by_subscription.items() if name not in dispatched}
         wrong = judge_waits(waits, sent, ours, tasks, outputs)
         if self._orders:
             runs = site.api.all_runs("ha_target")
@@ -217,7 +218,7 @@ class Run:
         wrong.add(judge_registrations(waits, log, ours))
         wrong.missing += unread
         if faults.happened["continue the triggerer"] and not faults.moved:
-            wrong.missing.append("no wait moved from the triggerer that was stopped: the fault met nothing")
+            wrong.missing.append("no wait moved from the stopped triggerer: the fault had no effect")
         self.differences = wrong
         done_ms = {
             number: max(sent[each].at_ms for each in wait.events)
@@ -270,7 +271,7 @@ class Run:
         }
 
     def _floors(self, site: Installation, run_id: str, moments: list[datetime]) -> list[float | None]:
-        """How late each stock trigger's task left `deferred`, in ms; None: it did not."""
+        """How late each stock trigger's task left `deferred`, in ms; None if it did not."""
         found: list[float | None] = [None] * len(moments)
         for task in site.tasks("ha_floor", run_id, "floor"):
             number = task["map_index"]

@@ -1,9 +1,9 @@
-"""Defers mapped tasks without a worker, and reads what they go on with: run in Airflow's environment.
+"""Defers mapped tasks without a worker, and reads what they are resumed with. Runs in Airflow's environment.
 
-`held.py defer|resumed` reads one JSON object from stdin: dag_id, run_id, task_id, and to defer classpath and
-`kwargs`, a list by map index. It prints one line of JSON. The tasks' pool has no slots, so that they stand
-`scheduled` before and after. It is Airflow's own way to defer a task from the scheduler, row by row; a worker
-would need a second for each.
+`held.py defer|resumed` reads a JSON object from stdin: dag_id, run_id, task_id, and for `defer` classpath and
+`kwargs`, a list by map index. It prints one line of JSON. The tasks' pool has no slots, so they are
+`scheduled` before and after. This is how Airflow's scheduler defers a task itself; a worker would need a
+second for each.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def instances(form: dict[str, Any]) -> Select[Any]:
-    """Those that stand `scheduled`."""
+    """The task instances that are `scheduled`."""
     from airflow.models.taskinstance import TaskInstance
     from sqlalchemy import select
 
@@ -31,7 +31,7 @@ def instances(form: dict[str, Any]) -> Select[Any]:
 
 
 def defer(form: dict[str, Any]) -> int:
-    """How many were deferred."""
+    """Defers the instances; returns how many."""
     from airflow.models.taskinstance import TaskInstance
     from airflow.triggers.base import StartTriggerArgs
     from airflow.utils.session import create_session
@@ -49,13 +49,13 @@ def defer(form: dict[str, Any]) -> int:
                 ),
                 execution_timeout=None,
             )
-            instance.try_number -= 1  # it was scheduled once; deferring counts again
+            instance.try_number -= 1  # scheduling counted it already; deferring counts it again
             done += instance.defer_task(session=session)
     return done
 
 
 def resumed(form: dict[str, Any]) -> list[dict[str, Any]]:
-    """map_index, next_method, and the event that a trigger gave (null for a trigger that failed)."""
+    """map_index, next_method, and the trigger's event (null for a failed trigger) of each instance."""
     from airflow.utils.session import create_session
 
     with create_session() as session:

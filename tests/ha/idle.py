@@ -1,4 +1,4 @@
-"""What 1,000 waits cost a triggerer, and a pool that grows to three, loses one and shrinks to one."""
+"""The cost of 1,000 waits for a triggerer, and a pool that grows to three, loses one and shrinks to one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETTLE_S = 300.0
 
 
 class Idle:
-    """One run, as `faulty.Run`."""
+    """One run, like `faulty.Run`."""
 
     def __init__(self, folder: Path, say: Say, *, waits: int, seed: int) -> None:
         self._folder, self._say, self._waits, self._seed = folder, say, waits, seed
@@ -49,7 +49,7 @@ class Idle:
     # -- 1 -> 3 -> 1
 
     def _change(self, site: Installation, tasks: Tasks) -> list[int]:
-        """The numbers of the waits that were met meanwhile."""
+        """Changes the pool; returns the numbers of the waits that were met meanwhile."""
         site.api.size_pool("held", 8)
         emit(site.emitter, [half("first", number) for number in range(self._waits)])
         fired: list[int] = []
@@ -59,12 +59,12 @@ class Idle:
         self._fire(site, fired, "three triggerers")
         site.airflow.kill_triggerer()  # the oldest: it has the waits
         self._fire(site, fired, "the one with the waits was killed")
-        # Its waits move after Airflow's threshold.
+        # Its waits move to others after Airflow's threshold.
         self._settled(site, tasks, len(fired))
         site.airflow.stop_triggerer()
         self._fire(site, fired, "one triggerer again")
         self._settled(site, tasks, len(fired))
-        time.sleep(15)  # for what should not come
+        time.sleep(15)  # watch for unexpected firings
         return fired
 
     def _fire(self, site: Installation, fired: list[int], state: str) -> None:
@@ -76,7 +76,8 @@ class Idle:
         fired += chosen
 
     def _settled(self, site: Installation, tasks: Tasks, wanted: int) -> None:
-        """Until as many have succeeded, or the time is over: then the verdict tells what is missing."""
+        """Waits until `wanted` tasks have succeeded or the time is over; then the verdict says what is
+        missing."""
         deadline = time.monotonic() + SETTLE_S
         while True:
             found = site.tasks(tasks.dag_id, tasks.run_id, tasks.task_id)
@@ -96,8 +97,8 @@ class Idle:
         ended = [task["map_index"] for task in tasks if task["state"] == "success"]
         outputs = {number: site.api.output(of.dag_id, of.run_id, of.task_id, number) for number in ended}
         sent = appended(record for records in log.kind("event") for record in records)
-        told = actions(record for records in log.kind("action") for record in records)
-        told = {name: found for name, found in told.items() if f"/{of.run_id}/" in name}
-        self.differences = judge_waits(waits, sent, told, tasks, outputs)
-        self.differences.add(judge_registrations(waits, log, told))
+        by_subscription = actions(record for records in log.kind("action") for record in records)
+        by_subscription = {name: found for name, found in by_subscription.items() if f"/{of.run_id}/" in name}
+        self.differences = judge_waits(waits, sent, by_subscription, tasks, outputs)
+        self.differences.add(judge_registrations(waits, log, by_subscription))
         self.differences.missing += unread

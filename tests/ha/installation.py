@@ -1,4 +1,4 @@
-"""Everything that a run needs: PostgreSQL, a broker with a bus, and an Airflow with several triggerers."""
+"""The installation of a run: PostgreSQL, a broker with a bus, and an Airflow with several triggerers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .rest import PAGE, Client
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUS, DEPLOYMENT = "ha", "ha"
-STOP_S = 120.0  # for a triggerer that was told to end
+STOP_S = 120.0  # for a triggerer to end after SIGTERM
 READ_S = 120.0  # for the follower, which a broker that was away may have held up
 UNREAD = re.compile("is read to|does not answer")  # not what engines have still to do
 Say = Callable[[str], None]
@@ -47,23 +47,23 @@ class PostgresAirflow(LocalAirflow):
         return self._url
 
     def triggerer_pids(self) -> list[int]:
-        """Of the triggerers' first processes, the oldest first."""
+        """The ids of the triggerers' main processes, the oldest first."""
         return [self.processes._running[name].pid for name in self._triggerers]
 
     @property
     def triggerers(self) -> list[str]:
-        """The names of those that run, the oldest first."""
+        """The names of the running triggerers, the oldest first."""
         return list(self._triggerers)
 
     def name_jobs(self) -> None:
-        """Gives the new job the youngest triggerer's name: Airflow tells of jobs by their ids alone."""
+        """Assigns the new job to the youngest triggerer: Airflow reports jobs only by their ids."""
         new = [job["id"] for job in self.api.jobs("TriggererJob") if job["id"] not in self._jobs]
         if len(new) != 1:
-            raise ServiceError(f"{self._triggerers[-1]} was started and brought {len(new)} jobs, not one")
+            raise ServiceError(f"starting {self._triggerers[-1]} created {len(new)} jobs instead of one")
         self._jobs[new[0]] = self._triggerers[-1]
 
     def name_of(self, job_id: int) -> str:
-        """Of the triggerer with this job."""
+        """The name of the triggerer with this job."""
         return self._jobs[job_id]
 
     def start_triggerer(
@@ -74,7 +74,7 @@ class PostgresAirflow(LocalAirflow):
         return name
 
     def stop_triggerer(self) -> None:
-        """SIGTERM to the youngest triggerer, as when a pool shrinks; returns when it has ended."""
+        """Sends SIGTERM to the youngest triggerer, as when a pool shrinks; waits until it has ended."""
         name = self._triggerers.pop()
         process = self.processes._running.pop(name)
         process.terminate()
@@ -84,16 +84,16 @@ class PostgresAirflow(LocalAirflow):
             raise ServiceError(f"{name} has not ended {STOP_S:.0f} s after SIGTERM") from None
 
     def hang_triggerer(self, name: str) -> None:
-        """SIGSTOP to this triggerer and its descendants, as when a machine hangs."""
+        """Sends SIGSTOP to this triggerer and its descendants, as when a machine hangs."""
         leader = psutil.Process(self.processes._running[name].pid)
-        leader.suspend()  # first: then it starts no other one
+        leader.suspend()  # first, so that it starts no other
         self._hanging = [leader, *leader.children(recursive=True)]
         for process in self._hanging[1:]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.suspend()
 
     def continue_triggerer(self) -> None:
-        """SIGCONT to what hangs."""
+        """Sends SIGCONT to the stopped processes."""
         for process in self._hanging:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.resume()
@@ -101,7 +101,7 @@ class PostgresAirflow(LocalAirflow):
 
 
 class Installation:
-    """As a context manager; all of it is gone at the end, but the logs in `folder`."""
+    """A context manager; at the end everything is removed except the logs in `folder`."""
 
     def __init__(self, folder: Path, say: Say, *, triggerers: int, waits: int, floors: int) -> None:
         self.folder, self._say = folder, say
@@ -170,7 +170,7 @@ class Installation:
         return self.api.mapped(dag_id, run_id, task_id)
 
     def until(self, what: str, fact: Callable[[], Any], deadline_s: float, every_s: float = 1.0) -> Any:
-        """The first true value of fact(); ServiceError when there is none in time."""
+        """Waits for a true value of fact() and returns it; ServiceError after the deadline."""
         deadline = time.monotonic() + deadline_s
         while not (value := fact()):
             self.airflow.processes.check()
@@ -187,9 +187,10 @@ class Installation:
         count: int,
         kwargs: Callable[[str, int], Mapping[str, Any]],
     ) -> str:
-        """Starts a run and defers the first instances of its mapped task without workers; gives the run's id.
+        """Starts a run and defers the first instances of its mapped task without workers; returns the run's
+        id.
 
-        kwargs: of the trigger, for a run id and a map index; asked when the triggers are about to be made.
+        kwargs: returns the trigger's arguments for a run id and a map index; called just before its creation.
         """
         self.api.unpause(dag_id)
         run_id = self.api.trigger(dag_id)
@@ -211,7 +212,7 @@ class Installation:
         return run_id
 
     def resumed(self, dag_id: str, run_id: str, task_id: str) -> dict[int, dict[str, Any]]:
-        """What the tasks that left `deferred` are to go on with, by map index: next_method, and event."""
+        """{map index: next_method and event} of the tasks that left `deferred`."""
         found = self._held("resumed", {"dag_id": dag_id, "run_id": run_id, "task_id": task_id})
         return {each.pop("map_index"): each for each in found}
 
@@ -230,7 +231,7 @@ class Installation:
         return json.loads(done.stdout.splitlines()[-1])
 
     def record(self) -> tuple[Log, list[str]]:
-        """All that is in the bus's topics by now, and in sentences what of it could not be read."""
+        """(all records of the bus's topics, sentences about what could not be read)."""
         deadline = time.monotonic() + READ_S
         while unread := [line for line in self.follower.undone(f"{BUS}-engine") if UNREAD.search(line)]:
             if time.monotonic() > deadline:
@@ -239,7 +240,7 @@ class Installation:
         return self.follower.snapshot(), [f"not judged: {line}" for line in (*self.follower.lost, *unread)]
 
     def places(self, dag_id: str, run_id: str, task_id: str) -> dict[int, str]:
-        """The triggerer that has each deferred instance; not those that none has taken."""
+        """{map index: name of its triggerer} of the deferred instances that a triggerer has taken."""
         return {
             task["map_index"]: self.airflow.name_of(task["trigger"]["triggerer_id"])
             for task in self.tasks(dag_id, run_id, task_id)

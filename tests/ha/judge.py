@@ -1,10 +1,10 @@
-"""What must be there after a run, compared with what the REST API and the topics tell. Imports no engine.
+"""Compares the REST API and the topics after a run with what is expected. Imports no engine.
 
-Waits: each wait whose two halves were appended has one firing, of these two events, decided after the later
-one was appended; its task took it once, in its first try, and ended in success with it as its output (or
-stands `scheduled` with it, where no worker may run it). A wait that has one half only is still deferred.
-Nobody removes a registration before its firing: that would drop what is half met. Dispatch: each event,
-whatever often it was sent, has one firing and one run of the target, which ended in success.
+Waits: each wait with both events appended has one firing, of these two events, decided after the later
+append; its task acknowledged it once, in its first try, and ended in success with it as output (or is
+`scheduled` with it, if no worker may run it). A wait with only one event is still deferred. No registration
+is removed before its firing, which would lose half-met state. Dispatch: each event, however often it was
+sent, has one firing and one successful run of the target.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from interlock.events.event import Event
 
 from tests.chaos.log import Log, Rec, read_action, read_event, read_match, read_registrations
 
-CLOCK_MS = 5  # the broker stamps an append a little after or before others look at the clock
+CLOCK_MS = 5  # tolerance: the broker's timestamp of an append differs a little from other clocks
 
 
 @dataclass
 class Differences:
-    """Each is a sentence."""
+    """What is wrong, as sentences."""
 
     missing: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Differences:
 
 @dataclass
 class Action:
-    """One firing as the action topic holds it: how often it was decided, and acknowledged."""
+    """A firing in the action topic: its `fired` records, and how often it was acknowledged."""
 
     firing: Mapping[str, Any]
     fired: list[Rec] = field(default_factory=list)
@@ -74,7 +74,7 @@ def appended(records: Iterable[Rec]) -> dict[str, Appended]:
 
 
 def actions(records: Iterable[Rec]) -> dict[str, dict[str, Action]]:
-    """By subscription and firing id."""
+    """{subscription: {firing id: action}}."""
     found: dict[str, dict[str, Action]] = defaultdict(dict)
     for record in records:
         form = read_action(record)
@@ -91,7 +91,7 @@ def actions(records: Iterable[Rec]) -> dict[str, dict[str, Action]]:
 
 @dataclass(frozen=True)
 class Wait:
-    """A waiting task: its subscription, and the ids of the events that complete it; some may never come."""
+    """A waiting task: its subscription, and the ids of its events, some of which may never come."""
 
     subscription: str
     events: frozenset[str]
@@ -100,26 +100,29 @@ class Wait:
 def judge_waits(
     waits: Mapping[int, Wait],
     sent: Mapping[str, Appended],
-    told: Mapping[str, Mapping[str, Action]],
+    by_subscription: Mapping[str, Mapping[str, Action]],
     tasks: Iterable[Mapping[str, Any]],
     outputs: Mapping[int, Any],
     done: str = "success",
 ) -> Differences:
-    """tasks: instances as the REST API shows them. outputs: what succeeded tasks returned, by map index.
+    """Checks the waits. tasks: instances from the REST API. outputs: return values of succeeded tasks by map
+    index.
 
-    done: the state of a task that has its firing; "scheduled" for those that no worker may run: then outputs
-    are what they were resumed with.
+    done: the expected state of a task with its firing; "scheduled" if no worker may run it: then outputs are
+    what they were resumed with.
     """
     wrong = Differences()
     seen: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
     for task in tasks:
         seen[int(task["map_index"])].append(task)
     for number in sorted(seen.keys() - waits.keys()):
-        wrong.unexpected.append(f"wait {number}: nobody asked for this task")
+        wrong.unexpected.append(f"wait {number}: the run did not start this task")
     known = {wait.subscription for wait in waits.values()}
-    wrong.unexpected += [f"{name}: a firing of no wait" for name in sorted(told.keys() - known)]
+    wrong.unexpected += [f"{name}: a firing of no wait" for name in sorted(by_subscription.keys() - known)]
     for number, wait in waits.items():
-        _judge_wait(wrong, number, wait, sent, told.get(wait.subscription, {}), seen[number], outputs, done)
+        _judge_wait(
+            wrong, number, wait, sent, by_subscription.get(wait.subscription, {}), seen[number], outputs, done
+        )
     return wrong
 
 
@@ -171,9 +174,9 @@ def _judge_wait(
 
 
 def judge_registrations(
-    waits: Mapping[int, Wait], log: Log, told: Mapping[str, Mapping[str, Action]]
+    waits: Mapping[int, Wait], log: Log, by_subscription: Mapping[str, Mapping[str, Action]]
 ) -> Differences:
-    """Whether each wait stayed registered until its firing was decided, and for good without one."""
+    """Checks that each wait stayed registered until its firing was decided, or for ever without one."""
     wrong = Differences()
     removed_ms = {record.offset: record.timestamp_ms for rs in log.kind("subscription") for record in rs}
     ended: dict[str, list[int]] = defaultdict(list)
@@ -185,7 +188,7 @@ def judge_registrations(
     for number, wait in waits.items():
         if wait.subscription not in known:
             wrong.missing.append(f"wait {number}: was never registered")
-        firings = told.get(wait.subscription, {}).values()
+        firings = by_subscription.get(wait.subscription, {}).values()
         fired_ms = min((r.timestamp_ms for a in firings for r in a.fired), default=math.inf)
         early = sum(at < fired_ms - CLOCK_MS for at in ended[wait.subscription])
         if early:
@@ -196,7 +199,7 @@ def judge_registrations(
 
 
 def half_met(waits: Mapping[int, Wait], log: Log) -> int:
-    """How many of the waits have met one event at least, as the trigger topic tells."""
+    """How many of the waits have matched at least one event, according to the trigger topic."""
     wanted = {wait.subscription for wait in waits.values()}
     ours = {x.incarnation for x in read_registrations(log).lives.values() if x.subscription in wanted}
     met = {t.incarnation for rs in log.kind("trigger") for r in rs for t in read_match(r).targets}
@@ -207,17 +210,18 @@ def judge_dispatch(
     subscription: str,
     orders: frozenset[str],
     sent: Mapping[str, Appended],
-    told: Mapping[str, Mapping[str, Action]],
+    by_subscription: Mapping[str, Mapping[str, Action]],
     runs: Iterable[Mapping[str, Any]],
 ) -> Differences:
-    """orders: ids of the events that each start one run. runs: of the target, as the REST API shows them.
+    """Checks the dispatch. orders: ids of events that each start one run. runs: the target's, from the REST
+    API.
 
     A run belongs to the event whose firing is in its conf.
     """
     wrong = Differences()
     fired: dict[str, list[Rec]] = defaultdict(list)
     of_firing: dict[str, str] = {}
-    for firing_id, action in told.get(subscription, {}).items():
+    for firing_id, action in by_subscription.get(subscription, {}).items():
         ids = action.event_ids()
         if len(ids) != 1 or not ids <= orders:
             wrong.unexpected.append(f"dispatch: firing {firing_id} of {sorted(ids)}")
@@ -253,7 +257,7 @@ def judge_dispatch(
 
 
 def firing_of_run(run: Mapping[str, Any]) -> str | None:
-    """The id of the firing that a dispatched run carries in its conf."""
+    """The firing id in the conf of a dispatched run."""
     conf = run.get("conf") or {}
     found = conf.get("firing_id") or (conf.get("firing") or {}).get("firing_id")
     return None if found is None else str(found)
@@ -275,5 +279,5 @@ def spread(values: Sequence[float]) -> dict[str, float | int | None]:
 
 
 def away_from(at_ms: float, faults: Iterable[tuple[float, float]], away_ms: float) -> bool:
-    """Whether a moment is further than this from each fault, given as (begin, end) in ms."""
+    """Whether a time is farther than `away_ms` from each fault, (begin, end) in ms."""
     return all(at_ms < begin - away_ms or at_ms > end + away_ms for begin, end in faults)

@@ -1,4 +1,4 @@
-"""What a process and its descendants cost: processor time, memory, threads, Kafka clients."""
+"""The cost of a process and its descendants: processor time, memory, threads, Kafka clients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLIENT_THREAD = "rdk:main"  # every librdkafka client has one of this name
 
 @dataclass(frozen=True)
 class Figures:
-    """cpu_windows: percent of one core, in each window. uss_kib: memory that no other process shares."""
+    """cpu_windows: percent of a core in each window. uss_kib: memory not shared with other processes."""
 
     cpu_windows: tuple[float, ...]
     uss_kib: int
@@ -32,7 +32,7 @@ class Figures:
 
 
 def measure(pid: int, window_s: float, windows: int = 1) -> Figures:
-    """Of the process and its descendants, which must stay the same for all windows."""
+    """Measures the process and its descendants, which must stay the same during all windows."""
     family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
     return Figures(
         cpu_windows=tuple(_cpu_percent(family, window_s) for _ in range(windows)),

@@ -1,14 +1,15 @@
-"""What happens when: events, faults, and the moments of the floor. Times are seconds from the start."""
+"""The plan of a run: events, faults, and the times of the stock triggers. Times are seconds from the
+start."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
 
-AWAY_S = 60.0  # from a fault, for what is measured
-# In shares of that: how far faults are apart, and when a triggerer is started for one that was killed.
+AWAY_S = 60.0  # least distance from a fault of what is measured
+# Shares of AWAY_S: the time between faults, and until a killed triggerer is replaced.
 APART, RESTART_AFTER = 0.75, 0.33
-# Seconds: longer than Airflow's triggerer_health_check_threshold of 30 s and the looks of the others.
+# Longer than Airflow's triggerer_health_check_threshold of 30 s plus the other triggerers' check interval.
 HANG_S, AFTER_HANG_S = 45.0, 20.0
 DISTURBING = ("kill a triggerer", "restart the broker", "stop a triggerer", "continue the triggerer")
 KINDS = (*DISTURBING, "start a triggerer", "pause the target", "unpause the target")
@@ -19,7 +20,7 @@ SHARES = (0.4, 0.2, 0.4)
 
 @dataclass(frozen=True)
 class Second:
-    """The second half of a wait is emitted."""
+    """Emits the second event of a wait."""
 
     at_s: float
     wait: int
@@ -27,7 +28,7 @@ class Second:
 
 @dataclass(frozen=True)
 class Order:
-    """An event is emitted for which the dispatch starts a run; `again`: the same event once more."""
+    """Emits an event for which the dispatch starts a run. again: a repetition of the event."""
 
     at_s: float
     order: int
@@ -36,10 +37,9 @@ class Order:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to the installation; `kind` is a member of KINDS. To stop is SIGSTOP, to kill SIGKILL.
+    """A fault. kind: of KINDS; to stop means SIGSTOP, to kill SIGKILL.
 
-    victims: triggerers by age, 0 the oldest, in the order in which they are considered. with_waits: the first
-    of them is passed over for one that has waits.
+    victims: triggerers by age, 0 the oldest, in order of preference. with_waits: prefer one that has waits.
     """
 
     at_s: float
@@ -50,7 +50,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Plan:
-    """events: in their order. floors: when stock triggers yield, as many as waits that are measured."""
+    """events: in order of time. floors: when stock triggers yield, one for each measured wait."""
 
     events: tuple[Second | Order, ...]
     faults: tuple[Fault, ...]
@@ -61,10 +61,10 @@ class Plan:
 def plan(
     waits: int, orders: int, calm_s: float, seed: int, away_s: float = AWAY_S, triggerers: int = 2
 ) -> Plan:
-    """calm_s: how long each of the two measured windows is, `away_s` before and after the faults.
+    """Plans a run. calm_s: length of the two measured windows, `away_s` before and after the faults.
 
-    A stop takes all waits from its triggerer, and Airflow gives none back: the first kill may meet that one,
-    which has an engine only. One fault of each kind meets waits.
+    A stopped triggerer loses all waits, and Airflow does not return them: the first kill may hit that one,
+    which has only an engine. One fault of each kind hits a triggerer with waits.
     """
     r = random.Random(seed)
     hang = calm_s + away_s
@@ -78,7 +78,7 @@ def plan(
     numbers = r.sample(range(waits), waits)
     events: list[Second | Order] = [Second(at, wait) for at, wait in zip(times, numbers, strict=True)]
     ordered = [Order(r.uniform(0, ends), order) for order in range(orders)]
-    # Producers repeat what they are not sure of: one in ten comes again within seconds.
+    # Producers repeat events without an acknowledgement: one in ten is repeated within seconds.
     repeated = [Order(o.at_s + r.uniform(0.5, 10), o.order, again=True) for o in ordered[::10]]
     measured = _spread(r, calm, 0, calm_s) + _spread(r, waits - calm - among, after, calm_s)
     stopped, first, second = (tuple(r.sample(range(triggerers), triggerers)) for _ in range(3))
@@ -102,10 +102,10 @@ def plan(
 
 
 def _spread(r: random.Random, count: int, begin: float, length: float) -> list[float]:
-    """Times over a window, of which the fractions of a second are spread as well.
+    """Times spread over a window; their fractions of a second are spread evenly too.
 
-    A triggerer hands on what was yielded once a second: with fractions left to chance, the medians of 160
-    waits and of 160 stock triggers differ by a tenth for no other reason.
+    A triggerer processes yielded events once a second: with random fractions, the medians of 160 waits and of
+    160 stock triggers differ by 10 % for that reason alone.
     """
     shift = r.random()
     return [begin + int(n * length / count) + (shift + n * GOLDEN) % 1 for n in range(count)]

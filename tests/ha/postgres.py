@@ -1,4 +1,4 @@
-"""A PostgreSQL server of its own in a folder of its own, from the binaries that the machine has."""
+"""A PostgreSQL server in its own folder, from the machine's binaries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOOLS = ("postgres", "initdb", "createdb")
 
 
 def binaries() -> Path:
-    """The folder with TOOLS; ServiceError says how to get them."""
+    """The folder with TOOLS; ServiceError says how to install them."""
     found = shutil.which("postgres")
     folders = [Path(found).resolve().parent] if found else []
     folders += sorted(DEBIAN.glob("*/bin"), key=lambda bin_: _number(bin_.parent.name), reverse=True)
@@ -37,7 +37,7 @@ def binaries() -> Path:
 
 
 class Postgres:
-    """Starts with the `with` block on a free port of 127.0.0.1, and is gone with its data after it.
+    """A server on a free port of 127.0.0.1 inside the `with` block; removed with its data after it.
 
     PostgreSQL refuses to run as root: then it runs as the user `postgres`, or `nobody`.
     """
@@ -53,7 +53,7 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """For SQLAlchemy; holds the password."""
+        """The URL for SQLAlchemy, with the password."""
         return f"postgresql+psycopg2://{USER}:{self._password}@127.0.0.1:{self.port}/{DATABASE}"
 
     def __enter__(self) -> Self:
@@ -93,7 +93,7 @@ class Postgres:
         while (done := self._run("createdb", DATABASE, check=False)).returncode:
             self._processes.check()
             if time.monotonic() > deadline:
-                raise ServiceError(f"PostgreSQL makes no database:\n{done.stdout[-2000:]}")
+                raise ServiceError(f"PostgreSQL cannot create a database:\n{done.stdout[-2000:]}")
             time.sleep(0.2)
 
     def _run(self, tool: str, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -120,7 +120,7 @@ class Postgres:
 
 
 def _unprivileged() -> tuple[int, int] | None:
-    """User and group to run as; None: as the present one."""
+    """(user, group) to run as; None: the present user."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -129,7 +129,7 @@ def _unprivileged() -> tuple[int, int] | None:
         except KeyError:
             continue
         return found.pw_uid, found.pw_gid
-    raise ServiceError("PostgreSQL does not run as root, and there is no user postgres or nobody; add one")
+    raise ServiceError("PostgreSQL does not run as root, and there is no user postgres or nobody: create one")
 
 
 def _number(version: str) -> int:

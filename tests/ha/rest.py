@@ -1,4 +1,4 @@
-"""What these runs ask of the REST API beyond the demo's client: mapped tasks, many runs, pools."""
+"""Requests to the REST API that the demo's client lacks: mapped tasks, many runs, pools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGE = 500
 
 
 class Client(AirflowRest):
-    """Of an Airflow whose `[api] maximum_page_limit` is PAGE at least."""
+    """A client for an Airflow whose `[api] maximum_page_limit` is at least PAGE."""
 
     @classmethod
     def of(cls, airflow: LocalAirflow) -> Client:
@@ -24,7 +24,7 @@ class Client(AirflowRest):
         return self._all(path, "task_instances", order_by="map_index")
 
     def count(self, dag_id: str, run_id: str, task_id: str, state: str) -> int:
-        """How many instances of a mapped task are in this state; costs Airflow little."""
+        """How many instances of a mapped task are in this state; a cheap request."""
         path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/listMapped"
         return int(self._get(path, state=state, limit="1")["total_entries"])
 
@@ -32,12 +32,12 @@ class Client(AirflowRest):
         return self._all(f"/api/v2/dags/{quote(dag_id)}/dagRuns", "dag_runs", order_by="id")
 
     def output(self, dag_id: str, run_id: str, task_id: str, map_index: int) -> Any:
-        """What a mapped task returned."""
+        """The return value of a mapped task."""
         path = f"{self._run_path(dag_id, run_id)}/taskInstances/{quote(task_id)}/xcomEntries/return_value"
         return self._get(path, map_index=str(map_index), deserialize="true")["value"]
 
     def end_run(self, dag_id: str, run_id: str) -> None:
-        """Marks a run as failed: what it waits for is removed."""
+        """Marks a run as failed, which removes its waits."""
         self._send("PATCH", self._run_path(dag_id, run_id), {"state": "failed"})
 
     def make_pool(self, name: str, slots: int) -> None:

@@ -24,13 +24,13 @@ class Engine:
 
     def __init__(self, name: str, skew_s: float) -> None:
         self.name, self.skew_s = name, skew_s
-        self.alive, self.stopped, self.told, self.owning = True, False, None, None
+        self.alive, self.stopped, self.ordered_step, self.owning = True, False, None, None
 
     def look(self) -> None:
         pass
 
     def die_at(self, step: str | None) -> None:
-        self.told = step
+        self.ordered_step = step
 
     def kill(self) -> None:
         self.alive = False
@@ -118,13 +118,13 @@ def test_a_kill_of_an_engine_at_work_waits_until_one_has_worked_for_a_while(pool
     pool._kill_at("3 begin", at_work=True)
     at_once(pool)
     at_once(pool)
-    assert not any(engine.told for engine in pool._engines)
+    assert not any(engine.ordered_step for engine in pool._engines)
     pool._engines[1].owning = 0.0
     at_once(pool)
     at_once(pool)
-    assert [engine.told for engine in pool._engines] == [None, "3 begin"]
+    assert [engine.ordered_step for engine in pool._engines] == [None, "3 begin"]
     pool._kill_at("3 begin", at_work=False)
-    assert [engine.told for engine in pool._engines] == [None, "3 begin"], "one is left alone"
+    assert [engine.ordered_step for engine in pool._engines] == [None, "3 begin"], "one is left alone"
 
 
 def test_an_engine_is_not_killed_early_where_the_one_before_it_was(pool: Any) -> None:
@@ -132,16 +132,16 @@ def test_an_engine_is_not_killed_early_where_the_one_before_it_was(pool: Any) ->
     pool._new()
     first = pool._engines[0]
     pool._kill_at("3 begin", at_work=False)
-    assert first.told == "3 begin"
+    assert first.ordered_step == "3 begin"
     first.alive, first.log, first.close = False, None, lambda: None
     first.process = SimpleNamespace(returncode=-9)
     pool.tend()
     second = pool._engines[0]
     pool._kill_at("3 begin", at_work=False)
-    assert second.told is None
+    assert second.ordered_step is None
     second.owning = 0.0
     pool._kill_at("3 begin", at_work=False)
-    assert second.told == "3 begin"
+    assert second.ordered_step == "3 begin"
 
 
 def test_nothing_is_tried_again_when_the_faults_are_over(pool: Any) -> None:

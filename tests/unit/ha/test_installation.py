@@ -56,14 +56,14 @@ def test_the_triggerer_that_is_named_is_killed_and_else_the_oldest(
     airflow.processes.check()
 
 
-def test_each_job_has_the_name_of_the_triggerer_that_brought_it(
+def test_each_job_has_the_name_of_its_triggerer(
     airflow: PostgresAirflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = [{"id": 4}]
     monkeypatch.setattr(airflow.api, "jobs", lambda _: jobs)
     airflow.name_jobs()
     airflow._triggerers.append("triggerer-3")
-    with pytest.raises(ServiceError, match="triggerer-3 was started and brought 0 jobs"):
+    with pytest.raises(ServiceError, match="starting triggerer-3 created 0 jobs"):
         airflow.name_jobs()
     jobs.append({"id": 9})
     airflow.name_jobs()
