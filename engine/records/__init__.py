@@ -1,6 +1,6 @@
-"""What the internal topics hold: registrations, matches, states, firings, offset metadata.
+"""The records of the internal topics: registrations, matches, states, firings, offset metadata.
 
-Every record carries its version `v`; `versions` has the rule of who reads and writes which.
+Every record carries its version `v`; `versions` says which versions a release reads and writes.
 """
 
 from __future__ import annotations

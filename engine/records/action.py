@@ -11,12 +11,12 @@ from .versions import VERSION
 
 
 class Firing(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition that was met, or whose time is up: what a waiting task gets.
+    """The decision that a condition is met or expired, as a waiting task gets it.
 
-    `events`: per label the events that took part, in the CloudEvents JSON format, and `origins` their
-    records' `{"topic", "partition", "offset", "timestamp_ms"}` in the same order. `missing`: labels of what
-    was not there. `left_out`: by label, how many events there was no room for. `timer_ms`: the due time that
-    brought it. `incomplete`: that time passed without a cut.
+    `events`: {label: its events in the CloudEvents JSON format}. `origins`: {label: their records'
+    `{"topic", "partition", "offset", "timestamp_ms"}`, in the same order}. `missing`: labels without an
+    event. `left_out`: {label: how many events did not fit}. `timer_ms`: the due time of the timer that fired.
+    `incomplete`: the timer fired without a cut, so some earlier events may not have been evaluated.
     """
 
     id: str
@@ -32,7 +32,7 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A firing on its way to who waits for it (JSON in the action topic, key: `action_key`)."""
+    """A firing for a task or dispatcher (JSON in the action topic, with the key `key`)."""
 
     v: int = VERSION
     subscription: str

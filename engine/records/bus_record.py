@@ -10,11 +10,11 @@ BUS_KEY = b"bus"
 
 
 class BusRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What a bus was made with, and what it reads (JSON in the subscription topic, key `bus`).
+    """How a bus was created, and what it reads (JSON in the subscription topic, key `bus`).
 
-    `v`: the version that writers give all records. `partitions`: of the trigger topic. Subscriptions are
-    spread by that number, so another one would look for their states where they are not. `topics`: sources
-    beside the event topic. `topic_ids`: of the internal topics, by kind.
+    `v`: the version that writers give all records. `partitions`: the trigger topic's count, by which
+    subscriptions are distributed; with another count their states would not be found. `topics`: the listed
+    topics. `topic_ids`: {kind: id} of the internal topics.
     """
 
     v: int = VERSION

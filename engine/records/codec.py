@@ -1,4 +1,4 @@
-"""Records as bytes: their JSON and msgpack forms, and the errors of bytes that are none."""
+"""Encodes and decodes records as JSON and msgpack, with errors for unreadable bytes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..errors import RecordError, UnknownVersion
 from .versions import is_read, versions_read
 
 T = TypeVar("T")
-# What msgspec raises for bytes that are not the form: beside its own errors, text that is not UTF-8, and
-# nesting beyond the interpreter's limit.
+# What msgspec raises for unreadable bytes: its own errors, invalid UTF-8, and nesting beyond the
+# interpreter's limit.
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class _Version(msgspec.Struct):
-    """What all JSON records have; a later version's may have any other form."""
+    """The member that all JSON records have; other members may differ in later versions."""
 
     v: object = None
 
@@ -37,7 +37,7 @@ def encode_msgpack(record: msgspec.Struct) -> bytes:
 
 
 def decode_json(form: type[T], value: bytes | str, where: str) -> T:
-    """Read a JSON record; RecordError naming `where` for a damaged one or one of another version."""
+    """Decodes a JSON record. Raises RecordError naming `where` if it is damaged or has another version."""
     try:
         version = _version.decode(value).v
         if is_read(version):
@@ -48,7 +48,7 @@ def decode_json(form: type[T], value: bytes | str, where: str) -> T:
 
 
 def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
-    """Read a msgpack record; errors as `decode_json`."""
+    """Decodes a msgpack record. Raises like `decode_json`."""
     version: object
     try:
         record = msgspec.msgpack.decode(value, type=form)
@@ -63,7 +63,7 @@ def decode_msgpack(form: type[T], value: bytes, where: str) -> T:
 
 
 def _version_of(value: bytes) -> int | None:
-    """The version that a msgpack record begins with; a later one may have any other form."""
+    """The version at the start of a msgpack record, whose other members may differ in later versions."""
     try:
         items = msgspec.msgpack.decode(value, type=list[msgspec.Raw])
         return msgspec.msgpack.decode(items[0], type=int)

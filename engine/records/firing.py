@@ -1,4 +1,4 @@
-"""How events travel to the task that waits: in forms that every hop can carry, and small."""
+"""The forms of events in matches and firings: small, and readable by everything they pass through."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ...events.event import Event
 from .action import ActionRecord, Firing
 from .sizes import MAX_HANDED_BYTES, MAX_INLINE_BYTES
 
-# On their way events pass JSON readers with a nesting limit, msgpack (integers of 64 bits) and PostgreSQL's
-# jsonb (no NUL). A value beyond that would fail a task each time it is resumed.
+# Events pass through JSON parsers with a nesting limit, msgpack (64-bit integers) and PostgreSQL's jsonb (no
+# NUL). A value beyond these limits would fail the task whenever it is resumed.
 MAX_DEPTH = 64
-# What is looked for, made alike: a pattern takes five times as long to say no.
+# Maps all digits to 0 and all openings to [, so that plain searches suffice: a regular expression takes five
+# times as long.
 _ALIKE = bytes.maketrans(b"123456789{", b"000000000[")
 _LONG_NUMBER = b"0" * 19
 _decode = msgspec.json.Decoder().decode
-# Of most events: one look, which nesting, numbers beyond 64 bits and whatever is no JSON do not pass.
+# A quick check that most data pass. Nested data, numbers beyond 64 bits and invalid JSON do not.
 _Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _decode_flat = msgspec.json.Decoder(dict[str, str | _Integer | float | bool | None]).decode
 _NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -28,7 +29,7 @@ _ALWAYS_KEPT = ("specversion", "id", "source", "type", "subject", "time")
 
 
 def json_form(event: Event) -> dict[str, Any]:
-    """The event in CloudEvents' JSON format; data that cannot travel as JSON are in `data_base64`."""
+    """The event in CloudEvents' JSON format. Data that JSON cannot carry everywhere are in `data_base64`."""
     form = event.to_json_dict()
     if event.data is not None and "data" in form and not _travels(form["data"]):
         del form["data"]
@@ -37,7 +38,7 @@ def json_form(event: Event) -> dict[str, Any]:
 
 
 def raw_form(event: Event) -> dict[str, Any]:
-    """As `json_form`, for a writer of JSON alone: data that may stay as they are, are not taken apart."""
+    """Like `json_form`, but only for encoding as JSON: data that need no change are not decoded."""
     data = event.data
     attributes = event.attributes
     if data and attributes.get("datacontenttype") == content.JSON and _is_plain(data):
@@ -46,24 +47,24 @@ def raw_form(event: Event) -> dict[str, Any]:
 
 
 def by_reference(event: Event, topic: str, partition: int, offset: int) -> Event:
-    """The event as matches hold it: large data stay in its record, and a reference travels (`dataref`)."""
+    """The event as matches contain it: large data are replaced by a reference to its record (`dataref`)."""
     if event.data is None or len(event.data) <= MAX_INLINE_BYTES:
         return event
     return Event({**event.attributes, "dataref": f"kafka:{topic}/{partition}/{offset}"}, None)
 
 
 def fitted(action: ActionRecord) -> ActionRecord:
-    """The firing as it is handed to whoever takes it: in MAX_HANDED_BYTES (see `fit`)."""
+    """The firing as tasks and dispatchers get it: in at most MAX_HANDED_BYTES (see `fit`)."""
     return msgspec.structs.replace(action, firing=fit(action.firing, MAX_HANDED_BYTES))
 
 
 def fit(firing: Firing, most: int) -> Firing:
     """The same firing in at most `most` bytes of ASCII JSON.
 
-    Where it is larger, the events' data are replaced, largest first, by a `dataref`
-    (`kafka:topic/partition/offset`, the claim check of CloudEvents); where that does not suffice, extension
-    attributes are left out as well, then all but the `dataref`, and then the last events of the longest lists
-    (`left_out`). Labels stay.
+    If it is larger, in this order until it fits: the events' data are replaced, largest first, by a `dataref`
+    (`kafka:topic/partition/offset`, CloudEvents' claim check); extension attributes are removed; all other
+    attributes but the `dataref` are removed; the last events of the longest lists are removed (`left_out`).
+    Labels stay.
     """
     size = _size(msgspec.to_builtins(firing))
     if size <= most:
@@ -93,7 +94,7 @@ def fit(firing: Firing, most: int) -> Firing:
 
 
 def _shortened(firing: Firing, most: int) -> Firing:
-    """Without the last events of the longest lists, and their coordinates; each list keeps one at least."""
+    """The firing without the last events of the longest lists, and their origins. Each list keeps one."""
     lengths = {label: len(together) for label, together in firing.events.items()}
     while True:
         left_out = {
@@ -118,7 +119,7 @@ def _size(value: object) -> int:
 
 
 def _is_plain(data: bytes) -> bool:
-    """Whether these are JSON that `_travels` lets through; False where only a closer look could tell."""
+    """Whether `data` is JSON that surely passes `_travels`. False if only `_travels` can decide."""
     if b"\\" not in data:
         try:
             _decode_flat(data)

@@ -1,4 +1,4 @@
-"""Matches: events that matchers accepted, on their way to a trigger partition."""
+"""Match records: events that matchers accepted, written to trigger partitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...events.event import Event
 
 
 class Target(msgspec.Struct, frozen=True, array_like=True):
-    """One registration that an event met: its registry offset, and which of its matchers."""
+    """A registration that accepts an event: its registry offset, and the numbers of the matchers."""
 
     registry_offset: int
     incarnation: str
@@ -19,7 +19,7 @@ class Target(msgspec.Struct, frozen=True, array_like=True):
 class MatchRecord(msgspec.Struct, frozen=True, array_like=True):
     """An event with all its targets on one trigger partition (msgpack in the trigger topic).
 
-    `topic_id`: offsets of a topic that is deleted and made again are other offsets.
+    `topic_id`: the source topic's id. After a topic is created again, its offsets mean other records.
     """
 
     v: int
@@ -33,5 +33,5 @@ class MatchRecord(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def source(self) -> str:
-        """The source partition, as marks name it."""
+        """The name of the source partition in `MetaRecord.marks`."""
         return f"{self.topic_id or self.topic}/{self.partition}"

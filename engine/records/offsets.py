@@ -8,14 +8,14 @@ from .versions import VERSION
 
 
 class Trial(msgspec.Struct, frozen=True, array_like=True):
-    """A partition whose next records are suspected of having ended a process.
+    """The next records of a partition are suspects: one of them may have ended a process.
 
     docs/understand/engine/suspects.md has the rules.
 
-    `width`: how many of them a pass may take, 0 for one alone. `left`: how many are still suspected. `at`: of
-    0 the record that is tried alone, -1 where none is yet; else the offset from which that many are taken, -1
-    where a process has ended beyond it before. `trying`: the committer was about to try it. `ended`:
-    transactional ids of processes that ended on it.
+    `width`: how many suspects a pass may process; 0: one alone. `left`: how many suspects are left. `at`:
+    with width 0 the offset of the record that is tried alone, -1 if none is yet; otherwise the offset from
+    which `width` records are processed, -1 if a process has already ended beyond it. `trying`: the committer
+    was about to try it. `ended`: transactional ids of the processes that ended on it.
     """
 
     width: int
@@ -26,7 +26,7 @@ class Trial(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Aside(msgspec.Struct, frozen=True, array_like=True):
-    """How many records of a partition were set aside because processes ended on them; `at`: the last one."""
+    """How many records of a partition were condemned and became dead letters. `at`: the last one's offset."""
 
     count: int
     at: int
@@ -35,9 +35,9 @@ class Aside(msgspec.Struct, frozen=True, array_like=True):
 class OffsetMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """Committed with an offset, at most 4,095 characters of JSON: docs/understand/engine/look-back.md.
 
-    `R`: the registry position applied. `g`: scans in progress. `c`, `n`: the transactional id of the
-    committer and the number of its transaction. `t`: the topic's id. `e`: the committer ended in good order
-    with it. `a`, `s`: of records on which processes end.
+    `R`: the registry position that was applied. `g`: scans in progress. `c`, `n`: the committer's
+    transactional id and the number of its transaction. `t`: the topic's id. `e`: the committer shut down
+    cleanly with this commit. `a`: suspects. `s`: condemned records.
     """
 
     v: int = VERSION

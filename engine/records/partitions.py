@@ -1,4 +1,4 @@
-"""What the registry says about single partitions: in use, where to continue, what is wrong."""
+"""Registry records about a partition: that it was read, where it continues, what is wrong with it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .versions import VERSION
 
 
 class SourceRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """That a partition has been in use (JSON, key `source/{topic}/{partition}`)."""
+    """A partition has been read (JSON, key `source/{topic}/{partition}`)."""
 
     v: int = VERSION
     topic_id: str
 
 
 class ResumeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a partition that stopped goes on (JSON, key `resume/{topic}/{partition}`)."""
+    """Where a stopped partition continues (JSON, key `resume/{topic}/{partition}`)."""
 
     v: int = VERSION
     topic_id: str
@@ -25,7 +25,7 @@ class ResumeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProblemRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with a partition, as its owner tells (JSON, key `problem/{topic}/{partition}`)."""
+    """What is wrong with a partition, written by its engine (JSON, key `problem/{topic}/{partition}`)."""
 
     v: int = VERSION
     text: str

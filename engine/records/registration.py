@@ -16,7 +16,7 @@ from .versions import VERSION
 
 DEFAULT_MAX_KEYS = 100_000
 
-# What a Kafka client takes as a time; one registration beyond it would stop every engine.
+# The range that Kafka clients accept as a time. A registration beyond it would stop every engine.
 Milliseconds = Annotated[int, msgspec.Meta(ge=-(2**62), le=2**62)]
 
 Kind = Literal["one-shot", "durable"]
@@ -24,15 +24,16 @@ AtLimit = Literal["dead-letter", "drop-oldest"]
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition in force (JSON in the subscription topic). Immutable.
+    """A registered condition (JSON in the subscription topic). Immutable.
 
-    `subscription` names it: the waiting task instance, or a durable subscription's own name. `incarnation`
-    this meaning of it: another kind, condition, key or `since` is another incarnation, and so is another
-    generation (of a task that was cleared) or instance (of a task whose run was deleted and made again).
-    `condition`: its JSON form, as it was written. `since_ms`: an event counts if its record timestamp is at
-    or after. `fresh`: numbers of matchers that count no event of before the registration itself. `max_keys`:
-    how many keys may be open, of a durable one spread evenly over the trigger partitions; a one-shot one has
-    them all on one, and the default. `at_limit`: what becomes of new keys of a durable one beyond that.
+    `subscription`: its name, the waiting task instance's or a durable subscription's own. `incarnation`: a
+    hash of its meaning. Another kind, condition, key or `since` is another incarnation, and so is another
+    generation (of a cleared task) or instance (of a task whose run was deleted and created again).
+    `condition`: the JSON form as it was written. `since_ms`: an event counts if its record timestamp is at or
+    after it. `fresh`: numbers of the matchers that ignore events from before the registration. `max_keys`:
+    how many keys may be open; for a durable subscription distributed evenly over the trigger partitions, for
+    a one-shot one always the default, all on one partition. `at_limit`: what happens to new keys of a durable
+    one beyond that.
     """
 
     v: int = VERSION
@@ -82,7 +83,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def build_condition(self) -> Condition:
-        """The condition itself; ConditionError or RecordError when this version cannot read it."""
+        """The condition. Raises ConditionError or RecordError if this version cannot read it."""
         try:
             form = msgspec.json.decode(self.condition)
         except UNREADABLE as e:
@@ -91,7 +92,7 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegistrationKey(msgspec.Struct, frozen=True):
-    """Key of a registration record: `{incarnation}:{nonce}`, so that compaction keeps the first one."""
+    """The key of a registration record, `{incarnation}:{nonce}`: so compaction keeps the first one."""
 
     incarnation: str
     nonce: str
@@ -101,24 +102,24 @@ class RegistrationKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, key: bytes) -> RegistrationKey | None:
-        """None for a key of another form, such as the bus record's."""
+        """None for another kind of key, such as the bus record's."""
         incarnation, found, nonce = key.decode("utf-8", "replace").partition(":")
         return cls(incarnation, nonce) if found else None
 
 
-# Of a null that removes no registration: its record was left over by an earlier removal or replacement.
+# Headers of a null that removes a leftover record: its registration was already removed or replaced.
 LEFTOVER: Final[Headers] = (("interlock_leftover", b""),)
 
 
 def is_leftover(headers: Headers | None) -> bool:
-    """Whether these are the headers of such a null."""
+    """Whether these are the headers of a null that removes a leftover."""
     return any(name == LEFTOVER[0][0] for name, _ in headers or ())
 
 
 class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The incarnations that a process waits for (JSON, key `lease/{process}/{number}`).
 
-    `host`: where it runs, for people.
+    `host`: the process's host, shown to administrators.
     """
 
     v: int = VERSION
@@ -128,9 +129,9 @@ class LeaseRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def partition_of(kind: Kind, subscription: str, key: str, partitions: int) -> int:
-    """The trigger, state and action partition of a subscription's key. Part of the format: never to change.
+    """The trigger, state and action partition of a subscription's key. Part of the format: do not change it.
 
-    A one-shot subscription has all its keys on one partition; a durable one is spread by key.
+    All keys of a one-shot subscription are on one partition; those of a durable one are distributed.
     """
     text = subscription if kind == "one-shot" else f"{subscription}\0{key}"
     return zlib.crc32(text.encode()) % partitions

@@ -1,4 +1,4 @@
-"""What a state partition holds: states of keys, and a meta record for each incarnation."""
+"""The records of a state partition: the states of keys, and a meta record for each incarnation."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import msgspec
 
 from ..errors import RecordError
 
-CLOCK_KEY = b"clock"  # of a state partition: a record written for its timestamp alone
+CLOCK_KEY = b"clock"  # a record that is written only to get the broker's timestamp
 CLOCK_VALUE = b""
 
 
 class StateRecord(msgspec.Struct, frozen=True, array_like=True):
-    """The state of one key (msgpack in the state topic). `wakeup_ms`: when it must be looked at again.
+    """The state of one key (msgpack in the state topic). `wakeup_ms`: when its next timer is due.
 
-    `registry_offset`: of the registration whose state it is.
+    `registry_offset`: its registration's.
     """
 
     v: int
@@ -23,10 +23,10 @@ class StateRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MetaRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What is kept for one incarnation on a trigger partition, beside its keys (msgpack, state topic).
+    """The state of an incarnation on a trigger partition, without its keys (msgpack, state topic).
 
-    `marks`: `MatchRecord.source` -> the highest offset that was judged. `opened`: its timers run.
-    `only`: wakeup and state of a subscription with a single key, which has no record of its own.
+    `marks`: {`MatchRecord.source`: the highest processed offset}. `opened`: its timers run. `only`: wakeup
+    and state of a subscription with a single key, which has no record of its own.
     """
 
     v: int
@@ -38,12 +38,12 @@ class MetaRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 def state_key(incarnation: str, key: str | None) -> bytes:
-    """Key in the state topic: of one key's state, or of the incarnation's meta record (key None)."""
+    """The record key in the state topic of a key's state, or of the meta record (key None)."""
     return incarnation.encode() if key is None else f"{incarnation}/{key}".encode()
 
 
 def parse_state_key(key: bytes) -> tuple[str, str | None]:
-    """The opposite of `state_key`; incarnations never contain a slash. RecordError for what is no text."""
+    """(Incarnation, key) of a record key, the inverse of `state_key`. Raises RecordError if it is no text."""
     try:
         incarnation, found, rest = key.decode().partition("/")
     except UnicodeDecodeError as e:

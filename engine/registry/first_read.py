@@ -1,7 +1,7 @@
-"""The first read of a registry: what ended before its end is not even read as a registration.
+"""The first read of a registry: skips registrations that are removed again further on.
 
-Most records of a registry are of waits that are over, since their removals stay for a day or two before the
-brokers compact them away. What is in force at the end follows from the others alone.
+Most records of a registry belong to ended waits: brokers compact their removals away only after a day or two.
+The other records suffice for what is in force at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .registry import Registry, incarnation_of
 
 
 class _Named(msgspec.Struct):
-    """What a registration is about; the rest of it is passed over."""
+    """The members of a registration that the first read decodes."""
 
     subscription: str
     incarnation: str
@@ -28,9 +28,9 @@ _decoder: Final = msgspec.json.Decoder(_Named)
 
 @dataclass(slots=True)
 class _History:
-    """The records of one incarnation. `standing`: the keys that were not nulled since.
+    """The records of one incarnation. `standing`: the keys without a null so far.
 
-    `alone`: nothing else is known under its subscription, so that nothing came or went with it.
+    `alone`: its subscription has no other incarnation, so it replaced nothing and nothing replaced it.
     """
 
     records: list[Record] = field(default_factory=list)
@@ -40,10 +40,10 @@ class _History:
 
 
 class FirstRead:
-    """Takes the records of a registry from its start, in place of `Registry.apply`, until `finish`.
+    """Processes the records of a registry from its start, instead of `Registry.apply`, until `finish`.
 
-    The registry is then what it would be if it had applied each of them; only that it does not tell what it
-    could not read of what was removed. Meanwhile it knows no registrations, but all else, and its position.
+    The registry then equals one that has applied each record, except that unreadable registrations which were
+    removed are not logged. Before `finish` it has no registrations, but everything else, and its position.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -53,7 +53,7 @@ class FirstRead:
         self._named_ms: dict[str, int] = {}  # when a lease last named an incarnation that is held
 
     def take(self, item: Record | End) -> None:
-        """Take the next record, or that the end was reached."""
+        """Process the next record, or the end of the topic."""
         if isinstance(item, End):
             self._registry.apply(item)
             return
@@ -70,7 +70,7 @@ class FirstRead:
             self._hold(incarnation, item, item.value)
 
     def finish(self) -> None:
-        """The end of the first read: the registry applies what matters there, in order."""
+        """End the first read: the registry applies the remaining records in order."""
         position = self._registry.position
         held = [record for history in self._histories.values() for record in history.records]
         self._histories.clear()
@@ -89,7 +89,7 @@ class FirstRead:
         try:
             found = _decoder.decode(value)
         except UNREADABLE:
-            return  # it changes nothing, and the registry tells it if it stays
+            return  # it changes nothing; if it is not removed, the registry logs it
         first = self._incarnations.setdefault(found.subscription, incarnation)
         if (
             first != incarnation
@@ -107,7 +107,7 @@ class FirstRead:
         if history.standing or not history.alone:
             history.records.append(record)
             return
-        # Nothing is in force or left over of what has none of its keys, and nothing was replaced by it.
+        # All its keys are nulled and it replaced nothing, so it leaves no trace in the registry.
         del self._histories[incarnation]
         self._named_ms.pop(incarnation, None)
         if history.subscription is not None:

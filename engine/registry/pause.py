@@ -1,4 +1,4 @@
-"""How long a topic that tells of removals may go unread."""
+"""How long the registry may go unread before removals may be missed."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Final
 from ..bus import TopicPartition
 from ..errors import EngineError
 
-# A quarter of the registry's min.compaction.lag, a day: what is removed later is not seen to be removed.
+# A quarter of the registry's min.compaction.lag.ms of a day, after which a removal may be compacted away.
 MOST_PAUSE_S: Final = 6 * 3600.0
 
 
 class Pause:
-    """Notices that a reader stood still, by either clock: a process that was stopped, or a machine that was
-    suspended, whose monotonic clock may have stood still.
+    """Detects that a reader was paused: its process was stopped, or its machine was suspended.
+
+    Uses both clocks, because the monotonic clock may not run while a machine is suspended.
     """
 
     def __init__(
@@ -24,14 +25,14 @@ class Pause:
         self._read_at = self._now()
 
     def look(self) -> None:
-        """After each read. EngineError where the one before was MOST_PAUSE_S ago: read from the start."""
+        """Called after each read. Raises EngineError if the last call was more than MOST_PAUSE_S ago."""
         before, self._read_at = self._read_at, self._now()
         pause_s = max(now - then for now, then in zip(self._read_at, before, strict=True))
         if pause_s > MOST_PAUSE_S:
             raise EngineError(
-                f"{self._topic} was not read for {pause_s / 3600:.1f} hours, as by a process that was stopped"
-                " or a machine that was suspended: removals of that time may be compacted away. It is read"
-                " from its start again."
+                f"{self._topic} was not read for {pause_s / 3600:.1f} hours, because the process was stopped"
+                " or the machine was suspended: removals of that time may be compacted away. Interlock reads"
+                " it again from its start."
             )
 
     def _now(self) -> tuple[float, float]:

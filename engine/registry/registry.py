@@ -1,4 +1,4 @@
-"""The registry: which registrations are in force, as the subscription topic tells. Pure, no I/O."""
+"""The registry: the registrations in force, computed from the subscription topic's records. No I/O."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from ..records.versions import VERSION
 
 @dataclass(eq=False, slots=True)  # a handle: equal to itself only
 class Registered:
-    """A registration in force. `offset` is that of its incarnation's first record: its place for everyone.
+    """A registration in force. `offset`: of its incarnation's first record, which identifies it everywhere.
 
-    `registration`: as it was registered last; one incarnation's differ in their limits at most.
+    `registration`: the last one of the incarnation; earlier ones differ only in their limits.
     """
 
     registration: Registration
     condition: Condition
     offset: int
-    timestamp_ms: int  # of that record, by the brokers' clock: timers of the registration run from it
-    incarnation: str = field(init=False)  # asked for with each event, as is the next
+    timestamp_ms: int  # of that record, by the brokers' clock; the registration's timers start then
+    incarnation: str = field(init=False)  # copied here, like `one_shot`, because each event reads it
     one_shot: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,7 +47,7 @@ class Registered:
 
 @dataclass
 class Change:
-    """What one registry record did. `bus`: the bus record is another one now. `named`: by a lease."""
+    """What a registry record changed. `bus`: the bus record. `named`: incarnations that a lease names."""
 
     added: list[Registered] = field(default_factory=list)
     removed: list[Registered] = field(default_factory=list)
@@ -57,41 +57,39 @@ class Change:
 
 
 def incarnation_of(record: Record) -> str | None:
-    """Of a registration, or of its removal; None for a record of another kind."""
-    if (record.key or b"").partition(b"/")[2]:  # of a lease, or a partition
+    """The incarnation of a registration or its removal; None for a record of another kind."""
+    if (record.key or b"").partition(b"/")[2]:  # a lease, or a record about a partition
         return None
     key = RegistrationKey.decode(record.key or b"")
     return None if key is None else key.incarnation
 
 
 class Registry:
-    """Folds the subscription topic, record by record, in offset order.
+    """Applies the subscription topic's records in offset order.
 
-    A known incarnation registered again changes its limits at most. Another incarnation of a subscription
-    replaces the one before. A removal (null) of any of an incarnation's keys removes it, and leaves its other
-    keys as leftovers, until each is nulled as such, which removes nothing
-    (docs/understand/engine/registry.md "Leftovers"). A record that cannot be read is left out and logged; it
-    stops nobody else.
+    Registering a known incarnation again changes only its limits. Another incarnation of a subscription
+    replaces the previous one. A null for any key of an incarnation removes it; its other keys become
+    leftovers until they are nulled as well (docs/understand/engine/registry.md "Leftovers"). A record that
+    cannot be read is logged and ignored.
     """
 
     def __init__(self) -> None:
         self.position = 0  # offset of the next registry record
         self.bus: BusRecord | None = None
-        # Each with the place of its record: a resumption counts once, for the source record before it.
+        # Each with its record's offset: a resumption is used once, for the source record before it.
         self.sources: dict[TopicPartition, tuple[int, SourceRecord]] = {}
         self.resumes: dict[TopicPartition, tuple[int, ResumeRecord]] = {}
         self.problems: dict[TopicPartition, str] = {}
         self._by_incarnation: dict[str, Registered] = {}
         self._by_subscription: dict[str, Registered] = {}
         self._order: dict[int, Registered] = {}  # by first offset, in insertion = offset order
-        # Record keys not yet nulled, with the offsets and timestamps of their records, by subscription and
-        # incarnation; leftovers included.
+        # {subscription: {incarnation: {record key: (offset, timestamp)}}} without a null, with leftovers.
         self._keys: dict[str, dict[str, dict[bytes, tuple[int, int]]]] = {}
-        self._leftovers: dict[bytes, tuple[str, int]] = {}  # with subscription, and since when
+        self._leftovers: dict[bytes, tuple[str, int]] = {}  # {record key: (subscription, since when)}
         self._subscription_of: dict[str, str] = {}
         self._named_ms: dict[str, int] = {}  # when a lease last named an incarnation
         self._leases: dict[bytes, int] = {}  # when each was last written, by record key
-        # By their JSON: most waits share theirs with those of other runs, and a condition is not small.
+        # By JSON form: most waits share their condition with those of other runs, which saves memory.
         self._conditions: WeakValueDictionary[bytes, Condition] = WeakValueDictionary()
 
     @property
@@ -106,15 +104,15 @@ class Registry:
         return self._by_incarnation.get(incarnation)
 
     def named(self, subscription: str) -> Registered | None:
-        """What is in force under this name."""
+        """The registration in force under this name."""
         return self._by_subscription.get(subscription)
 
     def between(self, start: int, end: int) -> list[Registered]:
-        """Those in force whose place is in [start, end), in order."""
+        """The registrations in force with offsets in [start, end), in order."""
         if start >= end:
             return []
         found = []
-        for offset in reversed(self._order):  # new ones are asked for, and they stand at the end
+        for offset in reversed(self._order):  # callers want new ones, which are at the end
             if offset < start:
                 break
             if offset < end:
@@ -122,16 +120,16 @@ class Registry:
         return found[::-1]
 
     def successor(self, incarnation: str) -> Registered | None:
-        """What took the place of a replaced incarnation, if it is in force; None for one that was removed."""
+        """The registration that replaced an incarnation; None if the incarnation was removed."""
         subscription = self._subscription_of.get(incarnation)
         return None if subscription is None else self._by_subscription.get(subscription)
 
     def keys(self, subscription: str) -> set[bytes]:
-        """The record keys to null so that the subscription is gone."""
+        """The record keys to null to remove the subscription."""
         return set().union(*self._keys.get(subscription, {}).values())
 
     def apply(self, item: Record | End) -> Change:
-        """Take the next record, or that the end was reached (which moves `position` over gaps)."""
+        """Process the next record, or the end of the topic (which moves `position` over gaps)."""
         change = Change()
         if isinstance(item, End):
             self.position = max(self.position, item.offset)
@@ -159,14 +157,14 @@ class Registry:
                 canonical_key(registration.key)
         except (RecordError, InterlockError) as e:
             with at(*item.source, item.offset):
-                log.error("Registration at %s left out: %s", item, e)
+                log.error("Registration at %s is ignored: %s", item, e)
             return change
         incarnation = registration.incarnation
         self._subscription_of[incarnation] = registration.subscription
         keys = self._keys.setdefault(registration.subscription, {}).setdefault(incarnation, {})
         keys.setdefault(item.key or b"", (item.offset, item.timestamp_ms))
         if (known := self._by_incarnation.get(incarnation)) is not None:
-            known.registration = registration  # its limits are no part of what it means
+            known.registration = registration  # only its limits can differ
             return change
         earlier = self._by_subscription.get(registration.subscription)
         if earlier is not None:
@@ -175,13 +173,13 @@ class Registry:
         return change
 
     def resumption(self, tp: TopicPartition) -> ResumeRecord | None:
-        """Where a partition that stopped is to go on, if that was said since it was last in use."""
-        said = self.resumes.get(tp)
+        """Where a stopped partition is to continue, if that was written after it was last read."""
+        resume = self.resumes.get(tp)
         used = self.sources.get(tp)
-        return said[1] if said is not None and (used is None or used[0] < said[0]) else None
+        return resume[1] if resume is not None and (used is None or used[0] < resume[0]) else None
 
     def orphans(self, before_ms: int) -> list[Registered]:
-        """One-shot registrations that no lease has named since then."""
+        """One-shot registrations that no lease has named since `before_ms`."""
         return [
             registered
             for incarnation, registered in self._by_incarnation.items()
@@ -189,15 +187,15 @@ class Registry:
         ]
 
     def leftovers(self, before_ms: int) -> list[tuple[str, bytes]]:
-        """(subscription, record key) of what removals and replacements before then have left un-nulled."""
+        """(subscription, record key) of leftovers of removals and replacements from before `before_ms`."""
         return [(subscription, key) for key, (subscription, at) in self._leftovers.items() if at < before_ms]
 
     def old_leases(self, before_ms: int) -> list[bytes]:
-        """The keys of leases not written since then: their processes are gone without a word."""
+        """The keys of leases that were not renewed since `before_ms`: their processes have died."""
         return [key for key, written_ms in self._leases.items() if written_ms < before_ms]
 
     def name(self, incarnation: str, at_ms: int) -> None:
-        """A lease named it then."""
+        """Note that a lease named the incarnation at this time."""
         if incarnation in self._by_incarnation:
             self._named_ms[incarnation] = max(at_ms, self._named_ms.get(incarnation, 0))
 
@@ -209,7 +207,7 @@ class Registry:
         return condition
 
     def _read_other(self, record: Record, change: Change) -> None:
-        """A lease, or what is said of one partition."""
+        """Process a lease, or a record about a partition."""
         kind, _, rest = (record.key or b"").decode("utf-8", "replace").partition("/")
         try:
             if kind == "lease":  # `lease/{process}/{number}`
@@ -244,17 +242,17 @@ class Registry:
                 change.resumed = tp
         except RecordError as e:
             with at(*record.source, record.offset):
-                log.error("%s left out: %s", record, e)
+                log.error("%s is ignored: %s", record, e)
 
     def _read_bus_record(self, record: Record) -> bool:
         before = self.bus
         try:
             self.bus = decode_json(BusRecord, record.value or b"", str(record))
         except UnknownVersion:
-            raise  # a bus made by a later version may work by other rules
+            raise  # a later version's bus may have other rules
         except RecordError as e:
             with at(*record.source, record.offset):
-                log.error("Bus record left out: %s", e)
+                log.error("The bus record is ignored: %s", e)
         return self.bus != before
 
     def _forget_key(self, incarnation: str, key: bytes) -> None:
@@ -288,10 +286,10 @@ class Registry:
             self._leftovers.setdefault(key, (subscription, at_ms))
 
     def _begin_later(self, incarnation: str, change: Change) -> None:
-        """A leftover was nulled, which may have been the first record of what is in force here.
+        """If the leftover that was nulled is the first record of a registration in force, move its offset.
 
-        That is so only where the log is read from its start, and the removal is compacted away that made it
-        a leftover: for everybody else the registration has the place of its next record.
+        That happens only if the topic is read from its start after compaction removed the null that made the
+        record a leftover. For all other readers the registration has the offset of its next record.
         """
         registered = self._by_incarnation.get(incarnation)
         if registered is None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Literal
 
 from structlog.contextvars import bind_contextvars, bound_contextvars
 
@@ -56,7 +57,7 @@ class EngineProcess:
 class Runtime:
     """An engine and the waits of one bus in this process. Use `Runtime.of`.
 
-    sink: receives metrics. with_waits: False for an engine alone. with_engine: False for waits alone.
+    sink: receives metrics. runs: "engine", "waits" or both.
     end_process: see `Watchdog`.
     """
 
@@ -65,8 +66,7 @@ class Runtime:
         config: BusConfig,
         sink: Sink | None = None,
         *,
-        with_waits: bool = True,
-        with_engine: bool = True,
+        runs: Literal["engine", "waits", "both"] = "both",
         end_process: Callable[[str], None] | None = None,
     ) -> None:
         self.config = config
@@ -77,9 +77,9 @@ class Runtime:
         self._lock = threading.Lock()
         self._read_again_at = 0.0
         self._loops = []
-        if with_engine:
+        if runs != "waits":
             self._loops.append(LoopThread(ENGINE, self._run_engine, config, self.board))
-        if with_waits:
+        if runs != "engine":
             self._loops.append(LoopThread(WAITS, self._run_waits, config, self.board))
         helpers: dict[str, Callable[[threading.Event], None]] = {}
         helpers["watchdog"] = Watchdog(self._loops, end_process).run
@@ -95,13 +95,13 @@ class Runtime:
         """The runtime of this bus and connection in this process; starts it if needed. Returns at once.
 
         If the connection's content has changed, the runtime creates new clients; open waits stay open.
-        sink, with_engine: as for the constructor. They count in the call that starts the runtime.
+        sink: receives metrics. with_engine: False for waits alone. Both count in the call that starts it.
         """
         key = (os.getpid(), config.name, config.deployment, config.connection)
         with _lock:
             runtime = _runtimes.get(key)
             if runtime is None:
-                runtime = _runtimes[key] = cls(config, sink, with_engine=with_engine)
+                runtime = _runtimes[key] = cls(config, sink, runs="both" if with_engine else "waits")
                 runtime.start()
                 atexit.register(runtime.stop)
         runtime.use(config)

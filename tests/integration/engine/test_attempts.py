@@ -29,7 +29,7 @@ def dying(task, record, *rest):
     return match(task, record, *rest)
 
 SourceTask.match = dying
-Runtime(BusConfig(**json.loads(sys.argv[1])), with_waits=False).start()
+Runtime(BusConfig(**json.loads(sys.argv[1])), runs="engine").start()
 threading.Event().wait()
 """
 

@@ -102,7 +102,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_lines_of_an_engine_name_bus_and_engine_also_those_of_its_end_and_the_next_one_has_its_own(
     lines: Lines, eventually: Any
 ) -> None:
-    runtime = Runtime(CONFIG, with_waits=False)
+    runtime = Runtime(CONFIG, runs="engine")
     runtime.start()
     eventually("two engines have failed", lambda: [text for text, _ in lines].count("a pass") >= 2)
     runtime.stop()
@@ -124,7 +124,7 @@ def test_what_is_said_before_there_is_an_engine_names_the_bus_alone(
         raise UnreachableError("no answer")
 
     monkeypatch.setattr(module, "check", check)
-    runtime = Runtime(CONFIG, with_waits=False)
+    runtime = Runtime(CONFIG, runs="engine")
     with at("of whoever starts it", 0):
         runtime.start()
         assert over.wait(30)
@@ -143,7 +143,7 @@ failed = threading.Event()
 for name in ("KafkaBus", "Engine", "StatusReporter"):
     setattr(runtime, name, getattr(test_log, "_" + name.removeprefix("Kafka")))
 runtime.check = lambda config, **_: None
-told = runtime.Runtime(test_log.CONFIG, with_waits=False)
+told = runtime.Runtime(test_log.CONFIG, runs="engine")
 told.board.listen("program", lambda _: failed.set())
 told.start()
 assert failed.wait(30)

@@ -252,7 +252,7 @@ def test_a_bus_record_that_cannot_be_read_leaves_the_one_before(
     with caplog.at_level(logging.ERROR, "interlock.engine"):
         assert not registry.apply(at(1, BUS_KEY, value)).bus
     assert registry.bus.partitions == 4
-    assert "Bus record left out" in caplog.text
+    assert "The bus record is ignored" in caplog.text
 
 
 def test_a_bus_of_a_later_version_stops_the_engine() -> None:
