@@ -1,4 +1,4 @@
-"""Alerts when a station was silent for ten minutes: the Airflow DAG `tell` runs once for each silence.
+"""Alerts when a station was silent for ten minutes: the Airflow DAG `alert` runs once for each silence.
 
 Watches a station from its first heartbeat on. Each station is a key: this DAG watches hundreds of them.
 """
@@ -14,16 +14,16 @@ alive = event("com.example.station.alive", by="subject", label="alive")
 dispatch_dag(
     "absence_alert",
     condition=absent(alive, "10m"),
-    trigger_dag_id="tell",
+    trigger_dag_id="alert",
     conf={"station": "{{ firing.key }}", "silent_since": "{{ firing.recorded.alive[0] }}"},
     note="{{ firing.key }} is silent",
     tags=["interlock"],
 )
 
-with DAG("tell", schedule=None, tags=["interlock"]):
+with DAG("alert", schedule=None, tags=["interlock"]):
 
     @task
-    def tell(station: str, silent_since: str) -> str:
+    def alert(station: str, silent_since: str) -> str:
         return f"{station} is silent since {silent_since}"
 
-    tell("{{ dag_run.conf['station'] }}", "{{ dag_run.conf['silent_since'] }}")
+    alert("{{ dag_run.conf['station'] }}", "{{ dag_run.conf['silent_since'] }}")

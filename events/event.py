@@ -170,7 +170,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         if not has_data:
             return _with_base64(texts, encoded, problems)
         if encoded is not None:
-            problems.append("both data and data_base64 are there: only one may be")
+            problems.append("data and data_base64 are both present: give one of them")
         stated = texts.setdefault("datacontenttype", content.JSON)
         payload: bytes | None = None
         try:
@@ -209,7 +209,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, dict=True):
         encoded = rest.pop("data_base64", None)
         texts, problems = _canonical_texts(rest, json_types=True)
         if encoded is not None:
-            problems.append("both data and data_base64 are there: only one may be")
+            problems.append("data and data_base64 are both present: give one of them")
         texts.setdefault("datacontenttype", content.JSON)
         return _validated(texts, bytes(raw), problems)
 

@@ -54,7 +54,7 @@ DURABLE = (
     "asset/market_close",
 )
 WAITING = ("and_with_expiry", "n_of_m", "plain_topic", "spark_completion")
-REST = ("sequence", "sales_report", "rates_ingest", "clean_up", "sales_again", "tell")
+REST = ("sequence", "sales_report", "rates_ingest", "clean_up", "sales_again", "alert")
 
 
 def sent(kind: str, event_id: str, source: str = "/test", subject: str | None = None, **data: Any) -> Event:
@@ -184,7 +184,7 @@ def test_the_absence_alert_tells_when_the_last_heartbeat_was_recorded(
     events = read_all(played.bus.bootstrap_servers, played.bus.topic("event"))
     [beat] = [each for each in events if each.header("ce_type") == "com.example.station.alive"]
     when = datetime.fromtimestamp(beat.timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    assert returned(played, eventually, "tell", "tell") == f"north is silent since {when}"
+    assert returned(played, eventually, "alert", "alert") == f"north is silent since {when}"
 
 
 def returned(played: Site, eventually: Callable[..., Any], dag_id: str, task_id: str) -> Any:

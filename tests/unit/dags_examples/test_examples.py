@@ -86,13 +86,13 @@ def test_absence_alert_starts_a_run_for_each_silence_of_each_station(dags: dict[
         sent("station.alive", at, subject=station)
         for station, at in [("north", "06:00"), ("south", "06:05"), ("north", "06:09"), ("south", "06:30")]
     ]
-    told = runs_of(dags["absence_alert"], beats, until="2026-11-20T06:35:00Z")
-    assert [(run.conf["station"], run.at.strftime("%H:%M")) for run in told] == [
+    runs = runs_of(dags["absence_alert"], beats, until="2026-11-20T06:35:00Z")
+    assert [(run.conf["station"], run.at.strftime("%H:%M")) for run in runs] == [
         ("south", "06:15"),
         ("north", "06:19"),
     ]
-    assert (told[0].dag_id, told[0].note) == ("tell", "south is silent")
-    assert call(dags, "tell", "tell", *told[0].conf.values()) == (
+    assert (runs[0].dag_id, runs[0].note) == ("alert", "south is silent")
+    assert call(dags, "alert", "alert", *runs[0].conf.values()) == (
         "south is silent since 2026-11-20T06:05:00.000+00:00"
     )
 
@@ -100,8 +100,8 @@ def test_absence_alert_starts_a_run_for_each_silence_of_each_station(dags: dict[
 def test_absence_alert_works_with_heartbeats_without_time(dags: dict[str, DAG]) -> None:
     """Events emitted with Interlock's operator or command have none."""
     beat = Event.of("com.example.station.alive", "/s", id="1", subject="north")
-    [told] = runs_of(dags["absence_alert"], [(beat, "2026-11-20T06:00:00Z")], until="2026-11-20T06:35:00Z")
-    assert told.conf == {"station": "north", "silent_since": "2026-11-20T06:00:00.000+00:00"}
+    [runs] = runs_of(dags["absence_alert"], [(beat, "2026-11-20T06:00:00Z")], until="2026-11-20T06:35:00Z")
+    assert runs.conf == {"station": "north", "silent_since": "2026-11-20T06:00:00.000+00:00"}
 
 
 def test_sequence_takes_the_steps_in_their_order_only(dags: dict[str, DAG]) -> None:

@@ -1,5 +1,4 @@
-"""The events that tell the end of a DAG run or a task instance: the same whoever tells, and as their schema
-says."""
+"""Completion events of DAG runs and tasks: the same from every emitter, and valid by their schema."""
 
 from __future__ import annotations
 

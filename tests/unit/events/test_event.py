@@ -17,9 +17,9 @@ from interlock.events.attributes import is_timestamp, parse_timestamp
 def test_every_bad_argument_is_named_at_once() -> None:
     with pytest.raises(EventError) as caught:
         Event.of("", "/s", id="1", time="soon", data=float("nan"), Level="x", tenant=1.5)
-    told = "; ".join(caught.value.problems)
+    message = "; ".join(caught.value.problems)
     for name in ("type", "time", "data", "'Level'", "tenant"):
-        assert name in told
+        assert name in message
     assert len(caught.value.problems) == 5
 
 

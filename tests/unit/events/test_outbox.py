@@ -85,9 +85,9 @@ def test_an_outage_is_logged_once_and_loses_nothing(
     broker.down = False
     assert outbox.flush()
     assert broker.taken == ["a", "b"]
-    [told] = warnings(caplog)
-    assert "the broker is away" in told
-    assert "airflow interlock reconcile" in told
+    [warning] = warnings(caplog)
+    assert "the broker is away" in warning
+    assert "airflow interlock reconcile" in warning
 
 
 def test_only_what_was_not_acknowledged_is_emitted_again(
@@ -116,8 +116,8 @@ def test_a_flush_ends_at_its_timeout_and_a_second_one_at_once(
     slow.put(event("b"))
     slow._flush_timed_out = True
     assert not slow.flush()
-    [told] = warnings(caplog)
-    assert "no acknowledgement within 0.05 s" in told
+    [warning] = warnings(caplog)
+    assert "no acknowledgement within 0.05 s" in warning
 
 
 def test_a_connection_that_cannot_be_read_is_read_again(
@@ -129,8 +129,8 @@ def test_a_connection_that_cannot_be_read_is_read_again(
     eventually("several attempts", lambda: broker.opened > 2)
     broker.unreadable = False
     assert outbox.flush()
-    [told] = warnings(caplog)
-    assert "KeyError: 'connection'" in told
+    [warning] = warnings(caplog)
+    assert "KeyError: 'connection'" in warning
 
 
 def test_a_full_queue_drops_new_events_and_logs_how_many(
@@ -146,7 +146,7 @@ def test_a_full_queue_drops_new_events_and_logs_how_many(
     assert outbox.flush()
     assert broker.taken == ["a", "b"]
     eventually(
-        "it is told",
+        "it is logged",
         lambda: any("2 events were lost: the queue was full" in r.message for r in caplog.records),
     )
 
@@ -161,8 +161,8 @@ def test_a_full_queue_is_logged_even_if_the_broker_is_only_slow(
     assert outbox.unacknowledged == 4
     broker.free.set()
     assert outbox.flush()
-    [told] = warnings(caplog)
-    assert "the queue is full (2 events); new events are lost" in told
+    [warning] = warnings(caplog)
+    assert "the queue is full (2 events); new events are lost" in warning
 
 
 def test_an_event_that_is_too_large_is_logged_and_blocks_nothing(
@@ -173,8 +173,8 @@ def test_an_event_that_is_too_large_is_logged_and_blocks_nothing(
         outbox.put(event(name))
     assert outbox.flush()
     assert broker.taken == ["a", "b"]
-    [told] = warnings(caplog)
-    assert "1 event is too large" in told
+    [warning] = warnings(caplog)
+    assert "1 event is too large" in warning
 
 
 def test_deliver_waits_even_if_the_queue_is_full(broker: Broker) -> None:

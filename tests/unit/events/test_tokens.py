@@ -33,10 +33,10 @@ def test_the_region_is_read_from_the_names_of_msk_brokers(servers: str, region: 
 
 
 def test_msk_with_oauthbearer_uses_iam_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    regions = []
 
     def sign(region: str) -> tuple[str, int]:
-        asked.append(region)
+        regions.append(region)
         return "signed", 1_900_000_000_500
 
     provider = SimpleNamespace(generate_auth_token=sign)
@@ -46,7 +46,7 @@ def test_msk_with_oauthbearer_uses_iam_tokens(monkeypatch: pytest.MonkeyPatch) -
     callback = token_callback(MSK)
     assert callback is not None
     assert callback("") == ("signed", 1_900_000_000.5)
-    assert asked == ["eu-central-1"]
+    assert regions == ["eu-central-1"]
 
 
 def test_without_the_signer_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,12 +29,12 @@ class Supervisor:
         self.refusals: list[Exception | None] = []
         self.killed_after: int | None = None
         self.fails_with: set[str] = set()
-        self.asked = 0
+        self.queries = 0
 
     def send(self, message: Any) -> Any:
         if isinstance(message, MaskSecret):
             return None
-        self.asked += 1
+        self.queries += 1
         if isinstance(message, GetDRCount):
             return DRCount(count=sum(self._is_asked_for(run, message) for run in self.runs.values()))
         assert isinstance(message, TriggerDagRun)
@@ -62,8 +62,8 @@ class Supervisor:
     @staticmethod
     def refusal(status: int, reason: str, message: str = "because") -> AirflowRuntimeError:
         """Returns an answer of the API server as the supervisor passes it on."""
-        told = {"reason": reason, "message": message}
-        detail = {"status_code": status, "message": "", "detail": {"detail": told}}
+        body = {"reason": reason, "message": message}
+        detail = {"status_code": status, "message": "", "detail": {"detail": body}}
         return AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=detail))
 
 

@@ -36,7 +36,7 @@ class Log:
     def __init__(self) -> None:
         self.records: PLACE = {}
         self.acknowledged: list[str] = []
-        self.away = False
+        self.unreachable = False
 
     def fire(self, *firings: Firing) -> None:
         for firing in firings:
@@ -49,7 +49,7 @@ class Log:
         return [self.records.get(place) for place in places]
 
     def acknowledge(self, _: Any, actions: Any) -> None:
-        if actions and self.away:
+        if actions and self.unreachable:
             raise UnreachableError("the broker is away")
         self.acknowledged += [action.firing.id for action in actions]
 
@@ -239,8 +239,8 @@ def test_a_run_that_is_not_registered_at_renew_at_continues_with_its_since(
     again, kept = deferral(operator.resume, given, event=event, **kept)
     assert again["durable"] == first["durable"]
     assert datetime.fromisoformat(again["renew_at"]) > datetime.fromisoformat(first["renew_at"])
-    told = capsys.readouterr().out
-    assert f"not registered yet. This run continues until it is. Events since {BEGAN.isoformat()}" in told
+    output = capsys.readouterr().out
+    assert f"not registered yet. This run continues until it is. Events since {BEGAN.isoformat()}" in output
     assert since_of(deferral(operator.execute, given)[0]) == BEGAN_MS  # should it be tried again
     assert operator.resume(given, event={**event, "registered": True}, **kept) == 0
 
@@ -310,7 +310,7 @@ def test_firings_are_counted_when_they_are_acknowledged(
     counted: list[Any] = []
     monkeypatch.setattr(stats, "incr", lambda name, count, *, tags: counted.append((name, count, tags)))
     log.fire(*(firing(f"f{n}") for n in range(60)))
-    log.away = True
+    log.unreachable = True
     operator = task()
     kept = deferral(operator.execute, context())[1]
     with pytest.raises(UnreachableError):
@@ -318,7 +318,7 @@ def test_firings_are_counted_when_they_are_acknowledged(
             context(), event={"outcome": "fired", "places": log.open(), "registered": True}, **kept
         )
     assert counted == []
-    log.away = False
+    log.unreachable = False
     resumed(operator, log.open(), kept)
     tags = {"bus": "interlock", "deployment": "airflow"}
     assert counted == [("interlock.acknowledged", n, tags) for n in (50, 10)]
@@ -402,10 +402,10 @@ def test_a_worker_that_is_killed_anywhere_repeats_and_loses_no_run(
     log.fire(*(firing(f"f{n}") for n in range(7)))
     operator = task()
     supervisor.killed_after = killed_after
-    log.away = True  # nor does a process that is killed acknowledge
+    log.unreachable = True  # a killed process does not acknowledge
     with pytest.raises((KeyboardInterrupt, UnreachableError)):
         resumed(operator, log.open())
-    supervisor.killed_after, log.away = None, False
+    supervisor.killed_after, log.unreachable = None, False
     resumed(operator, log.open())
     assert list(supervisor.runs) == [f"dispatch__f{n}" for n in range(7)]
     assert log.acknowledged == [f"f{n}" for n in range(7)]
@@ -415,7 +415,7 @@ def test_an_unreachable_broker_fails_the_try_and_nothing_is_acknowledged_before_
     supervisor: Any, log: Log
 ) -> None:
     log.fire(firing("a"))
-    log.away = True
+    log.unreachable = True
     with pytest.raises(UnreachableError):
         resumed(task(), log.open())
     assert log.acknowledged == []
@@ -514,7 +514,7 @@ def test_if_airflow_fails_with_all_probes_the_target_is_the_cause(supervisor: An
     supervisor.fails_with = {f"dispatch__f{n}" for n in range(100)}
     with pytest.raises(TargetFails):
         resumed(task(), log.open())
-    assert (supervisor.asked, log.acknowledged) == (5, [])  # once how many runs there are
+    assert (supervisor.queries, log.acknowledged) == (5, [])  # one of them counts the runs
     supervisor.fails_with = set()
     resumed(task(), log.open())
     assert log.acknowledged == [f"f{n}" for n in range(100)]

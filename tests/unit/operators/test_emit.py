@@ -170,7 +170,7 @@ def sensor() -> Any:
 
 
 @pytest.mark.parametrize(
-    ("task", "told"),
+    ("task", "from_server"),
     [
         (lambda: EmptyOperator(task_id="task"), {"next_method": "execute_complete"}),
         (sensor, {"task_reschedule_count": 1}),
@@ -178,9 +178,9 @@ def sensor() -> Any:
     ids=["deferred", "rescheduled"],
 )
 def test_a_resumed_task_must_give_ordinals(
-    task: Any, told: dict[str, Any], emitted: list[Any], monkeypatch: pytest.MonkeyPatch
+    task: Any, from_server: dict[str, Any], emitted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = resumed(task, **told)
+    context = resumed(task, **from_server)
     monkeypatch.setattr("airflow.sdk.get_current_context", lambda: context)
     with pytest.raises(EventError, match="needs ordinal="):
         emit("done")
@@ -189,7 +189,7 @@ def test_a_resumed_task_must_give_ordinals(
 
 
 @pytest.mark.parametrize(
-    ("task", "told"),
+    ("task", "from_server"),
     [
         (lambda: EmptyOperator(task_id="task"), {}),
         (sensor, {}),
@@ -198,9 +198,9 @@ def test_a_resumed_task_must_give_ordinals(
     ids=["first process", "first poke", "its DAG file was not found at first"],
 )
 def test_a_task_in_its_first_process_numbers_its_events(
-    task: Any, told: dict[str, Any], emitted: list[Any], monkeypatch: pytest.MonkeyPatch
+    task: Any, from_server: dict[str, Any], emitted: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = resumed(task, **told)
+    context = resumed(task, **from_server)
     monkeypatch.setattr("airflow.sdk.get_current_context", lambda: context)
     assert emit("done")["id"] != emit("done")["id"]
 

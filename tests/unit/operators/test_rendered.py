@@ -43,8 +43,10 @@ def test_rendered_fields_show_the_condition_as_text_and_only_the_key_is_rendered
 
 
 def test_a_ds_key_in_a_run_without_a_logical_date_is_an_error_with_a_remedy(dag: DAG) -> None:
-    told = r"EventSensor 'wait': the key '\{\{ ds \}\}' cannot be rendered: 'ds' is undefined.*--logical-date"
-    with pytest.raises(ConditionError, match=told):
+    message = (
+        r"EventSensor 'wait': the key '\{\{ ds \}\}' cannot be rendered: 'ds' is undefined.*--logical-date"
+    )
+    with pytest.raises(ConditionError, match=message):
         wait_of(dag, "wait", run_after="2026-11-20T00:00:00Z")
 
 
@@ -69,9 +71,9 @@ def test_a_dispatcher_shows_its_templates_unrendered() -> None:
 
 def test_a_changed_condition_changes_the_serialised_dag(dag: DAG) -> None:
     tasks = DagSerialization.to_dict(dag)["dag"]["tasks"]
-    told = {task["__var"]["task_id"]: task["__var"] for task in tasks}
-    assert told["wait"]["condition"] == str(BRACES)
-    assert told["mapped"]["partial_kwargs"]["condition"] == str(FAILED)
+    serialized = {task["__var"]["task_id"]: task["__var"] for task in tasks}
+    assert serialized["wait"]["condition"] == str(BRACES)
+    assert serialized["mapped"]["partial_kwargs"]["condition"] == str(FAILED)
 
 
 def test_the_tasks_log_has_no_line_about_the_truth_value_of_conditions(

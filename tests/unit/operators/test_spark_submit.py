@@ -35,7 +35,7 @@ class Site:
 
     def __init__(self) -> None:
         self.driver: Driver = lambda conf, folder, command: None
-        self.told: list[Event] = []
+        self.emitted: list[Event] = []
         self.refuses = False
         self.folders: list[Path] = []
         self.commands: list[list[str]] = []
@@ -51,7 +51,7 @@ class Site:
     def emit_all(self, events: list[Event], timeout_s: float) -> list[tuple[str, int, int]]:
         if self.refuses:
             raise EmitError("the broker is away")
-        self.told += events
+        self.emitted += events
         return [("t", 0, n) for n in range(len(events))]
 
 
@@ -142,7 +142,7 @@ def test_the_connections_brokers_override_sparks_defaults(site: Site) -> None:
 
     site.driver = driver
     run()
-    assert len(site.told) == 1
+    assert len(site.emitted) == 1
 
 
 def test_a_timed_out_task_ends_its_driver_before_it_emits(
@@ -155,16 +155,16 @@ def test_a_timed_out_task_ends_its_driver_before_it_emits(
         raise AirflowTaskTimeout("after 1 s")
 
     site.driver = timed_out
-    tell = site.emit_all
+    emit_all = site.emit_all
 
     def noted(events: list[Event], timeout_s: float) -> list[tuple[str, int, int]]:
-        happened.append("told")
-        return tell(events, timeout_s)
+        happened.append("emitted")
+        return emit_all(events, timeout_s)
 
     site.emit_all = noted  # type: ignore[method-assign]
     with pytest.raises(AirflowTaskTimeout):
         run()
-    assert happened == ["killed", "told"]
+    assert happened == ["killed", "emitted"]
 
 
 def test_the_event_is_emitted_even_if_the_driver_does_not_end(
@@ -184,12 +184,12 @@ def test_the_event_is_emitted_even_if_the_driver_does_not_end(
     monkeypatch.setattr(SparkSubmitEventOperator, "on_kill", kill)
     with pytest.raises(AirflowTaskTimeout):
         run()
-    assert [event.type.rpartition(".")[2] for event in site.told] == ["failed"]
+    assert [event.type.rpartition(".")[2] for event in site.emitted] == ["failed"]
 
 
 def test_without_a_report_the_event_has_what_the_task_knows(site: Site) -> None:
     run(completion="orders", completion_data={"date": "2026-11-20"})
-    [event] = site.told
+    [event] = site.emitted
     assert (event.type, event.subject) == ("interlock.spark.application.succeeded", "orders")
     assert isinstance(event.payload, dict)
     assert (event.payload["date"], event.payload["application"]["id"]) == ("2026-11-20", None)
@@ -213,12 +213,12 @@ def test_each_report_becomes_one_event_with_its_failure_or_the_exit_codes(
             run()
     else:
         run()
-    outcomes = {event.subject: event.type.rpartition(".")[2] for event in site.told}
+    outcomes = {event.subject: event.type.rpartition(".")[2] for event in site.emitted}
     assert outcomes == {
         "orders": "failed" if failure or exit_fails else "succeeded",
         "rates": "failed" if exit_fails else "succeeded",
     }
-    errors = {event.subject: event.payload.get("error") for event in site.told}  # type: ignore[attr-defined]
+    errors = {event.subject: event.payload.get("error") for event in site.emitted}  # type: ignore[attr-defined]
     if failure:
         assert errors["orders"] == failure.to_data()
     elif exit_fails:
@@ -258,7 +258,7 @@ def test_in_cluster_mode_the_driver_gets_no_settings(site: Site, monkeypatch: py
     monkeypatch.setattr(module.SparkSubmitOperator, "execute", execute)
     run(conn_id="cluster")
     assert given == [(None, "job.py")]
-    assert len(site.told) == 1
+    assert len(site.emitted) == 1
 
 
 def test_reserved_names_are_refused_in_the_dag_file() -> None:

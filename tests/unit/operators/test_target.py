@@ -78,10 +78,10 @@ def test_hundreds_of_one_date_need_few_queries_and_have_a_limit(
     target = Target("t")
     for n in range(300):
         create(target, f"r{n}", DAY)
-    supervisor.asked = 0
+    supervisor.queries = 0
     with pytest.raises(RunRefused, match="300 runs of 't' have the logical date"):
         create(Target("t"), "beyond", DAY)
-    assert supervisor.asked < 10
+    assert supervisor.queries < 10
 
 
 @pytest.mark.parametrize(

@@ -311,8 +311,8 @@ def acknowledged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def asked_why_not_met(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     calls: list[Any] = []
 
-    def why_not_met(config: Any, *asked: Any) -> str:
-        calls.append(asked)
+    def why_not_met(config: Any, *arguments: Any) -> str:
+        calls.append(arguments)
         return "y: nothing"
 
     monkeypatch.setattr("interlock.engine.admin.explaining.why_not_met", why_not_met)
@@ -409,14 +409,14 @@ def raiser(error: Exception) -> Any:
 
 @pytest.fixture
 def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    said: list[str] = []
+    lines: list[str] = []
     log = SimpleNamespace(
         info=lambda *_: None,
         error=lambda *_: None,
-        warning=lambda text, *args: said.append(text % args),
+        warning=lambda text, *args: lines.append(text % args),
     )
     monkeypatch.setattr(EventSensor, "log", log)
-    return said
+    return lines
 
 
 @ANY_ERROR
@@ -620,18 +620,18 @@ def test_at_its_end_the_log_has_near_misses_or_why_they_are_unknown(
 
     if away:
         monkeypatch.setattr("interlock.engine.admin.explaining.why_not_met", unreachable)
-    said: list[str] = []
+    lines: list[str] = []
     task = sensor(PAIR, key="d", timeout=7)
     monkeypatch.setattr(
         EventSensor,
         "log",
         SimpleNamespace(
-            info=lambda text, *args: said.append(text % args),
-            warning=lambda text, *args: said.append(text % args),
+            info=lambda text, *args: lines.append(text % args),
+            warning=lambda text, *args: lines.append(text % args),
         ),
     )
     with pytest.raises(AirflowSensorTimeout):
         task.execute_complete(context(), Payload(outcome="timeout").to_json())
     assert (
         "The search for events that nearly matched failed: the broker is away" if away else "y: nothing"
-    ) in said
+    ) in lines

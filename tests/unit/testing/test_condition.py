@@ -86,5 +86,5 @@ def test_the_report_in_the_docs_is_that_of_the_example() -> None:
     page = (Path(__file__).parents[3] / "docs" / "use" / "testing.md").read_text()
     names: dict[str, Any] = {}
     exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], names)
-    [told] = re.findall(r"```\n(not met.*?)```", page, re.DOTALL)
-    assert told in str(fires(names["ready"], [names["order"], names["other"]]))
+    [report] = re.findall(r"```\n(not met.*?)```", page, re.DOTALL)
+    assert report in str(fires(names["ready"], [names["order"], names["other"]]))

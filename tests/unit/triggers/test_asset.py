@@ -85,7 +85,7 @@ class Topic:
         self.counted: list[int] = []
         self.opened: list[Any] = []  # what was to be registered, in turn
         self.closed: list[Any] = []
-        self.away = 0  # for so many acknowledgements
+        self.failures = 0  # the next acknowledgements that fail
         self.unread = 0  # for so many readings
         self.no_connection = 0  # for so many openings
         self.configs: list[str] = []  # that reading and acknowledging were done with
@@ -141,8 +141,8 @@ class Topic:
 
     def acknowledge(self, config: str, actions: list[ActionRecord]) -> None:
         self.configs.append(config)
-        if self.away:
-            self.away -= 1
+        if self.failures:
+            self.failures -= 1
             raise UnreachableError("the broker is away")
         self.acknowledged += [action.firing.id for action in actions]
 
@@ -155,16 +155,16 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The log lines of triggers."""
-    said: list[str] = []
+    lines: list[str] = []
 
     class Log:
         def say(self, text: str, *arguments: Any) -> None:
-            said.append(text % arguments)
+            lines.append(text % arguments)
 
         info = warning = error = say
 
     monkeypatch.setattr(ConditionTrigger, "log", Log())
-    return said
+    return lines
 
 
 @pytest.fixture
@@ -219,13 +219,13 @@ def test_a_firing_whose_asset_event_was_not_stored_is_handed_over_again(topic: T
 
 
 def test_unstored_firings_are_handed_over_again_after_a_pause(topic: Topic) -> None:
-    nobody = AdvanceOutcome(acked=0, failed=0)  # as it is when nobody is subscribed any more
+    unsubscribed = AdvanceOutcome(acked=0, failed=0)  # without any subscriber
 
     async def story() -> None:
         made = producer()
         stream = made.open_stream()
         handed = await some(stream, 3)
-        await made.advance([AdvanceItem(place, nobody) for _, place in handed])
+        await made.advance([AdvanceItem(place, unsubscribed) for _, place in handed])
         again = asyncio.create_task(some(stream, 1))
         for _ in range(200):
             await asyncio.sleep(0)
@@ -277,7 +277,7 @@ def test_firings_wait_while_too_many_are_not_stored(topic: Topic, monkeypatch: p
 
 @pytest.mark.usefixtures("at_once")
 def test_an_unreachable_broker_is_waited_for_and_nothing_is_repeated(topic: Topic) -> None:
-    topic.away = 2
+    topic.failures = 2
 
     async def story() -> None:
         made = producer()
@@ -286,7 +286,7 @@ def test_an_unreachable_broker_is_waited_for_and_nothing_is_repeated(topic: Topi
         await made.advance([AdvanceItem(first, STORED)])
 
     asyncio.run(story())
-    assert (topic.acknowledged, topic.away, topic.counted) == (["a"], 0, [1])
+    assert (topic.acknowledged, topic.failures, topic.counted) == (["a"], 0, [1])
 
 
 @pytest.mark.usefixtures("at_once")
@@ -301,7 +301,7 @@ def test_firings_that_cannot_be_read_do_not_end_the_stream(topic: Topic, log: li
         "Firings cannot be read: The broker is away. It is tried again.",
         "Firings are read again.",
     ]
-    # Each time with the connection as it was by then, which may have been mended.
+    # Each time with the current connection, which may have been corrected.
     assert topic.configs == ["config 0", "config 1", "config 2", "config 3"]
 
 
@@ -328,7 +328,7 @@ def streamed(trigger: ConditionTrigger) -> tuple[SharedStreamManager, Any, Any]:
 
 @pytest.mark.usefixtures("at_once")
 def test_a_stream_ends_without_waiting_for_an_unreachable_broker(topic: Topic) -> None:
-    topic.away = 10_000
+    topic.failures = 10_000
     trigger = ConditionTrigger("n", CONDITION)
 
     async def story() -> None:
@@ -338,7 +338,7 @@ def test_a_stream_ends_without_waiting_for_an_unreachable_broker(topic: Topic) -
         more = asyncio.create_task(anext(events))
         manager.confirm_persisted([seq])
         async with asyncio.timeout(30):
-            while topic.away == 10_000:  # noqa: ASYNC110  # a thread's count
+            while topic.failures == 10_000:  # noqa: ASYNC110  # a thread's count
                 await asyncio.sleep(0)
             more.cancel()
             await manager.stop_all()
@@ -458,8 +458,8 @@ def test_of_two_watchers_with_one_name_one_hands_over_and_the_other_logs_an_erro
         await manager.stop_all()
 
     asyncio.run(story())
-    [said] = log
-    assert said == (
+    [line] = log
+    assert line == (
         "This watcher hands no firings over: another watcher of deployment 'airflow' is also named 'n', has "
         "another condition, since or limits, and started later. Give each watcher its own name."
     )

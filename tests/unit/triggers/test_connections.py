@@ -17,7 +17,7 @@ class Backend:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        self.asked: list[str] = []
+        self.queries: list[str] = []
         self.found: dict[str, Connection | Exception] = {
             name: Connection(conn_id=name, conn_type="kafka") for name in ("c", "d")
         }
@@ -26,7 +26,7 @@ class Backend:
         monkeypatch.setattr(connections, "_reads", {})
 
     async def get(self, conn_id: str) -> Connection:
-        self.asked.append(conn_id)
+        self.queries.append(conn_id)
         self.open = asyncio.Event()
         await self.open.wait()
         found = self.found[conn_id]
@@ -54,7 +54,7 @@ def test_many_readers_of_one_connection_share_a_query(backend: Backend) -> None:
         assert found == [backend.found["c"]] * 1000
 
     asyncio.run(work())
-    assert backend.asked == ["c"]
+    assert backend.queries == ["c"]
 
 
 @pytest.mark.parametrize("bad", [False, True])
@@ -71,13 +71,13 @@ def test_an_answer_or_an_error_is_reused_for_seconds_and_then_read_again(backend
                 assert "'c' cannot be read: the backend is away." in str(answer)
             else:
                 assert answer is good
-        assert backend.asked == ["c"]
+        assert backend.queries == ["c"]
         backend.now += FRESH_S
         backend.found["c"] = good
         assert await backend.answer(read_connection("c")) == [good]
 
     asyncio.run(work())
-    assert backend.asked == ["c", "c"]
+    assert backend.queries == ["c", "c"]
 
 
 def test_each_connection_has_its_own_query(backend: Backend) -> None:
@@ -86,7 +86,7 @@ def test_each_connection_has_its_own_query(backend: Backend) -> None:
             assert await backend.answer(read_connection(name)) == [backend.found[name]]
 
     asyncio.run(work())
-    assert backend.asked == ["c", "d"]
+    assert backend.queries == ["c", "d"]
 
 
 def test_a_cancelled_reader_does_not_cancel_the_query_of_others(backend: Backend) -> None:
@@ -99,7 +99,7 @@ def test_a_cancelled_reader_does_not_cancel_the_query_of_others(backend: Backend
         assert await backend.answer(other) == [backend.found["c"]]
 
     asyncio.run(work())
-    assert backend.asked == ["c"]
+    assert backend.queries == ["c"]
 
 
 def test_a_query_in_another_event_loop_is_not_shared(backend: Backend) -> None:
@@ -113,4 +113,4 @@ def test_a_query_in_another_event_loop_is_not_shared(backend: Backend) -> None:
     with asyncio.Runner() as other:
         other.run(begun())
         asyncio.run(work())
-    assert backend.asked == ["c", "c"]
+    assert backend.queries == ["c", "c"]

@@ -184,7 +184,7 @@ def test_held_and_gone_firings_are_excluded_and_gone_ones_are_forgotten(stage: S
 def test_problems_of_the_bus_are_logged_and_it_keeps_waiting(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said: list[str] = []
+    lines: list[str] = []
 
     def come(deliver: Callable[[Any], None]) -> None:
         deliver(Notice("The broker is away."))
@@ -195,9 +195,9 @@ def test_problems_of_the_bus_are_logged_and_it_keeps_waiting(
 
     stage.on_open = come
     trigger = a_trigger()
-    monkeypatch.setattr(trigger.log, "warning", lambda text, *values: said.append(text % values))
+    monkeypatch.setattr(trigger.log, "warning", lambda text, *values: lines.append(text % values))
     assert outcome(trigger)["places"] == [(0, 1)]
-    assert said == ["The broker is away. The trigger keeps waiting."]
+    assert lines == ["The broker is away. The trigger keeps waiting."]
 
 
 def test_its_event_says_if_nothing_was_registered(stage: Stage) -> None:
@@ -227,10 +227,10 @@ def test_an_unreadable_connection_is_read_again(stage: Stage, monkeypatch: pytes
     stage.offsets = [1]
     good = Connection(conn_id="kafka_default", conn_type="kafka", extra='{"bootstrap.servers": "x:1"}')
     Connections(monkeypatch, OSError("the backend is away"), OSError("the backend is away"), good)
-    trigger, said = a_trigger(), list[str]()
-    monkeypatch.setattr(trigger.log, "warning", lambda text, *values: said.append(text % values))
+    trigger, lines = a_trigger(), list[str]()
+    monkeypatch.setattr(trigger.log, "warning", lambda text, *values: lines.append(text % values))
     assert outcome(trigger)["places"] == [(0, 1)]
-    [line] = said
+    [line] = lines
     assert "Connection 'kafka_default' cannot be read: the backend is away" in line
 
 

@@ -191,19 +191,19 @@ def test_it_yields_the_firing_once_however_often_it_is_delivered(waits: FakeWait
     assert payload["registration_keys"] == ["i:n"]
 
 
-def said_by(trigger: EventTrigger) -> list[tuple[str, str]]:
+def log_of(trigger: EventTrigger) -> list[tuple[str, str]]:
     """Returns the list of its later log lines."""
-    said: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = []
 
     class Log:
         def warning(self, text: str, *args: object) -> None:
-            said.append(("warning", text % args))
+            lines.append(("warning", text % args))
 
         def info(self, text: str, *args: object) -> None:
-            said.append(("info", text % args))
+            lines.append(("info", text % args))
 
     trigger._log = Log()
-    return said
+    return lines
 
 
 def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(
@@ -216,10 +216,10 @@ def test_notices_go_to_the_tasks_log_and_do_not_end_the_wait(
 
     waits.then = troubles
     trigger = a_trigger()
-    said = said_by(trigger)
+    lines = log_of(trigger)
     [payload] = events_of(trigger)
     assert payload["outcome"] == "fired"
-    assert said == [
+    assert lines == [
         ("warning", "Cannot reach the bus. The wait continues."),
         ("info", "The bus works again."),
     ]
@@ -290,13 +290,13 @@ class Connections:
     """The answers of `aget_connection`, the last one repeatedly. An exception is raised."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Connection | Exception) -> None:
-        self.answers, self.asked = list(answers), 0
+        self.answers, self.queries = list(answers), 0
         monkeypatch.setattr(BaseHook, "aget_connection", self.get)
         monkeypatch.setattr(connections, "FRESH_S", 0.0)
         monkeypatch.setattr(connections, "MAX_PAUSE_S", 0.01)
 
     async def get(self, conn_id: str) -> Connection:
-        self.asked += 1
+        self.queries += 1
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         await asyncio.sleep(0)
         if isinstance(answer, Exception):
@@ -314,12 +314,12 @@ def test_an_unreadable_connection_is_read_again_and_each_change_logged_once(
     Connections(monkeypatch, away, away, gone, gone, GOOD)
     waits.then = lambda wait: wait.deliver(delivery(wait))
     trigger = a_trigger()
-    said = said_by(trigger)
+    lines = log_of(trigger)
     [payload] = events_of(trigger)
     assert payload["outcome"] == "fired"
     advice = "Create it (type kafka), or name another one with kafka_conn_id."
     until = "It is read again until the timeout."
-    assert said == [
+    assert lines == [
         ("warning", f"Connection 'kafka_default' cannot be read: the backend is away. {advice} {until}"),
         ("warning", f"Connection 'kafka_default' cannot be read: it is not defined. {advice} {until}"),
         ("info", "Connection 'kafka_default' can be read now."),
@@ -359,23 +359,23 @@ def test_a_delivery_after_the_end_of_its_event_loop_has_no_other_effect(
 
 
 class States:
-    """What Airflow tells of the task's state; `absent` where there is no such task instance any more.
+    """Answers queries for the task's state; `absent` if the task instance does not exist any more.
 
-    `told`: where it is not set, questions wait.
+    answering: while it is not set, queries wait.
     """
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, state: str | None, name: str = "wait", failures: float = 0
     ) -> None:
         self.state, self.name, self.failures = state, name, failures
-        self.told = threading.Event()
-        self.told.set()
-        self.asked: list[dict[str, Any]] = []
+        self.answering = threading.Event()
+        self.answering.set()
+        self.queries: list[dict[str, Any]] = []
         monkeypatch.setattr(RuntimeTaskInstance, "get_task_states", self.get)
 
-    def get(self, **question: Any) -> dict[str, dict[str, str | None]]:
-        self.asked.append(question)
-        self.told.wait(20)
+    def get(self, **query: Any) -> dict[str, dict[str, str | None]]:
+        self.queries.append(query)
+        self.answering.wait(20)
         if self.failures:
             self.failures -= 1
             raise OSError("no answer")
@@ -412,7 +412,7 @@ def test_the_registration_stays_if_another_triggerer_has_the_wait(
     trigger._task_instance = task_instance(map_index)
     cancelled(trigger)
     assert waits.withdrawn == []
-    assert states.asked == [
+    assert states.queries == [
         {"dag_id": "dag", "run_ids": ["run"], "task_ids": ["wait"], "map_index": map_index}
     ]
 
@@ -420,13 +420,13 @@ def test_the_registration_stays_if_another_triggerer_has_the_wait(
 def test_the_registration_stays_if_the_tasks_state_cannot_be_read(
     waits: FakeWaits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interlock.triggers.event.MAX_STATE_S", 0.0)  # one question
+    monkeypatch.setattr("interlock.triggers.event.MAX_STATE_S", 0.0)  # one query
     States(monkeypatch, "success", failures=math.inf)
     trigger = a_trigger()
-    said = said_by(trigger)
+    lines = log_of(trigger)
     cancelled(trigger)
     assert waits.withdrawn == []
-    [(level, text)] = said
+    [(level, text)] = lines
     assert (level, "no answer" in text) == ("warning", True)
 
 
@@ -443,14 +443,14 @@ def test_the_registration_is_removed_even_if_the_state_comes_after_on_kill_ends(
     """A triggerer's first query may take longer than Airflow allows `on_kill`."""
     monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.0)
     states = States(monkeypatch, "success")
-    states.told.clear()
+    states.answering.clear()
     trigger = a_trigger()
 
     async def life() -> None:
         await cancelled_while_it_waits(trigger)
         await trigger.on_kill()
         assert waits.withdrawn == []
-        states.told.set()
+        states.answering.set()
         while not waits.withdrawn:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -464,7 +464,7 @@ def test_pending_state_queries_do_not_delay_other_waits(
     """Happens when a run with a thousand waits is cleared."""
     monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.0)
     states = States(monkeypatch, "success")
-    states.told.clear()
+    states.answering.clear()
     killed = [a_trigger() for _ in range(64)]  # more than a loop has threads
 
     async def life() -> None:
@@ -475,7 +475,7 @@ def test_pending_state_queries_do_not_delay_other_waits(
         try:
             await asyncio.wait_for(anext(a_trigger().run()), 10)
         finally:
-            states.told.set()
+            states.answering.set()
         while len(waits.withdrawn) < len(killed):  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -498,7 +498,7 @@ def test_dag_test_queries_no_state(waits: FakeWaits, monkeypatch: pytest.MonkeyP
     trigger = a_trigger()
     trigger._task_instance = None
     cancelled(trigger)
-    assert (waits.withdrawn, states.asked) == (waits.opened, [])
+    assert (waits.withdrawn, states.queries) == (waits.opened, [])
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])

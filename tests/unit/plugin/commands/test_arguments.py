@@ -106,7 +106,7 @@ def test_a_dry_run_prints_topics_and_acls_as_one_object_without_a_broker(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--partitions", "0"), "A bus has 1 to 1000 partitions, not 0."),
         (("--partitions", "-1"), "A bus has 1 to 1000 partitions, not -1."),
@@ -116,17 +116,17 @@ def test_a_dry_run_prints_topics_and_acls_as_one_object_without_a_broker(
     ],
 )
 def test_impossible_numbers_are_refused_without_a_broker(
-    words: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "192.0.2.1:1"}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
 
-    def asked(config: object) -> None:
-        raise AssertionError("the cluster was asked")
+    def connected(config: object) -> None:
+        raise AssertionError("it connected to the cluster")
 
-    monkeypatch.setattr("interlock.engine.kafka.topics._admin", asked)
+    monkeypatch.setattr("interlock.engine.kafka.topics._admin", connected)
     args = get_parser().parse_args(["interlock", "topics", "create", *words])
-    with pytest.raises(SystemExit, match=re.escape(told)):
+    with pytest.raises(SystemExit, match=re.escape(message)):
         args.func(args)
 
 

@@ -27,7 +27,7 @@ def findings(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "told"),
+    ("setting", "value", "expected"),
     [
         ("INTERLOCK__LISTENER", "runs", "[interlock] listener = 'runs': give dag_run or task_instance"),
         ("INTERLOCK__LISTENER_TIMEOUT", "20", "[interlock] listener_timeout = '20': give seconds"),
@@ -37,14 +37,18 @@ def findings(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
     ],
 )
 def test_an_invalid_setting_is_reported_once_among_the_other_findings(
-    setting: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    setting: str,
+    value: str,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(CONNECTION))
     monkeypatch.setenv(f"AIRFLOW__{setting}", value)
     monkeypatch.setattr(doctor, "diagnose", lambda *_: iter([]))
     [(check, text)] = findings(capsys)
     assert check == "settings"
-    assert told in text
+    assert expected in text
 
 
 def test_settings_are_checked_even_without_a_connection(
@@ -57,7 +61,7 @@ def test_settings_are_checked_even_without_a_connection(
 
 
 @pytest.mark.parametrize(
-    ("listener", "conn_id", "told"),
+    ("listener", "conn_id", "expected"),
     [
         ("dag_run", "events_prod", ["--conn-id events_prod --role emit"]),
         ("dag_run", "kafka_default", []),
@@ -67,7 +71,7 @@ def test_settings_are_checked_even_without_a_connection(
 def test_another_connection_of_the_listener_is_a_note_with_the_command_to_check_it(
     listener: str,
     conn_id: str,
-    told: list[str],
+    expected: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -76,7 +80,7 @@ def test_another_connection_of_the_listener_is_a_note_with_the_command_to_check_
     monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER_CONN_ID", conn_id)
     monkeypatch.setattr(doctor, "diagnose", lambda *_: iter([Finding("bus", "wrong", "x")]))
     found = [text for check, text in findings(capsys) if check == "settings"]
-    assert [text.partition("airflow interlock doctor ")[2] for text in found] == told
+    assert [text.partition("airflow interlock doctor ")[2] for text in found] == expected
 
 
 @pytest.fixture
@@ -114,7 +118,7 @@ def test_unknown_dags_are_those_missing_in_airflows_database(database: Session) 
 
 
 @pytest.mark.parametrize(
-    ("host", "told"),
+    ("host", "expected"),
     [
         ("one.example.com", {"one.example.com", "two"}),
         ("192.0.2.7", None),
@@ -123,7 +127,7 @@ def test_unknown_dags_are_those_missing_in_airflows_database(database: Session) 
     ],
 )
 def test_triggerer_hosts_are_read_if_they_have_names(
-    host: str | None, told: set[str] | None, database: Session
+    host: str | None, expected: set[str] | None, database: Session
 ) -> None:
     from airflow.jobs.job import Job
 
@@ -137,4 +141,4 @@ def test_triggerer_hosts_are_read_if_they_have_names(
     job("TriggererJob", host)
     job("TriggererJob", "10.0.0.1", command.RAN_LATELY + timedelta(minutes=1))
     job("SchedulerJob", "10.0.0.2")
-    assert command._triggerer_hosts() == told
+    assert command._triggerer_hosts() == expected

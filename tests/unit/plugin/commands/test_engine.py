@@ -24,7 +24,7 @@ engine.run(None)
 def test_the_engine_command_exits_with_1_and_the_reason_when_its_third_thread_hangs() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    [told] = [line for line in done.stderr.splitlines() if line.startswith("airflow interlock engine: ")]
-    assert "2 earlier threads still hang: the process ends. Start it again." in told
+    [line] = [each for each in done.stderr.splitlines() if each.startswith("airflow interlock engine: ")]
+    assert "2 earlier threads still hang: the process ends. Start it again." in line
     assert "in hangs" in done.stderr  # where
     assert done.stdout.count("is replaced; it starts again") >= 2

@@ -43,7 +43,7 @@ def test_tables_show_only_partitions_that_need_attention(
     out, err = shown("plain", health, monkeypatch, capsys)
     rows: Any = [line.split() for line in out.splitlines() if line.startswith("b-event")]
     assert [row[5] for row in rows] == ["1", "2", "3", "4"]
-    # Of a listed topic that no engine has opened yet nobody knows what is unread.
+    # The lag of a listed topic that no engine has opened is unknown.
     assert "1 partition without lag. 1 partition with unknown lag: no engine has opened it yet." in err
     assert "--output json shows all." in err
     out, err = shown("json", health, monkeypatch, capsys)

@@ -22,7 +22,7 @@ END = TaskInstanceCompletion(
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The calls of reconcile(). The fake returns two steps; one event is missing in the second."""
     calls: list[dict[str, Any]] = []
 
@@ -48,7 +48,7 @@ def run(*arguments: str) -> None:
 
 
 def test_it_prints_the_missing_events_and_how_many_completions_were_compared(
-    asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+    requests: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     since, until = "2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z"
     run("--output", "json", "--since", since, "--until", until)
@@ -69,11 +69,11 @@ def test_it_prints_the_missing_events_and_how_many_completions_were_compared(
     ]
     run("--dry-run")
     assert "1 event would be emitted." in capsys.readouterr().err
-    assert [call["dry_run"] for call in asked] == [False, True]
+    assert [call["dry_run"] for call in requests] == [False, True]
 
 
 def test_rows_are_limited_and_all_events_are_counted(
-    asked: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
+    requests: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run("--output", "json", "--limit", "0")
     out, err = capsys.readouterr()
@@ -82,11 +82,11 @@ def test_rows_are_limited_and_all_events_are_counted(
     assert "1 event emitted." in err
 
 
-def test_since_and_until_are_moments_or_durations(asked: list[dict[str, Any]]) -> None:
+def test_since_and_until_are_moments_or_durations(requests: list[dict[str, Any]]) -> None:
     before = datetime.now(UTC)
     run()
     run("--since", "2026-11-20T06:00:00+01:00", "--until", "now")
-    default, given = asked
+    default, given = requests
     assert timedelta(0) <= default["since"] - (before - timedelta(days=1)) <= timedelta(minutes=5)
     assert default["until"] - default["since"] >= timedelta(hours=23, minutes=59)
     assert given["since"] == datetime(2026, 11, 20, 5, tzinfo=UTC)
@@ -94,31 +94,31 @@ def test_since_and_until_are_moments_or_durations(asked: list[dict[str, Any]]) -
 
 
 def test_the_listeners_settings_are_the_defaults(
-    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    requests: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run()
-    assert asked[-1]["wanted"].kinds == {"dag_run", "task_instance"}
+    assert requests[-1]["wanted"].kinds == {"dag_run", "task_instance"}
     monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER", "dag_run")
     monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER_TAGS", "gold")
     run()
-    assert asked[-1]["wanted"].kinds == {"dag_run"}
-    assert asked[-1]["wanted"].tags == {"gold"}
+    assert requests[-1]["wanted"].kinds == {"dag_run"}
+    assert requests[-1]["wanted"].tags == {"gold"}
     run("--kinds", "task_instance", "--dags", "a*,!ab", "--tags", "")
-    wanted = asked[-1]["wanted"]
+    wanted = requests[-1]["wanted"]
     assert (wanted.kinds, wanted.tags) == ({"task_instance"}, frozenset())
     assert wanted.dags == (("a*", False), ("ab", True))
 
 
 def test_the_listeners_bus_is_the_default(
-    asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    requests: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run()
     monkeypatch.setenv("AIRFLOW__INTERLOCK__LISTENER_CONN_ID", "events_prod")
     run()
     run("--conn-id", "kafka_default", "--bus", "other")
-    servers = [call["config"].bootstrap_servers for call in asked]
+    servers = [call["config"].bootstrap_servers for call in requests]
     assert servers == ["kafka_default:1", "events_prod:1", "kafka_default:1"]
-    assert [call["config"].name for call in asked] == ["interlock", "interlock", "other"]
+    assert [call["config"].name for call in requests] == ["interlock", "interlock", "other"]
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_the_listeners_bus_is_the_default(
     ],
 )
 def test_an_invalid_argument_ends_the_command_with_a_sentence(
-    asked: list[dict[str, Any]], arguments: tuple[str, ...], message: str
+    requests: list[dict[str, Any]], arguments: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(SystemExit, match=message):
         run(*arguments)
-    assert asked == []
+    assert requests == []

@@ -15,7 +15,7 @@ SAYS = "Cannot reach bus 'interlock' at 127.0.0.1:1 (connection 'kafka_default')
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def unreachable(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """A port on which nothing listens, and a short timeout."""
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
@@ -73,12 +73,12 @@ def test_each_command_reports_it_first_and_without_log_lines_of_the_client(
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_health_still_prints_one_object(output: str, read: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    told = run("health", "--output", output)
+    message = run("health", "--output", output)
     whole = read(capsys.readouterr().out)
     assert whole["ok"] is False
     [problem] = whole["problems"]
     assert problem.startswith(SAYS)
-    assert told == f"airflow interlock health: {problem}"
+    assert message == f"airflow interlock health: {problem}"
 
 
 def test_the_doctor_reports_it_without_log_lines_of_the_client(

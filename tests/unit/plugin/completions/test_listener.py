@@ -129,11 +129,11 @@ def test_a_tasks_process_emits_only_a_state_that_airflow_stores(
     monkeypatch: pytest.MonkeyPatch, ended: str, stored: str | None, emits: bool, map_index: int
 ) -> None:
     name = "load" if map_index < 0 else f"load_{map_index}"
-    asked = in_task_process(monkeypatch, lambda: {"r": {name: stored}})
+    queries = in_task_process(monkeypatch, lambda: {"r": {name: stored}})
     listener, outbox = listening()
     getattr(listener, f"on_task_instance_{ended}")(in_task(ended, map_index=map_index))
     assert len(outbox.events) == emits
-    assert asked == [{"dag_id": "daily", "run_ids": ["r"], "task_ids": ["load"], "map_index": map_index}]
+    assert queries == [{"dag_id": "daily", "run_ids": ["r"], "task_ids": ["load"], "map_index": map_index}]
 
 
 def test_nothing_is_emitted_if_the_tasks_state_cannot_be_read(
@@ -153,15 +153,15 @@ def in_task_process(monkeypatch: pytest.MonkeyPatch, states: Callable[[], Any]) 
     """Returns the list of the process's queries for task states; `states` answers them."""
     from airflow.sdk.execution_time import task_runner
 
-    asked: list[dict[str, Any]] = []
+    queries: list[dict[str, Any]] = []
 
-    def get(**question: Any) -> Any:
-        asked.append(question)
+    def get(**query: Any) -> Any:
+        queries.append(query)
         return states()
 
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", object(), raising=False)
     monkeypatch.setattr(task_runner.RuntimeTaskInstance, "get_task_states", get)
-    return asked
+    return queries
 
 
 def test_worker_scheduler_and_api_server_emit_the_same_event() -> None:

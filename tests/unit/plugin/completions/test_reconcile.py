@@ -291,8 +291,8 @@ def test_a_cleared_task_has_a_new_event_unless_its_retries_were_lowered_by_its_t
     with DAG("daily", schedule=None) as dag:
         EmptyOperator(task_id="a", retries=edited)
     latest = DagSerialization.from_dict(DagSerialization.to_dict(dag))
-    for asked in ("get_latest_version_of_dag", "get_dag_for_run"):  # the latter by Airflow 3.3.0
-        monkeypatch.setattr(DBDagBag, asked, lambda *_, **__: latest)
+    for name in ("get_latest_version_of_dag", "get_dag_for_run"):  # the latter by Airflow 3.3.0
+        monkeypatch.setattr(DBDagBag, name, lambda *_, **__: latest)
     clear_task_instances([session.query(TaskInstance).one()], session, dag_run_state=False)
     ended_again = {"state": "success", "end_date": SINCE + timedelta(minutes=2), "try_number": tries + 1}
     session.execute(update(TaskInstance.__table__).values(ended_again))
