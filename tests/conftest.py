@@ -37,6 +37,10 @@ os.environ["AIRFLOW__CORE__UNIT_TEST_MODE"] = "False"
 os.environ["JDK_JAVA_OPTIONS"] = jvm_options()
 
 
+# Folders whose files share what is slow to start, so that only one process starts it.
+GROUPS = {"integration/triggers": "airflow", "integration/spark/pipeline": "spark"}
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # the workers of a distributed run send their reports here
         tier = "long" if config.option.markexpr == "long" else "test"
@@ -45,13 +49,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one file run in one process, and those of one group too (`xdist_group` in the file or folder).
+    """Tests of one file run in one process, since they share fixtures of the module, and so do GROUPS.
 
-    Files share fixtures by module; groups share what is slow to start (an Airflow, a Spark session).
+    A file can choose another group by `pytestmark = pytest.mark.xdist_group(name)`.
     """
     for item in items:
         if not any(item.iter_markers("xdist_group")):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+            file = item.nodeid.partition("::")[0]
+            group = GROUPS.get(file.rpartition("/")[0], file)
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
