@@ -86,13 +86,13 @@ format: $(VENV)/.interlock ## Format and fix what ruff can fix
 	$(VENV)/bin/ruff format .
 
 # Most tests wait for a broker or a JVM, so three processes keep two cores busy. A file, or a group of files
-# (tests/conftest.py), runs in one process. What takes longest comes first, and `tests` holds all of them.
+# (tests/conftest.py), runs in one process.
 TEST_PROCESSES ?= 3
 TESTED := $(PYTEST) -n $(TEST_PROCESSES) --max-worker-restart 0 --dist loadgroup --no-loadscope-reorder --durations=25
 .PHONY: test
 test: java $(VENV)/.interlock ## Check and all tests but the long ones, at most 15 minutes (starts brokers, Airflow and Spark by itself)
 	@mkdir -p .build; make -k check > .build/check.log 2>&1 & checks=$$!; \
-	code=0; $(TESTED) tests/integration/triggers tests/integration/spark/pipeline tests/integration/demo tests/integration tests || code=$$?; \
+	code=0; $(TESTED) tests || code=$$?; \
 	wait $$checks || code=1; echo "== make check, which ran beside the tests"; cat .build/check.log; exit $$code
 
 .PHONY: test-unit

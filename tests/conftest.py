@@ -39,6 +39,8 @@ os.environ["JDK_JAVA_OPTIONS"] = jvm_options()
 
 # Folders whose files share what is slow to start, so that only one process starts it.
 GROUPS = {"integration/triggers": "airflow", "integration/spark/pipeline": "spark"}
+# What takes longest starts first: else one process would run it at the end while the others wait.
+FIRST = (*GROUPS, "integration/demo", "integration", "simulation", "invariants", "contract")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,6 +60,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             file = item.nodeid.partition("::")[0]
             group = GROUPS.get(file.rpartition("/")[0], file)
             item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(
+        key=lambda item: next((n for n, folder in enumerate(FIRST) if _lies_in(item, folder)), len(FIRST))
+    )
+
+
+def _lies_in(item: pytest.Item, folder: str) -> bool:
+    return item.nodeid.startswith(f"{folder}/")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -241,6 +241,11 @@ def test_what_a_removal_leaves_over_for_ever_is_found(monkeypatch: Patch) -> Non
     assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=12, turn=DAYS)
 
 
+def test_states_that_a_removal_leaves_behind_are_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(TriggerTask, "forget", lambda self, incarnations: None)
+    assert_found(200, "I10", kept=93)
+
+
 def test_an_engine_that_goes_on_after_days_asleep_is_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(Pause, "look", lambda self: None)
     assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=108, turn=DAYS)
