@@ -70,7 +70,7 @@ def test_each_test_named_on_a_page_exists() -> None:
     sources = "\n".join(path.read_text() for path in tracked("tests/*.py"))
     files = {path.name for path in tracked("tests/*.py")}
     dead = []
-    for page in tracked("docs/*.md"):
+    for page in tracked("docs/*.md", "tests/*.md"):
         for name, open_end, suffix in re.findall(
             r"`(?:[\w/]*/)?(test_\w+?)(_\.\.\.|_\*)?(\.py)?`", page.read_text()
         ):
