@@ -54,10 +54,10 @@ def test_a_half_met_wait_is_listed_shown_and_explained_until_it_fires(
         acknowledge(bench.config, delivery.action, delivery.registration_keys)
         for name in ("d/r/ready", "airflow/d/r/ready", "ready"):
             eventually(
-                "it is registered no more",
+                "it is no longer registered",
                 lambda name=name: (
                     (notes := json.loads(interlock("explain", name).out)["notes"])
-                    and "registered no more" in notes[0]
+                    and "no longer registered" in notes[0]
                 ),
             )
         text = interlock("explain", "ready", output="table")
