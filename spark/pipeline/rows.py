@@ -37,54 +37,30 @@ if TYPE_CHECKING:
 KINDS: Final = ("event", "unreadable", "action", "subscription")
 
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-# docs/use/pipeline.md describes each column.
-SCHEMA: Final = StructType(
-    [
-        StructField("kind", StringType()),
-        StructField("date", DateType()),
-        StructField("type_key", StringType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("appended_ms", LongType()),
-        StructField("timestamp_type", IntegerType()),
-        StructField("id", StringType()),
-        StructField("source", StringType()),
-        StructField("type", StringType()),
-        StructField("subject", StringType()),
-        StructField("time_us", LongType()),
-        StructField("attributes", MapType(StringType(), StringType())),
-        StructField("data", BinaryType()),
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("headers", ArrayType(_HEADER)),
-        StructField("problem", StringType()),
-    ]
+# docs/use/pipeline.md describes each column. (name, Spark's type, Arrow's type)
+_COLUMNS: Final = (
+    ("kind", StringType(), pa.string()),
+    ("date", DateType(), pa.date32()),
+    ("type_key", StringType(), pa.string()),
+    ("topic", StringType(), pa.string()),
+    ("partition", IntegerType(), pa.int32()),
+    ("offset", LongType(), pa.int64()),
+    ("appended_ms", LongType(), pa.int64()),
+    ("timestamp_type", IntegerType(), pa.int32()),
+    ("id", StringType(), pa.string()),
+    ("source", StringType(), pa.string()),
+    ("type", StringType(), pa.string()),
+    ("subject", StringType(), pa.string()),
+    ("time_us", LongType(), pa.int64()),
+    ("attributes", MapType(StringType(), StringType()), pa.map_(pa.string(), pa.string())),
+    ("data", BinaryType(), pa.binary()),
+    ("key", BinaryType(), pa.binary()),
+    ("value", BinaryType(), pa.binary()),
+    ("headers", ArrayType(_HEADER), pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ("problem", StringType(), pa.string()),
 )
-# The same for Arrow.
-ARROW: Final = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("date", pa.date32()),
-        ("type_key", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("appended_ms", pa.int64()),
-        ("timestamp_type", pa.int32()),
-        ("id", pa.string()),
-        ("source", pa.string()),
-        ("type", pa.string()),
-        ("subject", pa.string()),
-        ("time_us", pa.int64()),
-        ("attributes", pa.map_(pa.string(), pa.string())),
-        ("data", pa.binary()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ("problem", pa.string()),
-    ]
-)
+SCHEMA: Final = StructType([StructField(name, kind) for name, kind, _ in _COLUMNS])
+ARROW: Final = pa.schema([(name, kind) for name, _, kind in _COLUMNS])
 # Most records, and bytes, of a batch that Spark passes to Python; each core holds one. Above some hundreds
 # larger batches are not faster.
 BATCH_RECORDS: Final = 500

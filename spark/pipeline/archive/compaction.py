@@ -42,7 +42,6 @@ class Compacted:
 
 def compact(
     spark: SparkSession,
-    files: Files,
     run: Run,
     *,
     now_ms: int,
@@ -57,6 +56,7 @@ def compact(
     """
     if size < 2:
         raise PipelineError(f"--range {size}: merge two batches or more")
+    files = run.files
     complete, _ = folders(files)
     written = []
     for target, sources in ranges(valid_folders(complete), size, run.name):

@@ -38,22 +38,6 @@ _COLUMNS: Final = (
 )
 _BATCH: Final = 1000
 
-# (key, stamp, least stamp from here on, topic, partition, offset, numbers, source, id, type, time, note)
-Row = tuple[
-    str | None,
-    int,
-    int,
-    str | None,
-    int | None,
-    int | None,
-    str | None,
-    str | None,
-    str | None,
-    str | None,
-    str | None,
-    str | None,
-]
-
 
 def results_of(question: Question, end_ms: int, ordered: DataFrame) -> DataFrame:
     """Rows of RESULT for ordered rows (order.py)."""
@@ -84,13 +68,13 @@ class Folding:
         self._key: str | None = None
         self._state, self._ticked_ms, self._over = self._first, -1, False
 
-    def take(self, row: Row) -> None:
+    def take(self, row: tuple[Any, ...]) -> None:
         """Handles the next row; a row of another key ends the previous key."""
         key, stamp, least, topic, partition, offset, numbers, source, id_, type_, time, note = row
         if key is None:
             if note is not None:
                 place = ("", source, id_, type_, topic, partition, offset, stamp)
-                self.results.miss(stamp, note, None if id_ is None else place)  # type: ignore[arg-type]
+                self.results.miss(stamp, note, None if id_ is None else place)
             return
         if key != self._key:
             self.end()
@@ -109,11 +93,11 @@ class Folding:
         if time is not None:
             attributes["time"] = time
         match = Match(
-            Event(attributes),  # type: ignore[arg-type]  # a row with numbers has them all
+            Event(attributes),
             _numbers(numbers),
-            topic,  # type: ignore[arg-type]
-            partition,  # type: ignore[arg-type]
-            offset,  # type: ignore[arg-type]
+            topic,
+            partition,
+            offset,
             stamp,
         )
         self._state, firings = step(self._condition, state, match)
@@ -131,15 +115,7 @@ class Folding:
             return
         found = half_met(condition, self._kept(self._end_ms))
         if found is not None:
-            self.results.pending(
-                self._key or None,
-                found.missing,
-                _parts(found.parts),
-                found.waiting,
-                found.since_ms,
-                found.expires_ms,
-                found.due_ms,
-            )
+            self.results.pending(self._key or None, found, _parts(found.parts))
 
     def _tick(self, time_ms: int) -> bool:
         """Ticks up to `time_ms`. Returns whether that ended the wait."""

@@ -7,26 +7,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from ....conditions.evaluate.half_met import HalfMet
+
 # The output of matching: an event's match for a key, without its data. numbers: of the matchers that accepted
 # it, separated by commas. note: JSON of a near miss (misses.py), which is not a match and has no key.
 MATCHED: Final = (
     "key string, stamp_ms long, topic string, partition int, offset long, numbers string, source string,"
     " id string, type string, time string, note string"
 )
+_ARROW: Final = {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}
 _MATCHED: Final = pa.schema(
-    [
-        ("key", pa.string()),
-        ("stamp_ms", pa.int64()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("numbers", pa.string()),
-        ("source", pa.string()),
-        ("id", pa.string()),
-        ("type", pa.string()),
-        ("time", pa.string()),
-        ("note", pa.string()),
-    ]
+    [(name, _ARROW[kind]) for name, kind in (column.split() for column in MATCHED.split(", "))]
 )
 _PART: Final = pa.struct(
     [
@@ -96,18 +87,9 @@ class Results:
     ) -> None:
         self._add(("firing", key, outcome, fired_ms, timer_ms, None, None, None, None, None), missing, parts)
 
-    def pending(
-        self,
-        key: str | None,
-        missing: tuple[str, ...],
-        parts: list[Part],
-        waiting: int,
-        since_ms: int | None,
-        expires_ms: int | None,
-        due_ms: int | None,
-    ) -> None:
-        row = ("pending", key, None, None, None, waiting, since_ms, expires_ms, due_ms, None)
-        self._add(row, missing, parts)
+    def pending(self, key: str | None, found: HalfMet, parts: list[Part]) -> None:
+        times = (found.waiting, found.since_ms, found.expires_ms, found.due_ms)
+        self._add(("pending", key, None, None, None, *times, None), found.missing, parts)
 
     def miss(self, stamp_ms: int | None, note: str, part: Part | None) -> None:
         row = ("miss", None, None, stamp_ms, None, None, None, None, None, note)

@@ -19,7 +19,7 @@ from interlock.spark.pipeline.session import job_session
 RUNS = "_compactions"
 
 
-def parse_compact(arguments: Sequence[str]) -> argparse.Namespace:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="archive-compact", description=__doc__, allow_abbrev=False)
     parser.add_argument("--archive", required=True, metavar="PATH", help="folder of the archive")
     parser.add_argument(
@@ -32,18 +32,16 @@ def parse_compact(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> None:
     try:
-        given = parse_compact(arguments)
+        given = parse(arguments)
         now = datetime.now(UTC)
         grace_ms = duration_ms("--grace", given.grace, zero=True)
         since = None if given.keep is None else first_day(now, given.keep)
         with job_session("archive-compact") as spark:
             files = Files(spark, given.archive)
             check_exists(files)
-            run = begin(files, RUNS)
             compact(
                 spark,
-                files,
-                run,
+                begin(files, RUNS),
                 now_ms=int(now.timestamp() * 1000),
                 size=given.range,
                 grace_ms=grace_ms,

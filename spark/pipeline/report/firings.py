@@ -114,7 +114,7 @@ def _timed(found: DataFrame) -> DataFrame:
     began = f.when(last.isNotNull() | timer.isNotNull(), f.greatest(last, registered, timer))
     by_event = timer.isNull() & (last == began)
     latest = f.filter("firing.types", lambda each: each["last_ms"] == last)
-    return found.select(
+    timed = found.select(
         "subscription",
         waiter(f.col("subscription"), f.col("kind")).alias("waiter"),
         "incarnation",
@@ -132,27 +132,8 @@ def _timed(found: DataFrame) -> DataFrame:
         f.when(start_known & by_event, f.get(latest, f.lit(0))["type"]).alias("decided_by"),
         f.when(start_known, fired - began).alias("event_to_firing_ms"),
         (f.col("acked_ms") - fired).alias("firing_to_resume_ms"),
-    ).select("waiter.*", *_COLUMNS)
-
-
-_COLUMNS = (
-    "subscription",
-    "incarnation",
-    "condition_id",
-    "firing_id",
-    "outcome",
-    "key",
-    "missing",
-    "types",
-    "moment_ms",
-    "acked_ms",
-    "open",
-    "by_timer",
-    "incomplete",
-    "decided_by",
-    "event_to_firing_ms",
-    "firing_to_resume_ms",
-)
+    )
+    return timed.select("waiter.*", *(name for name in timed.columns if name != "waiter"))
 
 
 def _outcome(firing: Column) -> Column:

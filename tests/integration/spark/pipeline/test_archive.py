@@ -325,7 +325,7 @@ def test_retention_removes_days_and_the_rest_can_be_read(
 def compacted(spark: SparkSession, folder: Path, **options: Any) -> Any:
     files = Files(spark, str(folder))
     now_ms = int(datetime.now(UTC).timestamp() * 1000) + 60_000
-    return compact(spark, files, begin(files, "_compactions"), now_ms=now_ms, size=2, **options)
+    return compact(spark, begin(files, "_compactions"), now_ms=now_ms, size=2, **options)
 
 
 def test_rows_stay_the_same_while_their_files_are_compacted_and_removed(

@@ -39,7 +39,7 @@ def test_a_folder_across_the_border_of_a_range_is_not_compacted() -> None:
 
 
 def removed(files: LocalFiles, now_ms: int) -> tuple[str, ...]:
-    return compact(None, files, begin(files, "_compactions"), now_ms=now_ms, size=4).removed  # type: ignore[arg-type]
+    return compact(None, begin(files, "_compactions"), now_ms=now_ms, size=4).removed  # type: ignore[arg-type]
 
 
 def test_replaced_folders_are_removed_after_an_hour_and_not_before(files: LocalFiles) -> None:
@@ -67,4 +67,4 @@ def test_the_second_folder_of_a_batch_is_removed_and_the_first_stays(files: Loca
 
 def test_a_range_of_one_batch_is_refused(files: LocalFiles) -> None:
     with pytest.raises(PipelineError, match="two batches or more"):
-        compact(None, files, begin(files, "_compactions"), now_ms=0, size=1)  # type: ignore[arg-type]
+        compact(None, begin(files, "_compactions"), now_ms=0, size=1)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import pytest
 from interlock.conditions.errors import ConditionError
 from interlock.spark.pipeline.archive.ingest import Options
 from interlock.spark.pipeline.jobs.archive import main, parse
-from interlock.spark.pipeline.jobs.archive_compact import parse_compact
+from interlock.spark.pipeline.jobs.archive_compact import parse as parse_compact
 
 
 def test_the_arguments_select_what_is_archived() -> None:
