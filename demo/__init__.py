@@ -1,1 +1,1 @@
-"""The demo: a local broker, a local Airflow, the story told on them and the check of what happened."""
+"""The demo: plays a story on a local broker and a local Airflow, and checks what happened."""

@@ -51,7 +51,7 @@ def run(bootstrap_servers: str) -> None:
         load.stop()
         load.check()
         report(
-            "SIGKILL inside a transaction, load goes on -> all sent before has fired",
+            "SIGKILL inside a transaction, load continues -> all earlier events have fired",
             took,
             "s",
             took / bare,

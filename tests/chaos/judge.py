@@ -88,11 +88,11 @@ def reconcile(log: Log, model: Model, now_ms: int) -> list[Fold]:
         found = actual.get((life.incarnation, fold.key), [])
         if life.kind == "one-shot" and not found and life.incarnation in one_shots:
             continue  # another key fired first
-        told = fold.fired[:1] if life.kind == "one-shot" else fold.fired
-        taken = [each.id for each in told]
+        firings = fold.fired[:1] if life.kind == "one-shot" else fold.fired
+        taken = [each.id for each in firings]
         named = names.get((life.incarnation, fold.key), [])
         by_ticks = life.condition.needs_ticks and lives[life.incarnation] == 1
-        if by_ticks and [each.name for each in told] != named and fold.explain(named, now_ms):
+        if by_ticks and [each.name for each in firings] != named and fold.explain(named, now_ms):
             continue
         if taken == found or (life.ended is not None and taken[: len(found)] == found):
             continue
@@ -172,20 +172,20 @@ class Judge:
         for life in self._model.lives:
             by_incarnation[life.incarnation].append(life)
         folds = self._model.of_life()
-        told = Verdict(self._model.events, differences=self._wrong)
+        verdict = Verdict(self._model.events, differences=self._wrong)
         for incarnation, lives in by_incarnation.items():
             self._compare(lives, {life.r: folds.get(life.r, []) for life in lives})
             fired = self._actual.pop(incarnation, [])
             for each in fired:
                 late_ms = self._check_time(lives, each)
                 if each.form["firing"].get("timer_ms") is not None:
-                    told.timers_late_ms.append(late_ms)
-            told.firings += len(fired)
+                    verdict.timers_late_ms.append(late_ms)
+            verdict.firings += len(fired)
             kinds = self._model.node_kinds(lives[0])
             for kind in kinds:
-                told.fired_by_node[kind] += len(fired)
+                verdict.fired_by_node[kind] += len(fired)
             back = "look-back" if lives[0].since_ms < lives[0].opened_ms - 1000 else "live"
-            told.fired_by_life[f"{lives[0].kind}, {back}"] += len(fired)
+            verdict.fired_by_life[f"{lives[0].kind}, {back}"] += len(fired)
         for strange in (x for xs in self._actual.values() for x in xs):
             self._wrong.unexpected.append(
                 f"{strange.record}: a firing of {strange.form['subscription']}, which was never registered"
@@ -193,7 +193,7 @@ class Judge:
         self._dead_letters()
         self._leaks(folds)
         self._states(folds)
-        return told
+        return verdict
 
     # -- firings
 
@@ -386,9 +386,9 @@ def first_lines(differences: Differences, most: int = 12) -> list[str]:
 
 def _content(expected: Expected) -> dict[str, Any]:
     """The content that the action record of a firing should have."""
-    told = expected.firing
+    firing = expected.firing
     origins: dict[str, list[dict[str, Any]]] = {}
-    for part in told.taking_part:
+    for part in firing.taking_part:
         m = part.match
         origins.setdefault(part.label, []).append(
             {
@@ -399,10 +399,10 @@ def _content(expected: Expected) -> dict[str, Any]:
             }
         )
     return {
-        "outcome": told.outcome,
+        "outcome": firing.outcome,
         "key": expected.key or None,
-        "missing": list(told.missing),
-        "timer_ms": told.timer_ms,
+        "missing": list(firing.missing),
+        "timer_ms": firing.timer_ms,
         "origins": origins,
     }
 

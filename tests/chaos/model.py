@@ -154,13 +154,13 @@ class Fold:
             if due is not None and due <= min(now_ms, legal[number]):
                 after, firings = step(condition, state, Tick(due))
                 following.append((number, after, self._expected(firings, None)))
-            for then, after, told in following:
-                all_told = (*fired, *told)
-                ids = [each.name if by_name else each.id for each in all_told]
+            for then, after, more in following:
+                all_fired = (*fired, *more)
+                ids = [each.name if by_name else each.id for each in all_fired]
                 if self.life.kind == "one-shot":
                     ids = ids[:1]
                 if ids == actual[: len(ids)]:
-                    left.append((then, after, all_told))
+                    left.append((then, after, all_fired))
         return False
 
     def _legal_until(self) -> list[int]:

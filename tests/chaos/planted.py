@@ -30,16 +30,16 @@ def run_planted(name: str, seconds: float = SECONDS, seed: int = 1) -> dict[str,
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if not done.stdout:
         raise RuntimeError(f"the run with {name!r} gave no verdict: {done.stderr[-2000:]}")
-    told = json.loads(done.stdout)
-    counts = {kind: told[kind] for kind in ("missing", "duplicated", "unexpected", "leaked_keys", "late")}
+    result = json.loads(done.stdout)
+    counts = {kind: result[kind] for kind in ("missing", "duplicated", "unexpected", "leaked_keys", "late")}
     seen = {kind: counts[kind] for kind in SEEN_AS[name] if counts[kind]}
     return {
         "plant": name,
         **counts,
-        "undone": len(told["undone"]),
-        "events": told["events"],
-        "firings": told["firings"],
-        "took_s": told["took_s"],
+        "undone": len(result["undone"]),
+        "events": result["events"],
+        "firings": result["firings"],
+        "took_s": result["took_s"],
         "seen": seen,
     }
 
@@ -52,9 +52,9 @@ def main() -> int:
     args = parser.parse_args()
     unseen = 0
     for name in args.only or SEEN_AS:
-        told = run_planted(name, max(args.seconds, LONGER.get(name, 0)), args.seed)
-        print(json.dumps(told), flush=True)
-        unseen += not told["seen"]
+        result = run_planted(name, max(args.seconds, LONGER.get(name, 0)), args.seed)
+        print(json.dumps(result), flush=True)
+        unseen += not result["seen"]
     return bool(unseen)
 
 

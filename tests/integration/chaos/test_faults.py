@@ -1,4 +1,4 @@
-"""Who a fault meets, and when it counts: on paper, without a broker."""
+"""Which engines a fault hits, and when it counts; without a broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FETCH = 1
 
 
 class Engine:
-    """Takes the place of a process."""
+    """A fake engine process."""
 
     def __init__(self, name: str, skew_s: float) -> None:
         self.name, self.skew_s = name, skew_s
@@ -40,7 +40,7 @@ class Engine:
 
 @pytest.fixture
 def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A pool of two engines on paper; `rules` are what the proxy was told."""
+    """A pool of two fake engines; `rules` are those given to the proxy."""
     rules: list[Rule] = []
     cluster: Any = SimpleNamespace(direct="x:1", proxy=SimpleNamespace(add=rules.append))
     monkeypatch.setattr(
@@ -53,7 +53,7 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def at_once(pool: Any) -> None:
-    """What is to be done later is done now."""
+    """Carries out delayed actions now."""
     pool._later = [(0.0, work) for _, work in pool._later]
     pool.tend()
 
@@ -65,14 +65,14 @@ def test_a_rule_takes_all_clients_of_its_engine_and_no_others() -> None:
     assert {client for client in taken | others if rule.takes(FETCH, client)} == taken
 
 
-def test_a_rule_for_once_meets_each_kind_of_request_of_each_client_once() -> None:
+def test_a_rule_with_once_applies_to_each_kind_of_request_of_each_client_once() -> None:
     rule = Rule("cut", time.monotonic() + 60, once=True)
     rule.met.add(("engine-1", FETCH))
     assert [rule.takes(FETCH, client) for client in ("engine-1", "b-engine-engine-1-0a1b2c")] == [False, True]
     assert rule.takes(API_KEYS["Heartbeat"], "engine-1")
 
 
-def test_a_black_hole_counts_once_it_has_met_its_victims_place_in_the_group(pool: Any) -> None:
+def test_a_black_hole_counts_after_it_has_hit_its_victims_group_requests(pool: Any) -> None:
     pool.start()
     pool.do(Planned(0, "black-hole"))
     [rule] = pool.rules
@@ -84,8 +84,8 @@ def test_a_black_hole_counts_once_it_has_met_its_victims_place_in_the_group(pool
     assert (pool.done.by_kind["black-hole"], pool.busy) == (1, False)
 
 
-def test_a_rule_that_met_nobody_is_given_again_to_as_many_as_before(pool: Any) -> None:
-    pool.do(Planned(0, "coordinator delay"))  # nobody is there yet
+def test_a_rule_without_effect_is_tried_again_on_as_many_engines(pool: Any) -> None:
+    pool.do(Planned(0, "coordinator delay"))  # before any engine has joined
     assert pool.rules == []
     pool.start()
     at_once(pool)
@@ -99,8 +99,10 @@ def test_a_rule_that_met_nobody_is_given_again_to_as_many_as_before(pool: Any) -
     assert pool.done.by_kind["coordinator delay"] == 0
 
 
-def test_a_rule_that_met_nobody_comes_again_only_to_an_engine_that_has_worked_for_a_while(pool: Any) -> None:
-    """Else an engine alone, which several rules take in turns while it starts, never gets anywhere."""
+def test_a_rule_without_effect_is_tried_again_only_on_an_engine_that_has_worked_for_a_while(
+    pool: Any,
+) -> None:
+    """Otherwise several rules in turn keep a single engine from ever starting."""
     pool.start()
     pool.do(Planned(0, "black-hole"))
     pool.rules[0].until = 0.0
@@ -127,7 +129,7 @@ def test_a_kill_of_an_engine_at_work_waits_until_one_has_worked_for_a_while(pool
     assert [engine.ordered_step for engine in pool._engines] == [None, "3 begin"], "one is left alone"
 
 
-def test_an_engine_is_not_killed_early_where_the_one_before_it_was(pool: Any) -> None:
+def test_an_engine_is_not_killed_early_after_the_previous_one_was(pool: Any) -> None:
     pool.scale(-1)
     pool._new()
     first = pool._engines[0]
@@ -154,7 +156,7 @@ def test_nothing_is_tried_again_when_the_faults_are_over(pool: Any) -> None:
     assert (len(pool.rules), pool.busy) == (1, False)
 
 
-def test_a_clock_is_off_only_where_an_engine_has_started_with_it(pool: Any) -> None:
+def test_a_clock_skew_counts_only_after_an_engine_has_started_with_it(pool: Any) -> None:
     pool.do(Planned(0, "clock skew"))
     assert pool.done.by_kind["clock skew"] == 0
     pool.start()
@@ -163,7 +165,7 @@ def test_a_clock_is_off_only_where_an_engine_has_started_with_it(pool: Any) -> N
     assert [bool(engine.skew_s) for engine in pool._engines] == [False, True]
 
 
-def test_each_fault_leaves_marks_that_excuse_what_is_late(pool: Any) -> None:
+def test_each_fault_leaves_marks_that_excuse_late_firings(pool: Any) -> None:
     pool.start()
     before = len(pool.done.marks)
     pool.do(Planned(0, "black-hole"))
@@ -174,7 +176,7 @@ def test_each_fault_leaves_marks_that_excuse_what_is_late(pool: Any) -> None:
 
 
 @pytest.mark.parametrize(("version", "tags"), [(1, 0), (4, 2)])
-def test_a_refusal_is_an_answer_of_the_version_that_was_asked(version: int, tags: int) -> None:
+def test_a_refusal_is_a_response_of_the_requests_version(version: int, tags: int) -> None:
     for api, (flexible, rest) in REFUSABLE.items():
         frame = refusal(api, version, 77, 14)
         length, correlation = struct.unpack_from(">ii", frame)
@@ -198,7 +200,7 @@ def test_half_of_the_partitions_are_idle_for_most_of_each_minute() -> None:
     assert idle.partition_of(b"k") != -1
 
 
-def test_a_pool_that_is_scaled_starts_engines_and_lets_the_surplus_leave_in_good_order(pool: Any) -> None:
+def test_a_pool_that_is_scaled_starts_engines_and_stops_the_surplus_cleanly(pool: Any) -> None:
     pool.start()
     pool.scale(1)
     pool.tend()

@@ -1,4 +1,4 @@
-"""The oracle sees what it is there for: logs written by hand, right, and with each kind of fault in them."""
+"""The oracle detects each kind of fault in logs written by hand, and finds nothing in correct ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def judged(paper: Paper, at: float = 100.0) -> Verdict:
 
 
 def wrong(paper: Paper, at: float = 100.0) -> dict[str, int]:
-    """How many differences there are of each kind that has some."""
+    """{kind: number of differences}, without zeros."""
     return {name: n for name, n in judged(paper, at).differences.counts().items() if n}
 
 
@@ -31,7 +31,7 @@ def pair_of(paper: Paper, kind: str = "durable", condition: Condition = A & B) -
 
 
 @pytest.mark.parametrize("kind", ["durable", "one-shot"])
-def test_a_log_that_is_right_has_no_differences(kind: str) -> None:
+def test_a_correct_log_has_no_differences(kind: str) -> None:
     paper = Paper()
     wait, a, b = pair_of(paper, kind)
     paper.match(wait, b, (1,), 3)
@@ -71,7 +71,7 @@ def test_a_firing_that_was_lost_is_missing() -> None:
     wait, a, b = pair_of(paper)
     paper.match(wait, a, (0,), 3)
     paper.match(wait, b, (1,), 3, judge=False)
-    assert wrong(paper) == {"missing": 1, "unexpected": 1}  # and the state is that of before
+    assert wrong(paper) == {"missing": 1, "unexpected": 1}  # and the state is the earlier one
 
 
 def test_matches_committed_outside_their_transaction_are_duplicated() -> None:
@@ -105,7 +105,9 @@ def test_a_state_record_that_was_dropped_costs_its_firing() -> None:
 
 
 @pytest.mark.parametrize("kind", ["durable", "one-shot"])
-def test_a_state_that_its_matches_do_not_give_is_unexpected_before_it_costs_a_firing(kind: str) -> None:
+def test_a_state_that_does_not_follow_from_its_matches_is_unexpected_before_it_costs_a_firing(
+    kind: str,
+) -> None:
     paper = Paper()
     wait = paper.register("s", count(A, 3), kind=kind, key=None if kind == "durable" else "k")
     a, other = paper.event("a", 1), paper.event("other", 1)
@@ -117,7 +119,7 @@ def test_a_state_that_its_matches_do_not_give_is_unexpected_before_it_costs_a_fi
     assert wrong(paper) == {"unexpected": 1}
 
 
-def test_a_tick_without_the_cut_fires_what_must_not_and_not_what_must() -> None:
+def test_a_tick_without_the_cut_causes_a_wrong_firing_and_misses_the_right_one() -> None:
     paper = Paper()
     wait, a, b = pair_of(paper, "one-shot", (A & B).expires(after="10s"))
     paper.match(wait, a, (0,), 3)
@@ -162,7 +164,7 @@ def test_a_timer_that_waits_for_a_minute_without_a_fault_is_late() -> None:
     ("fault", "until", "found"),
     [(40, 60, {}), (40, 30, {"late": 1}), (5, 60, {"late": 1}), (None, 60, {"late": 1})],
 )
-def test_what_gathers_in_a_fault_excuses_until_it_is_worked_off(
+def test_a_backlog_of_a_fault_excuses_late_firings_until_it_is_worked_off(
     fault: int | None, until: int, found: dict[str, int]
 ) -> None:
     paper = Paper()
@@ -176,7 +178,7 @@ def test_what_gathers_in_a_fault_excuses_until_it_is_worked_off(
     assert wrong(paper, 100) == found
 
 
-def test_a_firing_is_late_from_when_its_events_and_its_wait_were_there_on() -> None:
+def test_the_delay_of_a_firing_counts_from_when_its_events_and_its_wait_existed() -> None:
     paper = Paper()
     wait = paper.register("s", A & B, key="k", stamp=100)
     paper.match(wait, paper.event("a", 1), (0,), 140)
@@ -189,7 +191,7 @@ def test_a_firing_is_late_from_when_its_events_and_its_wait_were_there_on() -> N
     assert wrong(paper, 200) == {"late": 1}
 
 
-def test_a_timer_that_went_on_without_a_partition_is_unexpected() -> None:
+def test_a_timer_that_did_not_wait_for_a_partition_is_unexpected() -> None:
     paper = Paper()
     wait = paper.register("s", absent(A, "10s"), kind="durable")
     paper.match(wait, paper.event("a", 1), (0,), 2)
@@ -214,7 +216,7 @@ def test_a_match_from_before_since_is_unexpected() -> None:
     assert wrong(paper) == {"unexpected": 2}  # the match, and its firing
 
 
-def test_an_order_of_arrival_that_is_not_that_of_the_log_is_legal_across_partitions() -> None:
+def test_matches_of_different_partitions_may_arrive_in_any_order() -> None:
     paper = Paper()
     wait = paper.register("s", sequence(A, B), kind="durable")
     a, b = paper.event("a", 1), paper.event("b", 2, partition=1)
@@ -237,7 +239,7 @@ def test_the_first_firing_of_any_key_may_end_a_wait_without_key() -> None:
 
 
 def test_a_tick_that_comes_late_lets_another_key_end_a_wait_without_key() -> None:
-    """Had it come soon, the second event of k1 would have brought the first firing."""
+    """An early tick would have let the second event of k1 cause the first firing."""
     paper = Paper()
     wait = paper.register("s", absent(A, "10s") & B)
     for key, a, b in (("k1", 1, 20), ("k2", 2, 3)):
@@ -248,7 +250,7 @@ def test_a_tick_that_comes_late_lets_another_key_end_a_wait_without_key() -> Non
     assert not wrong(paper)
 
 
-def test_what_a_match_brings_without_any_tick_ends_a_wait_without_key() -> None:
+def test_a_firing_that_needs_no_tick_ends_a_wait_without_key() -> None:
     paper = Paper()
     wait = paper.register("s", absent(A, "10s") | B)
     paper.match(wait, paper.event("b", 1, "k1"), (1,), 2, key="k1", judge=False)
@@ -257,7 +259,7 @@ def test_what_a_match_brings_without_any_tick_ends_a_wait_without_key() -> None:
     assert wrong(paper) == {"missing": 1, "unexpected": 1}
 
 
-def test_an_event_that_comes_again_when_it_is_forgotten_may_fire_again() -> None:
+def test_an_event_that_is_repeated_after_it_was_forgotten_may_fire_again() -> None:
     paper = Paper()
     wait = paper.register("s", event("a"), kind="durable")
     for n in range(70):
@@ -303,7 +305,7 @@ def test_a_firing_that_two_lives_of_a_wait_may_have_is_that_of_the_one_in_force(
 
 
 @pytest.mark.parametrize("close", [True, False])
-def test_states_of_who_is_gone_are_leaked(close: bool) -> None:
+def test_states_of_removed_registrations_are_leaked(close: bool) -> None:
     paper = Paper()
     wait, a, _b = pair_of(paper)
     paper.match(wait, a, (0,), 3)
@@ -319,7 +321,7 @@ def test_a_state_past_its_close_time_is_leaked() -> None:
     assert wrong(paper, 3 * 3600) == {"leaked_keys": 1}
 
 
-def test_a_subscription_that_was_removed_may_stop_anywhere_but_not_leave_out() -> None:
+def test_a_removed_subscription_may_stop_anywhere_but_not_skip_a_firing() -> None:
     for matched, found in (((), {}), ((0,), {}), ((0, 1), {}), ((1,), {"missing": 1})):
         paper = Paper()
         wait = paper.register("s", A, kind="durable")

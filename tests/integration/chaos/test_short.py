@@ -27,15 +27,17 @@ def test_a_run_with_faults_loses_repeats_and_leaks_nothing(say: Callable[[str], 
     )
     said = "\n".join(line for line in done.stderr.splitlines() if line.startswith(("chaos", "oracle")))
     assert done.returncode == 0, said
-    told = json.loads(done.stdout)
-    say(f"chaos: {told['events']} events, {told['firings']} firings, {told['kills']} kills, seed {SEED}")
-    assert {name: told[name] for name in WRONG} == dict.fromkeys(WRONG, 0), said
-    assert all(told["kills_by_step"][step] for step in STEPS), said
+    result = json.loads(done.stdout)
+    say(
+        f"chaos: {result['events']} events, {result['firings']} firings, {result['kills']} kills, seed {SEED}"
+    )
+    assert {name: result[name] for name in WRONG} == dict.fromkeys(WRONG, 0), said
+    assert all(result["kills_by_step"][step] for step in STEPS), said
 
 
 @pytest.mark.long
 def test_a_run_of_engines_that_skip_offsets_does_not_pass(say: Callable[[str], None]) -> None:
     """One of the faults of `make chaos-plants`."""
-    told = run_planted("skip an offset", seconds=12)
-    say(f"chaos with a planted fault: {told}")
-    assert told["seen"].get("missing")
+    result = run_planted("skip an offset", seconds=12)
+    say(f"chaos with a planted fault: {result}")
+    assert result["seen"].get("missing")

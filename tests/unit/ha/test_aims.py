@@ -1,4 +1,4 @@
-"""How what `make ha` and `make burst` measure is compared with what is wanted."""
+"""How figures of `make ha` and `make burst` are compared with their aims."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ FIGURES = {"one wait": ONE, "waits": WAITS, **STOCK, **dict(zip(NOTHING, NOTHING
         (FLOOR.far, "far off", True),
     ],
 )
-def test_a_figure_is_told_with_its_aim_and_fails_the_run_where_it_is_far_off_or_not_there(
+def test_a_figure_is_reported_with_its_aim_and_fails_the_run_when_far_off_or_missing(
     figure: float | None, verdict: str, fails: bool
 ) -> None:
-    told = judged("ratio_p50", figure, FLOOR)
-    assert told == {"ratio_p50": figure, "ratio_p50_aim": 1.2, "ratio_p50_verdict": verdict}
+    result = judged("ratio_p50", figure, FLOOR)
+    assert result == {"ratio_p50": figure, "ratio_p50_aim": 1.2, "ratio_p50_verdict": verdict}
     line = f"ratio_p50 is {figure}, its aim at most 1.2: {verdict}"
-    assert list(verdicts({"seed": 1, **told})) == [(line, fails)]
-    assert met({"seed": 1, **told}) == {"ratio_p50": verdict == "met"}
+    assert list(verdicts({"seed": 1, **result})) == [(line, fails)]
+    assert met({"seed": 1, **result}) == {"ratio_p50": verdict == "met"}
 
 
-def test_waits_that_cost_memory_alone_meet_their_aims() -> None:
-    told = costs(FIGURES, 1000)
-    assert (told["kib_per_wait"], told["kib_per_stock_trigger"]) == (15.0, 10.0)
-    assert told["ratio_idle_cpu"] == 1.125
-    assert (told["threads_per_wait"], told["clients_per_wait"]) == (0, 0)
-    assert (told["idle_cpu_over_nothing"], told["idle_cpu_over_nothing_aim"]) == (1.0, 1.3)
-    assert told["idle_cpu_over_one_wait"] == 1.0
-    assert [line.rpartition(": ")[2] for line, _ in verdicts(told)] == ["met"] * 5
-    assert set(met(told).values()) == {True}
+def test_waits_that_cost_only_memory_meet_their_aims() -> None:
+    result = costs(FIGURES, 1000)
+    assert (result["kib_per_wait"], result["kib_per_stock_trigger"]) == (15.0, 10.0)
+    assert result["ratio_idle_cpu"] == 1.125
+    assert (result["threads_per_wait"], result["clients_per_wait"]) == (0, 0)
+    assert (result["idle_cpu_over_nothing"], result["idle_cpu_over_nothing_aim"]) == (1.0, 1.3)
+    assert result["idle_cpu_over_one_wait"] == 1.0
+    assert [line.rpartition(": ")[2] for line, _ in verdicts(result)] == ["met"] * 5
+    assert set(met(result).values()) == {True}
 
 
 @pytest.mark.parametrize(
@@ -67,20 +67,20 @@ def test_waits_that_cost_memory_alone_meet_their_aims() -> None:
 def test_a_cost_of_each_wait_is_judged_by_its_own_aim(
     name: str, figures: dict[str, Any], verdict: str
 ) -> None:
-    told = costs({**FIGURES, "waits": replace(WAITS, **figures)}, 1000)
-    assert told[f"{name}_verdict"] == verdict
+    result = costs({**FIGURES, "waits": replace(WAITS, **figures)}, 1000)
+    assert result[f"{name}_verdict"] == verdict
 
 
-def test_what_was_not_measured_fails_the_run() -> None:
-    told = costs({"one wait": ONE, "waits": WAITS}, 1000)
-    assert [line for line, fails in verdicts(told) if fails] == [
+def test_a_missing_measurement_fails_the_run() -> None:
+    result = costs({"one wait": ONE, "waits": WAITS}, 1000)
+    assert [line for line, fails in verdicts(result) if fails] == [
         "ratio_idle_cpu is None, its aim at most 1.2: not measured",
         "idle_cpu_over_nothing is None, its aim at most 0.0: not measured",
     ]
     assert all(fails for _, fails in verdicts(costs({}, 1000)))
 
 
-def test_a_small_crowd_is_told_and_not_judged() -> None:
-    told = costs(FIGURES, JUDGED_FROM - 1)
-    assert (told["kib_per_wait"], told["idle_cpu_over_nothing"]) == (30.1, 1.0)
-    assert list(verdicts(told)) == []
+def test_figures_of_few_waits_are_reported_and_not_judged() -> None:
+    result = costs(FIGURES, JUDGED_FROM - 1)
+    assert (result["kib_per_wait"], result["idle_cpu_over_nothing"]) == (30.1, 1.0)
+    assert list(verdicts(result)) == []

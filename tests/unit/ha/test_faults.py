@@ -1,4 +1,4 @@
-"""The faults of `make ha` are done in their order, and what they met is counted."""
+"""The faults of `make ha` are carried out in order, and their effects are counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ha.plan import Fault, Plan
 
 
 def site(done: list[str], places: list[dict[int, str]]) -> Any:
-    """An installation that notes what is done to it, and tells these places of its waits in turn.
+    """A fake installation: records what is done to it, and returns these places of its waits in turn.
 
     It has the triggerers a, b and c.
     """
@@ -59,7 +59,7 @@ def test_waits_that_another_triggerer_took_while_one_was_stopped_are_counted() -
     assert faults.happened == {"stop a triggerer": 1, "continue the triggerer": 1}
 
 
-def test_who_had_the_waits_is_noted_when_the_load_begins_and_at_each_strike() -> None:
+def test_the_triggerers_with_waits_are_recorded_at_the_start_and_at_each_fault_that_hits_one() -> None:
     places = [{0: "a", 1: "b", 2: "b"}, {1: "b", 2: "b"}]
     faults, _ = faults_of([Fault(0.0, "kill a triggerer", (2, 1, 0))], places, target=True)
     assert [asdict(held) for held in faults.held] == [
@@ -78,7 +78,7 @@ def test_who_had_the_waits_is_noted_when_the_load_begins_and_at_each_strike() ->
         (True, {0: "killed before"}, "c"),
     ],
 )
-def test_a_fault_that_must_meet_waits_passes_over_triggerers_without(
+def test_a_fault_that_must_hit_waits_skips_triggerers_without(
     with_waits: bool, places: dict[int, str], struck: str
 ) -> None:
     fault = Fault(0.0, "kill a triggerer", (2, 0, 1), with_waits)
@@ -86,7 +86,7 @@ def test_a_fault_that_must_meet_waits_passes_over_triggerers_without(
     assert done == [f"kill {struck}"]
 
 
-def test_each_kind_is_done_also_after_the_plans_end_and_what_disturbs_is_timed() -> None:
+def test_each_kind_is_carried_out_also_after_the_plans_end_and_disturbing_ones_are_timed() -> None:
     planned = [
         Fault(0.0, "pause the target"),
         Fault(0.0, "kill a triggerer", (1, 0, 2)),

@@ -18,7 +18,7 @@ PARENT = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import 
 
 @pytest.fixture
 def airflow(tmp_path: Path) -> Iterator[PostgresAirflow]:
-    """Two triggerers that are none."""
+    """Two fake triggerers."""
     airflow = PostgresAirflow(tmp_path, tmp_path, url="none")
     for name in ("triggerer-1", "triggerer-2"):
         airflow.processes.start(name, [sys.executable, "-c", PARENT])
@@ -27,7 +27,7 @@ def airflow(tmp_path: Path) -> Iterator[PostgresAirflow]:
     airflow.stop()
 
 
-def test_a_triggerer_stands_still_with_its_descendants_and_goes_on(
+def test_a_triggerer_is_stopped_with_its_descendants_and_continues(
     airflow: PostgresAirflow, eventually: Callable[..., Any]
 ) -> None:
     struck, other = map(psutil.Process, airflow.triggerer_pids())
@@ -46,7 +46,7 @@ def test_a_triggerer_stands_still_with_its_descendants_and_goes_on(
     ("killed", "left"),
     [(None, "triggerer-2"), ("triggerer-1", "triggerer-2"), ("triggerer-2", "triggerer-1")],
 )
-def test_the_triggerer_that_is_named_is_killed_and_else_the_oldest(
+def test_the_named_triggerer_is_killed_and_by_default_the_oldest(
     airflow: PostgresAirflow, killed: str | None, left: str
 ) -> None:
     airflow.kill_triggerer(killed)

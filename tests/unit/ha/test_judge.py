@@ -1,4 +1,4 @@
-"""The judge of `make ha` sees what it is there for: each test plants one difference into a good record."""
+"""The judge of `make ha` detects differences: each test plants one in a correct record."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def action(firing_id: str, at_ms: int, ids: tuple[str, ...], state: str = "fired
 
 
 class Record:
-    """A good run of one wait; a test changes what it likes."""
+    """A correct run of one wait, to be changed by a test."""
 
     def __init__(self) -> None:
         self.events = [event("first", 1000), event("second", 2000, 1)]
@@ -71,7 +71,7 @@ def record() -> Record:
     return Record()
 
 
-def test_a_good_run_has_no_differences(record: Record) -> None:
+def test_a_correct_run_has_no_differences(record: Record) -> None:
     assert record.judged().lines() == []
 
 
@@ -138,7 +138,7 @@ def test_an_output_of_another_firing_is_unexpected(record: Record) -> None:
     assert record.judged().counts()["unexpected"] == 1
 
 
-def test_a_firing_of_a_subscription_nobody_asked_for_is_unexpected(record: Record) -> None:
+def test_a_firing_of_an_unknown_subscription_is_unexpected(record: Record) -> None:
     record.actions.append(action("f3", 2010, ("first",), subscription="ha/elsewhere"))
     assert record.judged().counts()["unexpected"] == 1
 
@@ -186,7 +186,7 @@ def test_a_dispatch_starts_one_run_for_each_event(
     assert dispatched([action(each, 1010, ("order",)) for each in fired], runs) == none | wrong
 
 
-def test_what_is_within_a_minute_of_a_fault_is_not_measured() -> None:
+def test_times_within_a_minute_of_a_fault_are_not_measured() -> None:
     faults = [(100_000.0, 105_000.0)]
     measured = [at for at in (30_000, 45_000, 102_000, 160_000, 166_000) if away_from(at, faults, 60_000)]
     assert measured == [30_000, 166_000]
@@ -202,7 +202,7 @@ def test_the_judge_imports_no_engine() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
-def test_a_task_instance_nobody_asked_for_is_unexpected(record: Record) -> None:
+def test_an_unknown_task_instance_is_unexpected(record: Record) -> None:
     record.tasks.append({"map_index": 7, "state": "success", "try_number": 1})
     assert record.judged().counts() == {"missing": 0, "duplicated": 0, "unexpected": 1}
 
@@ -235,7 +235,7 @@ def held_back(record: Record) -> dict[str, int]:
     ).counts()
 
 
-def test_a_task_that_no_worker_may_run_stands_scheduled_with_its_firing(record: Record) -> None:
+def test_a_task_that_no_worker_may_run_is_scheduled_with_its_firing(record: Record) -> None:
     record.actions.pop()
     record.tasks[0]["state"] = "scheduled"
     assert held_back(record) == {"missing": 0, "duplicated": 0, "unexpected": 0}
@@ -248,7 +248,7 @@ def test_a_task_that_no_worker_may_run_stands_scheduled_with_its_firing(record: 
 
 
 def registry(*entries: tuple[str, int, str | None]) -> Log:
-    """A registry of (incarnation, time, subscription), None for a removal; each in a record of its own."""
+    """A registry with a record for each (incarnation, time, subscription), None for a removal."""
     log = Log("ha")
     for offset, (incarnation, at_ms, subscription) in enumerate(entries):
         form = {
@@ -284,7 +284,7 @@ def test_a_registration_stays_until_its_firing(
     assert judged.counts() == none | wrong
 
 
-def test_a_registration_of_a_wait_that_never_fired_stays_for_good() -> None:
+def test_a_registration_of_a_wait_that_never_fired_stays_for_ever() -> None:
     log = registry(("i", 500, NAME), ("i", 99_000, None))
     assert judge_registrations({0: WAIT}, log, {}).counts()["unexpected"] == 1
 

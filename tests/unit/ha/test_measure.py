@@ -1,4 +1,4 @@
-"""What the runs of `make ha` and `make burst` read of a triggerer's processes."""
+"""Measurements of a triggerer's processes in `make ha` and `make burst`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of `make ha`: what is measured lies away from faults, and as much of it as of the floor."""
+"""The plan of `make ha`: measured waits are away from faults, and as many as stock triggers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.ha.plan import AWAY_S, DISTURBING, HANG_S, KINDS, Order, Second, plan
 PLAN = plan(200, 300, 100.0, seed=7)
 
 
-def test_each_wait_is_met_once_and_one_order_in_ten_comes_again() -> None:
+def test_each_wait_is_met_once_and_one_order_in_ten_is_repeated() -> None:
     seconds = [each.wait for each in PLAN.events if isinstance(each, Second)]
     orders = [each for each in PLAN.events if isinstance(each, Order)]
     assert sorted(seconds) == list(range(200))
@@ -41,7 +41,7 @@ def test_the_seed_chooses_which_triggerers_are_stopped_and_killed_among_all(trig
 
 
 @pytest.mark.parametrize("away_s", [12.0, AWAY_S])
-def test_a_triggerer_stands_longer_than_airflows_threshold_and_nothing_is_killed_meanwhile(
+def test_a_triggerer_is_stopped_longer_than_airflows_threshold_and_nothing_is_killed_meanwhile(
     away_s: float,
 ) -> None:
     faults = plan(200, 300, 100.0, 7, away_s).faults
@@ -52,12 +52,12 @@ def test_a_triggerer_stands_longer_than_airflows_threshold_and_nothing_is_killed
     assert faults[1].at_s - faults[0].at_s == HANG_S > 30
 
 
-def test_some_waits_are_met_while_a_triggerer_stands() -> None:
+def test_some_waits_are_met_while_a_triggerer_is_stopped() -> None:
     begin, end = (fault.at_s for fault in PLAN.faults[:2])
     assert sum(begin < each.at_s < end for each in PLAN.events if isinstance(each, Second)) >= 5
 
 
-def test_the_floor_is_measured_as_often_as_the_waits_away_from_faults() -> None:
+def test_there_are_as_many_stock_triggers_as_waits_away_from_faults() -> None:
     faults = [fault.at_s for fault in PLAN.faults if fault.kind in DISTURBING]
 
     def away(at_s: float) -> bool:
@@ -68,12 +68,12 @@ def test_the_floor_is_measured_as_often_as_the_waits_away_from_faults() -> None:
     assert all(away(at_s) for at_s in PLAN.floors)
 
 
-def test_a_seed_is_a_plan() -> None:
+def test_a_seed_determines_the_plan() -> None:
     assert plan(200, 300, 100.0, seed=7) == PLAN
     assert plan(200, 300, 100.0, seed=8) != PLAN
 
 
-def test_what_is_measured_meets_each_part_of_a_second_equally_often() -> None:
+def test_measured_times_are_spread_evenly_over_the_second() -> None:
     parts = Counter(int(at_s % 1 * 10) for at_s in PLAN.floors)
     assert parts.keys() == set(range(10))
     assert max(parts.values()) - min(parts.values()) <= 4

@@ -1,4 +1,4 @@
-"""Where `make ha` finds PostgreSQL, and what it says when there is none."""
+"""How `make ha` finds PostgreSQL, and its error without one."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def make_binaries(folder: Path, version: str) -> Path:
 
 @pytest.fixture
 def debian(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine that keeps servers in this folder, and has none on PATH."""
+    """A machine with servers in this folder and none on PATH."""
     monkeypatch.setattr(postgres, "DEBIAN", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     return tmp_path
 
 
-def test_a_machine_without_postgresql_is_told_how_to_install_it(debian: Path) -> None:
+def test_the_error_without_postgresql_says_how_to_install_it(debian: Path) -> None:
     with pytest.raises(ServiceError, match="apt install postgresql"):
         postgres.binaries()
 

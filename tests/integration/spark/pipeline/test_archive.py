@@ -342,7 +342,7 @@ def test_rows_stay_the_same_while_their_files_are_compacted_and_removed(
     done = compacted(spark, tmp_path)
     assert (len(done.written), done.removed) == (2, ())
     assert places(spark, tmp_path) == there
-    assert Counter(map(tuple, planned.collect())) == there  # what was replaced is there for who began before
+    assert Counter(map(tuple, planned.collect())) == there  # earlier readers still find the replaced folders
 
     [first, second] = done.written
     shutil.copytree(tmp_path / first, tmp_path / first.replace("-1.", "-3."))  # one that was killed

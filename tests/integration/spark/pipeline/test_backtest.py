@@ -112,7 +112,7 @@ def test_only_the_columns_and_types_that_matchers_read_are_fetched(
 ) -> None:
     question = Question.of(parse("event('com.example.orders.done', by='subject')"))
     log = Log.of(read(spark, str(archive)))
-    spark.conf.set("spark.sql.maxMetadataStringLength", 10_000)  # else the plan is told in part
+    spark.conf.set("spark.sql.maxMetadataStringLength", 10_000)  # otherwise the plan is truncated
     try:
         plan = str(matches_of(question, log.rows)._jdf.queryExecution().executedPlan().toString())
     finally:
@@ -148,10 +148,10 @@ def test_the_job_writes_firings_pending_keys_and_near_misses_and_a_summary(
     spark: SparkSession, answered: Any
 ) -> None:
     condition = f"({ORDERS[:-1]}, where='data.amount > 100') & {RATES}).expires(after='6h')"
-    told, output = answered("--condition", condition)
+    result, output = answered("--condition", condition)
     firings, pending = spark.read.parquet(f"{output}/firings"), spark.read.parquet(f"{output}/pending")
-    before = told["before"]
-    assert told["events"] == 2000
+    before = result["before"]
+    assert result["events"] == 2000
     assert firings.where("outcome = 'met'").count() == before["met"] > 0
     assert firings.where("outcome = 'expired'").count() == before["expired"] > 0
     assert pending.count() == before["pending"] > 0
@@ -169,7 +169,7 @@ def test_the_job_writes_firings_pending_keys_and_near_misses_and_a_summary(
 def test_a_comparison_counts_firings_that_are_gone_new_moved_and_the_same(
     spark: SparkSession, answered: Any
 ) -> None:
-    told, output = answered(
+    result, output = answered(
         "--condition",
         f"({ORDERS} & {RATES}).expires(after='6h')",
         "--compare",
@@ -177,11 +177,11 @@ def test_a_comparison_counts_firings_that_are_gone_new_moved_and_the_same(
     )
     changes = spark.read.parquet(f"{output}/changes")
     counts = {row["change"]: row["count"] for row in changes.groupBy("change").count().collect()}
-    assert counts == told["changes"]
+    assert counts == result["changes"]
     assert set(counts) == {"same", "moved", "gone", "new"}
     of_before, of_after = counts["same"] + counts["moved"], counts["same"] + counts["moved"]
-    assert of_before + counts["gone"] == told["before"]["met"] + told["before"]["expired"]
-    assert of_after + counts["new"] == told["after"]["met"] + told["after"]["expired"]
+    assert of_before + counts["gone"] == result["before"]["met"] + result["before"]["expired"]
+    assert of_after + counts["new"] == result["after"]["met"] + result["after"]["expired"]
     moved = changes.where("change = 'moved'").head()
     assert moved is not None
     assert moved["fired_ms"] - moved["after_ms"] == 3_600_000
@@ -201,15 +201,15 @@ def test_a_wait_without_a_key_ends_with_the_earliest_firing_of_all(
     condition = f"{ORDERS} & {RATES}"
     _, output = answered("--condition", condition)
     earliest = min(row["fired_ms"] for row in spark.read.parquet(f"{output}/firings").collect())
-    told, output = answered("--condition", condition, "--once", "--overwrite")
+    result, output = answered("--condition", condition, "--once", "--overwrite")
     [firing] = spark.read.parquet(f"{output}/firings").collect()
     assert firing["fired_ms"] == earliest
-    assert (told["before"]["met"], told["before"]["pending"]) == (1, 0)
+    assert (result["before"]["met"], result["before"]["pending"]) == (1, 0)
     assert spark.read.parquet(f"{output}/pending").count() == 0
 
     never = f"{condition} & event('no.such', by='subject')"
-    told, output = answered("--condition", never, "--once", "--overwrite")
-    assert (told["before"]["met"], told["before"]["pending"] > 0) == (0, True)
+    result, output = answered("--condition", never, "--once", "--overwrite")
+    assert (result["before"]["met"], result["before"]["pending"] > 0) == (0, True)
 
 
 def test_an_existing_output_is_replaced_only_with_overwrite(answered: Any) -> None:

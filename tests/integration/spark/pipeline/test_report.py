@@ -122,8 +122,8 @@ class Log:
         if fired is not None:
             self.append("action", fired, action.key, engine.encode_json(action))
         if acked is not None:
-            told = msgspec.structs.replace(action, state="acked")
-            self.append("action", acked, action.key, engine.encode_json(told))
+            acknowledged = msgspec.structs.replace(action, state="acked")
+            self.append("action", acked, action.key, engine.encode_json(acknowledged))
         return action
 
 
@@ -137,7 +137,7 @@ def a_day() -> Log:
     for n in range(1, 11):
         at = T0 + n * 60_000
         made = log.registered(at - 30_000, wait("daily", f"run/{n}"), BOTH, key="2026-11-20")
-        # orders are told 50 ms, 100 ms, ... late; the clock of rates is 5 ms ahead
+        # orders are emitted 50 ms, 100 ms, ... late; the clock of rates is 5 ms ahead
         orders = log.event(ORDERS, at, time_ms=at - 50 * n)
         rates = log.event(RATES, at + 1000, time_ms=at + 1005)
         fired = at + 1000 + 10 * n
@@ -351,7 +351,7 @@ def test_a_range_has_its_events_and_firings_and_their_later_acknowledgements(
     made = Made(spark, tmp_path, figures)
     assert (figures.events, figures.overall["firings"], figures.overall["acknowledged"]) == (4, 2, 2)
     assert spread(made.row("latencies_by_dag", dag="daily"), "event_to_firing") == [50, 60, 60, 60]
-    # conditions of before the range count where they are in force in it, and only there
+    # earlier conditions count only if they are in force in the range
     assert {row["condition"] for row in made.rows("conditions")} == {str(BOTH), str(LIMITED), str(ANY_OPS)}
 
 
@@ -363,8 +363,8 @@ def test_a_condition_is_in_force_until_it_is_removed(spark: SparkSession) -> Non
     log.removed(T0 + 1000, left, leftover=True)  # removes nothing
     log.registered(T0 + 5000, wait("later"), event(OPS))
     found = incarnations(rows_in(spark, log.records))
-    told = in_force(found, T0 + 1500, T0 + 5000).collect()
-    assert [row.incarnation for row in told] == [left.incarnation]
+    conditions_in_force = in_force(found, T0 + 1500, T0 + 5000).collect()
+    assert [row.incarnation for row in conditions_in_force] == [left.incarnation]
     assert {row.in_force_until for row in found.collect()} == {T0 + 1000, None}
 
 
@@ -389,9 +389,9 @@ def test_the_job_prints_its_summary_as_one_json_object(archive: str, tmp_path: P
         [*command, "--output-format", "json"], capture_output=True, text=True, env=environment
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
-    told = json.loads(ran.stdout.splitlines()[-1])  # spark-submit puts the log there as well
-    assert (told["firings"], told["events"], told["event_to_firing_max_ms"]) == (17, 28, 100)
-    assert Path(told["page"]).read_text().startswith("<!doctype html>")
+    summary = json.loads(ran.stdout.splitlines()[-1])  # spark-submit puts the log there as well
+    assert (summary["firings"], summary["events"], summary["event_to_firing_max_ms"]) == (17, 28, 100)
+    assert Path(summary["page"]).read_text().startswith("<!doctype html>")
 
 
 # The engine's records, and what the report reads of them.

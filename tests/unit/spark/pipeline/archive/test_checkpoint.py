@@ -1,4 +1,4 @@
-"""Whether a checkpoint and an archive belong together; what is missing is told."""
+"""Whether a checkpoint and an archive belong together; missing parts are errors."""
 
 from __future__ import annotations
 
@@ -89,15 +89,15 @@ def test_an_older_checkpoint_is_an_error(files: LocalFiles, checkpoint: LocalFil
 
 
 @pytest.mark.parametrize(
-    ("gone", "told"), [((0,), "batch 0,"), ((1, 2), "batches 1 to 2"), ((3,), "batch 3"), ((2, 3), "2 to 3")]
+    ("gone", "named"), [((0,), "batch 0,"), ((1, 2), "batches 1 to 2"), ((3,), "batch 3"), ((2, 3), "2 to 3")]
 )
 def test_missing_batches_are_an_error_unless_accepted(
-    files: LocalFiles, checkpoint: LocalFiles, gone: tuple[int, ...], told: str
+    files: LocalFiles, checkpoint: LocalFiles, gone: tuple[int, ...], named: str
 ) -> None:
     archived(files, checkpoint, 3)
     for n in gone:
         files.remove(f"batch={n}.{RUN}")
-    with pytest.raises(PipelineError, match=f"lacks .*{told}.*--accept-loss"):
+    with pytest.raises(PipelineError, match=f"lacks .*{named}.*--accept-loss"):
         check_batches(files, checkpoint)
     check_batches(files, checkpoint, accept_loss=True)
 

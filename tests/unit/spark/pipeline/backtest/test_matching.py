@@ -90,8 +90,8 @@ def test_errors_of_one_class_are_one_reason_whatever_their_messages() -> None:
     for number in range(100):
         event_, place = entry(number, "rates").event, (1000 + number, "t", 0, number)
         misses.failed(event_, ValueError(f"{number} is too much"), place)
-    told = [json.loads(kept.note) for kept in misses.kept()]
-    assert [(note["term"], note["text"], note["count"]) for note in told] == [
+    notes = [json.loads(kept.note) for kept in misses.kept()]
+    assert [(note["term"], note["text"], note["count"]) for note in notes] == [
         ("ValueError", "ValueError: 0 is too much", 100),
         ("ValueError", "ValueError: 1 is too much", 0),
     ]

@@ -79,7 +79,7 @@ def test_ids_are_unique(outline: Outline) -> None:
 def test_external_texts_are_escaped_everywhere(page: str, outline: Outline) -> None:
     assert not outline.named("script")
     assert HOSTILE not in page
-    # in the tables, in the charts, and in what is told of the charts
+    # in the tables, in the charts, and in descriptions of the charts
     whole = [text for text in outline.texts if HOSTILE in text]
     assert len(whole) > 8
     assert not [name for _, attributes in outline.elements for name in attributes if name.startswith("on")]

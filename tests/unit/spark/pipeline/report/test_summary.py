@@ -33,9 +33,9 @@ def test_the_summary_of_an_empty_archive_says_so() -> None:
 
 
 def test_the_summary_in_json_is_numbers() -> None:
-    told = json.loads(json.dumps(figures().summary()))
-    assert (told["firings"], told["open"], told["types_nobody_waits_for"]) == (6612, 3, 2)
-    assert told["event_to_firing_p99_ms"] == 95_000
+    result = json.loads(json.dumps(figures().summary()))
+    assert (result["firings"], result["open"], result["types_nobody_waits_for"]) == (6612, 3, 2)
+    assert result["event_to_firing_p99_ms"] == 95_000
 
 
 @pytest.mark.parametrize(
