@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, ErrorType
+
+if TYPE_CHECKING:
+    from airflow.sdk.execution_time.comms import TriggerDagRun
 
 IN_FLIGHT: Final = ("queued", "running")
 MAX_RUNS_OF_A_DATE: Final = 10_000
@@ -55,9 +58,23 @@ class Target:
 
         If another run has the logical date, this one gets the next free microsecond.
         """
+        from airflow.sdk.execution_time.comms import TriggerDagRun
+
+        def sent(date: datetime | None) -> bool:
+            return self._send(
+                TriggerDagRun(
+                    dag_id=self.dag_id,
+                    run_id=run_id,
+                    conf=conf,
+                    logical_date=date,
+                    note=note,
+                    partition_key=partition_key,
+                )
+            )
+
         with self._refusals(logical_date):
             if logical_date is None:
-                if self._send(run_id, conf, None, note, partition_key):
+                if sent(None):
                     return True
                 if self._exists(run_id):
                     return False
@@ -68,7 +85,7 @@ class Target:
             if used is None:  # query first: a collision is an error in the API server's log
                 used = self._next_free(logical_date, 1) if self._count(logical_dates=[logical_date]) else 0
             while used < MAX_RUNS_OF_A_DATE:
-                if self._send(run_id, conf, logical_date + used * MICROSECOND, note, partition_key):
+                if sent(logical_date + used * MICROSECOND):
                     self._used[logical_date] = used + 1
                     return True
                 if self._exists(run_id):  # Airflow's answer is the same for a used run id and logical date
@@ -78,26 +95,11 @@ class Target:
                 f"{MAX_RUNS_OF_A_DATE} runs of {self.dag_id!r} have the logical date {logical_date}"
             )
 
-    def _send(
-        self,
-        run_id: str,
-        conf: dict[str, Any],
-        logical_date: datetime | None,
-        note: str | None,
-        partition_key: str | None,
-    ) -> bool:
+    def _send(self, run: TriggerDagRun) -> bool:
         """Returns False if Airflow answers that the run exists."""
-        from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
+        from airflow.sdk.execution_time.comms import ErrorResponse
 
-        message = TriggerDagRun(
-            dag_id=self.dag_id,
-            run_id=run_id,
-            conf=conf,
-            logical_date=logical_date,
-            note=note,
-            partition_key=partition_key,
-        )
-        answer = _supervisor().send(message)
+        answer = _supervisor().send(run)
         if isinstance(answer, ErrorResponse):
             if answer.error == ErrorType.DAGRUN_ALREADY_EXISTS:
                 return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import answering_bus, bus_arguments, confirmed, counted, or_exit, printable, say, show
+from .console import answering_bus, bus_arguments, confirmed, counted, moment, or_exit, printable, say, show
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -199,13 +199,13 @@ def _row(letter: DeadLetter, *, whole: bool = True) -> dict[str, Any]:
     reason = letter.reason
     return {
         "place": letter.place,
-        "time": _time(letter.time_ms),
+        "time": moment(letter.time_ms),
         "stage": letter.stage,
         "origin": letter.origin_place,
         "attempts": letter.attempts,
         "type": letter.event_type,
         "id": letter.event_id,
-        "redriven": _time(letter.redriven_ms),
+        "redriven": moment(letter.redriven_ms),
         "reason": reason if whole or len(reason) <= _REASON_CHARS else f"{reason[: _REASON_CHARS - 4]} ...",
     }
 
@@ -229,9 +229,3 @@ def _text(raw: bytes | None) -> str:
     except UnicodeDecodeError:
         text = f"hex {raw[:MOST_CHARS].hex()}"
     return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]} ... ({len(raw)} bytes)"
-
-
-def _time(ms: int | None) -> str:
-    from datetime import UTC, datetime
-
-    return "" if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds")

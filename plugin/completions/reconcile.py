@@ -123,7 +123,7 @@ def _completions(
     from airflow.models.taskinstance import TaskInstance
     from sqlalchemy import select
 
-    tags = _tags(session) if wanted.tags else _no_tags
+    tags = _tags(session) if wanted.tags else lambda _dag_id: ()
 
     def of_run(run: Any) -> Completion | None:
         if not _is_wanted(run, wanted, tags):
@@ -199,10 +199,6 @@ def _tags(session: Session) -> Callable[[str], Collection[str]]:
     for dag_id, name in session.execute(select(DagTag.dag_id, DagTag.name)):
         found.setdefault(dag_id, set()).add(name)
     return lambda dag_id: found.get(dag_id, ())
-
-
-def _no_tags(_dag_id: str) -> Collection[str]:
-    return ()
 
 
 def _identities(events: list[Event]) -> list[tuple[str, str]]:

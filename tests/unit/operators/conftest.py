@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import (
     DRCount,
@@ -14,6 +15,15 @@ from airflow.sdk.execution_time.comms import (
     OKResponse,
     TriggerDagRun,
 )
+
+
+@pytest.fixture(autouse=True)
+def _connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        BaseHook,
+        "get_connection",
+        lambda conn_id: Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}'),
+    )
 
 
 class Supervisor:

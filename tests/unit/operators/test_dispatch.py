@@ -23,6 +23,8 @@ from interlock.operators import dispatch as module
 from interlock.operators import dispatch_dag
 from interlock.operators.target import RunRefused, TargetFails, TargetRefuses
 
+from tests.kit.state_store import StateStore
+
 EXAMPLES = Path(__file__).parents[3] / "dags_examples"
 DAILY = event("x", by="data.day", label="x")
 PLACE = dict[tuple[int, int], ActionRecord]
@@ -89,17 +91,10 @@ def task(condition: Any = DAILY, **arguments: Any) -> Any:
     return dispatch_dag("d", condition=condition, trigger_dag_id="t", **arguments).task_dict["dispatch"]
 
 
-class Store(dict[str, Any]):
-    """Airflow's task state store of one task instance."""
-
-    def set(self, key: str, value: Any, *, retention: timedelta) -> None:
-        self[key] = json.loads(json.dumps(value))
-
-
 def context(began: datetime | None = BEGAN) -> Any:
     """The context of one run of the dispatcher, the same in all its tries."""
     run = SimpleNamespace(start_date=began, run_after=BEGAN - timedelta(seconds=3))
-    return {"dag_run": run, "task_state_store": Store()}
+    return {"dag_run": run, "task_state_store": StateStore()}
 
 
 def deferral(of: Any, *arguments: Any, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG, Connection
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import (
     AirflowFailException,
     AirflowNotFoundException,
@@ -26,20 +26,13 @@ from interlock.operators import wait as module
 from interlock.testing import dag_run_end, wait_of
 from interlock.triggers.payload import Payload
 
+from tests.kit.state_store import StateStore
+
 SOLO = event("x")
 PAIR = event("x", by="data.day") & event("y", by="data.day")
 MIXED = event("x", by="data.day") & event("y")
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture(autouse=True)
-def _connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        module.BaseHook,
-        "get_connection",
-        lambda conn_id: Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}'),
-    )
 
 
 def sensor(condition: Any = SOLO, **arguments: Any) -> EventSensor:
@@ -57,16 +50,8 @@ def context(logical_date: datetime | None = DAY, run_after: datetime = DAY + 24 
             task=SimpleNamespace(retries=0),
         ),
         "dag_run": SimpleNamespace(logical_date=logical_date, run_after=run_after, clear_number=0),
-        "task_state_store": Store(),
+        "task_state_store": StateStore(),
     }
-
-
-class Store(dict[str, Any]):
-    """Airflow's task state store of one task instance."""
-
-    def set(self, key: str, value: Any, *, retention: timedelta) -> None:
-        assert retention > timedelta(days=30)
-        self[key] = json.loads(json.dumps(value))
 
 
 def deferred(task: EventSensor, given: Any = None) -> dict[str, Any]:

@@ -3,44 +3,30 @@ tests/integration/triggers."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG, Connection
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
 from interlock import event
 from interlock.conditions import Condition
 from interlock.operators import EventSensor
-from interlock.operators import wait as module
 from interlock.triggers.event import EventTrigger
+
+from tests.kit.state_store import StateStore
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 ORDERS = event("orders", by="data.day")
 
 
-@pytest.fixture(autouse=True)
-def _connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        module.BaseHook,
-        "get_connection",
-        lambda conn_id: Connection(conn_id=conn_id, conn_type="kafka", extra='{"bootstrap.servers": "x:1"}'),
-    )
-
-
-class Store(dict[str, Any]):
-    def set(self, key: str, value: Any, *, retention: timedelta) -> None:
-        self[key] = json.loads(json.dumps(value))
-
-
 class Instance:
     """A task instance with its tries."""
 
     def __init__(self, run: Any = None, map_index: int = -1, retries: int = 2) -> None:
-        self.store = Store()
+        self.store = StateStore()
         self.run = run or SimpleNamespace(logical_date=DAY, run_after=DAY + 24 * HOUR)
         self.run.clear_number = 0
         self.ti = SimpleNamespace(
@@ -77,6 +63,7 @@ def registered(trigger: EventTrigger) -> Any:
 def test_retry_keeps_the_subscription_its_since_and_the_remaining_time() -> None:
     instance = Instance()
     first = instance.defers()
+    assert instance.store.retention > timedelta(days=30)
     instance.retried()
     again = instance.defers()
     assert registered(again) == registered(first)
