@@ -144,7 +144,7 @@ class SequenceNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class AbsentNode(Node):
-    """`absent`: met when no event has come for `duration_ms` since State.came[index] (B1)."""
+    """`absent`: met when `duration_ms` have passed since State.timer_starts[index] (B1)."""
 
     index: int
     watched: tuple[int, ...]
@@ -154,7 +154,7 @@ class AbsentNode(Node):
         object.__setattr__(self, "numbers", self.watched)
 
     def met(self, view: View) -> Found | None:
-        last = view.came.get(self.index)
+        last = view.timer_starts.get(self.index)
         if last is None or view.clock_ms < last + self.duration_ms:
             return None
         return Found(self._last(view), (self.index,))  # B3
@@ -163,7 +163,7 @@ class AbsentNode(Node):
         return Partial(self._last(view), ())
 
     def due_times(self, view: View) -> Iterator[int]:
-        last = view.came.get(self.index)
+        last = view.timer_starts.get(self.index)
         if last is not None and last + self.duration_ms > view.clock_ms:
             yield last + self.duration_ms
 
@@ -173,7 +173,7 @@ class AbsentNode(Node):
 
 @dataclass(frozen=True, eq=False)
 class QuietNode(Node):
-    """`.quiet()`: met when `of` is and no event has come for `duration_ms` since State.came[index] (U1)."""
+    """`.quiet()`: met when `of` is and `duration_ms` have passed since State.timer_starts[index] (U1)."""
 
     index: int
     of: Node
@@ -183,7 +183,7 @@ class QuietNode(Node):
         object.__setattr__(self, "numbers", self.of.numbers)
 
     def met(self, view: View) -> Found | None:
-        last = view.came.get(self.index)
+        last = view.timer_starts.get(self.index)
         if last is None or view.clock_ms < last + self.duration_ms:
             return None
         return self.of.met(view)
@@ -192,7 +192,7 @@ class QuietNode(Node):
         return self.of.partial(view)
 
     def due_times(self, view: View) -> Iterator[int]:
-        last = view.came.get(self.index)
+        last = view.timer_starts.get(self.index)
         if last is not None and last + self.duration_ms > view.clock_ms and self.of.met(view) is not None:
             yield last + self.duration_ms
 

@@ -31,7 +31,8 @@ class HalfMet:
 def half_met(condition: Condition, state: State) -> HalfMet | None:
     """The held part of a condition for one key; None if no event is held and no timer runs."""
     began = [match.timestamp_ms for match in (*state.matches, *state.waiting)]
-    began += [time for time in (state.opened_ms, state.armed_ms, *state.came.values()) if time is not None]
+    timers = (state.opened_ms, state.armed_ms, *state.timer_starts.values())
+    began += [time for time in timers if time is not None]
     if not began:
         return None
     plan = condition.plan

@@ -16,7 +16,7 @@ from .state import Match, State, as_matches, of_another_condition, with_matchers
 from .view import BEGINNING, Found, Looks, Parts, View
 
 MAX_WAITING: Final = 1000
-MAX_REFUTERS: Final = 1000
+MAX_NEGATED_TIMES: Final = 1000
 
 
 class Run:
@@ -31,16 +31,16 @@ class Run:
                 if not 0 <= number < len(self.pools):
                     raise ConditionError(of_another_condition(number, len(self.pools)))
                 self.pools[number].append(match)
-        if state.refuters.keys() - plan.negated.keys():
-            raise ConditionError(of_another_condition(max(state.refuters), len(self.pools)))
+        if state.negated_times.keys() - plan.negated.keys():
+            raise ConditionError(of_another_condition(max(state.negated_times), len(self.pools)))
         self.seen = state.seen
         self.last_ms = state.last_ms
         self.waiting = list(state.waiting)
         self.clock_ms = BEGINNING if state.clock_ms is None else state.clock_ms
         self.opened_ms = state.opened_ms
         self.armed_ms = state.armed_ms
-        self.came = dict(state.came)
-        self.refuters = dict(state.refuters)
+        self.timer_starts = dict(state.timer_starts)
+        self.negated_times = dict(state.negated_times)
         self.dropped = state.dropped
         self.firings: list[Firing] = []
         self.now_ms = BEGINNING  # the stamp of the match that enters, or 1 ms before the due time that fires
@@ -55,8 +55,8 @@ class Run:
             since_ms=self.state.since_ms,
             opened_ms=self.opened_ms,
             armed_ms=self.armed_ms,
-            came=self.came,
-            refuters=self.refuters,
+            timer_starts=self.timer_starts,
+            negated_times=self.negated_times,
             dropped=self.dropped,
         ), tuple(self.firings)
 
@@ -123,7 +123,7 @@ class Run:
                 self._remember(number, match.time_us)
         for index, numbers in enumerate(self.plan.timer_matchers):
             if not numbers.isdisjoint(match.matchers):  # B1, U1
-                self.came[index] = max(self.came.get(index, BEGINNING), match.timestamp_ms)
+                self.timer_starts[index] = max(self.timer_starts.get(index, BEGINNING), match.timestamp_ms)
         self._fire(None)
 
     def _is_repeat(self, match: Match) -> bool:
@@ -160,7 +160,7 @@ class Run:
 
     def _remember(self, number: int, time_us: int) -> None:
         """Keep the time of a negated event, without times that make no difference to any window (E8)."""
-        times = list(self.refuters.get(number, ()))
+        times = list(self.negated_times.get(number, ()))
         index = bisect.bisect_left(times, time_us)
         if index < len(times) and times[index] == time_us:
             return
@@ -171,14 +171,14 @@ class Run:
                 window.redundant(times[middle - 1], times[middle + 1]) for window in windows
             ):
                 del times[middle]
-        self.refuters[number] = tuple(times[-MAX_REFUTERS:])
+        self.negated_times[number] = tuple(times[-MAX_NEGATED_TIMES:])
 
     # -- due times
 
     def view(self, before_ms: int | None = None) -> View:
         clock = self.clock_ms
         before = clock if before_ms is None else before_ms
-        return View(self.pools, clock, before, self.came, self.refuters, Looks())
+        return View(self.pools, clock, before, self.timer_starts, self.negated_times, Looks())
 
     def expiry_ms(self) -> int | None:
         """When the key expires (X2, X3, X5)."""
@@ -231,7 +231,7 @@ class Run:
                 )
             ]
         for index in found.disarmed:  # B3
-            self.came.pop(index, None)
+            self.timer_starts.pop(index, None)
         self.opened_ms = None
         if self.plan.expires:  # X2
             left = (
@@ -247,7 +247,7 @@ class Run:
         missing = tuple(self.plan.labels[number] for number in sorted(partial.missing))
         self.firings.append(self._firing(EXPIRED, partial.parts, missing, due_ms))
         self.pools = [[] for _ in self.pools]  # X4
-        self.came = {}
+        self.timer_starts = {}
         self.opened_ms = self.armed_ms = None
 
     def _firing(self, outcome: str, parts: Parts, missing: tuple[str, ...], timer_ms: int | None) -> Firing:
@@ -279,15 +279,15 @@ class Run:
                 self.pools[number] = [
                     match for match in pool if not self._is_released(number, match, time_ms)
                 ]
-        for number, times in list(self.refuters.items()):
+        for number, times in list(self.negated_times.items()):
             kept = tuple(time for time in times if self._remembered_until(number, time) >= time_ms)
             if kept:
-                self.refuters[number] = kept
+                self.negated_times[number] = kept
             else:
-                del self.refuters[number]
-        for index in self.plan.quiet_timers & self.came.keys():
+                del self.negated_times[number]
+        for index in self.plan.quiet_timers & self.timer_starts.keys():
             if not any(self.pools[number] for number in self.plan.timer_matchers[index]):
-                del self.came[index]
+                del self.timer_starts[index]
         if self.seen and self.last_ms is not None and time_ms > self.last_ms + SEEN_MS:
             self.seen = b""
 
@@ -300,7 +300,9 @@ class Run:
             for match in pool
         ]
         times += [
-            self._remembered_until(n, time) + 1 for n, negated in self.refuters.items() for time in negated
+            self._remembered_until(n, time) + 1
+            for n, negated in self.negated_times.items()
+            for time in negated
         ]
         if self.last_ms is not None and (self.seen or every):
             times.append(self.last_ms + SEEN_MS + 1)
@@ -308,7 +310,7 @@ class Run:
 
     def held_until_ttl(self) -> bool:
         """True if only the bus's ttl ends the state: an event waits for others, or an `absent` is armed."""
-        if self.came.keys() - self.plan.quiet_timers:
+        if self.timer_starts.keys() - self.plan.quiet_timers:
             return True
         pairs = zip(self.plan.held_by, self.pools, strict=True)
         return any(pool and windows is None for windows, pool in pairs)

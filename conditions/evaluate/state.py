@@ -63,8 +63,8 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     waiting: matches that wait for a due time or for their turn, in order (W1 to W5).
     clock_ms: the last tick. since_ms: matches stamped before it do not count (Y1).
     opened_ms: when the start of the wait armed the expiry; armed_ms: the first match's stamp (X2).
-    came: {number of an `absent` or `.quiet()` node: the stamp from which its time runs}.
-    refuters: {number of a negated matcher: times of its events in microseconds, ascending} (E8).
+    timer_starts: {number of an `absent` or `.quiet()` node: the stamp from which its time runs}.
+    negated_times: {number of a negated matcher: times of its events in microseconds, ascending} (E8).
     dropped: how many events exceeded a limit since the state began (H3, W4).
     """
 
@@ -77,14 +77,14 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     since_ms: int | None = None
     opened_ms: int | None = None
     armed_ms: int | None = None
-    came: dict[int, int] = {}
-    refuters: dict[int, tuple[int, ...]] = {}
+    timer_starts: dict[int, int] = {}
+    negated_times: dict[int, tuple[int, ...]] = {}
     dropped: int = 0
 
     @property
     def is_idle(self) -> bool:
         """True if it holds only `seen`: if the state were removed, only a repeat could count again."""
-        return not (self.matches or self.waiting or self.came or self.refuters) and (
+        return not (self.matches or self.waiting or self.timer_starts or self.negated_times) and (
             self.opened_ms is None and self.armed_ms is None
         )
 
@@ -105,7 +105,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     def decode(data: bytes) -> State:
         """The state in a serial form; ConditionError if it is none, or of an unknown version."""
         try:
-            # another version may have any other form: it is told before the rest is read
+            # check the version first: the rest of another version may have any form
             if data[:2] != _OWN_HEAD and (version := _header_decoder.decode(data).version) != VERSION:
                 raise ConditionError(
                     f"the stored state has version {version}, this release reads {VERSION}:"

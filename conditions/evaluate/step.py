@@ -66,7 +66,7 @@ def opened(condition: Condition, at_ms: int, since_ms: int | None = None) -> Sta
     return State(
         since_ms=since_ms,
         opened_ms=at_ms if plan.expires and not plan.expires_by_event else None,
-        came=dict.fromkeys(plan.armed_at_start, at_ms),
+        timer_starts=dict.fromkeys(plan.armed_at_start, at_ms),
     )
 
 
@@ -113,7 +113,7 @@ def closes_at(condition: Condition, state: State, ttl_ms: int) -> int | None:
     dues = [*run.due_times()]
     known = [*dues, *([] if state.last_ms is None else [state.last_ms])]
     known += [match.timestamp_ms for match in state.waiting]
-    known += state.came.values()
+    known += state.timer_starts.values()
     if not known:
         return None
     latest = max(known) + ttl_ms

@@ -56,16 +56,16 @@ class View(NamedTuple):
     """The events that may take part, and the clock.
 
     pools: for each matcher, its events in the order T3. clock_ms: the due time that is evaluated, else the
-    last one; before_ms: the one before it. came, refuters: as in State. looks: shared by a whole evaluation.
-    The other fields narrow the view: bounds of event time and of stamp, both included; events that other
-    steps of a sequence have taken; early: the earliest events take part, whatever `keep` says (P4, E4).
+    last one; before_ms: the one before it. timer_starts, negated_times: as in State. looks: shared by a whole
+    evaluation. The other fields narrow the view: bounds of event time and of stamp, both included; events
+    that other steps of a sequence have taken; early: the earliest take part, whatever `keep` says (P4, E4).
     """
 
     pools: Sequence[Sequence[Match]]
     clock_ms: int
     before_ms: int
-    came: Mapping[int, int]
-    refuters: Mapping[int, Sequence[int]]
+    timer_starts: Mapping[int, int]
+    negated_times: Mapping[int, Sequence[int]]
     looks: Looks
     lo_us: int = BEGINNING
     hi_us: int = END

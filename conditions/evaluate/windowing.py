@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # How long after its window the time of a negated event is kept. An opening event that is recorded at most
 # this late still finds all negated events of its window (E8). Costs two numbers for each window length.
-_REFUTERS_MS: Final = 86_400_000
+_NEGATED_TIMES_MS: Final = 86_400_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,9 @@ class NegatedWindowNode(Node):
             if not view.before_ms < self.due_ms(match) <= view.clock_ms:  # each window is evaluated once
                 continue
             lo, hi = self._bounds(match.time_us)
-            if any(lo <= time <= hi for number in self.negated for time in view.refuters.get(number, ())):
+            if any(
+                lo <= time <= hi for number in self.negated for time in view.negated_times.get(number, ())
+            ):
                 continue  # E4, E5
             found = self._earliest(view._replace(lo_us=lo, hi_us=hi, early=True))
             if found is not None and any(part.identity == match.identity for _, part in found.parts):
@@ -185,7 +187,7 @@ class NegatedWindowNode(Node):
             if self.periods is None
             else self.periods.of(time_us)[1] // 1000
         )
-        return end + self.late_ms + _REFUTERS_MS
+        return end + self.late_ms + _NEGATED_TIMES_MS
 
     def redundant(self, earlier_us: int, later_us: int) -> bool:
         """True if every window that holds a time between these two also holds one of the two (E8)."""

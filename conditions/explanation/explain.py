@@ -149,8 +149,10 @@ def _usable(state: State, plan: Plan) -> State:
         since_ms=_time(state.since_ms),
         opened_ms=_time(state.opened_ms),
         armed_ms=_time(state.armed_ms),
-        came={index: time for index, time in state.came.items() if _time(time) is not None},
-        refuters={number: times for number, times in state.refuters.items() if number in plan.negated},
+        timer_starts={index: time for index, time in state.timer_starts.items() if _time(time) is not None},
+        negated_times={
+            number: times for number, times in state.negated_times.items() if number in plan.negated
+        },
     )
 
 

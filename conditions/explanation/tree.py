@@ -232,9 +232,9 @@ class Explainer:
         best = -1
         for match in openers:
             opened = self._opened(node, match, scope)
-            came = _refuted(node, scope.view, _span(node, match))
-            refuted += came
-            quality = 0 if came else 1 if node.of.met(opened.view) is None else 2
+            is_refuted = _refuted(node, scope.view, _span(node, match))
+            refuted += is_refuted
+            quality = 0 if is_refuted else 1 if node.of.met(opened.view) is None else 2
             if quality > best or (quality == best and quality < 2):
                 best, inside, span, opener = quality, opened, _span(node, match), match
         if span is None:
@@ -276,14 +276,14 @@ class Explainer:
 
     def _refuting(self, condition: Not, view: View, span: tuple[int, int] | None) -> Explained:
         labels = tuple(self._labels[self._numbers[matcher]] for matcher in condition.matchers)
-        came = [
+        times = [
             time
             for matcher in condition.matchers
-            for time in view.refuters.get(self._numbers[matcher], ())
+            for time in view.negated_times.get(self._numbers[matcher], ())
             if span is not None and span[0] <= time <= span[1]
         ]
-        notes = (Note("refuted", at_ms=min(came) // 1000),) if came else ()
-        return Explained("not", f"no {' or '.join(labels)}", not came, labels=labels, notes=notes)
+        notes = (Note("refuted", at_ms=min(times) // 1000),) if times else ()
+        return Explained("not", f"no {' or '.join(labels)}", not times, labels=labels, notes=notes)
 
     def _openers(self, node: NegatedWindowNode, view: View) -> list[Match]:
         """The events whose windows have not been evaluated yet, in the order T3."""
@@ -296,13 +296,13 @@ class Explainer:
     def _absent(self, condition: Absent, node: AbsentNode, scope: Scope) -> Explained:
         labels = tuple(self._labels[number] for number in node.watched)
         met = node.met(scope.view) is not None
-        came = scope.view.came.get(node.index)
+        start = scope.view.timer_starts.get(node.index)
         notes: tuple[Note, ...] = ()
-        if came is None:
+        if start is None:
             fresh = self._run.last_ms is None and self._run.state.clock_ms is None
             notes = (Note("not_opened" if fresh and condition.armed_by == "subscription" else "not_armed"),)
         elif not met:
-            notes = (Note("fires", at_ms=came + node.duration_ms),)
+            notes = (Note("fires", at_ms=start + node.duration_ms),)
         return Explained(
             "absent",
             f"no {' or '.join(labels)} for {duration_text(condition.duration_ms)}",
@@ -315,10 +315,10 @@ class Explainer:
     def _quiet(self, condition: Quiet, node: QuietNode, scope: Scope) -> Explained:
         below = self._node(condition.of, node.of, scope)
         met = node.met(scope.view) is not None
-        came = scope.view.came.get(node.index)
+        start = scope.view.timer_starts.get(node.index)
         notes: tuple[Note, ...] = ()
-        if below.met and not met and came is not None:
-            notes = (Note("settles", at_ms=came + node.duration_ms),)
+        if below.met and not met and start is not None:
+            notes = (Note("settles", at_ms=start + node.duration_ms),)
         return Explained(
             "quiet", f"quiet for {duration_text(condition.duration_ms)}", met, notes=notes, of=(below,)
         )
@@ -346,7 +346,7 @@ def _span(node: NegatedWindowNode, match: Match) -> tuple[int, int]:
 
 def _refuted(node: NegatedWindowNode, view: View, span: tuple[int, int]) -> bool:
     return any(
-        span[0] <= time <= span[1] for number in node.negated for time in view.refuters.get(number, ())
+        span[0] <= time <= span[1] for number in node.negated for time in view.negated_times.get(number, ())
     )
 
 

@@ -333,8 +333,8 @@ def _reserved_hint(name: str, value: object) -> str:
     if name == "data":
         return ": write where=\"data.status == 'done'\", or filters=[Exact(data=...)] for an extension"
     return (
-        f": plain records of a topic have its name as source, write event(source={shown(value)});"
-        " of CloudEvents in a topic write what tells them apart"
+        f": a plain record has the name of its topic as source, write event(source={shown(value)}); filter"
+        " CloudEvents by their own attributes"
     )
 
 

@@ -389,7 +389,7 @@ def folds() -> Iterator[tuple[Condition, State, Match | Tick | Cancel]]:
 def _leaving_the_state_as_it_was(patch: Patch) -> None:
     def shared(original: Any, self: Run, plan: Any, state: State) -> None:
         original(self, plan, state)
-        self.came = state.came
+        self.timer_starts = state.timer_starts
 
     wrap(patch, Run, "__init__", shared)
 

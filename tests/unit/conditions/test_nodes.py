@@ -71,7 +71,7 @@ ADVICE = {
 
 
 @pytest.mark.parametrize(("place", "kind"), list(itertools.product(PLACES, NODES)))
-def test_a_node_stands_where_it_has_a_meaning_and_nowhere_else(place: str, kind: str) -> None:
+def test_a_node_is_accepted_only_where_it_has_a_meaning(place: str, kind: str) -> None:
     """E1, E2, E9, B4, B5, U3, P5, Q3, X7"""
     build, allowed = PLACES[place]
     if kind in allowed and (place, kind) not in REFUSED:
@@ -82,10 +82,10 @@ def test_a_node_stands_where_it_has_a_meaning_and_nowhere_else(place: str, kind:
 
 
 @pytest.mark.parametrize(
-    ("place", "kind", "told"),
+    ("place", "kind", "message"),
     [
-        *((place, kind, told)
-          for kind, told in ADVICE.items() for place in ("operand of |", "operand of sequence")),
+        *((place, kind, message)
+          for kind, message in ADVICE.items() for place in ("operand of |", "operand of sequence")),
         *((place, kind, 'put the other conditions into the window, (a & ~b & c).within(...), or join with |')
           for place in ("operand of &", "operand of at_least", "operand of sequence", "within")
           for kind in sorted(ENDS)),
@@ -101,11 +101,13 @@ def test_a_node_stands_where_it_has_a_meaning_and_nowhere_else(place: str, kind:
         ("window with ~", "negation", '(absent(b, "1h") & absent(c, "1h"))'),
     ],
 )  # fmt: skip
-def test_a_node_in_the_wrong_place_tells_what_to_write_instead(place: str, kind: str, told: str) -> None:
+def test_an_error_about_a_misplaced_node_says_what_to_write_instead(
+    place: str, kind: str, message: str
+) -> None:
     build, _ = PLACES[place]
     with pytest.raises(ConditionError) as caught:
         build(NODES[kind])
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 900
 
 

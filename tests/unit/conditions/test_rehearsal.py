@@ -91,7 +91,7 @@ def test_a_wait_that_starts_runs_its_timers_from_there() -> None:
     assert silence.taking_part == ()
 
 
-def test_what_is_recorded_after_the_end_does_not_count() -> None:
+def test_an_event_recorded_after_the_end_does_not_count() -> None:
     events = [sent("a1", 1), sent("b1", 5)]
     assert rehearse(a & b, events, until=after(4)) == []
     assert ids(rehearse(a & b, events, until=after(5))) == [["a1", "b1"]]
@@ -102,7 +102,7 @@ def test_moments_may_be_iso_text() -> None:
     assert ids(rehearse(condition, [], start="2026-11-20T00:00Z", until="2026-11-20T00:10:00+00:00")) == [[]]
 
 
-def test_what_was_recorded_before_since_does_not_count() -> None:
+def test_an_event_recorded_before_since_does_not_count() -> None:
     """Y1"""
     events = [sent("a1", 1), sent("a2", 2), sent("b1", 3)]
     assert rehearse(a & b, events, since=after(3)) == []
@@ -162,16 +162,16 @@ def test_a_rehearsal_that_did_not_fire_is_explained() -> None:
     assert explain_rehearsal(a & b, [], start=START).missing == ("a", "b")
 
 
-def test_what_cannot_be_explained_is_told() -> None:
+def test_arguments_that_allow_no_explanation_are_errors() -> None:
     events = [sent("a1", 1, "x"), sent("a2", 2, "y")]
-    for arguments, told in (
+    for arguments, message in (
         ((events, {}), r"explains one key, and there are 2 \(x, y\): give open_key="),
         ((events, {"key": "x", "open_key": "x"}), "is for a rehearsal without key="),
         ((events, {"open_key": ("x", "y")}), r"explain_rehearsal\(open_key=\) has 2 value"),
         (([], {"open_key": "x"}), "without events needs a time: give until="),
         ((events, {"key": "x", "near_misses": -1}), "give a whole number"),
     ):
-        with pytest.raises(ConditionError, match=told):
+        with pytest.raises(ConditionError, match=message):
             explain_rehearsal(keyed_a & keyed_b, arguments[0], **arguments[1])  # type: ignore[arg-type]
 
 
@@ -192,21 +192,21 @@ def test_a_wait_whose_timers_run_from_its_start_needs_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "key", "told"),
+    ("by", "key", "message"),
     [
         ("subject", ["x", "y"], r"key=\) has 2 value\(s\), and the matchers read 1"),
         (("subject", "data.day"), "x", r"key=\) has 1 value\(s\), and the matchers read 2: give a list"),
         (("subject", "data.day"), ("x", "y", "z"), r"key=\) has 3 value\(s\), and the matchers read 2"),
     ],
 )
-def test_a_key_of_another_number_of_values_is_told(by: Any, key: Any, told: str) -> None:
+def test_a_key_with_another_number_of_values_is_an_error(by: Any, key: Any, message: str) -> None:
     """K16"""
-    with pytest.raises(ConditionError, match=told):
+    with pytest.raises(ConditionError, match=message):
         rehearse(event("a", by=by), [], key=key)
 
 
 @pytest.mark.parametrize(
-    ("condition", "events", "told"),
+    ("condition", "events", "message"),
     [
         ("a & b", [], "argument 1 of rehearse is a str: write a condition"),
         (a, sent("a1", 1), r"rehearse\(events\) is of type Event: give a list"),
@@ -219,12 +219,12 @@ def test_a_key_of_another_number_of_values_is_told(by: Any, key: Any, told: str)
         (a, [Seen(sent("a1", 1), timestamp_ms=1.5)], "timestamp_ms is of type float"),  # type: ignore[arg-type]
     ],
 )
-def test_arguments_of_the_wrong_kind_are_told(condition: Any, events: Any, told: str) -> None:
-    with pytest.raises(ConditionError, match=told):
+def test_arguments_of_the_wrong_kind_are_errors(condition: Any, events: Any, message: str) -> None:
+    with pytest.raises(ConditionError, match=message):
         rehearse(condition, events)
 
 
-def test_what_cannot_be_rehearsed_is_told() -> None:
+def test_a_condition_that_cannot_be_rehearsed_is_an_error() -> None:
     with pytest.raises(ConditionError, match="event 'n' has no time"):
         rehearse(a, [Event.of("a", "/s", id="n")])
     with pytest.raises(ConditionError, match="the keys of this condition are not known: give key="):

@@ -17,7 +17,7 @@ LINES = [line.partition(" ") for _, line in numbered(PAGE)]
 @pytest.mark.parametrize(
     "text", [pytest.param(rest, id=f"{case}-{number}") for number, (case, _, rest) in enumerate(LINES)]
 )
-def test_a_timeline_of_the_page_is_what_happens(text: str) -> None:
+def test_step_does_what_a_timeline_of_the_page_shows(text: str) -> None:
     timeline(text.strip())
 
 

@@ -100,7 +100,7 @@ class Timeline:
                 continue
             state = State.decode(state.encode())
             state, firings = step(self.condition, state, entry.given)
-            fired = [told(firing) for firing in firings]
+            fired = [text_of(firing) for firing in firings]
             assert len(firings) == len(entry.fired), (entry.text, fired)
             for wanted, firing in zip(entry.fired, firings, strict=True):
                 assert wanted.agrees(firing), (entry.text, fired)
@@ -147,7 +147,7 @@ def held(state: State) -> tuple[str, ...]:
     return tuple(sorted({match.event.id for match in (*state.matches, *state.waiting)}))
 
 
-def told(firing: Firing) -> str:
+def text_of(firing: Firing) -> str:
     """A firing as a timeline tells it, with all that can be said."""
     expired = "expired " if firing.outcome == "expired" else ""
     ids = " ".join(part.match.event.id for part in firing.taking_part)
@@ -231,8 +231,8 @@ class _Reader:
         for word in words:
             if word.startswith("accepted by "):
                 matchers = self._accepting(word.removeprefix("accepted by "))
-            elif (told := self._stamp(word)) is not None:
-                stamp = told
+            elif (given := self._stamp(word)) is not None:
+                stamp = given
             else:
                 time = at(word)
         stamp = time if stamp is None else stamp

@@ -19,7 +19,7 @@ def after(condition: Condition, *stamps: int) -> State:
     return state
 
 
-def test_what_is_there_what_is_missing_and_when_it_expires() -> None:
+def test_half_met_lists_held_events_missing_labels_and_the_expiry() -> None:
     condition = (A & B).expires(after="1s")
     found = half_met(condition, after(condition, 500))
     assert found is not None
@@ -28,7 +28,7 @@ def test_what_is_there_what_is_missing_and_when_it_expires() -> None:
     assert (found.since_ms, found.expires_ms, found.due_ms) == (500, 1500, 1500)
 
 
-def test_what_waits_for_a_due_time_is_counted() -> None:
+def test_matches_that_wait_for_a_due_time_are_counted() -> None:
     condition = absent(A, "1s")
     found = half_met(condition, after(condition, 0, 1500, 1600))
     assert found is not None
@@ -63,5 +63,5 @@ def negated(condition: Condition, *stamps: int) -> State:
     for number, stamp in enumerate(stamps):
         happened = Event.of("a", "/s", id=str(number))
         state, _ = step(condition, state, Match(happened, (1,), "t", 0, number, stamp))
-    assert state.refuters
+    assert state.negated_times
     return state

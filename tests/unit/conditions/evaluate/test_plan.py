@@ -76,7 +76,7 @@ def events(letter: str, n: int) -> str:
         ("(count(a, 30) & b).within('1d').keep('all', 40)", 40),
     ],
 )
-def test_a_matcher_holds_what_a_firing_can_take(condition: str, room: int) -> None:
+def test_a_matcher_holds_as_many_events_as_a_firing_can_take(condition: str, room: int) -> None:
     """H1, H3"""
     left = events("a", 50).split()[-room:]
     timeline(f"{condition}:   {events('a', 50)}   {{{' '.join(left)}}}")

@@ -39,11 +39,11 @@ BOTH = event(source="/s", label="s")
         (State(waiting=(Match(Event.of("a", "/s"), (0,), "events", 0, 0, 0),)), False),
         (State(opened_ms=1), False),
         (State(armed_ms=1), False),
-        (State(came={0: 1}), False),
-        (State(refuters={0: (1,)}), False),
+        (State(timer_starts={0: 1}), False),
+        (State(negated_times={0: (1,)}), False),
     ],
 )
-def test_a_state_is_idle_when_all_it_holds_is_what_it_has_seen(state: State, idle: bool) -> None:
+def test_a_state_is_idle_when_it_holds_only_seen_identities(state: State, idle: bool) -> None:
     assert state.is_idle is idle
 
 
@@ -302,7 +302,7 @@ def test_step_fires_as_the_oracle_does(
     assert fired == oracle(condition, sent)
 
 
-def test_the_oracle_finds_a_step_that_drops_what_is_pending() -> None:
+def test_the_oracle_finds_a_step_that_drops_held_events() -> None:
     condition = a | (b & c)
     sent = [match(condition, id_[0], id_) for id_ in ("b1", "a1", "c1")]
     state, fired = EMPTY, []
@@ -313,7 +313,7 @@ def test_the_oracle_finds_a_step_that_drops_what_is_pending() -> None:
 
 
 @given(conditions, sent_events, st.randoms(use_true_random=False))
-def test_what_a_slot_holds_does_not_depend_on_the_order_of_arrival(
+def test_the_held_event_does_not_depend_on_the_order_of_arrival(
     condition: Condition, raw: list[tuple[str, int, int | None, int]], random: object
 ) -> None:
     """L1-L3, as long as nothing fires."""

@@ -69,7 +69,7 @@ def test_a_subscription_without_timers_opens_with_nothing_but_its_look_back() ->
     assert opened(a & b, 5) == EMPTY
     assert opened(a & b, 5, 3) == State(since_ms=3)
     assert opened(a.expires(after="1h"), 5) == State(opened_ms=5)
-    assert opened(absent(a, "1m", armed_by="subscription"), 5) == State(came={0: 5})
+    assert opened(absent(a, "1m", armed_by="subscription"), 5) == State(timer_starts={0: 5})
     assert step(a & b, opened(a & b, 5, 3), Cancel()) == (EMPTY, ())
 
 
@@ -101,7 +101,7 @@ def test_beyond_the_bound_the_last_that_waits_goes_and_is_counted(condition: Con
     assert (backwards.waiting, backwards.dropped) == (state.waiting, 5)
 
 
-def test_a_queue_is_bounded_and_counts_what_goes() -> None:
+def test_a_queue_is_limited_and_counts_dropped_events() -> None:
     """H3"""
     condition = (a & b).keep("all", 200)
     state, _ = fed(condition, (match(condition, "a", n, n) for n in range(1, 301)))
@@ -123,7 +123,7 @@ def test_negated_events_of_one_window_leave_a_handful_of_times(condition: Condit
     ]
     assert len(sent) > 10_000
     state, _ = fed(condition, sent)
-    assert len(state.refuters[1]) <= 3
+    assert len(state.negated_times[1]) <= 3
     assert state.matches == ()
     assert len(state.encode()) < 1000
     # and they still refute each window that has one of them in it
@@ -242,7 +242,7 @@ def test_an_armed_subscription_wakes_before_any_event() -> None:
     ],
     ids=str,
 )
-def test_ticks_at_the_wake_ups_alone_do_what_ticks_all_the_time_do(condition: Condition) -> None:
+def test_ticks_at_wake_ups_only_have_the_effect_of_all_ticks(condition: Condition) -> None:
     """W2, W7"""
     sent = [match(condition, "a", 1, MIDNIGHT), match(condition, "a", 2, MIDNIGHT + 13 * MINUTE)]
     state, _ = fed(condition, sent)
@@ -273,7 +273,7 @@ def test_ticks_at_the_wake_ups_alone_do_what_ticks_all_the_time_do(condition: Co
 @pytest.mark.parametrize(
     "given", [None, "tick", 5, Event.of("a", "/s")], ids=lambda given: type(given).__name__
 )
-def test_what_is_no_input_is_refused_and_drops_nothing(given: object) -> None:
+def test_an_invalid_input_is_an_error_and_drops_nothing(given: object) -> None:
     with pytest.raises(ConditionError, match="its inputs are Match"):
         step(event("a") & event("b"), EMPTY, given)  # type: ignore[arg-type]
 

@@ -60,7 +60,7 @@ def held(condition: Condition, *sent: str, state: State = EMPTY) -> State:
     return state
 
 
-def told(condition: Condition, *sent: str, now: float = 100) -> Explanation:
+def explained(condition: Condition, *sent: str, now: float = 100) -> Explanation:
     return explain(condition, held(condition, *sent), at(now))
 
 
@@ -74,8 +74,8 @@ def note(node: Explained, what: str) -> Note:
     return found[0]
 
 
-def test_all_of_tells_what_is_there_and_what_is_missing() -> None:
-    explanation = told(a & b, "a1@0")
+def test_all_of_shows_held_events_and_what_is_missing() -> None:
+    explanation = explained(a & b, "a1@0")
     assert not explanation.met
     assert explanation.missing == ("b",)
     assert (explanation.tree.kind, explanation.tree.have, explanation.tree.need) == ("all", 1, 2)
@@ -84,13 +84,13 @@ def test_all_of_tells_what_is_there_and_what_is_missing() -> None:
     assert (missing.title, missing.met, ids(missing)) == ("b", False, [])
 
 
-def test_an_event_is_told_with_its_coordinates_and_both_its_times() -> None:
-    [ref] = told(a & b, "a1@2@1").tree.of[0].events
+def test_an_event_is_shown_with_its_coordinates_time_and_stamp() -> None:
+    [ref] = explained(a & b, "a1@2@1").tree.of[0].events
     assert ref == ("a1", "/s", "a", at(1), "events", 0, 0, at(2))
 
 
 def test_text_has_a_line_for_each_node_and_labels_first() -> None:
-    assert str(told((a & b).expires(after="2h") , "a1@0", now=40)) == (
+    assert str(explained((a & b).expires(after="2h") , "a1@0", now=40)) == (
         "not met: b missing, at 2026-11-20T12:40:00Z\n"
         "[ ] expires after 2h: at 2026-11-20T14:00:00Z (in 1h20m)\n"
         "`- [ ] all of: 1 of 2\n"
@@ -99,33 +99,33 @@ def test_text_has_a_line_for_each_node_and_labels_first() -> None:
     )  # fmt: skip
 
 
-def test_a_branch_that_is_not_needed_is_told_so() -> None:
-    alternative, other = told((a | b) & c, "a1@0").tree.of
+def test_a_branch_that_is_not_needed_is_marked() -> None:
+    alternative, other = explained((a | b) & c, "a1@0").tree.of
     assert alternative.met
     assert [(each.title, each.met, each.needed) for each in alternative.of] == [
         ("a", True, True),
         ("b", False, False),
     ]
     assert not other.met
-    assert "[-] b: not needed" in str(told((a | b) & c, "a1@0"))
+    assert "[-] b: not needed" in str(explained((a | b) & c, "a1@0"))
 
 
 def test_a_branch_before_the_one_that_is_met_is_not_needed_either() -> None:
     """O2"""
-    assert [(each.met, each.needed) for each in told((a | b) & c, "b1@0").tree.of[0].of] == [
+    assert [(each.met, each.needed) for each in explained((a | b) & c, "b1@0").tree.of[0].of] == [
         (False, False),
         (True, True),
     ]
 
 
-def test_a_pending_event_of_a_branch_that_is_not_needed_is_told() -> None:
+def test_a_held_event_of_a_branch_that_is_not_needed_is_shown() -> None:
     """A6"""
-    spare = told((a | b) & c, "a1@0", "b1@1").tree.of[0].of[1]
+    spare = explained((a | b) & c, "a1@0", "b1@1").tree.of[0].of[1]
     assert (ids(spare), spare.met, spare.needed) == (["b1"], True, False)
 
 
 def test_at_least_and_count_tell_how_many_there_are() -> None:
-    node = told(at_least(2, count(a, 3), b, c), "a1@0", "a2@1").tree
+    node = explained(at_least(2, count(a, 3), b, c), "a1@0", "a2@1").tree
     assert (node.kind, node.have, node.need) == ("at_least", 0, 2)
     assert (node.of[0].kind, node.of[0].have, node.of[0].need, ids(node.of[0])) == (
         "count",
@@ -133,33 +133,33 @@ def test_at_least_and_count_tell_how_many_there_are() -> None:
         3,
         ["a1", "a2"],
     )
-    assert "count of a: 2 of 3; a1" in str(told(count(a, 3), "a1@0", "a2@1"))
+    assert "count of a: 2 of 3; a1" in str(explained(count(a, 3), "a1@0", "a2@1"))
 
 
-def test_of_many_events_some_are_told_and_how_many_more_there_are() -> None:
-    explanation = told(count(a, 40), *(f"a{number}@{number}" for number in range(30)))
+def test_of_many_events_a_few_are_shown_and_the_others_counted() -> None:
+    explanation = explained(count(a, 40), *(f"a{number}@{number}" for number in range(30)))
     assert explanation.tree.have == 30
     assert len(explanation.tree.events) == 20
     assert "and 27 more" in str(explanation)
 
 
-def test_the_latest_event_is_the_one_told_where_latest_is_kept() -> None:
+def test_the_latest_event_is_shown_if_latest_is_kept() -> None:
     first = event("a", label="a", keep="first")
-    assert ids(told(a & b, "a1@0", "a2@1").tree.of[0]) == ["a2"]
-    assert ids(told(first & b, "a1@0", "a2@1").tree.of[0]) == ["a1"]
+    assert ids(explained(a & b, "a1@0", "a2@1").tree.of[0]) == ["a2"]
+    assert ids(explained(first & b, "a1@0", "a2@1").tree.of[0]) == ["a1"]
 
 
 # -- expiry
 
 
 def test_expiry_tells_when_it_is() -> None:
-    explanation = told((a & b).expires(after="2h"), "a1@0", now=40)
+    explanation = explained((a & b).expires(after="2h"), "a1@0", now=40)
     assert note(explanation.tree, "expires").at_ms == at(120)
     assert explanation.due_ms == at(120)
 
 
 def test_expiry_without_a_match_runs_from_the_first_one_on() -> None:
-    assert note(told((a & b).expires(after="2h")).tree, "expiry_not_armed")
+    assert note(explained((a & b).expires(after="2h")).tree, "expiry_not_armed")
 
 
 def test_expiry_of_a_subscription_runs_from_its_start() -> None:
@@ -168,9 +168,9 @@ def test_expiry_of_a_subscription_runs_from_its_start() -> None:
     assert note(explanation.tree, "expires").at_ms == at(125)
 
 
-def test_expiry_whose_tick_has_not_come_is_told_as_due() -> None:
+def test_an_expiry_whose_tick_has_not_come_is_shown_as_due() -> None:
     assert "due since 2026-11-20T14:00:00Z (1m ago), its tick has not come yet" in str(
-        told((a & b).expires(after="2h"), "a1@0", now=121)
+        explained((a & b).expires(after="2h"), "a1@0", now=121)
     )
 
 
@@ -179,7 +179,7 @@ def test_expiry_whose_tick_has_not_come_is_told_as_due() -> None:
     [("a1@0",), ("a1@0", "a2@90", "b1@20"), ("b1@70",)],
     ids=["one", "one too old", "the other"],
 )
-def test_what_is_missing_is_what_the_expiry_then_tells(sent: tuple[str, ...]) -> None:
+def test_missing_labels_are_those_that_the_expiry_then_reports(sent: tuple[str, ...]) -> None:
     """X8"""
     condition = ((a & b).within("1h") & c).expires(after="5h")
     state = held(condition, *sent)
@@ -192,7 +192,7 @@ def test_what_is_missing_is_what_the_expiry_then_tells(sent: tuple[str, ...]) ->
 
 def test_a_window_tells_when_its_earliest_part_slides_out_and_is_let_go() -> None:
     """I1, I6"""
-    node = told((a & b).within("2h"), "a1@0", "a2@30").tree
+    node = explained((a & b).within("2h"), "a1@0", "a2@30").tree
     assert node.kind == "within"
     assert note(node, "slides_out")[:2] == ("slides_out", at(120))
     assert note(node, "slides_out").label == "a"
@@ -201,27 +201,27 @@ def test_a_window_tells_when_its_earliest_part_slides_out_and_is_let_go() -> Non
 
 def test_parts_that_are_too_far_apart_tell_by_how_much() -> None:
     """I2"""
-    explanation = told((a & b).within("1h"), "a1@0", "b1@90")
+    explanation = explained((a & b).within("1h"), "a1@0", "b1@90")
     [apart] = explanation.tree.of[0].of[0].apart
     assert (apart.event.id, apart.why, apart.by_ms) == ("a1", "window", 30 * MINUTE_MS)
     assert "a1 of /s at 2026-11-20T12:00:00Z (events[0]@0) is outside the window by 30m" in str(explanation)
 
 
-def test_a_hair_too_far_is_told_as_a_millisecond() -> None:
+def test_less_than_a_millisecond_too_far_is_shown_as_a_millisecond() -> None:
     condition = (a & b).within("1h")
-    [apart] = told(condition, "a1@0", "b1@60.00001").tree.of[0].of[0].apart
+    [apart] = explained(condition, "a1@0", "b1@60.00001").tree.of[0].of[0].apart
     assert apart.by_ms == 1
 
 
 def test_parts_that_are_recorded_too_far_apart_tell_by_how_much() -> None:
     """I6"""
-    node = told((a & b).within("1h", lateness="1m"), "a1@0", "b1@90@50").tree
+    node = explained((a & b).within("1h", lateness="1m"), "a1@0", "b1@90@50").tree
     assert note(node, "recorded_apart").by_ms == 29 * MINUTE_MS
     assert [each.met for each in node.of[0].of] == [True, True]
 
 
-def test_a_window_that_is_met_shows_what_takes_part_alone() -> None:
-    node = told((a & b).within("1h") & c, "a1@0", "b1@30", "a2@100", now=110).tree.of[0]
+def test_a_met_window_shows_only_the_events_that_take_part() -> None:
+    node = explained((a & b).within("1h") & c, "a1@0", "b1@30", "a2@100", now=110).tree.of[0]
     assert node.met
     assert [ids(each) for each in node.of[0].of] == [["a1"], ["b1"]]
 
@@ -229,7 +229,7 @@ def test_a_window_that_is_met_shows_what_takes_part_alone() -> None:
 def test_a_nested_window_tells_which_of_both_keeps_an_event_out() -> None:
     """I4"""
     condition = ((a & b).within("10m") & c).within("1h")
-    tree = told(condition, "a1@0", "b1@20", "c1@30").tree
+    tree = explained(condition, "a1@0", "b1@20", "c1@30").tree
     inner = tree.of[0].of[0]
     assert [(each.why, each.by_ms) for each in inner.of[0].of[0].apart] == [("window", 10 * MINUTE_MS)]
     assert inner.of[0].of[1].met
@@ -237,16 +237,16 @@ def test_a_nested_window_tells_which_of_both_keeps_an_event_out() -> None:
     assert {each.what for each in inner.notes} == {"slides_out"}, "the outer window decides how long"
 
 
-def test_an_event_outside_two_windows_is_told_by_the_inner_one() -> None:
+def test_an_event_outside_two_windows_is_reported_by_the_inner_one() -> None:
     condition = ((a & b).within("10m") & c).within("1h")
-    inner = told(condition, "a1@0", "b1@50", "c1@70").tree.of[0].of[0]
+    inner = explained(condition, "a1@0", "b1@50", "c1@70").tree.of[0].of[0]
     assert [(each.why, each.by_ms) for each in inner.of[0].of[0].apart] == [("window", 40 * MINUTE_MS)]
 
 
-def test_a_reset_tells_its_period_and_what_lies_in_another() -> None:
+def test_a_reset_shows_its_period_and_events_of_others() -> None:
     """R1"""
     condition = (a & b).resets("0 13 * * *", timezone="UTC")
-    explanation = told(condition, "a1@0", "b1@90")
+    explanation = explained(condition, "a1@0", "b1@90")
     node = explanation.tree
     assert node.title == 'in a period of "0 13 * * *"'
     assert note(node, "period")[:3] == ("period", at(60 + 24 * 60), at(60))
@@ -255,7 +255,7 @@ def test_a_reset_tells_its_period_and_what_lies_in_another() -> None:
 
 
 def test_a_reset_that_holds_nothing_tells_the_period_of_now() -> None:
-    node = told((a & b).resets("0 6 * * *", timezone="Europe/London")).tree
+    node = explained((a & b).resets("0 6 * * *", timezone="Europe/London")).tree
     assert node.title == 'in a period of "0 6 * * *" (Europe/London)'
     assert note(node, "period")[:3] == ("period", at(18 * 60), at(-6 * 60))
 
@@ -265,7 +265,7 @@ def test_a_reset_that_holds_nothing_tells_the_period_of_now() -> None:
 
 def test_a_window_with_negation_tells_when_it_is_over() -> None:
     """E6"""
-    explanation = told((a & ~b).within("1h"), "a1@0", now=20)
+    explanation = explained((a & ~b).within("1h"), "a1@0", now=20)
     node = explanation.tree
     assert not node.met
     assert note(node, "opened")[:2] == ("opened", at(0))
@@ -276,45 +276,45 @@ def test_a_window_with_negation_tells_when_it_is_over() -> None:
 
 def test_a_refuted_window_tells_when_the_negated_event_came() -> None:
     """E4"""
-    node = told((a & ~b).within("1h"), "a1@0", "b1@30", now=40).tree
+    node = explained((a & ~b).within("1h"), "a1@0", "b1@30", now=40).tree
     refuting = node.of[0].of[1]
     assert not refuting.met
     assert note(refuting, "refuted").at_ms == at(30)
 
 
-def test_of_several_windows_the_one_that_can_fire_first_is_told() -> None:
+def test_of_several_windows_the_one_that_can_fire_first_is_shown() -> None:
     """E3"""
-    node = told((a & ~b).within("1h"), "a1@0", "b1@5", "a2@10", "a3@20", now=40).tree
+    node = explained((a & ~b).within("1h"), "a1@0", "b1@5", "a2@10", "a3@20", now=40).tree
     assert note(node, "opened").at_ms == at(10)
     assert note(node, "other_windows").number == 1
     assert note(node, "refuted_windows").number == 1
 
 
-def test_of_several_windows_that_cannot_fire_yet_the_latest_is_told() -> None:
-    node = told((a & b & ~c).within("1h"), "a1@0", "a2@10", now=40).tree
+def test_of_several_windows_that_cannot_fire_yet_the_latest_is_shown() -> None:
+    node = explained((a & b & ~c).within("1h"), "a1@0", "a2@10", now=40).tree
     assert note(node, "opened").at_ms == at(10)
 
 
 def test_a_window_with_negation_shows_the_events_that_met_it_first() -> None:
     """E4"""
-    node = told((a & b & ~c).within("1h"), "a1@0", "b1@10", "b2@20", now=40).tree
+    node = explained((a & b & ~c).within("1h"), "a1@0", "b1@10", "b2@20", now=40).tree
     assert [ids(each) for each in node.of[0].of] == [["a1"], ["b1"], []]
 
 
 def test_an_event_whose_window_was_over_when_it_came_opens_none() -> None:
     """W6"""
-    node = told((a & ~b).within("1h"), "tick@200", "a1@0", now=201).tree
+    node = explained((a & ~b).within("1h"), "tick@200", "a1@0", now=201).tree
     assert note(node, "no_window")
 
 
 def test_a_window_with_negation_that_nothing_opened_says_so() -> None:
-    explanation = told((a & ~b).within("1h"), "b1@0")
+    explanation = explained((a & ~b).within("1h"), "b1@0")
     assert note(explanation.tree, "no_window")
     assert explanation.missing == ("a",)
 
 
 def test_a_period_with_negation_tells_its_bounds() -> None:
-    node = told((a & ~b).resets("0 13 * * *"), "a1@0", now=40).tree
+    node = explained((a & ~b).resets("0 13 * * *"), "a1@0", now=40).tree
     assert note(node, "period")[:3] == ("period", at(60), at(60 - 24 * 60))
     assert note(node, "over").at_ms == at(60) + 1
 
@@ -323,40 +323,40 @@ def test_a_period_with_negation_tells_its_bounds() -> None:
 
 
 def test_a_sequence_tells_which_step_is_next() -> None:
-    node = told(sequence(a, b, c, ordered=False), "a1@0").tree
+    node = explained(sequence(a, b, c, ordered=False), "a1@0").tree
     assert (node.have, node.need, note(node, "next_step").number) == (1, 3, 2)
     assert [each.met for each in node.of] == [True, False, False]
 
 
 def test_a_sequence_tells_of_an_event_that_is_too_early() -> None:
-    node = told(sequence(a, b, ordered=False), "b1@0", "a1@30").tree
+    node = explained(sequence(a, b, ordered=False), "b1@0", "a1@30").tree
     [apart] = node.of[1].apart
     assert (apart.event.id, apart.why, apart.by_ms) == ("b1", "sequence", 30 * MINUTE_MS)
 
 
 def test_a_sequence_gives_an_event_one_place_only() -> None:
     """P3"""
-    node = told(sequence(a, a, ordered=False), "a1@0").tree
+    node = explained(sequence(a, a, ordered=False), "a1@0").tree
     assert (node.have, ids(node.of[0])) == (1, ["a1"])
     assert [each.why for each in node.of[1].apart] == ["taken"]
 
 
-def test_a_later_step_is_told_as_there_while_an_earlier_one_is_missing() -> None:
-    node = told(sequence(a, b, c, ordered=False), "a1@0", "c1@10").tree
+def test_a_later_step_shows_its_event_while_an_earlier_one_is_missing() -> None:
+    node = explained(sequence(a, b, c, ordered=False), "a1@0", "c1@10").tree
     assert [each.met for each in node.of] == [True, False, True]
     assert node.have == 1
 
 
 def test_a_sequence_that_is_met_inside_another_condition_shows_the_chain_that_would_fire() -> None:
     """P4"""
-    node = told(sequence(a, b, ordered=False) & c, "a1@0", "a2@5", "b1@10", "a3@20").tree.of[0]
+    node = explained(sequence(a, b, ordered=False) & c, "a1@0", "a2@5", "b1@10", "a3@20").tree.of[0]
     assert node.met
     assert [ids(each) for each in node.of] == [["a2"], ["b1"]]
 
 
-def test_an_ordered_condition_tells_what_waits_for_a_later_tick() -> None:
+def test_an_ordered_condition_shows_matches_that_wait_for_a_later_tick() -> None:
     """W5"""
-    explanation = told((a & b).ordered(), "a1@0")
+    explanation = explained((a & b).ordered(), "a1@0")
     assert explanation.tree.kind == "ordered"
     assert (explanation.waiting_count, [each.id for each in explanation.waiting]) == (1, ["a1"])
     assert "1 match held back until a later tick: a1" in str(explanation)
@@ -367,7 +367,7 @@ def test_an_ordered_condition_tells_what_waits_for_a_later_tick() -> None:
 
 def test_absence_tells_when_it_fires_and_the_last_event() -> None:
     """B1"""
-    explanation = told(absent(a | b, "1h"), "a1@0", "b1@20", now=30)
+    explanation = explained(absent(a | b, "1h"), "a1@0", "b1@20", now=30)
     node = explanation.tree
     assert node.title == "no a or b for 1h"
     assert note(node, "fires").at_ms == at(80) == explanation.due_ms
@@ -375,32 +375,32 @@ def test_absence_tells_when_it_fires_and_the_last_event() -> None:
 
 
 def test_absence_that_nothing_armed_says_so() -> None:
-    assert note(told(absent(a, "1h")).tree, "not_armed")
+    assert note(explained(absent(a, "1h")).tree, "not_armed")
 
 
-def test_absence_that_has_set_in_is_met_beside_what_is_missing() -> None:
+def test_a_met_absence_is_shown_beside_what_is_missing() -> None:
     """B5"""
-    assert told(absent(a, "1h") & b, "a1@0", "tick@61").tree.of[0].met
+    assert explained(absent(a, "1h") & b, "a1@0", "tick@61").tree.of[0].met
 
 
 def test_quiet_tells_when_it_settles_once_its_condition_is_met() -> None:
     """U1"""
     condition = (a & b).quiet("1h")
-    assert not told(condition, "a1@0").tree.notes
-    node = told(condition, "a1@0", "b1@20").tree
+    assert not explained(condition, "a1@0").tree.notes
+    node = explained(condition, "a1@0", "b1@20").tree
     assert note(node, "settles").at_ms == at(80)
     assert node.of[0].met
 
 
 def test_waiting_matches_tell_which_due_time_holds_them() -> None:
     """W1"""
-    explanation = told((a & b).expires(after="1h"), "a1@0", "b1@70", now=75)
+    explanation = explained((a & b).expires(after="1h"), "a1@0", "b1@70", now=75)
     assert explanation.waiting_until_ms == at(60)
     assert "1 match held back until 2026-11-20T13:00:00Z (15m ago): b1" in str(explanation)
 
 
 def test_in_an_ordered_condition_a_later_tick_holds_them_whatever_is_due() -> None:
-    explanation = told((a & b).ordered().expires(after="1h"), "a1@0", "tick@5", "b1@70", now=75)
+    explanation = explained((a & b).ordered().expires(after="1h"), "a1@0", "tick@5", "b1@70", now=75)
     assert explanation.due_ms == at(60)
     assert explanation.waiting_until_ms is None
 
@@ -408,7 +408,7 @@ def test_in_an_ordered_condition_a_later_tick_holds_them_whatever_is_due() -> No
 def test_events_that_went_beyond_a_bound_are_counted() -> None:
     """H3"""
     queued = event("a", label="a", keep="all", limit=2)
-    explanation = told(queued & b, "a1@0", "a2@1", "a3@2")
+    explanation = explained(queued & b, "a1@0", "a2@1", "a3@2")
     assert explanation.dropped == 1
     assert "1 event dropped at a limit" in str(explanation)
 
@@ -418,7 +418,7 @@ def test_events_that_went_beyond_a_bound_are_counted() -> None:
 
 def test_data_is_strict_json_with_a_version() -> None:
     condition = ((a & b).within("1h") | sequence(a, c, ordered=False)).expires(after="9h")
-    data = told(condition, "a1@0", "b1@90").to_json()
+    data = explained(condition, "a1@0", "b1@90").to_json()
     assert data["v"] == 1
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert set(data) == {
@@ -428,18 +428,18 @@ def test_data_is_strict_json_with_a_version() -> None:
     assert data["tree"]["notes"] == [{"what": "expires", "at_ms": at(540)}]
 
 
-def test_a_condition_that_cannot_be_waited_on_is_told_as_unusable() -> None:
+def test_a_condition_that_cannot_be_waited_on_is_shown_as_unusable() -> None:
     explanation = explain(~a, EMPTY, at(0))
     assert explanation.tree.kind == "unusable"
     assert "~ needs a window" in str(explanation)
 
 
-def test_a_state_of_another_condition_is_told_as_far_as_it_fits() -> None:
+def test_a_state_of_another_condition_is_shown_as_far_as_it_fits() -> None:
     state = held(at_least(2, a, b, c), "c1@0")
     assert explain(a & b, state, at(10)).missing == ("a", "b")
 
 
-def test_a_state_with_more_events_than_a_matcher_holds_is_told_by_its_latest() -> None:
+def test_of_more_events_than_a_matcher_holds_the_latest_are_shown() -> None:
     matches = tuple(
         Match(Event.of("a", "/s", id=f"{number:05}"), (0,), "events", 0, number, at(0))
         for number in range(5000)
@@ -448,7 +448,7 @@ def test_a_state_with_more_events_than_a_matcher_holds_is_told_by_its_latest() -
     assert (node.held, ids(node)) == (3, ["04997", "04998", "04999"])
 
 
-def test_events_of_a_state_in_disorder_are_told_in_their_order() -> None:
+def test_events_of_an_unsorted_state_are_shown_in_order() -> None:
     matches = tuple(
         Match(Event.of("a", "/s", id=str(number)), (0,), "events", 0, number, at(number))
         for number in (2, 3, 1)
@@ -456,15 +456,17 @@ def test_events_of_a_state_in_disorder_are_told_in_their_order() -> None:
     assert ids(explain(count(a, 2) & b, State(matches=matches), at(9)).tree.of[0]) == ["2", "3"]
 
 
-@pytest.mark.parametrize(("key", "told_as"), [("", None), ("20261120", "2026-11-20"), ("x" * 600, "x" * 600)])
-def test_the_key_is_told_in_canonical_form_where_it_has_one(key: str, told_as: str | None) -> None:
-    assert explain(a & b, EMPTY, at(0), key=key).key == told_as
+@pytest.mark.parametrize(
+    ("key", "expected"), [("", None), ("20261120", "2026-11-20"), ("x" * 600, "x" * 600)]
+)
+def test_the_key_is_shown_in_canonical_form_if_it_has_one(key: str, expected: str | None) -> None:
+    assert explain(a & b, EMPTY, at(0), key=key).key == expected
 
 
 def test_records_of_another_shape_are_left_out() -> None:
     broken = Match(Event({"id": "1"}), (0,), "events", 0, 0, at(0))
     endless = Match(Event.of("a", "/s"), (0,), "events", 0, 0, 2**70)
-    state = State(matches=(broken, endless), clock_ms=10**30, came={7: 5}, refuters={9: (1,)})
+    state = State(matches=(broken, endless), clock_ms=10**30, timer_starts={7: 5}, negated_times={9: (1,)})
     assert explain((a & b).expires(after="1h"), state, at(0)).missing == ("a", "b")
 
 
@@ -473,8 +475,8 @@ def test_an_absence_armed_by_the_subscription_says_that_nothing_opened_the_state
     watched = absent(a, "1h", armed_by="subscription")
     assert "make the first state of the wait with opened()" in str(explain(watched, EMPTY, at(0)))
     assert "not watched" not in str(explain(watched, opened(watched, at(0)), at(1)))
-    assert note(told(watched, "tick@5").tree, "not_armed")
-    assert note(told(absent(a, "1h")).tree, "not_armed")
+    assert note(explained(watched, "tick@5").tree, "not_armed")
+    assert note(explained(absent(a, "1h")).tree, "not_armed")
 
 
 def test_the_time_is_milliseconds_or_a_datetime_or_its_text() -> None:
@@ -483,7 +485,7 @@ def test_the_time_is_milliseconds_or_a_datetime_or_its_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told_as"),
+    ("arguments", "expected"),
     [
         (("a & b", EMPTY, 0), "the argument 1 of explain is a str"),
         ((a, None, 0), r"explain\(state\) is of type NoneType: give what step"),
@@ -496,8 +498,8 @@ def test_the_time_is_milliseconds_or_a_datetime_or_its_text() -> None:
         ((a, EMPTY, 0, [], 3.5), r"explain\(key=3.5\): give its text"),
     ],
 )
-def test_arguments_of_the_wrong_kind_are_told(arguments: tuple[Any, ...], told_as: str) -> None:
-    with pytest.raises(ConditionError, match=told_as):
+def test_arguments_of_the_wrong_kind_are_errors(arguments: tuple[Any, ...], expected: str) -> None:
+    with pytest.raises(ConditionError, match=expected):
         explain(*arguments)
 
 
@@ -508,7 +510,7 @@ def test_a_number_of_near_misses_that_is_none_is_refused(number: Any) -> None:
 
 
 @pytest.mark.parametrize("now_ms", [-(10**30), 0, 10**30])
-def test_a_time_that_no_calendar_has_is_told_as_a_number(now_ms: int) -> None:
+def test_a_time_beyond_the_calendar_is_shown_as_a_number(now_ms: int) -> None:
     condition = (a & b).resets("0 0 * * *") | (a & b).within("1h")
     assert str(explain(condition, held(condition, "a1@0"), now_ms))
 
@@ -517,11 +519,11 @@ def test_a_time_that_no_calendar_has_is_told_as_a_number(now_ms: int) -> None:
     ("ms", "text"),
     [(0, "0s"), (999, "999ms"), (1500, "1s500ms"), (61_500, "1m1s"), (4_813_000, "1h20m")],
 )
-def test_a_length_of_time_is_told_in_two_units(ms: int, text: str) -> None:
+def test_a_duration_is_shown_in_two_units(ms: int, text: str) -> None:
     assert about(ms) == text
 
 
-def test_a_moment_is_told_with_its_distance_from_now() -> None:
+def test_a_time_is_shown_with_its_distance_from_now() -> None:
     assert when(at(1), at(0)) == "2026-11-20T12:01:00Z (in 1m)"
     assert when(at(0), at(1)) == "2026-11-20T12:00:00Z (1m ago)"
     assert when(at(0), at(0)) == "2026-11-20T12:00:00Z (now)"
@@ -533,7 +535,7 @@ def test_text_is_cut_and_its_line_breaks_are_escaped() -> None:
     assert clean("a\ud800b", 10) == "a?b"
 
 
-def test_the_page_shows_what_its_example_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_the_page_prints_its_output(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[4] / "docs" / "use" / "explain.md").read_text()
     source, output = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)
     exec(compile(source, "docs/use/explain.md", "exec"), {"__name__": "example"})

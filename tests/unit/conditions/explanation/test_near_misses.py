@@ -61,7 +61,7 @@ def after(condition: Condition, *events: Event) -> State:
     return state
 
 
-def test_the_one_term_that_refused_is_told_with_the_value_that_the_event_has() -> None:
+def test_a_term_that_refused_is_shown_with_the_value_of_the_event() -> None:
     miss = miss_of(event("com.bank.rates", subject="eur"), sent(subject="usd"))
     assert (miss.why, miss.term, miss.attribute, miss.value) == (
         "term",
@@ -73,7 +73,7 @@ def test_the_one_term_that_refused_is_told_with_the_value_that_the_event_has() -
     assert str(miss).endswith(': Exact(subject="eur") refused its subject, usd')
 
 
-def test_an_attribute_that_the_event_lacks_is_told_as_none() -> None:
+def test_a_missing_attribute_is_shown_as_none() -> None:
     miss = miss_of(event("com.bank.rates", subject="eur"), sent())
     assert miss.value is None
     assert str(miss).endswith("refused its subject, none")
@@ -98,7 +98,7 @@ def test_a_predicate_tells_its_text_and_never_the_data() -> None:
     assert "42" not in str(miss) + json.dumps(miss.to_json())
 
 
-def test_an_error_of_a_predicate_is_told_and_counted() -> None:
+def test_an_error_of_a_predicate_is_shown_and_counted() -> None:
     matcher = event("com.bank.rates", where="data.rows > 0")
     explanation = explain(matcher, EMPTY, NOON_MS, [sent("1"), sent("2", data={"row": 1})])
     [found] = explanation.near_misses
@@ -121,18 +121,18 @@ def test_an_error_of_a_predicate_quotes_nothing_of_the_data(where: str) -> None:
     assert "987654" not in str(miss)
 
 
-def test_an_error_of_sql_is_told() -> None:
+def test_an_error_of_sql_is_shown() -> None:
     miss = miss_of(event("com.bank.rates", filters=[Sql("INT(subject) > 3")]), sent(subject="abc"))
     assert (miss.why, "abc" in (miss.error or "")) == ("error", True)
 
 
-def test_a_key_that_differs_is_told_with_both_keys_and_how_it_is_written() -> None:
+def test_another_key_is_shown_with_the_wanted_key_and_its_spelling() -> None:
     miss = miss_of(rates, sent(data={"day": "20261119"}), DAY)
     assert (miss.why, miss.key, miss.raw, miss.wanted) == ("key", "2026-11-19", "20261119", DAY)
     assert str(miss).endswith("key 2026-11-19 (written 20261119) here, 2026-11-20 wanted")
 
 
-def test_a_key_that_is_written_canonically_is_told_once() -> None:
+def test_a_key_in_canonical_spelling_is_shown_once() -> None:
     assert miss_of(rates, sent(data={"day": "2026-11-19"}), DAY).raw is None
 
 
@@ -140,24 +140,24 @@ def test_the_key_given_is_compared_in_canonical_form() -> None:
     assert miss_of(rates, sent(data={"day": "2026-11-19"}), "20261120").wanted == DAY
 
 
-def test_a_numeric_key_is_told_as_it_is_written() -> None:
+def test_a_numeric_key_is_shown_in_its_spelling() -> None:
     assert miss_of(rates, sent(data={"day": 20261119}), DAY).raw == "20261119"
 
 
-def test_a_composite_key_is_told_whole() -> None:
+def test_all_parts_of_a_composite_key_are_shown() -> None:
     matcher = event("com.bank.rates", by=("data.day", "subject"))
     miss = miss_of(matcher, sent(subject="eur", data={"day": "20261119"}), '["2026-11-20","eur"]')
     assert (miss.key, miss.raw) == ('["2026-11-19","eur"]', '["20261119","eur"]')
 
 
 @pytest.mark.parametrize("data", [None, {"date": "x"}, {"day": None}, {"day": {"a": 1}}])
-def test_an_event_without_a_key_is_told_with_the_path(data: object) -> None:
+def test_an_event_without_a_key_is_shown_with_the_path(data: object) -> None:
     miss = miss_of(rates, sent(data=data, datacontenttype="application/json" if data else None), DAY)
     assert (miss.why, miss.attribute) == ("no key", "data.day")
     assert str(miss).endswith("no key at data.day")
 
 
-def test_data_that_cannot_be_read_is_told_as_such() -> None:
+def test_unreadable_data_is_given_as_the_reason() -> None:
     miss = miss_of(rates, sent(data=b"{", datacontenttype="application/json"), DAY)
     assert (miss.why, miss.attribute) == ("no data", "data.day")
     assert "no key at data.day: its data is not valid JSON" in str(miss)
@@ -173,7 +173,7 @@ def test_the_key_is_read_from_an_event_held_where_none_is_given() -> None:
     assert [miss.why for miss in explanation.near_misses[0].misses] == ["key"]
 
 
-def test_an_event_stamped_before_since_is_told_so() -> None:
+def test_an_event_stamped_before_since_is_marked() -> None:
     """Y1"""
     matcher = event("com.bank.rates")
     state = opened(matcher, NOON_MS, since_ms=NOON_MS)
@@ -181,7 +181,7 @@ def test_an_event_stamped_before_since_is_told_so() -> None:
     assert miss_of(matcher, Seen(sent(), timestamp_ms=NOON_MS), state=state).why == "unread"
 
 
-def test_an_event_that_fired_before_is_told_as_a_repeat() -> None:
+def test_an_event_that_fired_before_is_marked_as_a_repeat() -> None:
     """D1"""
     matcher = event("com.bank.rates")
     assert miss_of(matcher, sent(), state=after(matcher, sent())).why == "repeat"
@@ -194,7 +194,7 @@ def test_an_event_that_the_state_has_forgotten_is_no_repeat() -> None:
     assert miss_of(matcher, later, state=after(matcher, sent())).why == "unread"
 
 
-def test_an_event_that_waits_for_a_due_time_is_told_so() -> None:
+def test_an_event_that_waits_for_a_due_time_is_marked() -> None:
     """W5"""
     condition = (event("com.bank.rates", label="rates") & other).ordered()
     state = after(condition, sent())
@@ -264,14 +264,14 @@ def test_events_of_other_keys_do_not_crowd_out_the_one_that_a_term_refused() -> 
     assert "near misses of rates:\n  - 8 of other keys\n" in str(nothing)
 
 
-def test_a_term_that_refused_an_event_of_another_key_is_told_with_both_keys() -> None:
+def test_a_refusing_term_is_shown_with_both_keys_for_an_event_of_another_key() -> None:
     matcher = event("com.bank.rates", by="data.day", where="data.rows > 0")
     miss = miss_of(matcher, sent(data={"day": "20261119", "rows": 0}), DAY)
     assert (miss.why, miss.key, miss.wanted) == ("term", "2026-11-19", DAY)
     assert str(miss).endswith("refused it; key 2026-11-19 (written 20261119) here, 2026-11-20 wanted")
 
 
-def test_at_most_so_many_are_told_for_a_matcher() -> None:
+def test_near_misses_of_a_matcher_are_limited() -> None:
     matcher = event("com.bank.rates", subject="eur")
     events = [sent(str(number), minutes=number) for number in range(20)]
     assert len(misses_of(matcher, events)) == 5
@@ -279,11 +279,11 @@ def test_at_most_so_many_are_told_for_a_matcher() -> None:
     assert not misses_of(matcher, events, most=0)
 
 
-def test_a_repeated_event_is_told_once() -> None:
+def test_a_repeated_event_is_shown_once() -> None:
     assert len(misses_of(event("com.bank.rates", subject="eur"), [sent(), sent(), sent()])) == 1
 
 
-def test_coordinates_are_told_where_they_are_known() -> None:
+def test_coordinates_are_shown_if_they_are_known() -> None:
     matcher = event("com.bank.rates", subject="eur")
     known = miss_of(matcher, Seen(sent(), "events", 3, 17, NOON_MS + 5))
     assert "r1 of /bank at 2026-11-20T12:00:00Z (events[3]@17)" in str(known)
@@ -309,7 +309,7 @@ def test_a_million_events_stop_at_the_bound_and_it_is_said() -> None:
     assert str(explanation).endswith("10000 events searched, and there are more")
 
 
-def test_dear_terms_stop_the_search_earlier() -> None:
+def test_costly_terms_end_the_search_earlier() -> None:
     events = (sent(str(number), data={"rows": 0}) for number in itertools.count())
     explanation = explain(event("com.bank.rates", where="data.rows > 0"), EMPTY, NOON_MS, events)
     assert explanation.looked_at < search.MAX_TERMS / search.EXPRESSION_TERMS
@@ -333,7 +333,7 @@ def test_exactly_as_many_events_as_the_bound_are_complete(monkeypatch: pytest.Mo
     "thing",
     [None, 3, "x", object(), Event({"id": "1"}), Event({"id": 1, "source": "/s"}), Seen(None)],  # type: ignore[arg-type]
 )
-def test_what_is_no_event_is_counted_and_passed_by(thing: object) -> None:
+def test_a_thing_that_is_not_an_event_is_counted_and_skipped(thing: object) -> None:
     explanation = explain(event("com.bank.rates", subject="e"), EMPTY, NOON_MS, [thing, sent()])
     assert (explanation.unreadable, explanation.looked_at) == (1, 1)
     assert "1 event searched, 1 unreadable" in str(explanation)
@@ -348,9 +348,9 @@ def test_an_event_that_is_half_readable_breaks_nothing() -> None:
     assert "? of \\n" in str(explanation)
 
 
-def test_without_events_no_near_misses_are_told_in_text() -> None:
+def test_the_text_without_events_has_no_near_misses() -> None:
     assert "near misses" not in str(explain(rates, EMPTY, NOON_MS))
 
 
-def test_that_there_are_none_is_told() -> None:
+def test_the_text_says_if_there_are_no_near_misses() -> None:
     assert "near misses of rates: none" in str(explain(rates, EMPTY, NOON_MS, [sent(type_="x")]))

@@ -82,7 +82,7 @@ def test_a_verdict_names_the_term_that_refused(each: Filter, term: str, attribut
     assert not eval(term, NAMES).accepts(SENT)
 
 
-def test_an_expression_that_fails_refuses_and_tells_why() -> None:
+def test_an_expression_that_fails_refuses_with_the_reason() -> None:
     failing = Sql("INT(subject) > 4")
     verdict = failing.verdict(SENT)
     assert not verdict.accepted
@@ -91,7 +91,7 @@ def test_an_expression_that_fails_refuses_and_tells_why() -> None:
     assert "'orders/1.parquet' is not an Integer" in verdict.error
 
 
-def test_an_error_is_told_also_where_another_filter_decides() -> None:
+def test_an_error_is_reported_even_if_another_filter_decides() -> None:
     """The dialects count a failing expression as false, so that `not` of it is true."""
     failing = Sql("INT(subject) > 4")
     error = failing.verdict(SENT).error
@@ -114,7 +114,7 @@ def test_an_attribute_that_is_no_keyword_of_python_is_named_in_a_dict() -> None:
 
 
 @pytest.mark.parametrize(
-    ("build", "told"),
+    ("build", "message"),
     [
         (lambda: Exact(), "Exact() has no attribute"),
         (lambda: Exact({}), "Exact() has no attribute"),
@@ -141,14 +141,14 @@ def test_an_attribute_that_is_no_keyword_of_python_is_named_in_a_dict() -> None:
         (lambda: Exact(None, type=None), "Exact(type=...) is None: give a string; booleans and integers"),
     ],
 )  # fmt: skip
-def test_a_bad_argument_is_named(build: Any, told: str) -> None:
+def test_a_bad_argument_is_named(build: Any, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         build()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("obj", "told"),
+    ("obj", "message"),
     [
         (None, "$ must be an object with one member"),
         ({}, "$ must be an object with one member"),
@@ -172,10 +172,10 @@ def test_a_bad_argument_is_named(build: Any, told: str) -> None:
         ({"sql": "TRUE AND"}, "$.sql: "),
     ],
 )
-def test_bad_json_is_refused_with_its_path(obj: object, told: str) -> None:
+def test_bad_json_is_refused_with_its_path(obj: object, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         filter_from_json(obj)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
 
 
 def test_filters_are_limited_in_terms() -> None:
@@ -317,7 +317,7 @@ def test_a_filter_is_neither_true_nor_false(use: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("build", "told"),
+    ("build", "message"),
     [
         (lambda: A & event("t"), "the right side of & is a condition, and the other side a filter"),
         (lambda: A | event("t"), "the right side of | is a condition"),
@@ -330,10 +330,10 @@ def test_a_filter_is_neither_true_nor_false(use: Any) -> None:
         (lambda: All(A, event("t")), "put the filter into a matcher, event(filters=[...])"),
     ],
 )  # fmt: skip
-def test_operators_take_filters_only(build: Any, told: str) -> None:
+def test_operators_take_filters_only(build: Any, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         build()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_condition_takes_no_filter_as_its_operand() -> None:

@@ -463,7 +463,7 @@ def worst_states() -> Iterator[tuple[str, bytes]]:
     )
     yield "1,000 waiting", State(waiting=many).encode()
     yield "1,000 held", State(matches=many).encode()
-    yield "refuters", State(refuters={n: tuple(range(1000)) for n in range(20)}).encode()
+    yield "refuters", State(negated_times={n: tuple(range(1000)) for n in range(20)}).encode()
     yield "open arrays", b"\x91" * 1_000_000
     yield "a false length", b"\x92\x01\xdd\xff\xff\xff\xff"
     yield "false lengths in each other", b"\x92\x01" + b"\xdd\xff\xff\xff\xff" * 100_000

@@ -103,7 +103,7 @@ WITHIN = {"of": {"all": [A, B]}, "duration_ms": 1000}
 
 
 @pytest.mark.parametrize(
-    ("node", "told"),
+    ("node", "message"),
     [
         (None, "$.condition must be an object with one member: event, all, any, at_least"),
         ({}, "$.condition must be an object with one member"),
@@ -176,10 +176,10 @@ WITHIN = {"of": {"all": [A, B]}, "duration_ms": 1000}
         ({"all": [{"expires": {"of": A, "after_ms": 1}}, B]}, "$.condition.all: argument 1 of AllOf"),
     ],
 )  # fmt: skip
-def test_a_wrong_form_is_refused_with_its_path(node: object, told: str) -> None:
+def test_a_wrong_form_is_refused_with_its_path(node: object, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         from_json(form(node))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_the_default_of_armed_by_may_be_written_out() -> None:
@@ -189,7 +189,7 @@ def test_the_default_of_armed_by_may_be_written_out() -> None:
 
 
 @pytest.mark.parametrize("given", [text(a), text(a).encode(), "x"])
-def test_json_that_is_not_parsed_is_refused_with_what_parses_it(given: object) -> None:
+def test_unparsed_json_is_an_error_that_says_how_to_parse_it(given: object) -> None:
     with pytest.raises(ConditionError, match=r"^\$ is a (str|bytes): parse it with json\.loads first$"):
         from_json(given)
 
@@ -223,7 +223,7 @@ def nested(levels: int, wrap: Callable[[Any], Any], inner: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("node", "told"),
+    ("node", "message"),
     [
         (nested(100_000, lambda inner: {"all": [inner]}, {}), "more than 32 levels"),
         (nested(100_000, lambda inner: {"not": inner}, {}), "more than 32 levels"),
@@ -255,11 +255,11 @@ def nested(levels: int, wrap: Callable[[Any], Any], inner: Any) -> Any:
     ],
     ids=lambda value: value if isinstance(value, str) else "node",
 )  # fmt: skip
-def test_nothing_is_followed_beyond_the_limits(node: Any, told: str) -> None:
+def test_reading_stops_at_the_limits(node: Any, message: str) -> None:
     try:
         with pytest.raises(ConditionError) as caught:
             from_json(form(node))
-        assert told in str(caught.value)
+        assert message in str(caught.value)
         assert len(str(caught.value)) < 2000
     finally:
         waiting = [node]  # taken apart here: CPython frees nested objects recursively
@@ -273,7 +273,7 @@ def test_nothing_is_followed_beyond_the_limits(node: Any, told: str) -> None:
                 each.clear()
 
 
-def test_what_would_not_be_read_is_not_written() -> None:
+def test_a_form_too_large_to_read_is_not_written() -> None:
     large = AllOf(*(event(f"{n}", where=f"data.x == {n}{' ' * 900}") for n in range(5)))
     with pytest.raises(ConditionError, match="4,096 in where and sql"):
         large.to_json()

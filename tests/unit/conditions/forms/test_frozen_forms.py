@@ -37,7 +37,7 @@ def test_a_published_text_parses_to_the_same_condition(entry: dict[str, Any]) ->
     assert parse(entry["text"]) == from_json(entry["form"])
 
 
-def told(match: Match) -> dict[str, object]:
+def as_json(match: Match) -> dict[str, object]:
     return {
         "id": match.event.id,
         "matchers": list(match.matchers),
@@ -53,16 +53,16 @@ def told(match: Match) -> dict[str, object]:
 def test_a_stored_state_loads_with_all_it_holds(entry: dict[str, Any]) -> None:
     state = State.decode(bytes.fromhex(entry["bytes"]))
     assert entry["state"] == {
-        "matches": [told(match) for match in state.matches],
+        "matches": [as_json(match) for match in state.matches],
         "seen": state.seen.hex(),
         "last_ms": state.last_ms,
-        "waiting": [told(match) for match in state.waiting],
+        "waiting": [as_json(match) for match in state.waiting],
         "clock_ms": state.clock_ms,
         "since_ms": state.since_ms,
         "opened_ms": state.opened_ms,
         "armed_ms": state.armed_ms,
-        "came": {str(node): stamp for node, stamp in state.came.items()},
-        "refuters": {str(number): list(times) for number, times in state.refuters.items()},
+        "came": {str(node): stamp for node, stamp in state.timer_starts.items()},
+        "refuters": {str(number): list(times) for number, times in state.negated_times.items()},
         "dropped": state.dropped,
     }
 

@@ -27,7 +27,7 @@ def test_a_random_input_is_read_or_refused(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_the_dearest_known_inputs_are_read_or_refused(kind: str) -> None:
+def test_the_costliest_known_inputs_are_read_or_refused(kind: str) -> None:
     for name, given in READERS[kind].worst():
         try:
             with contextlib.suppress(ConditionError):

@@ -121,7 +121,7 @@ def event(**members: Any) -> dict[str, object]:
         (None, A),
     ],
 )
-def test_what_the_schema_refuses_the_reader_refuses(version: object, node: object) -> None:
+def test_the_reader_refuses_whatever_the_schema_refuses(version: object, node: object) -> None:
     form = {"v": version, "condition": node}
     assert not VALIDATOR.is_valid(form)
     with pytest.raises(ConditionError):

@@ -107,12 +107,12 @@ def test_the_text_of_a_condition_parses_to_an_equal_one(condition: Condition) ->
         ),
     ],
 )
-def test_text_means_what_python_does(source: str, meant: Condition) -> None:
+def test_text_means_the_same_as_python(source: str, meant: Condition) -> None:
     assert parse(source, NAMES) == meant
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         ("", "line 1, column 1: expected a condition, found the end"),
         ("orders &&", "line 1, column 10: expected a condition, found the end"),
@@ -179,10 +179,10 @@ def test_text_means_what_python_does(source: str, meant: Condition) -> None:
         ("(orders & rates).within(hours=" + "9" * 19 + ")", "this number has more than 18 digits"),
     ],
 )  # fmt: skip
-def test_an_error_tells_the_place_and_what_belongs_there(source: str, told: str) -> None:
+def test_an_error_names_the_position_and_what_is_expected(source: str, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         parse(source, NAMES)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_every_preset_can_be_called_with_the_arguments_it_has_in_python() -> None:
@@ -220,7 +220,7 @@ def test_without_names_a_name_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         (" " * (text.MAX_CHARS + 1), "has 65537 characters: at most 65536"),
         ("(" * (text.MAX_NESTING + 1), "column 65: brackets are nested more than 64 levels deep"),
@@ -238,10 +238,10 @@ def test_without_names_a_name_is_unknown() -> None:
         ("event(filters=[" + "{'not':" * 30 + "{'sql': 'true'}" + "}" * 30 + "])", "more than 16 levels"),
     ],
 )  # fmt: skip
-def test_a_text_is_limited(source: str, told: str) -> None:
+def test_a_text_is_limited(source: str, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         parse(source, NAMES)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 1000
 
 

@@ -120,7 +120,7 @@ def brute_force(subs: dict[int, tuple[Condition, Key]], sent: Event) -> Counter[
 @given(
     seed=st.integers(0, 2**64), size=st.integers(1, 8), events=st.integers(1, 4), changes=st.integers(0, 8)
 )
-def test_a_lookup_finds_what_every_matcher_asked_alone_would_accept(
+def test_a_lookup_finds_the_same_as_every_matcher_by_itself(
     seed: int, size: int, events: int, changes: int
 ) -> None:
     drawn = Drawn(seed)

@@ -65,7 +65,7 @@ def test_a_handle_is_taken_once() -> None:
     assert "s" in index
 
 
-def test_what_is_a_part_of_a_condition_only_is_refused_and_leaves_nothing() -> None:
+def test_a_condition_that_cannot_stand_alone_is_refused_and_leaves_nothing() -> None:
     index: MatcherIndex[str] = MatcherIndex()
     for condition, key in (
         (event("a") & ~event("b"), None),
@@ -310,7 +310,7 @@ def test_a_filter_that_raises_is_no_match_and_counted() -> None:
     assert index.errors == {"Asked(f)": 1}
 
 
-def test_errors_of_more_filters_than_are_told_apart_are_counted_together(
+def test_errors_of_filters_beyond_the_limit_are_counted_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(checks, "MAX_ERRORS", 3)

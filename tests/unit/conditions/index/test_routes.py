@@ -76,7 +76,7 @@ def exact(**pairs: str) -> tuple[tuple[str, str], ...]:
         "equal checks",
     ],
 )
-def test_what_can_be_looked_up_is(matcher: Matcher, routes: list[Route]) -> None:
+def test_a_route_looks_up_everything_possible(matcher: Matcher, routes: list[Route]) -> None:
     assert routes_of(matcher) == tuple(routes)
 
 

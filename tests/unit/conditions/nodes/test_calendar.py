@@ -404,7 +404,7 @@ def test_every_instant_lies_in_one_period_and_periods_follow_one_another(
     zone=st.sampled_from(ZONES),
     instants=st.lists(st.integers(micros("1970-01-01 00:00"), micros("2101-01-01 00:00") - 1), max_size=20),
 )
-def test_what_was_asked_before_changes_nothing(cron: str, zone: str, instants: list[int]) -> None:
+def test_earlier_look_ups_do_not_change_a_period(cron: str, zone: str, instants: list[int]) -> None:
     forward, backward = unasked(cron, zone), unasked(cron, zone)
     there = [forward.of(instant) for instant in instants]
     back = [backward.of(instant) for instant in reversed(instants)]
@@ -457,7 +457,7 @@ def test_periods_survive_pickling_and_copying() -> None:
 
 
 @pytest.mark.parametrize(
-    ("zone", "said"),
+    ("zone", "message"),
     [
         (None, "timezone is a NoneType"),
         (UTC, "timezone is a timezone"),
@@ -481,10 +481,10 @@ def test_periods_survive_pickling_and_copying() -> None:
         ("x" * (MAX_ZONE_CHARS + 1), "at most 64"),
     ],
 )
-def test_what_is_no_zone_is_refused_with_a_near_name(zone: object, said: str) -> None:
+def test_an_unknown_zone_is_an_error_with_a_similar_name(zone: object, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         Periods("0 0 * * *", zone)  # type: ignore[arg-type]
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_wrong_expression_is_refused_at_construction() -> None:

@@ -26,7 +26,7 @@ queue = event("q", keep="all", limit=2)
 
 
 @pytest.mark.parametrize(
-    ("use", "told"),
+    ("use", "message"),
     [
         (lambda: at_least(2), "at_least() got no conditions: write at_least(2, a, b, c)"),
         (lambda: at_least(0, a, b), "at_least(n) is 0: from 1 to 2, the number of different conditions"),
@@ -53,11 +53,11 @@ queue = event("q", keep="all", limit=2)
         (lambda: sequence(a, "b"), "argument 2 of sequence is a str: write a condition"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_what_to_write(use: Callable[[], Any], told: str) -> None:
+def test_an_error_says_what_to_write(use: Callable[[], Any], message: str) -> None:
     """N2, Q1, Q3, H3"""
     with pytest.raises(ConditionError) as caught:
         use()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_at_least_one_and_all_of_them_are_the_operators() -> None:

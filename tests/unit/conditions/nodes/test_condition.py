@@ -27,7 +27,7 @@ def test_nested_conditions_of_one_kind_are_one_condition() -> None:
     assert (a | b) & c != a | (b & c)
 
 
-def test_a_repeated_operand_counts_once_where_it_first_stands() -> None:
+def test_a_repeated_operand_counts_once_at_its_first_position() -> None:
     """A5, O5"""
     assert a & a == a
     assert (a & b) & (b & c) == AllOf(a, b, c)
@@ -42,7 +42,7 @@ def test_a_combination_of_fewer_than_two_is_refused(kind: type[AllOf]) -> None:
             kind(*operands)
 
 
-def test_the_order_of_operands_belongs_to_the_condition() -> None:
+def test_conditions_with_another_order_of_operands_are_different() -> None:
     assert a & b != b & a
     assert (b & a).matchers == (b, a)
 
@@ -57,13 +57,13 @@ def test_python_logic_on_a_condition_tells_to_use_the_operators(use: Any) -> Non
         use()
 
 
-def test_negation_tells_what_exists() -> None:
+def test_an_error_about_negation_says_what_to_write() -> None:
     with pytest.raises(ConditionError, match=r"absent\(b"):
         (~a).check()
 
 
 @pytest.mark.parametrize(
-    ("use", "told"),
+    ("use", "message"),
     [
         (lambda: a & "b", "right side of &"),
         (lambda: "a" | b, "left side of |"),
@@ -71,14 +71,14 @@ def test_negation_tells_what_exists() -> None:
         (lambda: AllOf(a, None), "argument 2 of AllOf"),
     ],
 )
-def test_joining_with_something_else_names_the_side(use: Any, told: str) -> None:
+def test_joining_with_something_else_names_the_side(use: Any, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         use()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({}, "at least a type"),
         ({"type": ""}, "event(type='') is empty"),
@@ -102,11 +102,11 @@ def test_joining_with_something_else_names_the_side(use: Any, told: str) -> None
         ({"type": "x", "label": "x" * 129}, "at most 128"),
     ],
 )  # fmt: skip
-def test_a_bad_argument_of_event_is_named(arguments: dict[str, Any], told: str) -> None:
+def test_a_bad_argument_of_event_is_named(arguments: dict[str, Any], message: str) -> None:
     """M2, M3, M5, M6"""
     with pytest.raises(ConditionError) as caught:
         event(**arguments)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_a_matcher_accepts_exactly_the_attributes_it_names() -> None:
@@ -227,7 +227,7 @@ def test_a_condition_is_limited_in_depth() -> None:
 
 
 @pytest.mark.parametrize(
-    ("obj", "told"),
+    ("obj", "message"),
     [
         (None, "$ is a NoneType"),
         ({"condition": {}}, "$.v is missing"),
@@ -246,10 +246,10 @@ def test_a_condition_is_limited_in_depth() -> None:
         ({"v": 1, "condition": {"event": {"exact": {"type": "x"}}}, "x": 1}, "$ has an unknown member 'x'"),
     ],
 )
-def test_bad_json_is_refused_with_its_path(obj: object, told: str) -> None:
+def test_bad_json_is_refused_with_its_path(obj: object, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         from_json(obj)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 names = st.sampled_from(["type", "source", "subject", "tenant", "x1"])

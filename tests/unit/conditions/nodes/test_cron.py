@@ -1,4 +1,4 @@
-"""Which cron expressions are read, in what spelling, and what is said of the others."""
+"""Which cron expressions are accepted, in what spelling, and the errors for all others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_expression_is_kept_in_one_spelling(given_text: str, kept: str) -> No
         ("0 0 * * *", False, False),
     ],
 )
-def test_what_runs_by_real_time_is_told_by_minute_and_hour(
+def test_whether_it_runs_by_real_time_depends_on_minute_and_hour(
     expression: str, every_hour: bool, repeats: bool
 ) -> None:
     found = parse(expression)
@@ -58,7 +58,7 @@ def test_what_runs_by_real_time_is_told_by_minute_and_hour(
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         (None, "cron is a NoneType"),
         (5, "cron is a int"),
@@ -111,10 +111,10 @@ def test_what_runs_by_real_time_is_told_by_minute_and_hour(
         ("0 0 31 2 1", "its day of the month never occurs"),
     ],
 )
-def test_what_is_no_expression_is_refused_with_what_to_write(expression: object, said: str) -> None:
+def test_an_invalid_expression_is_an_error_that_says_what_to_write(expression: object, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         parse(expression)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_the_longest_lists_are_read() -> None:
@@ -129,7 +129,7 @@ _items = st.sampled_from(
 
 
 @given(st.lists(_items, min_size=5, max_size=5))
-def test_what_is_accepted_the_library_reads_and_finds(fields: list[str]) -> None:
+def test_the_library_reads_every_accepted_expression(fields: list[str]) -> None:
     try:
         text = parse(" ".join(fields)).text
     except ConditionError:

@@ -58,7 +58,7 @@ def test_a_text_of_another_form_is_refused_with_one_that_is_none(text: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("given", "units", "told"),
+    ("given", "units", "message"),
     [
         (None, {}, "d takes a duration, such as"),
         (60, {}, "d takes a duration, such as"),
@@ -74,10 +74,10 @@ def test_a_text_of_another_form_is_refused_with_one_that_is_none(text: str) -> N
         (timedelta(microseconds=1500), {}, "is not a whole number of milliseconds"),
     ],
 )  # fmt: skip
-def test_what_is_no_duration_is_told(given: Any, units: dict[str, Any], told: str) -> None:
+def test_an_invalid_duration_is_an_error(given: Any, units: dict[str, Any], message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         duration_ms("d", given, units)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_none_at_all_is_a_lateness_but_no_duration() -> None:

@@ -89,7 +89,7 @@ def test_a_text_that_looks_like_a_composite_key_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ((), "2 to 8 values, not 0"),
         (("a",), "2 to 8 values, not 1"),
@@ -101,11 +101,11 @@ def test_a_text_that_looks_like_a_composite_key_is_taken_as_it_is() -> None:
         (("é" * 200, "é" * 200), "at most 512"),
     ],
 )
-def test_a_composite_key_that_cannot_be_compared_is_refused(value: Any, told: str) -> None:
+def test_a_composite_key_that_cannot_be_compared_is_refused(value: Any, message: str) -> None:
     """K12, K16"""
     with pytest.raises(ConditionError, match="key") as caught:
         canonical_key(value)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 LOOKS_LIKE_TIME = (
@@ -132,7 +132,7 @@ class Text(str):
 @example("1" * MAX_KEY_BYTES)
 @example("1" * (MAX_KEY_BYTES + 1))
 @example("\u00e9" * (MAX_KEY_BYTES // 2 + 1))
-def test_the_short_way_of_a_text_gives_what_the_long_way_gives(text: str) -> None:
+def test_the_fast_path_for_a_text_gives_the_same_key(text: str) -> None:
     def taken(key: str) -> str:
         try:
             return canonical_key(key)

@@ -83,7 +83,7 @@ def test_a_verdict_names_the_term_that_refused(
     assert matcher.accepts(SENT) == verdict.accepted
 
 
-def test_an_error_in_a_filter_is_told_by_the_verdict() -> None:
+def test_the_verdict_has_the_error_of_a_filter() -> None:
     """M11"""
     failing = event("t", filters=[Not(Sql("INT(subject) = 1"))])
     assert failing.verdict(SENT).accepted
@@ -113,7 +113,7 @@ def test_an_event_without_a_part_of_a_composite_key_has_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ({"by": []}, "event(by=[...]) has 0 paths"),
         ({"by": ("subject",)}, "event(by=[...]) has 1 path:"),
@@ -158,18 +158,18 @@ def test_an_event_without_a_part_of_a_composite_key_has_no_key() -> None:
         ({"filters": 5}, "event(filters=...) is an int: give a list"),
     ],
 )  # fmt: skip
-def test_a_bad_argument_is_named(arguments: dict[str, Any], told: str) -> None:
+def test_a_bad_argument_is_named(arguments: dict[str, Any], message: str) -> None:
     """M5, M6, M9 to M12, K16"""
     with pytest.raises(ConditionError) as caught:
         event("t", **arguments)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_the_hint_about_booleans_stands_with_values_of_attributes_only() -> None:
-    for arguments, told in (({"tenant": 5}, True), ({"by": 5}, False), ({"label": 5}, False)):
+def test_the_hint_about_booleans_is_given_for_values_of_attributes_only() -> None:
+    for arguments, has_hint in (({"tenant": 5}, True), ({"by": 5}, False), ({"label": 5}, False)):
         with pytest.raises(ConditionError) as caught:
             event("t", **arguments)
-        assert ("booleans" in str(caught.value)) is told
+        assert ("booleans" in str(caught.value)) is has_hint
 
 
 EXTENSIONS = (
@@ -189,7 +189,7 @@ def test_a_core_attribute_is_named_as_it_is(name: str) -> None:
     assert event("t", **{name: "x"}).exact == tuple(sorted({"type": "t", name: "x"}.items()))
 
 
-def test_what_a_keyword_refuses_can_be_said_with_exact() -> None:
+def test_a_value_that_a_keyword_refuses_can_be_given_with_exact() -> None:
     matcher = event(filters=[Exact(type="com.*", lable="a", key="b")])
     assert dict(matcher.exact) == {"type": "com.*", "lable": "a", "key": "b"}
     assert eval(str(matcher), NAMES) == matcher

@@ -42,13 +42,13 @@ def test_keep_reaches_every_matcher_that_events_are_held_for(condition: Conditio
     assert condition.keep("first") == kept
 
 
-def test_keep_leaves_alone_what_says_its_own() -> None:
+def test_keep_does_not_change_a_matcher_with_its_own() -> None:
     own = event("b", keep="latest")
     assert (a & own).keep("first") == first_a & own
     assert (a & own).keep("first").keep("all", 3) == first_a & own
 
 
-def test_a_matcher_that_stands_in_several_places_stays_one() -> None:
+def test_a_matcher_in_several_places_stays_one_matcher() -> None:
     labelled = event("b", label="b")
     condition = ((a & ~labelled).within("1h") | (labelled & c)).keep("first")
     assert condition.labels == ("a", "b", "c")
@@ -66,7 +66,7 @@ def test_keep_leaves_everything_else_of_a_matcher_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("use", "told"),
+    ("use", "message"),
     [
         (lambda: a.keep("newest"), "it is one of latest, first, all"),
         (lambda: (a & b).keep("all", 0), "give a whole number from 1 to 1000"),
@@ -76,10 +76,10 @@ def test_keep_leaves_everything_else_of_a_matcher_as_it_is() -> None:
         (lambda: count(a, 101).keep("all"), "asks for 101 events, but the matcher holds at most 100: raise"),
     ],
 )
-def test_what_is_wrong_is_told(use: Callable[[], Any], told: str) -> None:
+def test_an_error_says_what_is_wrong(use: Callable[[], Any], message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         use()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("line", cases("""
@@ -96,7 +96,7 @@ def test_keep_chooses_among_repeats(line: str) -> None:
     timeline(line)
 
 
-def test_what_a_queue_drops_is_counted() -> None:
+def test_events_that_a_queue_drops_are_counted() -> None:
     """H3"""
     assert timeline('(a & b).keep("all", 2):   a1  a2  a3  a4   {a3 a4}').dropped == 2
     assert timeline("a & b:   a1  a2  a3   {a3}").dropped == 0

@@ -18,7 +18,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("use", "told"),
+    ("use", "message"),
     [
         (lambda: absent("a", "1m"), "argument 1 of absent is a str: write a condition"),
         (lambda: absent(a & b, "1m"), "matchers joined with |, not event("),
@@ -45,11 +45,11 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
         (lambda: a.expires(after="1h").expires(after="2h"), "put it outside, as the last call"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_what_to_write(use: Callable[[], Any], told: str) -> None:
+def test_an_error_says_what_to_write(use: Callable[[], Any], message: str) -> None:
     """B4, X3, X7, T4"""
     with pytest.raises(ConditionError) as caught:
         use()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_an_expiry_stays_outside_the_total_order() -> None:

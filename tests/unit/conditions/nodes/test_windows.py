@@ -15,7 +15,7 @@ a, b, c, d, e, f = (event(letter, label=letter) for letter in "abcdef")
 
 
 @pytest.mark.parametrize(
-    ("use", "told"),
+    ("use", "message"),
     [
         (lambda: a.within("1h"), 'within() around event(type="a", label="a") has no effect: a single event'),
         (lambda: (a | b).resets("@daily"), "has no effect: a single event meets it"),
@@ -39,11 +39,11 @@ a, b, c, d, e, f = (event(letter, label=letter) for letter in "abcdef")
         (lambda: (a & ~(b | a)).within("1h"), 'requires and negates event(type="a", label="a"): it could'),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_what_to_write(use: Callable[[], Any], told: str) -> None:
+def test_an_error_says_what_to_write(use: Callable[[], Any], message: str) -> None:
     """I8, E1, E2, E10, R1, T4"""
     with pytest.raises(ConditionError) as caught:
         use()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_windows_nest_four_deep() -> None:
@@ -56,7 +56,7 @@ def test_windows_nest_four_deep() -> None:
     (a & b).within("1h") | nested  # side by side is no nesting
 
 
-def test_a_window_knows_what_it_asks_for_and_what_it_negates() -> None:
+def test_a_window_has_its_positive_condition_and_its_negated_matchers() -> None:
     """E2"""
     window = (a & ~(b | c) & sequence(d, e) & ~c).within("1h")
     assert window.positive == a & sequence(d, e)

@@ -288,7 +288,7 @@ def choice_at_end(node: Window, opening: Match, refuters: list[Match], view: Vie
 # -- what an expiry tells
 
 
-def told(
+def taking_part_and_missing(
     node: Condition, view: View, *, outermost: bool = False
 ) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
     """X8: what takes part, and the numbers of the matchers that are missing.
@@ -316,7 +316,7 @@ def told(
     if isinstance(node, Window):
         return told_by_window(node, view)
     if isinstance(node, Quiet):
-        return told(node.of, view)
+        return taking_part_and_missing(node.of, view)
     if isinstance(node, Absent):
         return _last_parts(node, view), frozenset()
     raise AssertionError(f"{type(node).__name__} gives nothing")
@@ -328,7 +328,7 @@ def _told_by_all(
     given: frozenset[tuple[int, Identity]] = frozenset()
     missing: frozenset[int] = frozenset()
     for operand in operands:
-        parts, lacks = told(operand, view, outermost=outermost)
+        parts, lacks = taking_part_and_missing(operand, view, outermost=outermost)
         given, missing = given | parts, missing | lacks
     return given, missing
 
@@ -345,9 +345,11 @@ def told_by_window(node: Window, view: View) -> tuple[frozenset[tuple[int, Ident
         view = replace(view, forced="earliest")
     events = view.of(positive)
     if not events:
-        return told(positive, view)
+        return taking_part_and_missing(positive, view)
     low, high = span_of(node, time_of(events[-1]), begins=False)
-    return told(positive, view.where(match for match in events if low <= time_of(match) <= high))
+    return taking_part_and_missing(
+        positive, view.where(match for match in events if low <= time_of(match) <= high)
+    )
 
 
 def _last_parts(node: Absent, view: View) -> frozenset[tuple[int, Identity]]:

@@ -248,7 +248,7 @@ def inputs_of(
 ) -> tuple[Match | Tick | Cancel, ...]:
     """Inputs from drawn numbers: stamps go on from what came last, but for the few that are late."""
     result = list[Match | Tick | Cancel]()
-    now, told = (
+    now, last_tick = (
         base_ms,
         0,
     )  # the last tick, behind which no match comes where there are due times (W6)
@@ -258,7 +258,7 @@ def inputs_of(
         now += _ms(gap)
         if kind in (12, 13):
             now += (-1, 0, 1)[which % 3] if gap else which % 2
-            told = now
+            last_tick = now
             result.append(Tick(now))
             continue
         if kind == 15 and which == 3 and source == 0:
@@ -266,7 +266,7 @@ def inputs_of(
             continue
         stamp = now
         if kind == 14:  # a record of another partition, behind the others
-            stamp = max(stamp - _ms((1, 3, 7, 20)[which]), told if keeps_promise else 0)
+            stamp = max(stamp - _ms((1, 3, 7, 20)[which]), last_tick if keeps_promise else 0)
         elif kind == 11:
             stamp += 1
         if kind == 10 and sent:

@@ -26,7 +26,7 @@ from .choices import (
     rank,
     refutes_until,
     time_of,
-    told,
+    taking_part_and_missing,
     window_end,
 )
 
@@ -383,7 +383,7 @@ class Oracle:
 
     def _expire(self, timer_ms: int) -> Fired:
         """X1, X4, X8"""
-        given, missing = told(self.core, self._view(), outermost=True)
+        given, missing = taking_part_and_missing(self.core, self._view(), outermost=True)
         labels = tuple(label for n, label in enumerate(self.condition.labels) if n in missing)
         fired = Fired("expired", self._parts(given), labels, timer_ms)
         self.held = {number: [] for number in self.held}

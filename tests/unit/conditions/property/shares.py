@@ -31,9 +31,9 @@ class Shares:
 
     def add(self, case: Case, fired: list[Fired]) -> None:
         self.cases += 1
-        told = {type(node).__name__ for node in nodes(case.condition)}
-        told |= set(_truths(case, fired))
-        self.counts.update(told)
+        seen = {type(node).__name__ for node in nodes(case.condition)}
+        seen |= set(_truths(case, fired))
+        self.counts.update(seen)
 
     def percent(self, name: str) -> float:
         return 100 * self.counts[name] / self.cases

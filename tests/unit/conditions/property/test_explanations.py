@@ -33,7 +33,7 @@ def nodes_of(node: Explained) -> list[Explained]:
 
 @relaxed
 @given(cases())
-def test_an_explanation_says_what_the_plan_says(case: Case) -> None:
+def test_an_explanation_agrees_with_the_plan(case: Case) -> None:
     """S1, X8, W1"""
     state = first_state(case)
     plan = case.condition.plan
@@ -78,8 +78,8 @@ def test_a_state_with_any_numbers_is_explained_too(
         since_ms=time,
         opened_ms=time,
         armed_ms=time,
-        came=dict.fromkeys(numbers, time),
-        refuters=dict.fromkeys(numbers, tuple(sorted(numbers))),
+        timer_starts=dict.fromkeys(numbers, time),
+        negated_times=dict.fromkeys(numbers, tuple(sorted(numbers))),
         dropped=time,
     )
     checked(condition, state, Case(condition, None, ()), time)

@@ -98,7 +98,7 @@ def test_a_last_branch_that_goes_before_the_first_is_found(monkeypatch: Patch) -
     assert_found()
 
 
-def test_an_expiry_that_goes_before_what_is_met_at_its_time_is_found(monkeypatch: Patch) -> None:
+def test_an_expiry_that_comes_before_a_condition_met_at_its_time_is_found(monkeypatch: Patch) -> None:
     """X6"""
     judge = Run._judge
 

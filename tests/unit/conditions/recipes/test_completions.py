@@ -33,9 +33,9 @@ def spark_ended(outcome: str = "succeeded", **data: object) -> Event:
     return Event.of(f"interlock.spark.application.{outcome}", "/spark/etl", subject="orders", data=data)
 
 
-def keys(condition: Condition, told: Event) -> set[str | None]:
+def keys(condition: Condition, sent: Event) -> set[str | None]:
     """The keys that the condition's matchers read from an event that they accept."""
-    return {matcher.key_of(told) for matcher in condition.matchers if matcher.accepts(told)}
+    return {matcher.key_of(sent) for matcher in condition.matchers if matcher.accepts(sent)}
 
 
 def test_a_dag_run_is_matched_by_its_dag_and_state() -> None:
@@ -122,7 +122,7 @@ def test_a_day_may_map_to_one_of_several() -> None:
     assert keys(either, ended()) == keys(either, ended(NOON + timedelta(days=1))) == {"2026-11-23"}
 
 
-def test_a_long_mapping_stays_within_what_a_matcher_may_have() -> None:
+def test_a_long_mapping_stays_within_the_limits_of_a_matcher() -> None:
     first = date(2026, 1, 1)
     days = {first + timedelta(days=n): first + timedelta(days=n - 1) for n in range(400)}
     condition = dag_run("ingest", dates=days)
@@ -171,7 +171,7 @@ def test_it_travels_as_json_and_as_text(condition: Condition) -> None:
 
 
 @pytest.mark.parametrize(
-    ("build", "told"),
+    ("build", "message"),
     [
         (lambda: dag_run(""), "dag_id is ''"),
         (lambda: dag_run("a", state="succeeded"), "one of success, failed"),
@@ -190,8 +190,8 @@ def test_it_travels_as_json_and_as_text(condition: Condition) -> None:
         (lambda: spark_application("a", offset="1d"), "offset needs one path"),
     ],
 )
-def test_what_makes_no_sense_is_told_when_the_dag_is_parsed(build: Any, told: str) -> None:
-    with pytest.raises(ConditionError, match=told):
+def test_invalid_arguments_are_errors_when_the_dag_is_parsed(build: Any, message: str) -> None:
+    with pytest.raises(ConditionError, match=message):
         build()
 
 
@@ -206,7 +206,7 @@ def test_any_path_takes_an_offset_with_spaces_around_its_sign() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("key", r"dag_run\(key=\.\.\.\): write by="),
         ("execution_delta", "write offset="),
@@ -217,9 +217,9 @@ def test_any_path_takes_an_offset_with_spaces_around_its_sign() -> None:
         ("map_index", "write one of state, by, offset, dates, deployment, label"),
     ],
 )
-def test_an_argument_that_there_is_not_is_refused_with_what_to_write(name: str, told: str) -> None:
+def test_an_unknown_argument_is_an_error_that_says_what_to_write(name: str, message: str) -> None:
     given: Any = {name: "x"}
-    with pytest.raises(ConditionError, match=told):
+    with pytest.raises(ConditionError, match=message):
         dag_run("ingest", **given)
-    with pytest.raises(ConditionError, match=told.replace("dag_run", "task_instance")):
+    with pytest.raises(ConditionError, match=message.replace("dag_run", "task_instance")):
         task_instance("ingest", "load", **given)

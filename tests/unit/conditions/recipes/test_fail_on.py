@@ -48,7 +48,7 @@ def test_an_event_that_meets_both_fails() -> None:
     assert is_failure(part.label for part in firing.taking_part)
 
 
-def test_a_label_with_the_prefix_belongs_to_fail_on_alone() -> None:
+def test_the_prefix_of_labels_is_reserved_for_fail_on() -> None:
     with pytest.raises(ConditionError, match="reserved for fail_on"):
         with_fail_on(event("a", label=f"{PREFIX}a"), None)
     with pytest.raises(ConditionError, match="shorter label"):

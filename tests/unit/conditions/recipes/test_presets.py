@@ -51,7 +51,7 @@ def test_a_preset_is_equal_to_its_nodes(preset: Condition, is_: Condition) -> No
 
 
 @pytest.mark.parametrize(
-    ("use", "told"),
+    ("use", "message"),
     [
         (lambda: all_of(), "AllOf needs at least two different conditions, it got 0"),
         (lambda: any_of("a"), "argument 1 of AnyOf is a str: write a condition"),
@@ -66,7 +66,7 @@ def test_a_preset_is_equal_to_its_nodes(preset: Condition, is_: Condition) -> No
         (lambda: not_followed_by(a, b & c, "1m"), "it negates a matcher, or matchers joined with |"),
     ],
 )
-def test_a_preset_refuses_what_its_nodes_refuse(use: object, told: str) -> None:
+def test_a_preset_raises_the_errors_of_its_nodes(use: object, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         use()  # type: ignore[operator]
-    assert told in str(caught.value)
+    assert message in str(caught.value)

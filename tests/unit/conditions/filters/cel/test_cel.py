@@ -94,7 +94,7 @@ def test_an_expression_that_is_true_accepts(source: str, data: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "data", "told"),
+    ("source", "data", "message"),
     [
         ("data.y == 1", {"x": 1}, '"y"'),
         ("data.x.y == 1", {"x": 1}, "non-message"),
@@ -119,12 +119,12 @@ def test_an_expression_that_is_true_accepts(source: str, data: object) -> None:
         ("data.x == 1", b'{"x":1,"y":"' + b"y" * MAX_DATA_BYTES + b'"}', "at most"),
     ],
 )  # fmt: skip
-def test_an_expression_that_fails_refuses_and_tells_why(source: str, data: object, told: str) -> None:
+def test_an_expression_that_fails_refuses_with_the_reason(source: str, data: object, message: str) -> None:
     verdict = Where(source).verdict(sent(data))
     assert (verdict.accepted, verdict.term) == (False, str(Where(source)))
     assert verdict.error is not None
     assert verdict.error.startswith("where: ")
-    assert told in verdict.error
+    assert message in verdict.error
     assert len(verdict.error) < 300
 
 
@@ -143,12 +143,12 @@ def test_data_is_not_looked_at_by_an_expression_without_it() -> None:
 def test_only_the_members_named_count_as_read() -> None:
     wide = {"x": {"y": 1, "z": ["w"] * LARGEST.values}, "v": "v" * LARGEST.text}
     assert Where("data.x.y == 1").accepts(sent(wide))
-    told = Where("data.x != data.u").verdict(sent({**wide, "u": 1})).error or ""
-    assert f"more than {LARGEST.values} values" in told
-    told = (
+    message = Where("data.x != data.u").verdict(sent({**wide, "u": 1})).error or ""
+    assert f"more than {LARGEST.values} values" in message
+    message = (
         Where("data.v == data.x.y").verdict(sent({"v": "v" * (LARGEST.text + 1), "x": {"y": 1}})).error or ""
     )
-    assert f"more than {LARGEST.text} bytes" in told
+    assert f"more than {LARGEST.text} bytes" in message
 
 
 def test_a_value_nested_too_deep_is_not_read() -> None:
@@ -156,14 +156,14 @@ def test_a_value_nested_too_deep_is_not_read() -> None:
     for _ in range(MAX_NESTING - 1):
         deep = [deep]
     assert Where("data == data").accepts(sent(deep))
-    told = Where("data == data").verdict(sent([[deep]])).error or ""
-    assert f"more than {MAX_NESTING} levels deep" in told
+    message = Where("data == data").verdict(sent([[deep]])).error or ""
+    assert f"more than {MAX_NESTING} levels deep" in message
     raw = b'{"x":' + b"[" * 900 + b"]" * 900 + b"}"
     assert not Where("data.x == data.x").accepts(sent(raw))
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         ("", "event(where='') is empty"),
         ("data.x ==", "Syntax error"),
@@ -197,10 +197,10 @@ def test_a_value_nested_too_deep_is_not_read() -> None:
         ("\ud800", "is not valid Unicode"),
     ],
 )  # fmt: skip
-def test_an_expression_that_is_none_or_costs_too_much_is_refused(source: str, told: str) -> None:
+def test_an_invalid_or_too_costly_expression_is_an_error(source: str, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         Where(source)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_an_expression_is_a_string() -> None:
@@ -209,7 +209,7 @@ def test_an_expression_is_a_string() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         ("subject == 'a'", "write event.subject, or data.subject for a value in the data (1:1: undeclared"),
         ("data.x == 1 && size(subject) > 1", "write event.subject, or"),
@@ -237,10 +237,10 @@ def test_an_expression_is_a_string() -> None:
         ("data.x == 1 &&\n event.level > 3", "write int(event.level) > 3 (2:14: "),
     ],
 )  # fmt: skip
-def test_a_usual_slip_is_told_with_what_to_write(source: str, told: str) -> None:
+def test_a_common_mistake_is_an_error_that_says_what_to_write(source: str, message: str) -> None:
     with pytest.raises(ConditionError) as caught:
         Where(source)
-    assert str(caught.value).split(": ", 1)[1].startswith(told) or told in str(caught.value)
+    assert str(caught.value).split(": ", 1)[1].startswith(message) or message in str(caught.value)
     assert len(str(caught.value)) < len(source) + 300
 
 
@@ -293,8 +293,8 @@ def test_the_more_an_expression_does_the_less_it_may_look_at() -> None:
     squared = Where("data.l.exists(i, i in data.k)").allowance
     assert SMALLEST.values <= squared.values < LARGEST.values
     data = {"l": [1] * squared.values, "k": [2]}
-    told = Where("data.l.exists(i, i in data.k)").verdict(sent(data)).error or ""
-    assert f"more than {squared.values} values" in told
+    message = Where("data.l.exists(i, i in data.k)").verdict(sent(data)).error or ""
+    assert f"more than {squared.values} values" in message
 
 
 @pytest.mark.parametrize(
