@@ -1,4 +1,4 @@
-"""What all nodes share: where they may stand, text, equality, limits. Case ids: docs/use/conditions.md."""
+"""What all nodes share: where they are allowed, text, equality, limits. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_conditions_of_different_content_differ() -> None:
     different = [
         *FORMS,
         (a & b).within("2h"),
-        (a & b).within("1h", lateness="1h"),  # equal in effect, another content
+        (a & b).within("1h", lateness="1h"),  # the same effect, but different content
         (a & b).resets("0 1 * * *"),
         (a & b).resets("0 0 * * *", timezone="Europe/London"),
         count(a, 3),

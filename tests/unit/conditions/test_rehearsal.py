@@ -1,4 +1,4 @@
-"""A rehearsal gives the firings that a bus would give. Case ids: docs/use/conditions.md."""
+"""A rehearsal gives the same firings as a bus. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 

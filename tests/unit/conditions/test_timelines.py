@@ -1,4 +1,4 @@
-"""Every timeline of docs/use/conditions.md is what `step` does."""
+"""`step` does what every timeline of docs/use/conditions.md shows."""
 
 from __future__ import annotations
 

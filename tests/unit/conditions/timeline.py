@@ -1,9 +1,9 @@
-"""Timelines: what a condition does with a few events, on one line, as docs/use/conditions.md writes them.
+"""Timelines: what a condition does with a few events, in one line, as in docs/use/conditions.md.
 
     (a & b).within("1h"):   a1(0:00)  a2(1:40)  b1(0:30, comes last) ! a1 b1      {a2}
 
-Inputs stand two spaces apart, in the order in which they come; `docs/use/conditions.md` says what they mean.
-A timeline that is not understood raises NotUnderstood, so that none is passed over.
+Inputs are two spaces apart, in order of arrival; `docs/use/conditions.md` says what they mean.
+An invalid timeline raises NotUnderstood, so that none is skipped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NotUnderstood(Exception):
 
 @dataclass(frozen=True)
 class Fired:
-    """A firing as a timeline tells it; labels and at are None where it does not say."""
+    """A firing in a timeline; labels and at are None if not given."""
 
     outcome: str
     ids: tuple[str, ...]
@@ -75,7 +75,7 @@ class Fired:
 
 @dataclass
 class Entry:
-    """One input and what it must bring."""
+    """One input and the firings expected after it."""
 
     text: str
     given: Match | Tick | Cancel | State
@@ -85,14 +85,14 @@ class Entry:
 
 @dataclass
 class Timeline:
-    """A timeline taken apart."""
+    """A parsed timeline."""
 
     condition: Condition
     entries: list[Entry]
     pending: tuple[str, ...]
 
     def check(self) -> State:
-        """The state at the end; AssertionError where `step` does otherwise, after any input."""
+        """The state at the end; AssertionError if `step` differs after any input."""
         state = EMPTY
         for entry in self.entries:
             if isinstance(entry.given, State):
@@ -116,7 +116,7 @@ def timeline(text: str) -> State:
 
 
 def cases(block: str) -> list[Any]:
-    """The timelines of a block as parameters of a test, each under its case id; an indented line goes on."""
+    """The timelines of a block as test parameters with case ids; an indented line continues the previous."""
     lines: list[str] = []
     for line in textwrap.dedent(block).strip().splitlines():
         if line.startswith("  "):
@@ -143,12 +143,12 @@ def parsed(text: str) -> Timeline:
 
 
 def held(state: State) -> tuple[str, ...]:
-    """The ids of what a state holds and lets wait, sorted."""
+    """The ids of held and waiting events of a state, sorted."""
     return tuple(sorted({match.event.id for match in (*state.matches, *state.waiting)}))
 
 
 def text_of(firing: Firing) -> str:
-    """A firing as a timeline tells it, with all that can be said."""
+    """The text of a firing in a timeline, with all details."""
     expired = "expired " if firing.outcome == "expired" else ""
     ids = " ".join(part.match.event.id for part in firing.taking_part)
     labels = " ".join(part.label for part in firing.taking_part)

@@ -36,7 +36,7 @@ def test_the_ids_of_a_release_are_those_of_the_next(id_: str, expected: str) -> 
 
 
 def test_a_due_time_makes_another_id() -> None:
-    """W8: one silence after another has the same parts: none"""
+    """W8: two firings of `absent` may have the same events: none"""
     ids = [firing_id("inc", "k", "met", [], timer) for timer in (None, 0, 1, 10)]
     assert len(set(ids)) == 4
 

@@ -1,4 +1,4 @@
-"""What a state that has not fired holds."""
+"""What the state of an unmet condition holds."""
 
 from __future__ import annotations
 

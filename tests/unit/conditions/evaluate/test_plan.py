@@ -1,4 +1,4 @@
-"""What a plan tells of its condition, and how many events each matcher holds. docs/use/conditions.md."""
+"""Properties of a plan, and how many events each matcher holds: docs/use/conditions.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step function against an oracle of its own, its cases, and its stored state: docs/use/conditions.md."""
+"""`step` against a small oracle, its cases, and its stored state: docs/use/conditions.md."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_firing_by_one_branch_leaves_the_other_pending() -> None:
 def test_a_consumed_event_leaves_the_slots_that_took_no_part() -> None:
     """C2"""
     assert run(a | (BOTH & c), "a1") == ([{"a": "a1"}], set())
-    # s of c1 itself: c1 is held by both matchers and meets s & c alone
+    # both matchers hold c1, so it meets s & c by itself
     assert run(a | (BOTH & c), "a1", "c1") == ([{"a": "a1"}, {"s": "c1", "c": "c1"}], set())
 
 
@@ -237,7 +237,7 @@ def oracle(condition: Condition, sent: list[Match]) -> list[dict[str, str]]:
                     if m in chosen
                 }
             )
-        # a slot lost to a later event does not come back when that one is consumed
+        # an event replaced by a later one does not come back when that is consumed
         before = slots(history, gone)
         history = [(n, narrowed(m, before)) for n, m in history]
         if chosen is not None:

@@ -1,4 +1,4 @@
-"""`step` as time passes: look-back, cancel, bounds, wake-ups. Case ids: docs/use/conditions.md."""
+"""`step` as time passes: look-back, cancel, limits, wake-ups. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_beyond_the_bound_the_last_that_waits_goes_and_is_counted(condition: Con
     state, _ = fed(condition, waiting, first)
     assert (len(state.waiting), state.dropped) == (MAX_WAITING, 5)
     assert state.waiting == tuple(waiting[:MAX_WAITING])
-    # an earlier one takes the place of the last, in whatever order they come
+    # an earlier one replaces the last one, in any order of arrival
     early = match(condition, "b", 0, 2 * HOUR - 1)
     assert step(condition, state, early)[0].waiting == (early, *waiting[: MAX_WAITING - 1])
     backwards, _ = fed(condition, reversed(waiting), first)
@@ -179,7 +179,7 @@ def test_a_state_does_not_grow_with_the_events_it_has_seen(condition: Condition,
 @pytest.mark.parametrize(
     ("condition", "letters", "wakeup", "closes"),
     [
-        # nothing but what was seen is to be forgotten; a held event without a window is kept to the end
+        # only seen identities are forgotten; a held event without a window is kept until the ttl
         (a & b, "", None, None),
         (a & b, "a", HOUR + 1, TTL),
         (a & b, "ab", HOUR + 1, HOUR + 1),

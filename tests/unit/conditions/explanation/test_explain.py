@@ -1,4 +1,4 @@
-"""What an explanation tells of each node: parts, what is missing, and the time left."""
+"""What an explanation shows for each node: events, what is missing, and the time left."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ a, b, c = event("a", label="a"), event("b", label="b"), event("c", label="c")
 
 
 def at(minutes: float) -> int:
-    """Milliseconds since the epoch of so many minutes after noon."""
+    """Milliseconds since the epoch, of a time in minutes after noon."""
     return NOON_MS + int(minutes * MINUTE_MS)
 
 
 def held(condition: Condition, *sent: str, state: State = EMPTY) -> State:
-    """The state after events named type + digit, "@stamp" and, where it is another, "@stamp@time" in minutes.
+    """The state after events named type + digit + "@stamp", or "@stamp@time" if the time differs, in minutes.
 
     "tick@5" is a tick.
     """

@@ -1,4 +1,4 @@
-"""Near misses: which recent events nearly met a missing matcher, with the reason, in bounded work."""
+"""Near misses: recent events that nearly met a missing matcher, the reason, and limits on the search."""
 
 from __future__ import annotations
 

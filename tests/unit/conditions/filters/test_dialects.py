@@ -202,7 +202,7 @@ def test_filters_are_limited_in_depth() -> None:
         deep = {"not": deep}
     with pytest.raises(ConditionError, match="more than 16 levels"):
         filter_from_json(deep)
-    while "not" in deep:  # taken apart here: CPython frees nested objects recursively
+    while "not" in deep:  # one level at a time, because CPython frees nested objects recursively
         deep = deep["not"]
 
 

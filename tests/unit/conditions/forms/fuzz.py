@@ -1,8 +1,8 @@
-"""`make fuzz-forms`: random and dear inputs for all that reads, for FUZZ_SECONDS, in a limited process.
+"""`make fuzz-forms`: random and costly inputs for all readers, for FUZZ_SECONDS, in a limited process.
 
 Prints the slowest input of each kind as a line of JSON; the aim is 50 ms and 64 MB for each. An input that
-raises anything but ConditionError, or goes beyond the limits of the process, ends the run with exit code 1.
-An input is found again by its kind and seed: `python -m tests.unit.conditions.forms.fuzz KIND SEED`.
+raises anything except ConditionError, or exceeds the limits of the process, ends the run with exit code 1.
+To repeat an input, give its kind and seed: `python -m tests.unit.conditions.forms.fuzz KIND SEED`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .hostile import READERS
 
 AIM_MS = 50.0
 AIM_MB = 64.0
-MAX_ADDRESS_BYTES = 2 * 1024**3  # the CEL library maps much and touches little
-_SLOWEST = 8  # of each kind, measured again: other processes may have had their turns
+MAX_ADDRESS_BYTES = 2 * 1024**3  # the CEL library maps much memory and uses little of it
+_SLOWEST = 8  # of each kind, measured again, because other processes may have delayed them
 
 
 class Timed(NamedTuple):
@@ -39,22 +39,22 @@ class Timed(NamedTuple):
 
 
 def read(kind: str, given: Any) -> None:
-    """Read it; whatever is raised but ConditionError goes through."""
-    cel._compiled.cache_clear()  # what another input has compiled would be free
+    """Read it, ignoring ConditionError only."""
+    cel._compiled.cache_clear()  # otherwise an expression that another input compiled would cost nothing
     calendar._calendar.cache_clear()
     with contextlib.suppress(ConditionError):
         READERS[kind].read(given)
 
 
 def once(kind: str, given: Any) -> float:
-    """Milliseconds that it took, other processes' turns included."""
+    """Milliseconds that it took, including the time of other processes."""
     started = time.perf_counter()
     read(kind, given)
     return (time.perf_counter() - started) * 1000
 
 
 def processor(kind: str, given: Any) -> float:
-    """Milliseconds of the processor that it takes; of several, for its clock may have steps of some."""
+    """Milliseconds of processor time; the mean of several runs, because the clock may be coarse."""
     started, spent, times = time.process_time(), 0.0, 0
     while times < 50 and spent < 200:
         read(kind, given)
@@ -64,7 +64,7 @@ def processor(kind: str, given: Any) -> float:
 
 
 def memory(kind: str, given: Any) -> float:
-    """Megabytes that reading it held at most, of what Python allocates."""
+    """Peak megabytes that Python allocates to read it."""
     tracemalloc.start()
     try:
         read(kind, given)
@@ -74,7 +74,7 @@ def memory(kind: str, given: Any) -> float:
 
 
 def resident() -> float:
-    """Megabytes that the process has held at most."""
+    """Peak megabytes of the process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
@@ -113,8 +113,8 @@ def slower(worst: list[Timed], ms: float, name: str, given: Any) -> None:
 
 
 def run(seconds: float, note: Path) -> None:
-    """The limited process. note: the file that tells which input is being read."""
-    for kind, reader in READERS.items():  # what is loaded when first needed
+    """The limited process. note: the file with the input that is being read."""
+    for kind, reader in READERS.items():  # modules that are loaded on first use
         for number in range(20):
             read(kind, reader.random_input(random.Random(number)))
     for kind, reader in READERS.items():

@@ -1,4 +1,4 @@
-"""Random conditions of every node and filter, for hypothesis: the forms must carry all of them."""
+"""Random conditions with all nodes and filters, for hypothesis: every form must be able to express them."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def conditions(draw: Draw, depth: int = 3) -> Condition:
     try:
         made = _whole(draw, unlabelled, depth)
         made.check()
-    except ConditionError:  # parts that happen to be equal, that have no meaning together, or cost too much
+    except ConditionError:  # equal operands, operands that do not fit together, or too high a cost
         reject()
     return made
 
@@ -175,7 +175,7 @@ def _ending(draw: Draw, leaves: st.SearchStrategy[Matcher]) -> Condition:
 
 
 def _timed(draw: Draw, leaves: st.SearchStrategy[Matcher], depth: int) -> Condition:
-    """A condition that a tick may meet."""
+    """A condition that needs ticks."""
     kind = draw(st.sampled_from(("absent", "quiet", "joined"))) if depth else "absent"
     if kind == "absent":
         of = draw(leaves) if draw(st.booleans()) else AnyOf(draw(leaves), draw(leaves))

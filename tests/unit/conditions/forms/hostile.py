@@ -1,4 +1,4 @@
-"""Inputs that mean no good, for everything that reads what others have written."""
+"""Hostile inputs for everything that reads what others have written."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ MOMENTS = ("2026-11-20T18:00:00Z", "2026-11-20T18:00:00.250+01:00")
 
 
 class Reader(NamedTuple):
-    """Something that reads; `random_input` makes what it is given, `worst` the dearest that are known."""
+    """A reader; `random_input` makes its inputs, `worst` the costliest known ones."""
 
     read: Callable[[Any], object]
     random_input: Callable[[random.Random], Any]
@@ -119,7 +119,7 @@ class Reader(NamedTuple):
 
 
 def of_bytes(text: bytes) -> object:
-    """As records are read: JSON first."""
+    """Reads bytes as records are read: JSON first."""
     try:
         form = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -131,7 +131,7 @@ def of_bytes(text: bytes) -> object:
 
 
 def mutated(rng: random.Random, text: Any) -> Any:
-    """Text or bytes with some slices dropped, doubled, copied, repeated often or replaced by others."""
+    """Text or bytes with some slices dropped, doubled, copied, repeated or replaced."""
     for _ in range(rng.choice((0, 1, 1, 2, 5, 20))):
         low, high = sorted((rng.randrange(len(text) + 1), rng.randrange(len(text) + 1)))
         if rng.random() < 0.7:
@@ -164,7 +164,7 @@ def noise(rng: random.Random, as_bytes: bool) -> Any:
 
 
 def texts(*valid: str, words: tuple[str, ...] = WORDS) -> Callable[[random.Random], str]:
-    """Of random characters, random words, one word often, changed valid texts."""
+    """Random characters, random words, one word repeated, mutated valid texts."""
 
     def made(rng: random.Random) -> str:
         kind = rng.randrange(8)
@@ -183,7 +183,7 @@ def texts(*valid: str, words: tuple[str, ...] = WORDS) -> Callable[[random.Rando
 
 
 def values(rng: random.Random, depth: int = 3) -> Any:
-    """Any JSON value, and some that JSON has not."""
+    """Any JSON value, and some values that JSON does not have."""
     kind = rng.randrange(12 if depth else 9)
     if kind < 9:
         return rng.choice(
@@ -231,7 +231,7 @@ def values(rng: random.Random, depth: int = 3) -> Any:
 
 
 def changed(rng: random.Random, obj: Any) -> Any:
-    """The value with some values in it replaced, dropped, wrapped many times or repeated."""
+    """The value with some inner values replaced, dropped, nested deeply or repeated."""
     if rng.random() < 0.15:
         kind = rng.randrange(5)
         if kind == 0:
@@ -270,7 +270,7 @@ def random_form_text(rng: random.Random) -> bytes:
 
 
 def sized(form: Any) -> bool:
-    """False for what the standard library cannot write: too deep, or of too many digits."""
+    """False if the standard library cannot write it: nested too deep, or too many digits."""
     try:
         json.dumps(form, skipkeys=True, default=str)
     except (RecursionError, ValueError):

@@ -195,7 +195,7 @@ def test_unparsed_json_is_an_error_that_says_how_to_parse_it(given: object) -> N
 
 
 def as_floats(obj: object) -> object:
-    """The same form as a writer has it that knows one kind of number."""
+    """The same form from a writer that has only floating-point numbers."""
     if isinstance(obj, dict):
         return {name: as_floats(value) for name, value in obj.items()}
     if isinstance(obj, list):
@@ -207,7 +207,7 @@ def as_floats(obj: object) -> object:
 def test_whole_numbers_may_be_written_with_a_fraction_of_zero(condition: Condition) -> None:
     read = from_json(json.loads(json.dumps(as_floats(condition.to_json()))))
     assert read == condition
-    assert text(read) == text(condition)  # where they are integers again
+    assert text(read) == text(condition)  # with integers again
 
 
 def test_a_part_of_a_condition_has_no_form() -> None:
@@ -262,7 +262,7 @@ def test_reading_stops_at_the_limits(node: Any, message: str) -> None:
         assert message in str(caught.value)
         assert len(str(caught.value)) < 2000
     finally:
-        waiting = [node]  # taken apart here: CPython frees nested objects recursively
+        waiting = [node]  # one level at a time, because CPython frees nested objects recursively
         while waiting:
             each = waiting.pop()
             if isinstance(each, dict):

@@ -1,4 +1,4 @@
-"""What earlier releases have written still loads. A fixture never changes: that would break the format.
+"""Forms that earlier releases have written still load. Fixtures never change: that would break the format.
 
 A new node or a new version adds entries.
 """

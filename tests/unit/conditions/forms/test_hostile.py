@@ -1,4 +1,4 @@
-"""Whatever is read: a value or a ConditionError, and nothing else. `make fuzz-forms` runs longer."""
+"""Reading any input gives a value or a ConditionError. `make fuzz-forms` runs longer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .hostile import READERS
 
 @pytest.mark.parametrize("kind", READERS)
 def test_a_random_input_is_read_or_refused(kind: str) -> None:
-    """Some are valid: else only the first check of a reader would be tested."""
+    """Some inputs are valid, so that not only the first check of a reader is tested."""
     valid = 0
     for seed in range(200):
         given = READERS[kind].random_input(random.Random(seed))

@@ -1,4 +1,4 @@
-"""The published JSON Schema, beside what the reader takes."""
+"""The published JSON Schema accepts the same forms as the reader."""
 
 from __future__ import annotations
 

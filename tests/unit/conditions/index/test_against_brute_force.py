@@ -1,4 +1,4 @@
-"""The matcher index finds what every matcher of every subscription, asked alone, would accept."""
+"""The matcher index finds the same as evaluating every matcher of every subscription."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATHS = ("subject", "tenant", "data.k", "data.o.k", ("subject", "data.k"), ("ten
 KEYS = ("a", "ab", "20261120", "7", ("a", "7"), '["ab","a"]')
 DATA = (None, b"{", {"k": "a"}, {"k": 7, "o": {"k": 7}}, {"k": 20261120}, {"k": [1]})
 SQL = (Sql("subject LIKE 'a%'"), Sql("INT(tenant) > 5"), Sql("EXISTS tenant"))
-WHERE = tuple(  # they fail on some events
+WHERE = tuple(  # these fail on some events
     map(
         Where,
         (
@@ -38,8 +38,9 @@ WHERE = tuple(  # they fail on some events
 
 
 class Drawn:
-    """Random subscriptions and events. Hypothesis gives seed and sizes alone: its own draws take ten times as
-    long as what is tested."""
+    """Random subscriptions and events. Hypothesis gives only seed and sizes, because its own draws take ten
+    times as long as the test.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -88,7 +89,7 @@ class Drawn:
                     )
                 key = self.pick(KEYS) if self.one_in(2) else None
                 condition.check_key(key is not None)
-            except ConditionError:  # contradictory, nothing filtered, or a key that does not go with it
+            except ConditionError:  # contradictory, without a filter, or with a key that does not fit
                 continue
             return condition, key
 

@@ -1,4 +1,4 @@
-"""What a look-up touches, what it evaluates and how often, its counts. Case ids: docs/use/conditions.md."""
+"""Which entries a look-up touches, which filters it evaluates how often. Cases: docs/use/conditions.md."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_subscription_that_lies_twice_in_a_place_is_removed_without_its_neighb
     index.add("goes", event("a", label="l") & event("a", label="r"))
     index.remove("goes")
     assert index.lookup(Event.of("a", "/s")) == [Hit("stays", (0,), "")]
-    assert index._types == alone._types  # nothing around it is left
+    assert index._types == alone._types  # nothing is left
 
 
 def test_conditions_whose_filters_contradict_each_other_reach_nothing_and_can_be_removed() -> None:
@@ -117,7 +117,7 @@ class Touched:
 
 
 class Asked(Filter):
-    """Counts, by name, the events that it was asked about; every event passes."""
+    """A filter that counts its evaluations by name; every event passes."""
 
     times: ClassVar[Counter[str]] = Counter()
 

@@ -1,4 +1,4 @@
-"""PrefixMap: all that a text begins with."""
+"""PrefixMap: finds all stored texts that a text starts with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_find_gives_the_texts_that_a_text_begins_with(
 ) -> None:
     texts: PrefixMap[str] = PrefixMap()
     held: set[str] = set()
-    # texts come, go and come again, which leaves levels that were split for others
+    # adding and removing texts again and again leaves levels that were split for others
     for text in given_texts + given_texts[::2]:
         if text in held and random.random() < 0.7:
             del texts[text]

@@ -1,4 +1,4 @@
-"""Routes: what of a matcher is looked up and what is evaluated."""
+"""Routes: which parts of a matcher are looked up, and which are evaluated."""
 
 from __future__ import annotations
 

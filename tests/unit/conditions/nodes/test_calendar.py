@@ -1,4 +1,4 @@
-"""Periods of cron expressions: every instant lies in one, they follow one another, and clocks that change."""
+"""Periods of cron expressions: every instant is in one, they follow each other, and clock changes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def shown(instant: int) -> str:
 
 
 def unasked(cron: str, zone: str) -> Periods:
-    """Periods that remember none yet: equal ones share what they have found."""
+    """Periods with an empty cache: equal ones share theirs."""
     calendar._calendar.cache_clear()
     return Periods(cron, zone)
 
@@ -250,7 +250,7 @@ def test_a_period_begins_at_a_time_of_the_expression_and_ends_before_the_next() 
 )  # fmt: skip
 def test_boundaries_around_a_change_of_the_clock(cron: str, zone: str, expected: list[str]) -> None:
     assert boundaries(cron, zone, expected[0], len(expected)) == expected
-    # the same, asked for from the last instant of each period
+    # the same, from the last instant of each period
     ends = [unasked(cron, zone).of(micros(after) - 1) for after in expected[1:]]
     assert ends == list(pairwise(map(micros, expected)))
 
@@ -277,7 +277,7 @@ _values = st.lists(st.integers(0, 59), min_size=1, max_size=3, unique=True)
 
 @st.composite
 def crons(draw: st.DrawFn) -> tuple[str, list[int], list[int], list[int] | None, bool, bool]:
-    """An expression, its minutes, hours, days of the week, and whether it runs every hour, and again."""
+    """An expression, its minutes, hours and weekdays, whether it runs every hour, and whether it repeats."""
     step = draw(st.sampled_from([0, 0, 0, 7, 15, 30]))
     minutes = sorted(draw(_values)) if not step else list(range(0, 60, step))
     minute = ",".join(map(str, minutes)) if not step else f"*/{step}"
@@ -293,7 +293,7 @@ def crons(draw: st.DrawFn) -> tuple[str, list[int], list[int], list[int] | None,
 
 @cache
 def changes(zone: str) -> list[datetime]:
-    """The changes of a zone's clock from 1970 to 2040, in UTC, found by looking at every day."""
+    """The clock changes of a zone from 1970 to 2040, in UTC, found by checking every day."""
     info = zoneinfo.ZoneInfo(zone)
 
     def offset(at: datetime) -> timedelta | None:

@@ -1,4 +1,4 @@
-"""at_least, count and sequence: what they refuse, make and choose. Case ids: docs/use/conditions.md."""
+"""at_least, count and sequence: what they refuse, build and choose. Case ids: docs/use/conditions.md."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ keys = (
 
 
 class Text(str):
-    """A text that takes the long way."""
+    """A text that does not take the fast path."""
 
 
 @given(st.text(alphabet="0123456789-:.+TZ x\0\u0660\u00e9", max_size=26) | st.from_regex(LOOKS_LIKE_TIME))

@@ -53,7 +53,7 @@ def test_windows_nest_four_deep() -> None:
         nested = (nested & other).within(hours=hours)
     with pytest.raises(ConditionError, match="windows are nested 5 deep: at most 4"):
         (nested & f).resets("@daily")
-    (a & b).within("1h") | nested  # side by side is no nesting
+    (a & b).within("1h") | nested  # side by side is not nested
 
 
 def test_a_window_has_its_positive_condition_and_its_negated_matchers() -> None:

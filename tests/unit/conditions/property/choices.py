@@ -1,6 +1,6 @@
-"""What meets a node, by trying: every choice of events that does, the one the documents prefer first.
+"""All choices of events that meet a node, the preferred one first.
 
-Nothing here is incremental or bounded: a choice is found by enumeration over all events that a place sees.
+Nothing is incremental or limited: choices are found by enumerating all events in scope.
 The cases cited are those of docs/use/conditions.md.
 """
 
@@ -38,9 +38,9 @@ def rank(match: Match) -> Rank:
 
 @dataclass(frozen=True)
 class Choice:
-    """Events that meet a node: (matcher's number, event), and silences that end.
+    """Events that meet a node: (matcher's number, event), and `absent` nodes that fire.
 
-    passes_us: how far what I7 drops goes beyond the latest part (E4), in microseconds.
+    passes_us: up to where I7 drops events beyond the latest part (E4), in microseconds.
     """
 
     parts: frozenset[tuple[int, Identity]] = frozenset()
@@ -57,9 +57,9 @@ class Choice:
 
 @dataclass(frozen=True)
 class View:
-    """The events that a place sees, per matcher in the order T3, and the timers that have run out.
+    """The events in scope, for each matcher in the order T3, and the timers that are due.
 
-    forced: in a sequence, and in a window with `~`, the direction that governs all below.
+    forced: in a sequence, and in a window with `~`, the direction for all nodes below.
     """
 
     numbers: Mapping[Matcher, int]
@@ -68,7 +68,7 @@ class View:
     forced: str | None = None
 
     def of(self, node: Condition) -> list[Match]:
-        """Every event that the matchers of a node see, each once, in the order T3."""
+        """All events in scope of the matchers of a node, each once, in the order T3."""
         found = {m.identity: m for each in node.matchers for m in self.events.get(self.numbers[each], ())}
         return sorted(found.values(), key=rank)
 
@@ -83,7 +83,7 @@ class View:
         )
 
     def direction(self, matcher: Matcher) -> str:
-        """H2, H3: "latest" or "earliest"; P4, E4: what is around may decide."""
+        """H2, H3: "latest" or "earliest"; P4, E4: the node around may decide."""
         return self.forced or ("latest" if matcher.keeps in (None, "latest") else "earliest")
 
 
@@ -160,13 +160,13 @@ def goes_earliest(node: Condition) -> bool:
 
 
 def _place(node: Sequence, view: View) -> tuple[Choice, int]:
-    """P1 to P4: what the operands take in turn, and how many of them found their events."""
+    """P1 to P4: the events of the operands in turn, and how many operands are met."""
     latest = view.forced == "latest" or (view.forced is None and goes_latest(node))
     return _placed(list(node.operands), view, latest)
 
 
 def _placed(operands: list[Condition], view: View, latest: bool) -> tuple[Choice, int]:
-    """From the end, each operand is met as late as can be; from the beginning, as early as can be."""
+    """From the end, each operand is met as late as possible; from the beginning, as early as possible."""
     view = replace(view, forced="latest" if latest else "earliest")
     whole, bound = Choice(), None
     for done, operand in enumerate(reversed(operands) if latest else operands):
@@ -193,7 +193,7 @@ def _placed(operands: list[Condition], view: View, latest: bool) -> tuple[Choice
 
 
 def _of_window(node: Window, view: View) -> Iterator[Choice]:
-    if node.negated:  # met by its end alone (E9)
+    if node.negated:  # met only when it ends (E9)
         return
     earliest = view.forced == "earliest" or (view.forced is None and goes_earliest(node))
     for _, inside in windows_of(node, view.of(node), earliest):
@@ -222,7 +222,7 @@ def span_of(node: Window, micros: int, *, begins: bool) -> tuple[int, int]:
 
 
 def outermost_choices(node: Window, view: View) -> Iterator[Choice]:
-    """I6, R4: beside the times, the stamps of what takes part lie together."""
+    """I6, R4: the stamps of the events that take part are also close together."""
     earliest = goes_earliest(node)
     for span, inside in windows_of(node, view.of(node), earliest):
         stamps = sorted({match.timestamp_ms for match in inside}, reverse=not earliest)
@@ -240,7 +240,7 @@ def outermost_choices(node: Window, view: View) -> Iterator[Choice]:
 
 
 def limit_of(node: Window, stamp: int, span: tuple[int, int]) -> int:
-    """The last stamp that an event of this stamp is together with, in the window or period `span`."""
+    """The last stamp that may take part with this stamp, in the window or period `span`."""
     if isinstance(node, Reset):
         return max((span[1] + 1) // 1000, stamp) + node.late_ms
     assert isinstance(node, Within)
@@ -248,12 +248,12 @@ def limit_of(node: Window, stamp: int, span: tuple[int, int]) -> int:
 
 
 def held_until(node: Window, match: Match) -> int:
-    """I6, R4: the first tick later than this lets the event go."""
+    """I6, R4: the first tick later than this releases the event."""
     return limit_of(node, match.timestamp_ms, span_of(node, time_of(match), begins=False))
 
 
 def window_end(node: Window, match: Match) -> int:
-    """E6: the first tick at which the window that an event opens is over, in milliseconds."""
+    """E6: the first tick at which the window that an event opens ends, in milliseconds."""
     if isinstance(node, Reset):
         end = period_of(node.cron, node.timezone, time_of(match))[1]
     else:
@@ -262,7 +262,7 @@ def window_end(node: Window, match: Match) -> int:
 
 
 def refutes_until(node: Window, match: Match) -> int:
-    """E8: the first tick later than this lets a negated event go."""
+    """E8: the first tick later than this releases a negated event."""
     if isinstance(node, Reset):
         return period_of(node.cron, node.timezone, time_of(match))[1] // 1000 + node.late_ms + DAY_MS
     assert isinstance(node, Within)
@@ -270,7 +270,7 @@ def refutes_until(node: Window, match: Match) -> int:
 
 
 def choice_at_end(node: Window, opening: Match, refuters: list[Match], view: View) -> Choice | None:
-    """E3 to E5: what fires when the window that `opening` opened is over."""
+    """E3 to E5: the choice that fires when the window that `opening` opened ends."""
     low, high = span_of(node, time_of(opening), begins=True)
     if any(low <= time_of(match) <= high for match in refuters):
         return None
@@ -291,7 +291,7 @@ def choice_at_end(node: Window, opening: Match, refuters: list[Match], view: Vie
 def taking_part_and_missing(
     node: Condition, view: View, *, outermost: bool = False
 ) -> tuple[frozenset[tuple[int, Identity]], frozenset[int]]:
-    """X8: what takes part, and the numbers of the matchers that are missing.
+    """X8: the events that take part, and the numbers of the missing matchers.
 
     outermost: the whole condition, or a branch of its outermost `|`; neither is met.
     """

@@ -1,4 +1,4 @@
-"""Shows which shares of the random cases have what."""
+"""Shows how many of the random cases have which properties."""
 
 from __future__ import annotations
 

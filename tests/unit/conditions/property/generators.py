@@ -1,7 +1,7 @@
-"""Random conditions that the documents allow, and random inputs for them, for hypothesis.
+"""Random valid conditions, and random inputs for them, for hypothesis.
 
-Times are small multiples of one unit, and durations too, so that ends of windows, due times, ticks and stamps
-meet often; one millisecond more or less comes now and then.
+Times are small multiples of one unit, and durations too, so that ends of windows, due times, ticks and
+stamps are often equal; sometimes they differ by a millisecond.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEAVES: tuple[Matcher, ...] = (
 
 @dataclass(frozen=True)
 class Opened:
-    """How the state begins: by a subscription."""
+    """The start of a wait, which gives the first state."""
 
     at_ms: int
     since_ms: int
@@ -135,7 +135,7 @@ def _of_events(draw: Draw, leaves: tuple[Matcher, ...], depth: int) -> Condition
 
 
 def _timed(draw: Draw, leaves: tuple[Matcher, ...], depth: int) -> Condition:
-    """A condition that a tick may meet."""
+    """A condition that needs ticks."""
     kind = draw(st.sampled_from(("absent", "absent", "quiet", "quiet", "all", "any", "some")))
     if kind == "absent" or (depth == 0 and kind != "quiet"):
         of: Condition = draw(st.sampled_from(leaves))
@@ -173,7 +173,7 @@ def conditions(draw: Draw, base_ms: int = BASES_MS[0], negated: bool = False) ->
     leaves = tuple(draw(st.permutations(LEAVES))[: draw(st.integers(2, 4))])
     try:
         return _whole(draw, leaves, base_ms, negated)
-    except ConditionError:  # what the documents forbid: a window of one event, an & of one operand...
+    except ConditionError:  # invalid: a window of one event, an & of one operand...
         return draw(st.sampled_from(_FALLBACKS))
 
 
@@ -246,12 +246,12 @@ def inputs_of(
     ops: list[Op],
     last_gap: int | None,
 ) -> tuple[Match | Tick | Cancel, ...]:
-    """Inputs from drawn numbers: stamps go on from what came last, but for the few that are late."""
+    """Inputs from drawn numbers: each stamp follows the previous one, except for a few late ones."""
     result = list[Match | Tick | Cancel]()
     now, last_tick = (
         base_ms,
         0,
-    )  # the last tick, behind which no match comes where there are due times (W6)
+    )  # the last tick, before which no match is stamped if there are due times (W6)
     keeps_promise = Oracle(condition).has_timers
     sent: list[Event] = []
     for number, (kind, which, gap, lag, source, id_) in enumerate(ops):
@@ -265,7 +265,7 @@ def inputs_of(
             result.append(Cancel())
             continue
         stamp = now
-        if kind == 14:  # a record of another partition, behind the others
+        if kind == 14:  # a record of another partition that lags
             stamp = max(stamp - _ms((1, 3, 7, 20)[which]), last_tick if keeps_promise else 0)
         elif kind == 11:
             stamp += 1
@@ -273,7 +273,7 @@ def inputs_of(
             happened = sent[which % len(sent)]  # a repeat
         else:
             time = None if lag is None else _EPOCH + timedelta(milliseconds=stamp + _ms(lag))
-            if kind == 8 and time is not None:  # T4: times tell microseconds
+            if kind == 8 and time is not None:  # T4: times have microseconds
                 time += timedelta(microseconds=which - 1)
             wanted = dict(condition.matchers[which % len(condition.matchers)].exact)
             type_ = wanted.get("type", "abx"[source % 3]) if kind != 9 else "x"
@@ -296,7 +296,7 @@ def match_of(condition: Condition, happened: Event, stamp_ms: int, offset: int) 
 
 @st.composite
 def merge_independent_cases(draw: Draw) -> Case:
-    """Conditions that say so; every event comes once, and an event's partition is that of its id."""
+    """Merge-independent conditions; every event comes once, and its id decides its partition."""
     base_ms = draw(st.sampled_from(BASES_MS))
     condition = draw(conditions(base_ms).filter(lambda each: each.merge_independent))
     begin, end, last_gap = draw(_ops)
@@ -338,7 +338,7 @@ _many = st.tuples(
 
 @st.composite
 def crowded_cases(draw: Draw, least: int, most: int) -> Case:
-    """More events than rooms (H1 to H3), remembered identities (D1) or short queues hold."""
+    """More events than the capacities (H1 to H3), the remembered identities (D1) or short queues hold."""
     base_ms = draw(st.sampled_from(BASES_MS))
     condition = draw(st.sampled_from(_ROOMY))
     keep = draw(st.sampled_from((None, None, "first", "all")))

@@ -1,7 +1,7 @@
-"""The oracle: what `step` must do, written from docs/use/conditions.md and sharing only the nodes.
+"""The oracle: what `step` must do, written from docs/use/conditions.md; it shares only the nodes with it.
 
-It keeps everything, looks at everything again after each input, and is slow. What a node is met by is in
-choices.py; here is what is held, what waits, what is due and what a firing leaves.
+It keeps everything, evaluates everything again after each input, and is slow. choices.py decides what meets a
+node; this module what is held, what waits, what is due and what a firing leaves.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .choices import (
     outermost_choices,
     rank,
     refutes_until,
-    time_of,
     taking_part_and_missing,
+    time_of,
     window_end,
 )
 
@@ -67,7 +67,7 @@ class Fired:
 
 
 class Oracle:
-    """One key of one condition. `opened`: armed by a subscription at `at_ms`, with look-back `since_ms`."""
+    """One key of one condition. `opened`: a wait starts at `at_ms`, with look-back `since_ms`."""
 
     def __init__(self, condition: Condition, at_ms: int | None = None, since_ms: int = 0) -> None:
         self.condition = condition
@@ -103,7 +103,7 @@ class Oracle:
         self.started_ms = None if by_event else at_ms  # X2
         self.from_subscription = at_ms is not None and not by_event
         self.judged: set[tuple[Condition, Identity]] = set()
-        self.watched: dict[Absent, int] = {}  # since when nothing came
+        self.watched: dict[Absent, int] = {}  # the start of its time
         if at_ms is not None:
             self.watched = {n: at_ms for n in self.silences if n.armed_by == "subscription"}  # B2
         self.last_match: dict[Quiet, int] = {}
@@ -112,7 +112,7 @@ class Oracle:
     # -- inputs
 
     def feed(self, given: Match | Tick | Cancel) -> list[Fired]:
-        """The firings that an input brings."""
+        """The firings after an input."""
         if isinstance(given, Cancel):  # W9
             self._reset(None, 0)
             return []
@@ -127,7 +127,7 @@ class Oracle:
         return fired
 
     def held_identities(self) -> dict[int, list[Identity]]:
-        """What each matcher holds, in the order T3; matchers that hold nothing are left out."""
+        """The held events of each matcher that has some, in the order T3."""
         return {n: [m.identity for m in matches] for n, matches in self.held.items() if matches}
 
     def waiting_identities(self) -> list[Identity]:
@@ -151,7 +151,7 @@ class Oracle:
         return self._enter(match)
 
     def _proceed(self, until: int | None) -> list[Fired]:
-        """W2, W3, W5: in order of time, what waits enters and what is due is judged."""
+        """W2, W3, W5: in order of time, waiting matches enter and due times are evaluated."""
         fired: list[Fired] = []
         while True:
             due = self.due()
@@ -205,7 +205,7 @@ class Oracle:
 
     def _hold(self, number: int, match: Match) -> None:
         matcher = self.condition.matchers[number]
-        # what a tick at this stamp would have let go is no repeat (D2), and makes place first (W7)
+        # an event that a tick at this stamp would release is no repeat (D2), and is dropped first (W7)
         others = list(self.held[number])
         held = sorted([*others, match], key=rank)
         if len(held) > self.rooms[number]:
@@ -220,14 +220,14 @@ class Oracle:
         self.held[number] = held
 
     def _there(self, now: int) -> dict[int, list[Match]]:
-        """What is held but for what a tick at this time would let go."""
+        """The held events without those that a tick at this time would release."""
         return {
             number: [match for match in matches if self._is_needed(number, match, now)]
             for number, matches in self.held.items()
         }
 
     def _rooms(self) -> dict[int, int]:
-        """H1, H3: {number: room} of the matchers that hold events; one that is only negated holds none."""
+        """H1, H3: {number: capacity} of matchers that hold events; one that is only negated holds none."""
         rooms: dict[int, int] = {}
         windowed = self._windowed()
         for matcher, need in _needs(self.condition).items():
@@ -273,7 +273,7 @@ class Oracle:
         return min(times, default=None)  # X5
 
     def _judge(self, due: int) -> list[Fired]:
-        """W2: all that is due at one time; the expiry is last (X6)."""
+        """W2: evaluate all that is due at one time; the expiry is last (X6)."""
         self._let_go(due - 1)
         for silence, since in self.watched.items():
             if since + silence.duration_ms <= due:
@@ -293,7 +293,7 @@ class Oracle:
         return fired
 
     def _openings(self, node: Window) -> list[Match]:
-        """E3: the events whose windows are not over, in the order T3."""
+        """E3: the events whose windows have not ended, in the order T3."""
         return self._view_of(node).of(node.positive)
 
     def _let_go(self, now: int) -> None:
@@ -411,7 +411,7 @@ def nodes(condition: Condition) -> Iterator[Condition]:
 
 
 def _needs(node: Condition) -> dict[Matcher, int]:
-    """H1: {matcher: as many events as one firing can take of it}; negated matchers are left out."""
+    """H1: {matcher: how many events one firing can take}, without negated matchers."""
     if isinstance(node, Not):
         return {}
     if isinstance(node, Matcher):

@@ -1,4 +1,4 @@
-"""Periods of the few cron expressions that the generators use, found by walking over the days (R1, R2)."""
+"""Periods of the few cron expressions that the generators use, found day by day (R1, R2)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How many random cases, and whether they are the same each time.
+"""The number of random cases, and whether they are the same on every run.
 
-Without settings the cases are the same on every run. FUZZ_EXAMPLES=n asks for n others (`make fuzz-step`);
-`pytest --hypothesis-seed=n` makes those the same again.
+Without settings the cases are the same on every run. FUZZ_EXAMPLES=n gives n others (`make fuzz-step`);
+`pytest --hypothesis-seed=n` repeats those.
 """
 
 from __future__ import annotations
@@ -23,6 +23,6 @@ def examples(number: int) -> Any:
         database=None,
         deadline=None,  # no assertions on time
         print_blob=True,
-        report_multiple_bugs=False,  # the shrunk case of one is what is read
+        report_multiple_bugs=False,  # one shrunk case is enough
         suppress_health_check=list(HealthCheck),
     )

@@ -1,4 +1,4 @@
-"""Of how many random cases what is true, so that a generator that misses something is noticed."""
+"""Counts properties of random cases, to notice a generator that never produces something."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NODES = ("Matcher", "AllOf", "AnyOf", "AtLeast", "Count", "Sequence", "Within", 
 NODES += ("Quiet", "Expires", "Ordered")
 # What is asked of the random cases, in percent.
 LEAST = {**dict.fromkeys(NODES, 5), "with a firing": 30, "with an expiry": 5, "with a reset": 5}
-ENOUGH = 5_000  # cases, for a share to tell of the generator and not of chance
+ENOUGH = 5_000  # cases, so that a share depends on the generator and not on chance
 TABLES: list[str] = []  # for the terminal's summary
 
 
@@ -46,7 +46,7 @@ class Shares:
         return "\n".join(lines)
 
     def check(self) -> None:
-        """AssertionError with the table if something is too rare, of ENOUGH cases."""
+        """AssertionError with the table if a property is too rare among ENOUGH cases."""
         TABLES.append(self.table())
         if self.cases < ENOUGH:
             return

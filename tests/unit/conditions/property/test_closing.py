@@ -1,4 +1,4 @@
-"""A key that closes is forgotten, and nothing fires otherwise than if it were not."""
+"""Removing the state of a key that closes does not change what fires."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG_TTL_MS = 1_000 * 24 * 3_600_000
 
 
 def test_a_state_may_be_forgotten_when_it_closes() -> None:
-    """Z1: a tick after which a state is closed; matches stamped later fire the same with and without it."""
+    """Z1: after a tick closes a state, later matches fire the same with and without it."""
     closed = [0, 0]
 
     @examples(1_000)
@@ -30,7 +30,7 @@ def test_a_state_may_be_forgotten_when_it_closes() -> None:
             time = closes
             if time > BASES_MS[-1] + LONG_TTL_MS // 2:
                 closed[False] += 1
-                return  # held until its ttl: nothing to see
+                return  # held until its ttl: nothing to test
             state, _ = stepped(case.condition, state, Tick(time))
         closed[True] += 1
         later = _moved(case.inputs[after:], time + 1)
@@ -43,7 +43,7 @@ def test_a_state_may_be_forgotten_when_it_closes() -> None:
 
 
 def _moved(inputs: tuple[Match | Tick | Cancel, ...], first_ms: int) -> list[Match | Tick]:
-    """The inputs without cancels, later by as much as lets none be stamped before `first_ms`."""
+    """The inputs without cancels, moved so that none is stamped before `first_ms`."""
     stamps = [
         each.time_ms if isinstance(each, Tick) else each.timestamp_ms
         for each in inputs

@@ -1,4 +1,4 @@
-"""`explain` over random conditions and states: it never fails, and says what `step` and its plan say."""
+"""`explain` over random conditions and states: it never fails, and agrees with `step` and the plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ relaxed = settings(max_examples=200, suppress_health_check=list(HealthCheck), de
 
 
 def checked(condition: Condition, state: State, case: Case, now_ms: int) -> Explanation:
-    """The explanation, whose forms can be written."""
+    """The explanation, after writing its text and JSON."""
     seen = [given_ for given_ in case.inputs if isinstance(given_, Match)]
     explanation = explain(condition, state, now_ms, seen)
     data = json.dumps(explanation.to_json(), ensure_ascii=False, allow_nan=False)

@@ -1,4 +1,4 @@
-"""Faults planted in `step`: the comparison with the oracle finds each within a bounded number of cases."""
+"""Faults planted in `step`: the comparison with the oracle finds each within a limited number of cases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Patch = pytest.MonkeyPatch
 
 
 def assert_found(strategy: Any = None, most: int = MOST) -> None:
-    """The property fails, by a difference from the oracle."""
+    """Asserts that the property fails by a difference from the oracle."""
 
     @settings(examples(most), max_examples=most, derandomize=True, phases=(Phase.generate,))
     @given(cases() if strategy is None else strategy)
@@ -41,7 +41,7 @@ def assert_found(strategy: Any = None, most: int = MOST) -> None:
 
 
 def replan(patch: Patch, change: Callable[[Plan], dict[str, object]]) -> None:
-    """Every input is worked in with another plan than that of the condition."""
+    """Makes `step` use a changed plan."""
     begin = Run.__init__
 
     def faulty(self: Run, plan: Plan, state: State) -> None:
@@ -219,7 +219,7 @@ def test_an_expiry_that_leaves_events_pending_is_found(monkeypatch: Patch) -> No
 
 
 def test_a_late_event_that_replaces_a_later_one_is_found(monkeypatch: Patch) -> None:
-    """L2, in the short way"""
+    """L2, in the fast path"""
 
     def faulty(matches: tuple[Match, ...], match: Match) -> tuple[tuple[Match, ...], int]:
         own = sum(1 << number for number in match.matchers)

@@ -1,4 +1,4 @@
-"""What folds of `step` have in common, however the same inputs are cut, merged, ticked or forgotten."""
+"""The firings of a sequence of inputs do not depend on batches, merges, extra ticks or removed states."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_merge_of_partitions_changes_nothing_where_it_is_said_to(case: Case, r
 
 
 def _merged(matches: list[Match | Tick | Cancel], random: Random) -> list[Match | Tick | Cancel]:
-    """The matches as two partitions may bring them, each in its order."""
+    """The matches in an order in which two partitions may deliver them."""
     left: list[Match | Tick | Cancel] = []
     right: list[Match | Tick | Cancel] = []
     for match in matches:
@@ -64,7 +64,7 @@ def _merged(matches: list[Match | Tick | Cancel], random: Random) -> list[Match 
 def test_whether_a_condition_fires_at_all_does_not_depend_on_the_order_of_arrival(
     case: Case, order: list[int]
 ) -> None:
-    """V1: within the rooms of H1, so no more events than the least room of a window; T2 comes with stamps."""
+    """V1: within the capacities of H1, so no more events than the smallest capacity in a window."""
     matches = {given_.identity: given_ for given_ in case.inputs if isinstance(given_, Match)}
     some = list(matches.values())[:ROOM_OF_WINDOWS]
     assume(some)

@@ -1,4 +1,4 @@
-"""A fold that is given those ticks alone that `next_due` asks for fires what one with all ticks does."""
+"""With only the ticks that `next_due` names, the same fires as with all ticks."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def compare(case: Case) -> list[Fired]:
 
 
 def test_step_fires_as_the_oracle_does() -> None:
-    """All cases of all nodes; S1; S2 as far as states that are written and read go."""
+    """All cases of all nodes; S1; S2 for states that are written and read."""
     shares = Shares()
 
     @examples(10_000)
@@ -69,7 +69,7 @@ def test_of_more_matches_than_may_wait_the_last_ones_go() -> None:
     condition = (LEAVES[0] & LEAVES[1]).ordered()
     inputs: list[Match | Tick] = []
     for number in range(WAITING + 5):
-        place = number * 7 % (WAITING + 5)  # they come in another order than that of their stamps
+        place = number * 7 % (WAITING + 5)  # the order of arrival is not that of the stamps
         match = match_of(
             condition, Event.of("ab"[place % 2], "/s", id=str(place)), BASES_MS[0] + place, number
         )

@@ -1,4 +1,4 @@
-"""A condition beside one that ends the wait as failed."""
+"""A wait's condition joined with its `fail_on`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets are the nodes that they say they are. What they do: docs/use/presets.md, whose examples are run."""
+"""Presets equal the nodes in their documentation. The examples of docs/use/presets.md show what they do."""
 
 from __future__ import annotations
 

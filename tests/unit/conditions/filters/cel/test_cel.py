@@ -1,4 +1,4 @@
-"""`where` in CEL: what it means, what it may cost, and that no text and no event makes it raise."""
+"""`where` in CEL: its meaning, its cost, and that no text and no event makes it raise."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ NESTED = [
 
 @pytest.mark.parametrize("around", NESTED)
 def test_nesting_ends_in_an_error_before_the_stack_does(around: str) -> None:
-    """The library counts levels itself; whatever length allows is tried."""
+    """The library limits the levels itself; the test tries the deepest that the length allows."""
     for opening in (around, around.split("{}")[0] + "{}"):
         source = "data.x"
         while len(opening.format(source)) <= MAX_SOURCE_CHARS:
@@ -342,7 +342,7 @@ DOUBLING = "[data.x].map(a, a + a + a).map(b, b + b + b).map(c, c + c + c).map(d
     ],
 )
 def test_the_bound_of_what_an_expression_costs_grows_with_its_length(term: str) -> None:
-    """So much of one kind that the whole is refused, or may look at less than one of it may."""
+    """Repeated often enough, a costly term is refused, or may read less than a single one."""
     allowances = []
     for times in (1, (MAX_SOURCE_CHARS + 4) // (len(term) + 4)):
         try:
@@ -353,7 +353,7 @@ def test_the_bound_of_what_an_expression_costs_grows_with_its_length(term: str) 
 
 
 def test_a_null_leaves_the_interpreter_as_it_was() -> None:
-    """The library gives null as a None that it does not own, which in the end aborts Python 3.11."""
+    """The library returns null as a None without its own reference; repeated, this aborts Python 3.11."""
     before = sys.getrefcount(None)
     where, event = Where("data.x"), sent({"x": None})
     for _ in range(1000):

@@ -1,4 +1,4 @@
-"""What expressions of CESQL give: a value, and the error if there is one."""
+"""Results of CESQL expressions: a value, and the error if there is one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def case(expression: str, value: str | int | bool, error: str | None = None, id:
         case("EXISTS subject", True),
         case("exists nosuch", False),
         case("NOT EXISTS nosuch AND EXISTS Level", True),
-        # a missing attribute: the zero value of what it stands in, whatever else is wrong there
+        # a missing attribute gives the zero value of the expression around it, whatever else fails there
         case("nosuch = ''", False, "MissingAttributeError"),
         case("nosuch != 'x'", False, "MissingAttributeError"),
         case("NOT nosuch", False, "MissingAttributeError"),
@@ -144,13 +144,13 @@ def case(expression: str, value: str | int | bool, error: str | None = None, id:
         case("EXISTS nosuch AND nosuch = 3", False),
         case("nosuch = 3 OR TRUE", False, "MissingAttributeError"),
         case("NOT (nosuch = 3)", False, "MissingAttributeError"),
-        # NOT and - bind tighter than LIKE, IN and what follows
+        # NOT and - bind tighter than LIKE, IN and all operators below
         case("NOT level = 42", False, "CastError"),
         case("NOT (level = 42)", False),
         case("NOT TRUE LIKE 'f%'", True),
         case("-level IN ('-42')", True),
         case("2 * 21 IN (21)", 2),  # 21 IN (21) is true, and true is 1
-        # IN: the left side's type decides, up to the element that is equal
+        # IN: the left side's type decides; elements are cast until one is equal
         case("level IN (41, 42)", True),
         case("level IN ('042')", False),
         case("INT(level) IN ('041', '042')", True),
@@ -235,7 +235,7 @@ def case(expression: str, value: str | int | bool, error: str | None = None, id:
         case("ABS('-3')", 3),
         case("ABS(-2147483648)", 2147483647, "MathError"),
         case("ABS(-2147483648) = 2147483647", False, "MathError"),
-        # calls that nothing answers
+        # calls of unknown functions
         case("NOW()", False, "MissingFunctionError"),
         case("LENGTH()", False, "MissingFunctionError"),
         case("LEFT('abc')", False, "MissingFunctionError"),

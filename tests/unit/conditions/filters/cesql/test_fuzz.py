@@ -1,4 +1,4 @@
-"""Whatever the text: compiling raises ConditionError or nothing, and evaluating raises nothing."""
+"""For any text: compiling raises only ConditionError, and evaluating never raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The patterns of LIKE, against a test that tries every way to match."""
+"""Patterns of LIKE, compared with a matcher that tries every possibility."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_pattern_tells_like_from_unlike(pattern: str, like: list[str], unlike:
 
 
 def naive(text: str, pattern: str) -> bool:
-    """Whether they match, by trying every length for each %."""
+    """True if the text matches, by trying every length for each %."""
     if not pattern:
         return not text
     if pattern[0] == "%":
@@ -65,5 +65,5 @@ def test_a_pattern_matches_what_trying_every_way_finds(text: str, pattern: str) 
     ids=["letters", "gaps", "long-piece", "any"],
 )
 def test_a_pattern_made_to_be_slow_ends(pattern: str) -> None:
-    """Trying every way would take longer than anyone waits."""
+    """Trying every possibility would take far too long."""
     assert matcher(pattern)("a" * 16_384) is False

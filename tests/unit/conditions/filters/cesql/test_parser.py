@@ -1,4 +1,4 @@
-"""Texts that are no CESQL, the limits of an expression, and the parser behind them."""
+"""Invalid texts, the limits of an expression, and the parser."""
 
 from __future__ import annotations
 
