@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -61,7 +61,8 @@ def rehearse(
     Raises ConditionError for wrong arguments, a key that does not fit the condition, timers that need a
     start, and an event without time.
     """
-    return _played("rehearse", condition, events, key, start, since, until).firings
+    moments = {"start": start, "since": since, "until": until}
+    return _played("rehearse", condition, events, key, moments).firings
 
 
 def explain_rehearsal(
@@ -81,7 +82,7 @@ def explain_rehearsal(
     `key` is not given; needed if the events have several keys. near_misses: as for `explain`.
     """
     name = "explain_rehearsal"
-    played = _played(name, condition, events, key, start, since, until)
+    played = _played(name, condition, events, key, {"start": start, "since": since, "until": until})
     if key is not None and open_key is not None:
         raise ConditionError(f"{name}(open_key=) is for a rehearsal without key=: give one of them")
     if open_key is not None:
@@ -108,9 +109,7 @@ def _played(
     condition: Condition,
     events: Iterable[Given],
     key: Key | None,
-    start: Moment | None,
-    since: Moment | None,
-    until: Moment | None,
+    moments: Mapping[str, Moment | None],
 ) -> _Played:
     if not isinstance(condition, Condition):
         raise ConditionError(not_a_condition(f"argument 1 of {name}", condition))
@@ -119,7 +118,7 @@ def _played(
     own = None if key is None else canonical_key(key)
     start_ms, since_ms, end_ms = (
         None if moment is None else moment_of(f"{name}({argument}=", moment)
-        for argument, moment in (("start", start), ("since", since), ("until", until))
+        for argument, moment in moments.items()
     )
     _check_start(name, condition, own, start_ms, end_ms)
     read = sorted(_recorded(name, events), key=_stamp)

@@ -106,11 +106,11 @@ class _Planner:
             root = root.of
         compiled = self._compile(root, outermost=True)
         needs = _needs(root)
-        together = _together(root)
+        in_windows = _in_windows(root)
         matchers = condition.matchers
         capacities = []
         for matcher in matchers:
-            capacity = max(needs.get(matcher, 0), WINDOW_CAPACITY if matcher in together else 0)
+            capacity = max(needs.get(matcher, 0), WINDOW_CAPACITY if matcher in in_windows else 0)
             keeps_all = matcher.keeps == "all" and matcher in needs
             capacities.append(max(matcher.limit or DEFAULT_LIMIT, needs[matcher]) if keeps_all else capacity)
         _check_cost(root, dict(zip(matchers, capacities, strict=True)))
@@ -133,7 +133,7 @@ class _Planner:
             capacities=tuple(capacities),
             keeps_first=tuple(matcher.keeps == "first" for matcher in matchers),
             keeps_all=tuple(matcher.keeps == "all" for matcher in matchers),
-            drops_passed=tuple(matcher in together and matcher.keeps != "all" for matcher in matchers),
+            drops_passed=tuple(matcher in in_windows and matcher.keeps != "all" for matcher in matchers),
             held_by=tuple(None if windows is None else tuple(windows) for windows in held_by),
             negated=negated,
             timer_matchers=tuple(self._timer_matchers),
@@ -225,14 +225,14 @@ def _needs(node: Condition) -> dict[Matcher, int]:
     return needs
 
 
-def _together(node: Condition, inside: bool = False) -> frozenset[Matcher]:
+def _in_windows(node: Condition, inside: bool = False) -> frozenset[Matcher]:
     """The matchers that stand in a window or a sequence."""
     if isinstance(node, Not):
         return frozenset()
     if isinstance(node, Matcher):
         return frozenset((node,)) if inside else frozenset()
     inside = inside or isinstance(node, (Window, Sequence))
-    return frozenset().union(*(_together(operand, inside) for operand in node.operands))
+    return frozenset().union(*(_in_windows(operand, inside) for operand in node.operands))
 
 
 def _check_cost(root: Condition, capacities: Mapping[Matcher, int]) -> None:

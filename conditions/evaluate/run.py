@@ -102,7 +102,7 @@ class Run:
             if first is not None and ready and (due is None or first < due):
                 self._enter(self.waiting.pop(0))
             elif due is not None and until_ms is not None and due <= until_ms:
-                self._judge(due)
+                self._evaluate_at(due)
             else:
                 return
 
@@ -193,7 +193,7 @@ class Run:
     def due_ms(self) -> int | None:
         return min(self.due_times(), default=None)
 
-    def _judge(self, due_ms: int) -> None:
+    def _evaluate_at(self, due_ms: int) -> None:
         """Evaluate at a due time: first what it meets fires, then what it expires (X6)."""
         self._release(due_ms - 1)  # as a tick just before the due time would have done (W2)
         before = self.clock_ms
@@ -320,7 +320,7 @@ class Run:
 
 
 def expiry_ms(plan: Plan, opened_ms: int | None, armed_ms: int | None) -> int | None:
-    """When a key expires, given State.opened_ms and State.armed_ms (X2, X3, X5); None: not as it stands."""
+    """When a key expires, given State.opened_ms and State.armed_ms (X2, X3, X5); None: it does not."""
     start = armed_ms if opened_ms is None else opened_ms
     if start is None:
         return None

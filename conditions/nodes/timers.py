@@ -19,7 +19,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _MAX_MOMENT_MS: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _MILLISECOND
 
 
-class ByTime(Condition):
+class TimedNode(Condition):
     """A node that a tick meets."""
 
     @property
@@ -31,7 +31,7 @@ class ByTime(Condition):
         return Role.TIMED
 
 
-class Outermost(ByTime):
+class WholeNode(TimedNode):
     """A node that applies to the whole condition and needs ticks."""
 
     @property
@@ -40,7 +40,7 @@ class Outermost(ByTime):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Absent(ByTime):
+class Absent(TimedNode):
     """Met when no event of `of` has come for `duration_ms` (cases B1 to B6); `absent()` makes it."""
 
     of: Condition
@@ -67,7 +67,7 @@ class Absent(ByTime):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Quiet(ByTime):
+class Quiet(TimedNode):
     """Met when `of` is and no further match has come for `duration_ms` (cases U1 to U4)."""
 
     of: Condition
@@ -83,7 +83,7 @@ class Quiet(ByTime):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Ordered(Outermost):
+class Ordered(WholeNode):
     """The condition `of`, with matches that enter in one total order (W5); `.ordered()` makes it."""
 
     of: Condition
@@ -98,7 +98,7 @@ class Ordered(Outermost):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Expires(Outermost):
+class Expires(WholeNode):
     """Fires `expired` if its condition is not met in time (cases X1 to X8).
 
     after_ms: from the start of the wait if it has one, else from a key's first match; at_ms: a time in ms

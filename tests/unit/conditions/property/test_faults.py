@@ -100,7 +100,7 @@ def test_a_last_branch_that_goes_before_the_first_is_found(monkeypatch: Patch) -
 
 def test_an_expiry_that_comes_before_a_condition_met_at_its_time_is_found(monkeypatch: Patch) -> None:
     """X6"""
-    judge = Run._judge
+    judge = Run._evaluate_at
 
     def faulty(self: Run, due_ms: int) -> None:
         expiry = self.expiry_ms() if self.plan.expires else None
@@ -108,7 +108,7 @@ def test_an_expiry_that_comes_before_a_condition_met_at_its_time_is_found(monkey
             self._expire(expiry)
         judge(self, due_ms)
 
-    monkeypatch.setattr(Run, "_judge", faulty)
+    monkeypatch.setattr(Run, "_evaluate_at", faulty)
     assert_found()
 
 
@@ -176,7 +176,7 @@ def test_matches_that_wait_in_the_order_of_arrival_are_found(monkeypatch: Patch)
 
 def test_a_timer_that_tells_the_time_of_its_tick_is_found(monkeypatch: Patch) -> None:
     """W2, W8"""
-    advance, judge = Run._advance, Run._judge
+    advance, judge = Run._advance, Run._evaluate_at
     until: list[int | None] = [None]
 
     def faulty(self: Run, until_ms: int | None) -> None:
@@ -184,7 +184,7 @@ def test_a_timer_that_tells_the_time_of_its_tick_is_found(monkeypatch: Patch) ->
         advance(self, until_ms)
 
     monkeypatch.setattr(Run, "_advance", faulty)
-    monkeypatch.setattr(Run, "_judge", lambda self, due_ms: judge(self, until[0] or due_ms))
+    monkeypatch.setattr(Run, "_evaluate_at", lambda self, due_ms: judge(self, until[0] or due_ms))
     assert_found()
 
 
