@@ -260,7 +260,7 @@ def test_i9_a_pass_of_the_engine_does_not_cost_more_with_more_waits_that_do_not_
 
 
 def _asking_a_filter_once_an_event(patch: Patch) -> None:
-    patch.setattr(Check, "passes", lambda self, made, turn: self._ask(made, turn))
+    patch.setattr(Check, "passes", lambda self, made, turn: self._evaluate(made, turn))
 
 
 @needs(_asking_a_filter_once_an_event, _an_index)

@@ -137,8 +137,8 @@ def test_times_of_negated_events_are_let_go_a_day_after_their_windows() -> None:
     condition = (a & ~b).within("1h", lateness="5m")
     state, _ = fed(condition, [match(condition, "b", 1, MIDNIGHT)])
     let_go = MIDNIGHT + HOUR + 5 * MINUTE + DAY
-    assert step(condition, state, Tick(let_go))[0].refuters == {1: (MIDNIGHT * 1000,)}
-    assert step(condition, state, Tick(let_go + 1))[0].refuters == {}
+    assert step(condition, state, Tick(let_go))[0].negated_times == {1: (MIDNIGHT * 1000,)}
+    assert step(condition, state, Tick(let_go + 1))[0].negated_times == {}
 
 
 @pytest.mark.parametrize(
