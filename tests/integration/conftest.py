@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from local.airflow import LocalAirflow
-from tests.integration.sessions import SETTINGS
+from tests.kit.sessions import SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

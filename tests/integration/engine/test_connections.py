@@ -28,10 +28,11 @@ from interlock.engine.waiting.waits import FiringDelivery
 from interlock.events import Emitter
 from interlock.events.errors import EmitError
 
-from .certificates import Authority
+from tests.kit.certificates import Authority
+from tests.kit.listeners import Listeners, listeners
+from tests.kit.tokens import LIFETIME_S
+
 from .conftest import Bench
-from .listeners import Listeners, listeners
-from .tokens import LIFETIME_S
 
 CANARY = "canary-"  # begins every secret of this module
 PASSWORD, WRONG = f"{CANARY}password", f"{CANARY}wrong"

@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceResponse,
 )
 
-from tests.integration.answering import Answer, Answering
+from tests.kit.answering import Answer, Answering
 
 
 class Point(NamedTuple):

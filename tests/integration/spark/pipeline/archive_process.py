@@ -14,7 +14,7 @@ from pathlib import Path
 
 from interlock.spark.pipeline import job
 
-from tests.integration.sessions import SETTINGS
+from tests.kit.sessions import SETTINGS
 
 from .conftest import Site
 

@@ -20,8 +20,8 @@ from interlock.spark.pipeline.connector import java_properties
 from interlock.spark.pipeline.source import FOLDER, JAVA_FILE, connected
 from interlock.spark.settings import BUS, CLIENT_FILE, client_file
 
-from tests.integration.engine.listeners import Listeners, listeners
 from tests.integration.spark.conftest import SUBMIT
+from tests.kit.listeners import Listeners, listeners
 
 CANARY = "canary-"  # begins every secret of this module
 PASSWORD, PASSPHRASE = f'{CANARY}pass"word\\', f"{CANARY}passphrase"

@@ -19,8 +19,8 @@ from interlock.testing import dags_in
 from interlock.testing.task_context import context_of
 
 from local.topics import read_all
-from tests.integration.sessions import SETTINGS
 from tests.integration.spark.conftest import SUBMIT
+from tests.kit.sessions import SETTINGS
 
 from .conftest import Site, headers
 

@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
 from interlock.plugin.broker import LocalBroker
 from interlock.plugin.broker.ports import free_ports
 
-from .certificates import Authority
-from .tokens import AUDIENCE, ISSUER, TokenEndpoint
+from tests.kit.certificates import Authority
+from tests.kit.tokens import AUDIENCE, ISSUER, TokenEndpoint
 
 HOST = "127.0.0.1"
 REAUTHENTICATE_MS = 1000  # an authenticated connection is shown a rotated secret this late

@@ -13,9 +13,8 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from tests.integration.answering import Answer, Answering
-
-from .certificates import Certificate
+from tests.kit.answering import Answer, Answering
+from tests.kit.certificates import Certificate
 
 ISSUER, AUDIENCE = "https://identity.example", "kafka"
 LIFETIME_S = 600
