@@ -87,4 +87,4 @@ burst: java $(VENV)/.interlock ## 1,000 waits met at one moment beside 1,000 sto
 .PHONY: archive-kill
 archive-kill: java $(VENV)/.interlock ## The archive killed while events arrive: what it has is what was sent (EVENTS=200000 KILLS=5 SEED=n)
 	@ARCHIVE_EVENTS=$(or $(EVENTS),200000) ARCHIVE_KILLS=$(or $(KILLS),5) ARCHIVE_SEED=$(SEED) $(PYTEST) -q \
-	  tests/integration/spark/pipeline/test_archive_killed.py -k although -m ''
+	  tests/integration/spark/pipeline/test_archive_killed.py -k although

@@ -46,6 +46,8 @@ class Budget:
         self.taken[self.folder_of(report.nodeid)] += report.duration
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.taken:
+            return
         terminalreporter.section("seconds by folder, and what tests/budget.json allows")
         for folder, seconds in sorted(self.taken.items(), key=lambda each: -each[1]):
             allowed = self._allowed.get(folder)
