@@ -86,7 +86,7 @@ def best_of_turns(*sides: Timed, turns: int = TURNS) -> list[float]:
 
 def compare(question: str, large: Timed, small: Timed, most_ratio: float) -> None:
     slow, quick = best_of_turns(large, small)
-    report(question, slow, ratio=slow / quick, most_ratio=most_ratio)
+    report(question, slow, ratio=slow / quick, aim=lines.Aim("ratio at most", most_ratio))
 
 
 def grow(
@@ -99,10 +99,12 @@ def grow(
     found = best_of_turns(*sides.values(), turns=turns)
     for size, figure in zip(sides, found, strict=True):
         cost = lines.point(curve, size, figure, "us/event")
-        aim = (
-            {"most_ratio": most_ratio} if size == max(sides) else {"most": most} if size == min(sides) else {}
-        )
-        report(f"{curve}, {size}", figure, ratio=figure / found[0], **aim, **cost)
+        aim = None
+        if size == max(sides):
+            aim = lines.Aim("ratio at most", most_ratio)
+        elif size == min(sides) and most is not None:
+            aim = lines.Aim("figure at most", most)
+        report(f"{curve}, {size}", figure, ratio=figure / found[0], aim=aim, **cost)
 
 
 def placed(type_: str = ONE_TYPE, subject: str = "s", order: int = 0) -> Event:

@@ -6,7 +6,14 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
+
+
+class Aim(NamedTuple):
+    """A goal for a figure, or for its ratio."""
+
+    bound: Literal["ratio at least", "ratio at most", "figure at most"]
+    limit: float
 
 
 def report(
@@ -15,36 +22,30 @@ def report(
     unit: str,
     ratio: float | None = None,
     *,
-    least_ratio: float | None = None,
-    most_ratio: float | None = None,
-    most: float | None = None,
+    aim: Aim | None = None,
     turns: Sequence[float] = (),
     **more: Any,
 ) -> None:
     """Prints a line: question, figure, unit, ratio to the baseline of the same run, aim, met, bound.
 
-    turns: the values whose median is the figure; of several, the line has the lowest and highest. The aim is
-    `least_ratio` (least ratio), `most_ratio` (greatest ratio) or `most` (greatest figure); null without one.
+    turns: the values whose median is the figure; of several, the line has the lowest and highest.
     """
-    aim, met, bound = None, None, None
-    if ratio is None and (least_ratio, most_ratio) != (None, None):
-        raise ValueError(
-            f"{question}: an aim for a ratio, but no ratio: give what the figure is compared with"
-        )
-    if ratio is not None and least_ratio is not None:
-        aim, met, bound = least_ratio, ratio >= least_ratio, "ratio at least"
-    elif ratio is not None and most_ratio is not None:
-        aim, met, bound = most_ratio, ratio <= most_ratio, "ratio at most"
-    elif most is not None:
-        aim, met, bound = most, figure <= most, "figure at most"
+    met = None
+    if aim is not None:
+        value = figure if aim.bound == "figure at most" else ratio
+        if value is None:
+            raise ValueError(
+                f"{question}: an aim for a ratio, but no ratio: give what the figure is compared with"
+            )
+        met = value >= aim.limit if aim.bound == "ratio at least" else value <= aim.limit
     line = {
         "question": question,
         "figure": round(figure, 3),
         "unit": unit,
         "ratio": None if ratio is None else round(ratio, 3),
-        "aim": aim,
+        "aim": None if aim is None else aim.limit,
         "met": met,
-        "bound": bound,
+        "bound": None if aim is None else aim.bound,
     }
     if len(turns) > 1:
         line |= {"lowest": round(min(turns), 3), "highest": round(max(turns), 3)}

@@ -15,7 +15,7 @@ from interlock.engine.runtime.reporting import EngineStatus
 from interlock.engine.runtime.runtime import EngineProcess, run_engine
 from interlock.events.kafka import encode
 
-from ..lines import percentile, report
+from ..lines import Aim, percentile, report
 from .load import SOLO, new_bus, put, run_until_open, solos, subscribe, unmatched
 
 TICK_S = 0.01
@@ -45,7 +45,7 @@ def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
         raise SystemExit(
             f"bench: the engine processed {consumed:.0f} of {rate} events/s, and fired {fired:.0f} times/s"
         )
-    for share, name, most in ((0.5, "p50", None), (0.99, "p99", 50)):
+    for share, name, aim in ((0.5, "p50", None), (0.99, "p99", Aim("figure at most", 50))):
         least, figure = percentile(alone, share) * 1000, percentile(busy, share) * 1000
         report(f"delay of an event loop beside a producer of {rate} events/s, {name}", least, "ms")
         report(
@@ -53,7 +53,7 @@ def run(bootstrap_servers: str, rate: int, seconds: int) -> None:
             figure,
             "ms",
             figure / least,
-            most=most,
+            aim=aim,
             consumed_per_s=round(consumed),
             fired_per_s=round(fired),
         )

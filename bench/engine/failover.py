@@ -15,7 +15,7 @@ from interlock.engine.config import BusConfig
 from interlock.engine.runtime.runtime import run_engine
 from interlock.events.kafka import encode
 
-from ..lines import progress, report
+from ..lines import Aim, progress, report
 from .firings import firings_of
 from .load import PARTITIONS, SOLO, new_bus, put, run_until_open, subscribe
 from .process import command
@@ -55,7 +55,7 @@ def run(bootstrap_servers: str) -> None:
             took,
             "s",
             took / bare,
-            most=12,
+            aim=Aim("figure at most", 12),
             rate=RATE,
             sent_before=before,
             sent_since=later,

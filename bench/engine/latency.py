@@ -16,7 +16,7 @@ from interlock import Event
 from interlock.engine.kafka.reader import consume
 from interlock.events.kafka import encode
 
-from ..lines import percentile, point, report
+from ..lines import Aim, percentile, point, report
 from .firings import firings_of
 from .load import PARTITIONS, SOLO, new_bus, put, run_until_open, solos, subscribe
 from .process import command
@@ -59,9 +59,9 @@ def _report(rate: int, floors: Sequence[list[float]], turns: Sequence[list[float
         cost = point(f"client loop of two hops, {name}", rate, floor, "ms")
         report(f"client loop of two hops: {about}", floor, "ms", turns=least, **cost)
         cost = point(f"Interlock, {name}", rate, figure, "ms")
-        aim = most if rate == AIM_AT else None
+        aim = Aim("figure at most", most) if rate == AIM_AT else None
         ratio = statistics.median(own / its for own, its in zip(taken, least, strict=True))
-        report(about, figure, "ms", ratio, most=aim, turns=taken, **cost)
+        report(about, figure, "ms", ratio, aim=aim, turns=taken, **cost)
 
 
 class _Side:

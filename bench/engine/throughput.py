@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from interlock.engine.protocol.loop import MOST_RECORDS
 
-from ..lines import report
+from ..lines import Aim, report
 from .points import RAW, TWO_HOPS, Point, Side, Throughput, in_turns
 
 TURNS = 3
@@ -61,4 +61,5 @@ def _report(
     question: str, found: Throughput, to: Throughput | None = None, least_ratio: float | None = None
 ) -> None:
     ratio = None if to is None else found.ratio_to(to)
-    report(question, found.rate, "events/s", ratio, least_ratio=least_ratio, turns=found.rates)
+    aim = None if least_ratio is None else Aim("ratio at least", least_ratio)
+    report(question, found.rate, "events/s", ratio, aim=aim, turns=found.rates)

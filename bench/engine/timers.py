@@ -10,7 +10,7 @@ import time
 from interlock import Condition, absent, event
 from interlock.engine.config import BusConfig
 
-from ..lines import percentile, progress, report
+from ..lines import Aim, percentile, progress, report
 from .eventloop import produce_steadily
 from .firings import firings_of
 from .load import PARTITIONS, new_bus, run_until_open, subscribe
@@ -40,7 +40,7 @@ def run(bootstrap_servers: str, rate: int) -> None:
         for share, name in ((0.5, "p50"), (0.99, "p99")):
             figure = percentile(late_s, share) * 1000
             question = f"a timer fires after its time, at {load} other events/s, {name}"
-            report(question, figure, "ms", most=1000, timers=TIMERS)
+            report(question, figure, "ms", aim=Aim("figure at most", 1000), timers=TIMERS)
 
 
 def _late(config: BusConfig) -> list[float]:

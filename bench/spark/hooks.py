@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka.topics import create
 
-from ..lines import progress, report
+from ..lines import Aim, progress, report
 from .session import session
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _pairs(spark: SparkSession) -> None:
         statistics.median(times["with"]),
         "s",
         statistics.median(ratios),
-        most_ratio=1.03,
+        aim=Aim("ratio at most", 1.03),
         turns=times["with"],
     )
 

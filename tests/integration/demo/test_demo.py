@@ -30,7 +30,7 @@ COMMAND = [sys.executable, "-m", "demo"]
 
 
 def environment(folder: Path, fault: str = "", keep: str = "") -> dict[str, str]:
-    # a `make` that runs these tests hands its own options down
+    # a `make` that runs these tests passes its own options on
     own = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     return {**own, "DEMO_DIR": str(folder), "FAULT": fault, "KEEP": keep}
 
@@ -48,7 +48,7 @@ class Running:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            # Tests that a shell runs in the background ignore it, and so would all that they start.
+            # Tests in the background of a shell ignore it, and their children would inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 

@@ -132,7 +132,7 @@ def test_kafka_that_leaves_during_the_job_for_good_costs_the_timeout_and_is_logg
         configured.range(5).write.parquet(str(tmp_path / "b"))
     assert configured.read.parquet(str(tmp_path / "b")).count() == 5
     assert "completion event 'orders' was not sent; the job's result stands" in caplog.text
-    assert "not acknowledged by topic away-event" in caplog.text  # that of the query
+    assert "not acknowledged by topic away-event" in caplog.text  # the query's event
 
 
 @pytest.fixture
@@ -308,7 +308,7 @@ def connected(source: str, bootstrap_servers: str, bus: str) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-# An event of the stream is on its way to the listener while that is taken off.
+# An event of the stream is being delivered while its listener is removed.
 RUNS_ON = """
 import threading
 from pyspark.sql.connect.streaming.query import StreamingQueryListenerBus

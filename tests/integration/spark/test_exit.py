@@ -50,7 +50,7 @@ JOB = """
         inside(spark)
     after(spark)
     """
-# row: (in the block, after it, what the process can see itself, what the submitting task sees, exit code)
+# row: (in the block, after it, outcome seen by the process, outcome seen by the task, exit code)
 ROWS: dict[str, tuple[str, str, str | None, str, int]] = {
     "return": ("pass", "pass", SUCCEEDED, SUCCEEDED, 0),
     "exception": ("raise ValueError('no rows')", "pass", FAILED, FAILED, 1),

@@ -18,7 +18,7 @@ import pytest
 
 from bench.__main__ import chosen, require_sizes, versions
 from bench.folders import remove_left_behind
-from bench.lines import percentile, report
+from bench.lines import Aim, percentile, report
 from bench.questions import QUESTIONS
 from bench.results import ROOT, keep
 from bench.sizes import SIZES
@@ -89,28 +89,28 @@ def test_an_empty_size_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("aim", "given", "expected"),
     [
-        ({"least_ratio": 0.9}, (10, 0.9), ("ratio at least", 0.9, True)),
-        ({"least_ratio": 0.9}, (10, 0.89), ("ratio at least", 0.9, False)),
-        ({"most_ratio": 1.3}, (10, 1.31), ("ratio at most", 1.3, False)),
-        ({"most": 10}, (10, 5.0), ("figure at most", 10, True)),
-        ({"most": 10}, (10.1, None), ("figure at most", 10, False)),
-        ({}, (10, 1.0), (None, None, None)),
+        (Aim("ratio at least", 0.9), (10, 0.9), ("ratio at least", 0.9, True)),
+        (Aim("ratio at least", 0.9), (10, 0.89), ("ratio at least", 0.9, False)),
+        (Aim("ratio at most", 1.3), (10, 1.31), ("ratio at most", 1.3, False)),
+        (Aim("figure at most", 10), (10, 5.0), ("figure at most", 10, True)),
+        (Aim("figure at most", 10), (10.1, None), ("figure at most", 10, False)),
+        (None, (10, 1.0), (None, None, None)),
     ],
 )
 def test_a_line_says_whether_its_aim_is_met(
-    aim: dict[str, float],
+    aim: Aim | None,
     given: tuple[float, float | None],
     expected: tuple[object, object, object],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    report("q", given[0], "us", given[1], **aim)
+    report("q", given[0], "us", given[1], aim=aim)
     line = json.loads(capsys.readouterr().out)
     assert (line["bound"], line["aim"], line["met"]) == expected
 
 
 def test_an_aim_for_a_ratio_without_one_is_refused() -> None:
     with pytest.raises(ValueError, match="an aim for a ratio, but no ratio"):
-        report("q", 1, "us", least_ratio=0.5)
+        report("q", 1, "us", aim=Aim("ratio at least", 0.5))
 
 
 def test_a_percentile_is_the_least_value_that_its_share_does_not_exceed() -> None:

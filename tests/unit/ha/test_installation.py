@@ -37,7 +37,7 @@ def test_a_triggerer_is_stopped_with_its_descendants_and_continues(
     airflow.hang_triggerer("triggerer-1")
     eventually("both stopped", lambda: {struck.status(), child.status()} == {psutil.STATUS_STOPPED})
     assert other.status() != psutil.STATUS_STOPPED
-    airflow.processes.check()  # one that hangs has not ended
+    airflow.processes.check()  # a stopped one has not ended
     airflow.continue_triggerer()
     eventually("both go on", lambda: psutil.STATUS_STOPPED not in {struck.status(), child.status()})
 

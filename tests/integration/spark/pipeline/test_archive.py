@@ -99,7 +99,7 @@ def test_every_committed_record_is_archived_once_and_later_runs_add_new_ones(
     assert archive(spark, site.bus, Options(str(folder), max_offsets=200)) == there.total()
     assert places(spark, folder) == there
     kinds = Counter(row.kind for row in read(spark, str(folder), KINDS).select("kind").collect())
-    assert kinds["event"] == 301 + 5 + 2 + 2 + 1  # and the null of the listed topic, which is a plain record
+    assert kinds["event"] == 301 + 5 + 2 + 2 + 1  # and the null value of the listed topic, a plain record
     assert kinds["unreadable"] == 3 + 2
     unreadable = read(spark, str(folder), ["unreadable"]).where("value = X'FF00'").first()
     assert unreadable is not None
@@ -277,7 +277,7 @@ def test_a_small_batch_makes_a_file_for_each_type_and_a_large_type_is_split(
         f"type_key=t{number}": 1 for number in range(20)
     }
     producer = site.producer()
-    for number in range(4000):  # in both partitions: what one task has read is not divided
+    for number in range(4000):  # in both partitions, since the rows of one task are not divided
         value, partition = os.urandom(1000), number % 2
         producer.produce(site.topic(), value, headers=headers(str(number), "large"), partition=partition)
     assert producer.flush(30) == 0
@@ -345,9 +345,9 @@ def test_rows_stay_the_same_while_their_files_are_compacted_and_removed(
     assert Counter(map(tuple, planned.collect())) == there  # earlier readers still find the replaced folders
 
     [first, second] = done.written
-    shutil.copytree(tmp_path / first, tmp_path / first.replace("-1.", "-3."))  # one that was killed
+    shutil.copytree(tmp_path / first, tmp_path / first.replace("-1.", "-3."))  # like one of a killed run
     (tmp_path / first.replace("-1.", "-3.") / MARKER).unlink()
-    (tmp_path / second / MARKER).unlink()  # and one in its last moment
+    (tmp_path / second / MARKER).unlink()  # like one just before its end
     assert places(spark, tmp_path) == there
 
     done = compacted(spark, tmp_path, grace_ms=0)

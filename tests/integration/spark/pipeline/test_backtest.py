@@ -78,7 +78,7 @@ def test_the_backtest_fires_as_a_loop_of_step_does(spark: SparkSession, case: lo
 
 
 def test_rows_are_ordered_by_key_with_the_least_timestamp_from_each_on(spark: SparkSession) -> None:
-    given_rows = [  # key, stamp, topic, partition, offset: of the second partition one goes backwards
+    given_rows = [  # key, stamp, topic, partition, offset; a stamp of the second partition goes backwards
         ("k", 10, "t", 0, 0),
         ("k", 30, "t", 0, 1),
         ("k", 20, "t", 1, 0),
@@ -99,7 +99,7 @@ def test_few_matches_of_many_events_are_folded_in_few_tasks(spark: SparkSession,
     found = Log.of(read(spark, str(tmp_path)))
     condition = parse("event('com.example.orders.done', by='data.order')")
     asked = Backtest(spark, Question.of(condition, near_misses=0), replace(found, events=10_000_000))
-    spark.conf.set("spark.sql.adaptive.enabled", "false")  # as a cluster's defaults may say
+    spark.conf.set("spark.sql.adaptive.enabled", "false")  # like some clusters' defaults
     try:
         assert asked.firings.count() > 500
         assert asked.results.rdd.getNumPartitions() <= 2
@@ -224,7 +224,7 @@ def test_an_existing_output_is_replaced_only_with_overwrite(answered: Any) -> No
     ("arguments", "message"),
     [
         (["--condition", "event('a') &", "--archive", "x"], "line 1"),
-        (["--archive", "x"], "give --condition or --condition-from"),
+        (["--archive", "x"], "give either --condition or --condition-from"),
         (["--condition", "event('a')", "--key", "k", "--archive", "x"], "no matcher reads one"),
         (["--condition", "event('a')", "--since", "soon", "--archive", "x"], "--since"),
         (["--condition", "event('a')"], "--archive --kafka"),

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 A, B, C = (event(name, by="subject", label=name) for name in "abc")
 S, U = (event(name, by="data.k", label=name) for name in "su")
 CONDITIONS: dict[str, Condition] = {
-    # the events of a key lie in one partition
+    # the events of a key are in one partition
     "pairs": A & B,
     "expiring": (A & C).expires(after="1s"),
     "refuted": (A & ~B).within("300ms"),
     "silent": absent(B | C, "700ms"),
-    # those of a key lie in several, and the order of these does not matter
+    # the events of a key are in several, and their order does not matter
     "chain": sequence(S, U),
     "either": event("s", label="s") | event("u", label="u"),
 }
@@ -67,7 +67,7 @@ def emit(config: BusConfig, seed: int) -> None:
             if type_ in "su":
                 where = f"p{draw.randrange(9)}"
                 emitter.emit(Event.of(type_, "/t", id=str(number), data={"k": key}, partitionkey=where))
-            else:  # or a repeat of one of its key
+            else:  # or repeat an event of its key
                 id_ = number if draw.random() < 0.9 else draw.randrange(number + 1)
                 emitter.emit(Event.of(type_, f"/{key}", id=str(id_), subject=key))
 
@@ -125,7 +125,7 @@ def test_the_engine_and_the_backtest_fire_the_same_from_the_same_topics(
     try:
         with engine(site.config):
             emit(site.config, seed=5)
-            # all timers run out in the days to come, of which nothing is stamped
+            # all timers are due in later days, without any event
             wanted = {n: backtests(spark, c, "2030-01-01T00:00Z") for n, c in CONDITIONS.items()}
             for name in CONDITIONS:
                 eventually(
@@ -138,5 +138,5 @@ def test_the_engine_and_the_backtest_fire_the_same_from_the_same_topics(
     assert {name: engines(site, name) for name in CONDITIONS} == wanted
     outcomes = {name: {firing[1] for firing in found} for name, found in wanted.items()}
     assert outcomes == {name: {"met"} for name in CONDITIONS} | {"expiring": {"met", "expired"}}
-    # How often those with timers fire is a matter of how fast the events were sent.
+    # How often conditions with timers fire depends on how fast the events were sent.
     assert all(len(wanted[name]) > 3 for name in ("pairs", "chain", "either"))

@@ -23,7 +23,7 @@ from interlock.spark.settings import BUS, CLIENT_FILE, client_file
 from tests.integration.spark.conftest import SUBMIT
 from tests.kit.listeners import Listeners, listeners
 
-CANARY = "canary-"  # begins every secret of this module
+CANARY = "canary-"  # prefix of every secret of this module
 PASSWORD, PASSPHRASE = f'{CANARY}pass"word\\', f"{CANARY}passphrase"
 SETTINGS = (BUS, CLIENT_FILE, JAVA_FILE, FOLDER)
 
@@ -192,5 +192,5 @@ def test_a_job_without_the_connector_says_which_package_to_add(
         timeout=120,
     )
     assert done.returncode == 1
-    # spark-submit gives a driver's stderr on its own stdout
+    # spark-submit prints the driver's stderr to its own stdout
     assert f"archive: Spark has no Kafka connector: add --packages {packages()}" in done.stdout

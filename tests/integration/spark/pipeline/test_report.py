@@ -143,11 +143,11 @@ def a_day() -> Log:
         fired = at + 1000 + 10 * n
         log.firing(made, {"orders": orders, "rates": rates}, fired, fired + 1000 * n if n < 10 else None)
         log.removed(fired + 11_000, made)
-    # looks back: its event came an hour before it began to wait
+    # looks back: its event came an hour before the wait began
     early = log.event(ORDERS, T0, time_ms=T0)
     made = log.registered(T0 + 3_600_000, wait("backfill", "r", "ready", 7), BOTH | event(ORDERS))
     log.firing(made, {"orders": early}, T0 + 3_600_040, T0 + 3_600_540)
-    # expired, 25 ms after its time
+    # expired, 25 ms after it was due
     made = log.registered(T0, wait("limited"), LIMITED, key="2026-11-20")
     log.firing(
         made,
@@ -158,19 +158,19 @@ def a_day() -> Log:
         missing=["orders", "rates"],
         timer_ms=T0 + 3_600_000,
     )
-    # a dispatcher: one run is created, the other firing an administrator throws away
+    # a dispatcher: one run is created, an administrator removes the other firing
     made = log.registered(T0 - 10**9, "airflow/dispatch/settle", ANY_OPS, kind="durable")
     for n, acked in ((1, 700), (3, None)):
         ops = log.event(OPS, T0 + n * 1000, subject=f"s{n}")
         fired = T0 + n * 1000 + 5 * n
         action = log.firing(made, {"ops": ops}, fired, None if acked is None else fired + acked, key=f"s{n}")
     log.append("action", T0 + 600_000, action.key, None)
-    # cleared: its second firing takes the place of the first, which nobody takes any more
+    # cleared: its second firing replaces the first, which is never acknowledged
     for n in (1, 2):
         made = log.registered(T0 + n * 1000, wait("cleared"), BOTH, key="2026-11-20", generation=n)
         parts = {"rates": log.event(RATES, T0 + n * 1000 + 100, time_ms=T0 + n * 1000 + 105)}
         log.firing(made, parts, T0 + n * 1000 + 200, T0 + n * 1000 + 300 if n == 2 else None)
-    # of its records compaction had left the last one alone, and of its registration nothing
+    # compaction had left only its last record, and no registration
     gone = engine.Registration.of(wait("old"), event("gone"), None, T0)
     log.firing(gone, {"rates": rates}, None, T0 + 5000)
     for n in range(3):
@@ -293,12 +293,12 @@ def test_conditions_are_text_and_the_waits_of_one_are_counted_together(made: Mad
 
 def test_types_have_the_firings_they_completed_and_how_long_they_were_held(made: Made) -> None:
     rates, orders = (made.row("latencies_by_type", type=each) for each in (RATES, ORDERS))
-    # `old` has rates as well; two of `cleared` are 100 ms late
+    # `old` has rates too; two of `cleared` are 100 ms late
     assert (rates["firings"], rates["completed"]) == (13, 12)
     assert spread(rates, "event_to_firing") == [60, 100, 100, 100]
     assert (orders["firings"], orders["completed"]) == (11, 0)
     assert spread(orders, "event_to_firing") == [None] * 4
-    # 1,010 ... 1,100 ms, and an hour of the one that was looked back for
+    # 1,010 ... 1,100 ms, and an hour for the wait that looked back
     assert spread(orders, "held") == [1060, 1100, 3_600_040, 3_600_040]
 
 
@@ -389,12 +389,12 @@ def test_the_job_prints_its_summary_as_one_json_object(archive: str, tmp_path: P
         [*command, "--output-format", "json"], capture_output=True, text=True, env=environment
     )
     assert ran.returncode == 0, ran.stderr[-4000:]
-    summary = json.loads(ran.stdout.splitlines()[-1])  # spark-submit puts the log there as well
+    summary = json.loads(ran.stdout.splitlines()[-1])  # spark-submit prints the log there too
     assert (summary["firings"], summary["events"], summary["event_to_firing_max_ms"]) == (17, 28, 100)
     assert Path(summary["page"]).read_text().startswith("<!doctype html>")
 
 
-# The engine's records, and what the report reads of them.
+# The engine's records as the report reads them.
 
 
 def test_the_report_reads_an_action_record_as_the_engine_wrote_it(spark: SparkSession) -> None:
@@ -418,7 +418,7 @@ def test_the_report_reads_an_action_record_as_the_engine_wrote_it(spark: SparkSe
         "orders": [{"timestamp_ms": T0}],
         "rates": [{"timestamp_ms": T0 + 1}],
     }
-    # nothing is read that the engine does not write
+    # it reads no member that the engine does not write
     assert set(read) <= set(written)
     assert set(read["firing"]) <= set(written["firing"])
     assert list(records.READS) == list(versions_read())

@@ -28,7 +28,7 @@ LONG = "com.example." + "verylongname" * 40
 # Those of WCAG 2.1 AA, for text of ordinary size.
 LEAST_CONTRAST = 4.5
 
-# Texts that are seen, with their colour and that of what lies behind them, as [text, colour, background].
+# Visible texts, [text, colour, background colour].
 TEXTS = """
 const found = [];
 const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -99,7 +99,7 @@ def test_every_section_is_shown_with_its_chart_and_table(opened: Chrome) -> None
         chart = section.find_element(By.TAG_NAME, "svg")
         assert chart.size["width"] > 1000
         assert chart.size["height"] > 60
-        # it has drawn something: not only its own background
+        # it has drawn more than its background
         shapes = chart.find_elements(By.CSS_SELECTOR, "path, use")
         assert sum(shape.size["width"] * shape.size["height"] > 0 for shape in shapes) > 2
         table = section.find_element(By.TAG_NAME, "table")
@@ -110,7 +110,7 @@ def test_every_section_is_shown_with_its_chart_and_table(opened: Chrome) -> None
 def test_the_page_is_no_wider_than_1280_pixels(opened: Chrome) -> None:
     assert opened.execute_script("return window.innerWidth") == 1280
     assert opened.execute_script("return document.documentElement.scrollWidth") <= 1280
-    # nor does a table or chart have a part that is only seen by scrolling
+    # no table or chart needs scrolling
     wider = (
         "return [...document.querySelectorAll('.table')].filter(e => e.scrollWidth > e.clientWidth).length"
     )

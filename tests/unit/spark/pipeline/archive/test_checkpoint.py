@@ -45,7 +45,7 @@ def test_an_archive_with_its_checkpoint_is_taken(
     archived(files, checkpoint, done, planned)
     check_pair(files, checkpoint, "orders")
     check_batches(files, checkpoint)
-    files.batch(f"batch=4.{RUN}")  # killed before the checkpoint said that it is done
+    files.batch(f"batch=4.{RUN}")  # killed before the checkpoint recorded it as done
     if planned == 4:
         check_batches(files, checkpoint)
 

@@ -54,7 +54,7 @@ def test_replaced_folders_are_removed_after_an_hour_and_not_before(files: LocalF
 def test_leftovers_of_a_crash_are_removed_once_another_folder_has_their_batches(files: LocalFiles) -> None:
     files.batch(f"batch=0.{RUN}", marked_ms=None)
     files.batch(f"batch=0.{LATER}", marked_ms=5000)
-    files.batch(f"batch=1.{RUN}", marked_ms=None)  # the run that redoes it may be at it
+    files.batch(f"batch=1.{RUN}", marked_ms=None)  # a repeating run may still write it
     files.batch(f"batch=0-3.{LATER}", marked_ms=None)
     assert removed(files, now_ms=HOUR + 5000) == (f"batch=0.{RUN}",)
 

@@ -83,7 +83,7 @@ _op = st.tuples(
     st.sampled_from((0, 0, 0, 0, 1, 1, 2, None)),  # key
     st.integers(0, 12),  # id: few, so that some are repeats
     st.sampled_from((None, None, 0, -1, -3, -13, 1)),  # time against the stamp
-    st.sampled_from((0, 0, 0, -1, -3, -7, 2)),  # of producers' stamps: how far behind or before
+    st.sampled_from((0, 0, 0, -1, -3, -7, 2)),  # offset of a producer's stamp
 )
 
 
@@ -157,7 +157,7 @@ def read(question: Question, entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
         columns["data"] = pa.array([each.event.data for each in listed], pa.binary())
     batch = pa.RecordBatch.from_pydict(columns)
     rows = [tuple(row.values()) for found in matched(question, reads, [batch]) for row in found.to_pylist()]
-    if question.runs_from_the_start:  # as Backtest adds it
+    if question.runs_from_the_start:  # added by Backtest
         rows.append((question.known_key, question.since_ms, *(None,) * 9))
     return rows
 

@@ -33,7 +33,7 @@ class Outline(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
-        self.feed(page.replace("<wbr>", ""))  # where a line may break: within a text
+        self.feed(page.replace("<wbr>", ""))  # <wbr> is within texts
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
@@ -47,7 +47,7 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return render(figures(), HOSTILE, NOW_MS)  # also the archive is named by somebody
+    return render(figures(), HOSTILE, NOW_MS)  # the archive's path is external text too
 
 
 @pytest.fixture(scope="module")
