@@ -33,7 +33,7 @@ from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from ..kafka.positions import positions
 from ..kafka.topics import read_registry
-from ..protocol.partitions.missing_records import look_at
+from ..protocol.partitions.missing_records import inspect_commit
 from ..protocol.tasks.trigger_task import single_key
 from ..reading.sources import last_events, read_between
 from ..records import ActionRecord, OffsetMetadata, decode_json, partition_of
@@ -284,7 +284,9 @@ def _delays(config: BusConfig, registered: Registered, subscriptions: Subscripti
             matches += lag
             continue
         events += lag
-        known = look_at(position.committed, position.topic.id, position.low, position.end, in_use=False)
+        known = inspect_commit(
+            position.committed, position.topic.id, position.low, position.end, in_use=False
+        )
         place = _place_in(known.metadata, registered.offset)
         behind, scanned = behind + (place == "unknown"), scanned + (place == "scan")
     if behind:

@@ -20,15 +20,14 @@ from ..kafka.admin import Admin, Member
 from ..kafka.clients import ClientErrors
 from ..kafka.positions import Position, positions
 from ..kafka.topics import check, read_registry
-from ..protocol.partitions.listed_topics import not_read as topic_not_read
-from ..protocol.partitions.listed_topics import why_not
+from ..protocol.partitions.listed_topics import topic_not_read, why_unreadable
 from ..protocol.partitions.missing_records import (
     ANOTHER_BUS,
     HALF_MET,
     REGISTRATIONS,
-    cut_off,
-    look_at,
-    not_read,
+    inspect_commit,
+    partition_not_read,
+    removed_records,
 )
 from ..protocol.partitions.ownership import RESUME
 from ..protocol.poison.suspects import trial_text
@@ -137,7 +136,7 @@ def _look_for_removed(
         if topic is None:  # `check` reports it
             continue
         starts = admin.start_offsets([TopicPartition(name, number) for number in range(topic.partitions)])
-        health.problems += [f"{text} {ANOTHER_BUS}" for text in cut_off(starts, held)]
+        health.problems += [f"{text} {ANOTHER_BUS}" for text in removed_records(starts, held)]
 
 
 def _look_at_registrations(health: Health, registry: Registry) -> None:
@@ -158,7 +157,9 @@ def _look_at_listed(health: Health, config: BusConfig, admin: Admin, listed: Seq
     Does not check the permission to read them, because the engines may have another user than this process.
     """
     for name, topic in admin.topics(listed, others=listed).items():
-        reason = why_not(config, name, topic) if topic is None or topic.hidden or topic.leaderless else None
+        reason = (
+            why_unreadable(config, name, topic) if topic is None or topic.hidden or topic.leaderless else None
+        )
         if reason is not None:
             health.problems.append(topic_not_read(name, reason))
 
@@ -186,7 +187,7 @@ def _look_at_partitions(
     trigger, several = config.topic("trigger"), 0
     for position in found:
         tp, committed = position.tp, position.committed
-        known = look_at(
+        known = inspect_commit(
             committed,
             position.topic.id,
             position.low,
@@ -197,7 +198,7 @@ def _look_at_partitions(
         lost, stopped = known.lost, None
         if lost is not None and registry.resumption(tp) is None:
             command = config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
-            stopped = not_read(tp, f"{lost} To resume: {command}")
+            stopped = partition_not_read(tp, f"{lost} To resume: {command}")
             health.problems.append(stopped)
             several += 1
         tried = trial_text(tp, known.metadata)
@@ -233,7 +234,7 @@ def _look_at_partitions(
                 "above_low": None if committed is None else committed.offset - position.low,
                 "engine": owners.get(tp),
                 "tries": _tries(known.metadata),
-                "state": _state(lost is not None or reported.startswith(not_read(tp, "")), committed),
+                "state": _state(lost is not None or reported.startswith(partition_not_read(tp, "")), committed),
             }
         )
     if several > 1:
@@ -244,7 +245,7 @@ def _look_at_partitions(
 def _reported(registry: Registry, tp: TopicPartition, stopped: str | None, lost: bool) -> str:
     """The problem that a partition's engine has recorded, without what this check has found itself."""
     reported = registry.problems.get(tp, "").removeprefix(stopped or "").strip()
-    return "" if lost and reported.startswith(not_read(tp, "")) else reported
+    return "" if lost and reported.startswith(partition_not_read(tp, "")) else reported
 
 
 def _tries(metadata: OffsetMetadata) -> int:

@@ -16,8 +16,8 @@ from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from ..kafka.positions import Position, positions
 from ..kafka.topics import read_registry, write_registry_records
-from ..protocol.partitions.listed_topics import not_read, why_not
-from ..protocol.partitions.missing_records import look_at
+from ..protocol.partitions.listed_topics import topic_not_read, why_unreadable
+from ..protocol.partitions.missing_records import inspect_commit
 from ..records import ResumeRecord, encode_json, place_key
 from ..registry.registry import Registry
 
@@ -139,8 +139,8 @@ def _look(config: BusConfig, topic: str | None) -> tuple[Registry, list[Position
         found = positions(admin, config, registry.bus.topics)
         if topic is not None and not any(each.tp.topic == topic for each in found):
             if topic in registry.bus.topics:
-                reason = why_not(config, topic, admin.topics([topic], others=[topic])[topic])
-                raise TopicsError((not_read(topic, reason or "it was not, a moment ago. Try again."),))
+                reason = why_unreadable(config, topic, admin.topics([topic], others=[topic])[topic])
+                raise TopicsError((topic_not_read(topic, reason or "it was not, a moment ago. Try again."),))
             raise TopicsError((f"Topic {topic!r} does not exist.",))
     return registry, found
 
@@ -148,7 +148,7 @@ def _look(config: BusConfig, topic: str | None) -> tuple[Registry, list[Position
 def _resumption(config: BusConfig, registry: Registry, at: Position, start: str) -> Resumption | None:
     """None if the partition is not stopped."""
     tp, committed, topic_id = at.tp, at.committed, at.topic.id
-    known = look_at(
+    known = inspect_commit(
         committed,
         topic_id,
         at.low,

@@ -1,1 +1,1 @@
-"""The engine's protocols, sans I/O: decisions over the narrow interface of `engine.bus`."""
+"""The engine's protocols: decisions over the interface in `engine.bus`, without I/O of their own."""

@@ -1,4 +1,4 @@
-"""What was taken from the bus and is not yet worked on."""
+"""The records that were taken from the bus and are not processed yet."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..bus import End, Polled, Record
 
 
 class Backlog:
-    """Records and ends in the order in which they came; going through it takes them out, one by one.
+    """Records and ends in the order in which they came. Iteration takes them out, one by one.
 
-    Each is asked of its batch when its turn comes, and not kept: what the bus makes of it then lives no
-    longer than the work on it.
+    Each item is taken from its batch when its turn comes, and not kept: a record that the bus makes for it
+    is freed as soon as it is processed.
     """
 
     def __init__(self) -> None:
@@ -28,19 +28,19 @@ class Backlog:
             self._left += len(records)
 
     def first(self) -> Record | End | None:
-        """The next one, which stays; None where nothing is left."""
+        """The next item, which stays; None if nothing is left."""
         for item in self:
             self.put_back(item)
             return item
         return None
 
     def put_back(self, *items: Record | End) -> None:
-        """They are the next ones again: whoever goes through it must stop."""
+        """Make these the next items again. An iteration under way must stop."""
         self._parts.appendleft(iter(items))
         self._left += len(items)
 
     def clear(self) -> None:
-        """Whoever is going through it gets nothing more either."""
+        """Remove all items. An iteration under way ends as well."""
         self._parts.clear()
         self._left = 0
 

@@ -1,4 +1,4 @@
-"""The brokers' clock, as the timestamps of this engine's own records tell it."""
+"""The brokers' clock, derived from the timestamps of this engine's own records."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ FRESH_S: Final = 30.0
 
 
 class BrokerClock:
-    """Time by which events are stamped; an engine's own clock decides nothing that others see.
+    """The time by which brokers stamp events. The machine's own clock decides nothing that others see.
 
-    Between two observations it runs on with the monotonic clock. It never runs backwards.
+    Between two observations it advances with the monotonic clock. It never runs backwards.
     """
 
     def __init__(self, wall: Callable[[], float], monotonic: Callable[[], float]) -> None:
@@ -21,21 +21,21 @@ class BrokerClock:
         self._last_ms = 0
 
     def observe(self, append_ms: int) -> None:
-        """A broker has stamped a record of ours just now."""
+        """A broker stamped a record of this engine just now."""
         self._seen_ms, self._seen_at = append_ms, self._monotonic()
 
     @property
     def known(self) -> bool:
-        """Whether there was an observation at all."""
+        """Whether there was an observation."""
         return self._seen_ms is not None
 
     @property
     def fresh(self) -> bool:
-        """Whether the last observation is young enough to judge timers by."""
+        """Whether the last observation is recent enough for decisions about timers."""
         return self._seen_ms is not None and self._monotonic() - self._seen_at <= FRESH_S
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch; the machine's own time as long as nothing was observed."""
+        """Milliseconds since the epoch; the machine's own time before the first observation."""
         if self._seen_ms is None:
             return int(self._wall() * 1000)
         now = self._seen_ms + int((self._monotonic() - self._seen_at) * 1000)

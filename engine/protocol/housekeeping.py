@@ -1,4 +1,4 @@
-"""Housekeeping: what an engine does now and then beside its events."""
+"""Housekeeping: what an engine does from time to time beside its events."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from .timers.cut import partitions_of, source_topics
 PURGE_S: Final = 60.0
 TOPICS_S: Final = 30.0
 ORPHANS_S: Final = 60.0
-ORPHAN_MS: Final = 24 * 3600 * 1000  # a pool may be down for a night; a wait that comes back registers again
-# A pool that was away for longer comes back with all its leases too old: from the start of an engine, those
-# that wait have more than the interval of their leases (`registering.LEASE_S`).
+ORPHAN_MS: Final = 24 * 3600 * 1000  # a pool may be down for a night; a wait that returns registers again
+# After a longer time all leases are too old. From the start of an engine, waiting processes get more than the
+# interval of their leases (`registration_writer.LEASE_S`) to renew them.
 SETTLED_S: Final = 360.0
-# What is left over must be gone before the brokers compact what left it, after a day. Meanwhile who takes a
-# partition over still finds that a durable subscription was changed, not removed.
+# Leftover registrations must be gone before the brokers compact the record that replaced them, after a day.
+# Until then a new owner still finds that a durable subscription was changed, not removed.
 LEFTOVER_MS: Final = 3600 * 1000
 HELD_BACK_LOOK_S: Final = 0.5
 BUSY_LOOK_S: Final = 2.0
 
 
 class Housekeeping:
-    """Removing what is done with, and noticing what was altered by hand."""
+    """Removes what is no longer needed, and notices topics that were altered."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Housekeeping:
         self._stood: dict[TopicPartition, int] = {}
 
     def run(self) -> None:
-        """What is due of it."""
+        """Do what is due."""
         now = self._monotonic()
         if now - self._purged >= PURGE_S:
             self._purged = now
@@ -62,7 +62,7 @@ class Housekeeping:
             self.check_topics()
 
     def check_topics(self) -> None:
-        """TopicsError for an internal topic that is another one; a source that is, stops."""
+        """Raises TopicsError for a recreated internal topic. Takes recreated source topics over again."""
         bus = self._registry.bus
         made_with = {} if bus is None else bus.topic_ids
         names = {self._config.topic(kind): kind for kind in KINDS}
@@ -71,7 +71,7 @@ class Housekeeping:
         problems = []
         for name, kind in names.items():
             topic = found.get(name)
-            if kind == "dead-letter":  # it holds nothing that the protocols need, and may be made again
+            if kind == "dead-letter":  # the protocols need none of its records, and it may be recreated
                 if topic is None:
                     log.warning("Topic %r is gone: a partition that needs it waits for it.", name)
             elif topic is None:
@@ -91,15 +91,16 @@ class Housekeeping:
         for task in tasks:
             topic = found.get(task.tp.topic)
             if topic is None or (task.topic_id and topic.id != task.topic_id):
-                self._open_again()  # taking it over says why it stops
+                self._open_again()  # the takeover reports why it stops
                 return
 
     def sweep(self, outputs: Outputs) -> None:
-        """Remove the registrations and leases that nobody has any more, of our trigger partitions."""
+        """Remove registrations and leases that nobody renews, for this engine's trigger partitions."""
         if self._monotonic() - self._swept < ORPHANS_S:
             return
         if not self._clock.fresh:
-            # A bus where nothing happens would never tell the time; the machine's own only says when to ask.
+            # On an idle bus nothing shows the brokers' time, so write a record for it. When to do so is up to
+            # the machine's clock.
             first = next(iter(self._ownership.triggers), None)
             before_ms = self._clock.now_ms() - ORPHAN_MS
             if first is not None and (
@@ -119,7 +120,7 @@ class Housekeeping:
             )
             for key in sorted(self._registry.keys(registration.subscription)):
                 outputs.write("subscription", 0, key, None)
-        for key in self._registry.old_leases(before_ms):  # of processes that were killed
+        for key in self._registry.old_leases(before_ms):  # of killed processes
             if self._is_ours(key.decode("utf-8", "replace")) and not outputs.full:
                 outputs.write("subscription", 0, key, None)
         for subscription, key in self._leftovers():
@@ -135,18 +136,19 @@ class Housekeeping:
         place = partition_of("one-shot", subscription, "", self._context.partitions)
         return TopicPartition(self._config.topic("trigger"), place) in self._ownership.triggers
 
-    def look_for_dead(self, *, busy: bool) -> None:
-        """Records beyond what can be read on a partition that stands still are held back by someone.
+    def look_for_dead_engines(self, *, busy: bool) -> None:
+        """Fence dead engines if a partition has records that cannot be read, and its position stands still.
 
-        So they are where no task of an engine reads, see `_read_by_others`. While others are busy a partition
-        may stand still for its backlog too: that costs a question in vain.
+        Partitions that only others read count as well, see `_read_by_others`. On a busy engine a position may
+        also stand still because of its backlog; that costs one request.
         """
         now = self._monotonic()
         if now - self._looked < (BUSY_LOOK_S if busy else HELD_BACK_LOOK_S):
             return
         self._looked = now
         tasks = self._ownership.tasks()
-        there = self._bus.topics({task.tp.topic for task in tasks})  # a listed topic may be deleted any time
+        # a listed topic may be deleted at any time
+        there = self._bus.topics({task.tp.topic for task in tasks})
         positions = {
             task.tp: task.position
             for task in tasks
@@ -159,16 +161,16 @@ class Housekeeping:
         held = any(ends[tp] > at and self._stood.get(tp) == at for tp, at in positions.items())
         self._stood = positions
         if held:
-            self._fencing.held_back(self._group())
+            self._fencing.blocked(self._group())
         else:
-            self._fencing.goes_on()
+            self._fencing.unblocked()
 
     def _read_by_others(self) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        """Up to where others can read, and the ends, of what they read.
+        """Stable and end offsets of the partitions that waits and dispatchers read.
 
-        That are the action partitions beside the trigger partitions of this engine, whose readers, waits and
-        dispatchers, can end nobody, and the subscription topic. Where that cannot be told this engine goes
-        on, since nothing that it does depends on it, and asks again after a while.
+        These are the subscription topic and the action partitions with the numbers of this engine's trigger
+        partitions. Their readers cannot fence anybody. If the brokers do not answer, the engine continues,
+        because none of its own work depends on it, and asks again later.
         """
         now = self._monotonic()
         if now < self._ask_again:
@@ -181,7 +183,7 @@ class Housekeeping:
         try:
             return self._bus.stable_offsets(asked), self._bus.end_offsets(asked)
         except UnreachableError as e:
-            log.warning("Whether the dead hold back who reads firings is not known, and asked again: %s", e)
+            log.warning("Whether dead engines block the readers of firings is unknown; asking again: %s", e)
             self._ask_again = now + TOPICS_S
             return {}, {}
 
@@ -193,7 +195,7 @@ class Housekeeping:
         ]
 
     def _purge(self) -> None:
-        """Delete what lies below the committed offsets of our trigger partitions."""
+        """Delete the records below the committed offsets of this engine's trigger partitions."""
         triggers = self._ownership.triggers.values()
         below = {t.tp: t.committed_position for t in triggers if t.committed_position > t.deleted_below}
         if below:

@@ -1,4 +1,4 @@
-"""The engine's loop: one pass takes what is there, and commits it in one transaction.
+"""The engine's loop: one pass takes records, and commits all that follows from them in one transaction.
 
 The numbers in `Engine.run_pass` are those of docs/understand/engine/commit.md, which says what a crash
 after each of them leaves.
@@ -28,24 +28,23 @@ from .stats import Stats
 from .tasks.source_task import SourceTask
 from .tasks.trigger_task import TriggerTask
 
-# Of one pass, and only where so many wait: a transaction costs the same, about 50 ms, for 2,000 and 10,000.
+# A pass takes so many if they wait: a transaction costs about 50 ms, for 2,000 records as for 10,000.
 MOST_RECORDS: Final = 10_000
-# Live events and scans each stop after this much of a pass, whatever their filters cost: the next poll must
-# come long before the group takes this member for dead.
+# Live events and scans each end after this much of a pass, whatever their filters cost: the next poll must
+# come long before the group excludes this member.
 MOST_S: Final = 1.0
 POLL_S: Final = 0.1
-# Positions that moved without output are committed within this: a crash repeats no more than that.
+# Positions that moved without output are committed within this time: a crash repeats no more than that.
 LAZY_S: Final = 0.2
 REGISTRY_S: Final = 1.0
-MOST_ABORTS: Final = 5  # a rebalance aborts one or two; what aborts more is told, and tried again later
+MOST_ABORTS: Final = 5  # a rebalance aborts one or two; after more the engine ends with an error
 
 
 class Engine:
-    """One member of a bus's engines.
+    """One member of a bus's consumer group of engines. One thread.
 
-    `run_pass` until told to stop, then `close`. Any EngineError out of it means that this engine is over:
-    close it, and make a new one over a new bus (the state is in Kafka). `stats` are numbers to read;
-    given ones are counted on.
+    Call `run_pass` in a loop, then `end` and `close`. After any EngineError close this engine, and make a new
+    one with a new `Bus`: all state is in Kafka. `stats` are numbers to read.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Engine:
         self.registry, self.stats, self.clock = context.registry, context.stats, context.clock
         self._fencing = parts.fencing(context)
         listed = parts.listed_topics(context)
-        with ExitStack() as clients:  # an engine that cannot begin leaves none open
+        with ExitStack() as clients:  # closed if the engine cannot start
             self._registry_reader = parts.registry_reader(context)
             clients.callback(self._registry_reader.close)
             self.ownership = parts.ownership(context, self._registry_reader, self._fencing, listed)
@@ -76,14 +75,14 @@ class Engine:
             self._housekeeping = parts.housekeeping(context, self.ownership, self._fencing, self.open_again)
             self._passes = parts.passes(self.ownership, self.stats)
             self.membership: object = None  # of the last poll
-            self._rest = Backlog()  # taken, and not yet worked on: beyond what a transaction holds
+            self._backlog = Backlog()  # taken, and not processed yet: more than a transaction holds
             self._aborts = Aborts()
-            # Of the transaction, in metadata: another one than any of an engine of this id before.
+            # The transaction's number in metadata, never used before by an engine of this id.
             self._number = int(context.wall() * 1000)
             self._last_commit = self._last_registry_commit = self._monotonic()
-            self._counted = self.stats.counted()  # with the last commit
+            self._counted = self.stats.counted()  # at the last commit
             self._subscribed: tuple[str, ...] = ()
-            self._fencing.look()  # one that died in its first transaction is named by the group alone
+            self._fencing.note_members()  # only the group knows one that died in its first transaction
             self._registry_reader.read_whole()
             self._registry_reader.changed = self._registry_changed
             self._housekeeping.check_topics()
@@ -102,7 +101,7 @@ class Engine:
 
     @property
     def up_to_date(self) -> bool:
-        """Whether all partitions it owns have applied the registry, and none scans."""
+        """Whether all its partitions have applied the registry, and none scans."""
         position = self.registry.position
         return all(
             task.applied == position and not task.changed and not task.behind
@@ -110,18 +109,18 @@ class Engine:
         ) and not any(source.scans for source in self.ownership.sources.values())
 
     def take_filter_errors(self) -> Counter[str]:
-        """{text of a filter: events on which it failed, live and in scans} since this was last asked."""
+        """{text of a filter: events on which it failed, live and in scans} since the last call."""
         errors = self._context.index.errors
         taken = errors + self._scanning.take_filter_errors()
         errors.clear()
         return taken
 
     def run_pass(self) -> int:
-        """One pass; the number of records it took. Waits at most 0.1 s when there is nothing to do."""
+        """One pass. Gives the number of records it took. Waits at most 0.1 s when there is nothing to do."""
         try:
             return self._pass()
-        except NotReadable as e:  # of no commit: what is not committed is taken back
-            if not self.ownership.listed.shut_by(e):
+        except NotReadable as e:  # never from a commit: the pass is rolled back
+            if not self.ownership.listed.set_unreadable(e):
                 raise
             self.open_again()
             return 0
@@ -131,18 +130,18 @@ class Engine:
         batch = self._take()
         if batch is None:
             return 0
-        # 2. Read the registry, and apply it to the partitions that are ours.
+        # 2. Read the registry, and apply it to the partitions of this engine.
         self._registry_reader.read_new()
-        if self.ownership.taking_over:  # the registry asked for it
+        if self.ownership.taking_over:  # because of what was read
             return 0
         self._apply_registry()
         if not self.begin_trials():
             return 0
         # 3. Gather outputs, ...
         outputs = self._outputs()
-        taken = len(self._rest)
+        taken = len(self._backlog)
         self._process(outputs)
-        taken -= len(self._rest)
+        taken -= len(self._backlog)
         sources, triggers = self.ownership.sources, self.ownership.triggers
         touched: set[TopicPartition] = set()
         if not self._passes.alone:
@@ -154,16 +153,16 @@ class Engine:
         if self._gather(outputs, touched | self._passes.to_commit):
             self._commit(outputs, batch.membership, touched)
         self._housekeeping.run()
-        changed = self.ownership.listed.look()
+        changed = self.ownership.listed.check()
         if self._refusals.may_try_again() or changed & {tp.topic for tp in self.ownership.assigned}:
             self.open_again()
-        self._housekeeping.look_for_dead(busy=taken > 0 or self._scanning.busy)
+        self._housekeeping.look_for_dead_engines(busy=taken > 0 or self._scanning.busy)
         return taken
 
     def end(self) -> None:
-        """Say that it ends in good order, before `close`: nothing that it was about to do has ended it.
+        """Commit, before `close`, that this engine stops in good order: no record ended it.
 
-        Raises EngineError; others then look at what lay before it with suspicion, which costs little.
+        Raises EngineError; the next owners then suspect its next records, which costs little.
         """
         tasks = self.ownership.tasks()
         if self.ownership.taking_over or not tasks or self.membership is None:
@@ -173,16 +172,16 @@ class Engine:
         self._commit(self._offsets_of([task.tp for task in tasks]), self.membership)
 
     def close(self) -> None:
-        """Leave the group, so that others take over at once, whatever becomes of the other clients."""
+        """Leave the group, so that others take over at once, and close all clients."""
         with self._clients:
             self._bus.close()
 
     # -- records
 
     def _take(self) -> Batch | None:
-        """Records to work on, in `_rest`; None while partitions are being taken over."""
-        if self._rest:
-            # The membership holds until the next poll, which must not be long in coming either.
+        """Take records into the backlog; None during a takeover."""
+        if self._backlog:
+            # Poll for the membership all the same, or the group would exclude this member.
             most, wait = 1, 0.0
         else:
             busy = self._scanning.busy or self.cuts.wants_commits or self.ownership.taking_over
@@ -190,58 +189,59 @@ class Engine:
         try:
             batch = self._bus.poll(most, wait)
         except LostRange as e:
-            self._rest.clear()
-            self._go_back()
+            self._backlog.clear()
+            self._forget_pass()
             self.ownership.rollback()
-            self.ownership.reopen()  # taking it over finds what is missing, and says so
+            self.ownership.reopen()  # the takeover finds what is missing, and reports it
             with at(*e.partition):
                 log.error("%s", e)
             return None
         self.membership = batch.membership
         if batch.lost or batch.assigned is not None:
-            self._rest.clear()
-            self._go_back()
+            self._backlog.clear()
+            self._forget_pass()
             if batch.assigned is None:
                 self.ownership.lose()
             else:
-                self._fencing.look()
-                self.ownership.listed.look_soon()
+                self._fencing.note_members()
+                self.ownership.listed.check_soon()
                 self._aborts.keep(batch.assigned)
                 self.ownership.assign(batch.assigned)
         if self.ownership.taking_over:
             self._registry_reader.read_new()
             self.ownership.open()
             return None
-        self._rest.add(batch.records)
+        self._backlog.add(batch.records)
         return batch
 
-    def _go_back(self) -> None:
-        """What was under way since the last commit is void."""
+    def _forget_pass(self) -> None:
+        """Forget the work since the last commit."""
         self.stats.take_back(self._counted)
         self._scanning.drop()
         self.cuts.drop()
 
     def begin_trials(self) -> bool:
-        """Commit what must be known if this process ends on what it takes next; False ends the pass."""
-        first = self._passes.begin(self._rest.first())
+        """Commit what others must know if a record ends this process in this pass. False ends the pass."""
+        first = self._passes.begin(self._backlog.first())
         if first and not self._commit(self._offsets_of(first), self.membership):
             return False
         if self._passes.must_stop:
-            self.open_again()  # taking it over again finds that it is to stop
+            self.open_again()  # the takeover stops the partition
             return False
         self._passes.watch()
         return True
 
     def _process(self, outputs: Outputs) -> None:
-        """Match and step what is there, as far as a transaction holds it."""
-        sources, triggers, rest = self.ownership.sources, self.ownership.triggers, self._rest
+        """Match and step the backlog, as far as a transaction holds it."""
+        sources, triggers, backlog = self.ownership.sources, self.ownership.triggers, self._backlog
         now_ms = self.clock.now_ms()
         until = self._monotonic() + MOST_S
         consumed = filtered = 0
         passes, watched = self._passes, self._passes.watched
-        held: list[Record | End] = []  # for the next pass: with a suspect, what follows it in its partition
+        # for the next pass: suspects, and what follows them in their partitions
+        held: list[Record | End] = []
         held_of: set[TopicPartition] = set()
-        for item in rest:
+        for item in backlog:
             tp = item.source
             source = sources.get(tp)
             if isinstance(item, End):
@@ -251,7 +251,7 @@ class Engine:
                 elif task is not None:
                     task.at_end(item.offset)
                 continue
-            is_watched = bool(watched) and tp in watched  # most often there are none
+            is_watched = bool(watched) and tp in watched  # mostly none is watched
             if is_watched and not passes.admits(tp):
                 held.append(item)
                 held_of.add(tp)
@@ -269,8 +269,8 @@ class Engine:
             if outputs.beyond(LIVE_SHARE) or self._monotonic() >= until:
                 break
         if held and not self.ownership.taking_over:
-            rest.put_back(*held)
-        if not self.ownership.taking_over:  # else what this pass did is taken back
+            backlog.put_back(*held)
+        if not self.ownership.taking_over:  # else this pass is rolled back
             self.stats.consumed += consumed
             self.stats.filtered += filtered
 
@@ -287,7 +287,7 @@ class Engine:
         needed = trigger.needs_registry(match)
         if self.registry.position < needed:
             self._registry_reader.catch_up(needed)
-            if self.ownership.taking_over:  # the registry asked for it: what this pass did is taken back
+            if self.ownership.taking_over:  # because of what was read: this pass is rolled back
                 return
         trigger.process(record, match, outputs, now_ms)
 
@@ -307,30 +307,30 @@ class Engine:
                 trigger.forget([gone.incarnation])
         if change.bus:
             self._subscribe()
-            self.ownership.listed.look_soon()
+            self.ownership.listed.check_soon()
         if change.resumed in self.ownership.unread:
             self.open_again()
 
     def open_again(self) -> None:
         """Abandon the pass under way, and take over all partitions again."""
         self.drop_backlog()
-        self._go_back()
+        self._forget_pass()
         if self.ownership.is_open or self.ownership.taking_over:
             self.ownership.reopen()
 
     def drop_backlog(self) -> None:
-        """Forget the records that were taken and not worked on: they may be of a topic that is gone."""
-        self._rest.clear()
+        """Forget the records that were taken and not processed: they may be of a topic that was deleted."""
+        self._backlog.clear()
 
     def _apply_registry(self) -> None:
-        """Apply what was registered to every partition: to sources at their live position."""
+        """Apply new registrations to every partition; to source partitions at their live position."""
         until = self.registry.position
-        # One question for all partitions that stand at the same place, and all but newcomers do.
-        by_place: dict[int, list[SourceTask]] = {}
+        # One request for all partitions with the same registry position, as all but new ones have.
+        by_position: dict[int, list[SourceTask]] = {}
         for source in self.ownership.sources.values():
             if source.needs_apply(self.registry):
-                by_place.setdefault(source.applied, []).append(source)
-        for applied, sources in by_place.items():
+                by_position.setdefault(source.applied, []).append(source)
+        for applied, sources in by_position.items():
             new = self.registry.between(applied, until)
             first: dict[TopicPartition, int | None] = {}
             if new:
@@ -346,18 +346,18 @@ class Engine:
     # -- the commit
 
     def _gather(self, outputs: Outputs, touched: Collection[TopicPartition]) -> bool:
-        """Put the offsets of what changed into the transaction; False where it can wait.
+        """Put the offsets of changed partitions into the transaction; False if the commit can wait.
 
-        All positions that moved go into it: what is written was derived from them. So do those of `touched`,
-        whose outputs may have moved nothing: a scan that began and ended in this pass, for one.
+        All positions that moved go into it, because the outputs follow from them. So do those of `touched`,
+        whose outputs may come without a move, as from a scan that began and ended in this pass.
         """
         triggers = self.ownership.triggers.values()
         waited = self._monotonic() - self._last_commit
         urgent = bool(outputs.records or touched) or any(trigger.writes for trigger in triggers)
         if not urgent and waited < (0 if self.cuts.wants_commits else LAZY_S):
             return False
-        # A registry position alone is committed within a second on partitions that are idle, whether or not
-        # others are busy: the timers of a registration wait for it.
+        # Idle partitions commit a new registry position within a second, also beside busy ones: the timers of
+        # a registration wait for it.
         registry_due = self._monotonic() - self._last_registry_commit >= REGISTRY_S
         changed = [
             task
@@ -370,7 +370,7 @@ class Engine:
         if not changed:
             if not urgent:
                 return False
-            changed = self.ownership.tasks()  # fenced by the offsets of what it is written for
+            changed = self.ownership.tasks()  # offsets fence the transaction
         self._offsets_into(outputs, changed)
         return bool(outputs)
 
@@ -395,44 +395,44 @@ class Engine:
     def _commit(
         self, outputs: Outputs, membership: object, touched: AbstractSet[TopicPartition] | None = None
     ) -> bool:
-        """Whether it was committed; else the pass had no effect.
+        """Commit the transaction; False if it was not committed, and the pass is rolled back.
 
-        touched: partitions that it has outputs of, beside those that moved; None where it has no work in it.
+        touched: partitions with outputs, beside those that moved; None if the transaction holds no work.
         """
         refusal = self._refusals.refusal(outputs)
         if refusal:
-            self._undo(outputs.dead_lettered, refusal)
+            self._roll_back(outputs.dead_lettered, refusal)
             return False
-        worked = self._worked(touched) if self._aborts.counted else frozenset()  # most often there are none
+        worked = self._worked(touched) if self._aborts.counted else frozenset()  # mostly none is watched
         try:
             self._send(outputs, membership)
         except TransactionAborted as e:
             self.stats.aborted += 1
             self._aborts.aborted(worked or self._worked(touched))
-            if e.unreadable:  # a listed one, most likely: its offsets are refused like its records
-                self.ownership.listed.look_soon()
+            if e.unreadable:  # probably a listed topic: brokers refuse its offsets as well
+                self.ownership.listed.check_soon()
             count, of = self._aborts.worst()
             if count >= MOST_ABORTS:
-                self._leave(self.ownership.assigned)
-                raise EngineError(f"{e} That was number {count} {of}; the engine starts anew.") from e
+                self._leave_in_good_order(self.ownership.assigned)
+                raise EngineError(f"{e} That was number {count} {of}; the engine restarts.") from e
             log.info("%s The engine goes back to the committed offsets.", e)
             suspicious = {tp for tp in outputs.dead_lettered if self._aborts.over(tp) >= SUSPICIOUS_ABORTS}
-            self._undo(suspicious, str(e))
+            self._roll_back(suspicious, str(e))
             return False
         self._aborts.committed(worked)
         return True
 
     def _worked(self, touched: AbstractSet[TopicPartition] | None) -> AbstractSet[TopicPartition]:
-        """Partitions whose work a transaction would commit; of one that has none in it, none."""
+        """The partitions whose work the transaction holds."""
         if touched is None:
             return frozenset()
         return touched | {task.tp for task in self.ownership.tasks() if task.worked}
 
     def _send(self, outputs: Outputs, membership: object) -> None:
-        """Steps 3 to 6; TransactionAborted where nothing of it counts."""
+        """Steps 3 to 6. Raises TransactionAborted if nothing is committed."""
         began = self._monotonic()
         stamped = self._bus.commit(outputs.records, outputs.offsets, membership)
-        # 6. Only now is what the tasks hold in memory true.
+        # 6. Only now the states in memory are those in Kafka.
         self._last_commit = self._monotonic()
         self.stats.transactions += 1
         self.stats.sample(self.stats.transaction_s, self._last_commit - began)
@@ -446,25 +446,25 @@ class Engine:
         self.ownership.fresh -= outputs.offsets.keys()
         self._counted = self.stats.counted()
 
-    def _undo(self, waiting: Collection[TopicPartition], refusal: str) -> None:
-        """The pass had no effect. waiting: partitions that wait until records can be set aside, and why."""
-        self._rest.clear()
+    def _roll_back(self, waiting: Collection[TopicPartition], refusal: str) -> None:
+        """Roll the pass back. waiting: partitions that pause until their dead letters can be written."""
+        self._backlog.clear()
         if not waiting:
-            self._go_back()
+            self._forget_pass()
             self.ownership.rollback()
             return
-        self._leave(waiting)
+        self._leave_in_good_order(waiting)
         self._aborts.forget(waiting)
-        self._refusals.hold(waiting, refusal)
+        self._refusals.pause(waiting, refusal)
         self.ownership.start()
 
-    def _leave(self, partitions: Collection[TopicPartition]) -> None:
-        """Go back, and commit that these are left in good order: none of their records is tried any more.
+    def _leave_in_good_order(self, partitions: Collection[TopicPartition]) -> None:
+        """Roll back, and commit that these partitions are left in good order: none of their records is tried.
 
-        Else an end of this process while they wait, or its absence while it starts anew, would count as a
-        record's doing.
+        Otherwise an end of this process while they are paused, or its absence while it restarts, would count
+        against a record.
         """
-        self._go_back()
+        self._forget_pass()
         tasks = self.ownership.tasks()
         for task in tasks:
             task.rollback()
@@ -475,6 +475,6 @@ class Engine:
         try:
             self._send(self._offsets_of(left), self.membership)
         except TransactionAborted as e:
-            log.info("That partitions are left in good order was not committed: %s", e)
+            log.info("Could not commit that partitions are left in good order: %s", e)
             for task in tasks:
                 task.rollback()

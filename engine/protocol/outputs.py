@@ -11,10 +11,10 @@ from ..config import KINDS, BusConfig
 from ..records.sizes import MAX_VALUE_BYTES
 
 ATTEMPTS: Final = "interlock_attempts"
-# Of one transaction: at most half a second of work, so that a crash repeats little and no reader waits long.
+# One transaction is about half a second of work at most: a crash repeats little, and no reader waits long.
 MAX_PASS_BYTES: Final = 6 * 1024 * 1024
 MAX_PASS_RECORDS: Final = 20_000
-# Up to which part of that live events and scans go on: the rest is for timers, which else wait for both.
+# Live events, then scans, fill a transaction up to these shares; timers, which come last, have the rest.
 LIVE_SHARE: Final = 0.75
 SCAN_SHARE: Final = 0.9
 _PREFIX_BYTES = 64 * 1024
@@ -24,7 +24,7 @@ _REASON_CHARS = 4000
 
 
 class Outputs:
-    """Gathers the outputs of one pass. Empty means that there is nothing to commit.
+    """Gathers the outputs of one pass. It is false while there is nothing to commit.
 
     version: of the records to write, as the bus record says.
     """
@@ -43,18 +43,18 @@ class Outputs:
 
     @property
     def full(self) -> bool:
-        """Whether the rest of a batch is for the next pass."""
+        """Whether the transaction takes no more, so that the rest of the batch waits for the next pass."""
         return self.beyond(1.0)
 
     def beyond(self, share: float) -> bool:
-        """Whether as much is gathered as this share of what a pass may."""
+        """Whether this share of the limits is reached."""
         return (
             self._bytes >= share * MAX_PASS_BYTES
             or len(self.records) + self._expected >= share * MAX_PASS_RECORDS
         )
 
     def expect(self, records: int, size: int) -> None:
-        """So much more (bytes) will be written with the commit: states, which may change again until then."""
+        """Count records and bytes that the commit will add: states, which may still change until then."""
         self._expected += records
         self._bytes += size
 
@@ -66,7 +66,7 @@ class Outputs:
         value: bytes | None,
         headers: Headers | None = None,
     ) -> None:
-        """A record of one of the bus's topics, named by its kind."""
+        """Add a record of one of the bus's topics. kind: see `config.KINDS`."""
         self.records.append(Output(self._topics[kind], partition, key, value, headers))
         if value is not None:
             self._bytes += len(value)
@@ -81,12 +81,12 @@ class Outputs:
         *,
         attempts: int = 1,
     ) -> None:
-        """Set a record aside as it came, with headers that say where it was and why it is here.
+        """Send a record to the dead-letter topic unchanged, with headers for where it was and why it failed.
 
-        It is written in the transaction that moves past the record: it is never skipped and never repeated.
-        `interlock_attempts` counts on over every redrive. A record too large for the dead-letter topic is cut
-        to its beginning, and headers tell the value's size and hash. read_from: the partition that moves past
-        it, where that is not the record's own. attempts: how often it was tried here.
+        It is written in the transaction that moves past the record, so it is never lost and never repeated.
+        `interlock_attempts` keeps counting over every redrive. A record too large for the topic is cut to its
+        beginning, and headers give the value's size and hash. stage: "event" or "trigger". read_from: the
+        partition that moves past the record, if not its own. attempts: how often it was tried here.
         """
         own, before = [], 0
         for name, raw in record.headers or ():
@@ -95,7 +95,7 @@ class Outputs:
             elif not name.startswith("interlock_"):
                 own.append((name, raw))
         about = {
-            # What is wrong with a record can take more words than the record has bytes.
+            # A reason can be longer than the record.
             "interlock_reason": reason if len(reason) <= _REASON_CHARS else reason[:_REASON_CHARS] + " ...",
             "interlock_stage": stage,
             "interlock_origin": str(record),
@@ -104,7 +104,7 @@ class Outputs:
         }
         key, value = record.key, record.value
         size = len(key or b"") + len(value or b"") + sum(len(name) + len(raw or b"") for name, raw in own)
-        if size > MAX_VALUE_BYTES:  # it would be refused, and the engine could never move past it
+        if size > MAX_VALUE_BYTES:  # brokers would refuse it, and the engine could never move past it
             digest = hashlib.sha256(value or b"").hexdigest()
             about |= {"interlock_size": str(len(value or b"")), "interlock_sha256": digest}
             key, value = (part and part[:_PREFIX_BYTES] for part in (key, value))

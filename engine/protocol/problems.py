@@ -1,6 +1,6 @@
-"""Problems: what is wrong with partitions, which their owner tells all engines by way of the registry.
+"""Problems: what is wrong with partitions. Their owner writes it to the registry, for all engines.
 
-A wait runs in any process of the pool, and the partition that it waits for may be owned by another.
+A wait runs in any process of the pool, and another process may own the partition that it waits for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_CHARS: Final = 4000
 
 
 class Problems:
-    """Of one engine and, by its registry, of the others."""
+    """The problems of one engine and, from its registry, those of the others."""
 
     def __init__(self, context: EngineContext, ownership: Ownership, gaps: Gaps, cuts: Cuts) -> None:
         self._config, self._registry, self._monotonic = context.config, context.registry, context.monotonic
@@ -28,26 +28,26 @@ class Problems:
         self._written = self._monotonic() - WRITE_S
 
     def all(self) -> list[str]:
-        """What an administrator must know of this engine while it goes on."""
+        """All problems of this engine, which runs on."""
         timers = [] if self.timers is None else [self.timers]
         return [*self.stopped(), *timers, *self._gaps.problems().values(), *self.full_waits()]
 
     def stopped(self) -> list[str]:
-        """Why partitions of this engine are not read, or not yet, and which of the listed topics are not.
+        """Which listed topics and which partitions of this engine are not read, or not yet, and why.
 
-        Each engine looks at those by itself: a topic that is not there has no owner.
+        Each engine checks listed topics by itself: a topic that does not exist has no owner.
         """
-        stopped, shut = self._ownership.unread, self._listed.shut
+        stopped, shut = self._ownership.unread, self._listed.unreadable
         held_back = [] if (text := self._ownership.blocked) is None else [text]
         own = (stopped[tp] for tp in sorted(stopped) if tp.topic not in shut)
         return [*self._listed.problems(), *own, *held_back]
 
     def look_backs(self) -> list[str]:
-        """On which partitions of this engine look-backs miss records."""
+        """The partitions of this engine on which look-backs miss records."""
         return list(self._gaps.problems().values())
 
     def full_waits(self) -> list[str]:
-        """Which waits on partitions of this engine have no room for new keys."""
+        """The waits on partitions of this engine that have no room for new keys."""
         return [text for texts in self._full().values() for text in texts]
 
     def _full(self) -> dict[TopicPartition, list[str]]:
@@ -56,29 +56,29 @@ class Problems:
 
     @property
     def timers(self) -> str | None:
-        """What the timers of this engine wait for, if they wait for long."""
+        """What the timers of this engine wait for, if they have waited for long."""
         waits_for = self._cuts.waits_for
         return None if waits_for is None else f"Timers are waiting for {waits_for}."
 
     def elsewhere(self) -> list[str]:
-        """What other engines have told of the partitions that are theirs."""
-        told, topics = self._registry.problems, self._topics() - self._listed.shut.keys()
-        return [told[tp] for tp in sorted(told) if tp.topic in topics and not self._is_ours(tp)]
+        """What other engines wrote about their partitions."""
+        written, topics = self._registry.problems, self._topics() - self._listed.unreadable.keys()
+        return [written[tp] for tp in sorted(written) if tp.topic in topics and not self._is_ours(tp)]
 
     def write(self, outputs: Outputs) -> None:
-        """Tell the others what is wrong with the partitions of this engine, and what is well again.
+        """Write the problems of this engine's partitions for the others, and remove those that are over.
 
-        With the transaction of other partitions, whose offsets fence it: an engine that has no open one
-        tells nothing.
+        They go into the pass's transaction, which the offsets of open partitions fence: an engine without
+        open partitions writes nothing.
         """
-        told = self._registry.problems
-        if not (told or self._ownership.unread or self._gaps or self._full()):
+        written = self._registry.problems
+        if not (written or self._ownership.unread or self._gaps or self._full()):
             return
         now = self._monotonic()
         if now - self._written < WRITE_S or not self._ownership.tasks():
             return
         own = self._own()
-        ours = {tp: text for tp, text in told.items() if self._is_ours(tp)}
+        ours = {tp: text for tp, text in written.items() if self._is_ours(tp)}
         if own == ours:
             return
         self._written = now

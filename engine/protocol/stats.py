@@ -1,4 +1,4 @@
-"""What an engine counts: plain numbers, which whoever runs it reads and publishes."""
+"""What an engine counts: plain numbers, which its runtime reads and publishes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-# Of what a transaction holds: counted again where it was aborted, and its records are read again.
+# Work inside transactions: after an abort the same records are read, and counted, again.
 _OF_TRANSACTIONS: Final = (
     "consumed",
     "filtered",
@@ -56,17 +56,17 @@ class Stats:
     latency_s: list[float] = field(default_factory=list)
 
     def counted(self) -> tuple[int, ...]:
-        """What is counted of the work of transactions, for `take_back`."""
+        """The counts of work inside transactions, for `take_back`."""
         counted: tuple[int, ...] = _of_transactions(self)
         return counted
 
     def take_back(self, counted: tuple[int, ...]) -> None:
-        """The work since then had no effect."""
+        """Return to earlier counts: the work since then had no effect."""
         for name, value in zip(_OF_TRANSACTIONS, counted, strict=True):
             setattr(self, name, value)
 
     def sample(self, samples: list[float], value: float) -> None:
-        """Keep a sample; beyond 10,000 that nobody took, the oldest half goes."""
+        """Keep a sample. From 10,000 samples that nobody took, the oldest half is dropped."""
         if len(samples) >= 10_000:
             del samples[:5_000]
         samples.append(value)

@@ -21,7 +21,7 @@ from ..kafka.admin import Admin
 from ..kafka.clients import ClientErrors
 from ..kafka.reader import KafkaReader, drain
 from ..log import log
-from ..protocol.partitions.listed_topics import not_read, why_not
+from ..protocol.partitions.listed_topics import topic_not_read, why_unreadable
 from ..registry.registry import Registry
 
 MAX_BYTES: Final = 64 * 1024 * 1024  # of records in memory; beyond it the ones read first are dropped
@@ -149,10 +149,10 @@ def source_partitions(admin: Admin, config: BusConfig, registry: Registry) -> li
     listed = () if registry.bus is None else registry.bus.topics
     found = admin.topics((config.topic("event"), *listed), others=listed)
     for name in listed:
-        reason = why_not(config, name, found[name])
+        reason = why_unreadable(config, name, found[name])
         if reason is not None:
             found[name] = None
-            log.warning("%s", not_read(name, reason))
+            log.warning("%s", topic_not_read(name, reason))
     partitions = [
         TopicPartition(name, number)
         for name, topic in found.items()

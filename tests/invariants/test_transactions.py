@@ -446,7 +446,7 @@ def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_lett
 
 
 def _fencing_the_dead(patch: Patch) -> None:
-    patch.setattr(Fencing, "held_back", lambda self, partitions: None)
+    patch.setattr(Fencing, "blocked", lambda self, partitions: None)
 
 
 @needs(_fencing_the_dead)

@@ -1,4 +1,4 @@
-"""Gaps: what scans cannot read any more, since retention removed it. It is told, never passed over."""
+"""Gaps: records that scans cannot read, because retention removed them. Each gap is reported."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..context import EngineContext
 from ..tasks.source_task import SourceTask
 
 MOST_NAMED: Final = 5
-LEAST_S: Final = 60.0  # a scan may be over before anybody has looked
+LEAST_S: Final = 60.0  # a scan may be over before anybody sees its gap
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 NOTHING: Final = "none of those looked for is left."
-# Where nothing is left, nothing tells how old what was removed is: what the event topic keeps, unless told
-# otherwise. A wait that looks back a day at a partition that was idle for months misses nothing.
+# If no record is left, the age of removed ones is unknown. The event topic's default retention is assumed:
+# a wait that looks back a day at a partition that was idle for months misses nothing.
 KEPT_MS: Final = 30 * 24 * 3_600_000
 
 
 def beyond_retention(registered: Registered) -> bool:
-    """Whether a registration looks back further than is usually kept."""
+    """Whether a registration looks back further than the default retention."""
     return registered.registration.since_ms < registered.timestamp_ms - KEPT_MS
 
 
@@ -35,10 +35,10 @@ class _Gap:
 
 
 class Gaps:
-    """The gaps of the scans of an engine.
+    """The gaps in the scans of an engine.
 
-    One is logged once for each scan, counted for each registration (`look_back_lost`), and among `problems`
-    as long as the scan runs, at least a minute.
+    A gap is logged once for each scan, counted for each registration (`look_back_lost`), and listed in
+    `problems` while the scan runs, for a minute at least.
     """
 
     def __init__(self, context: EngineContext) -> None:
@@ -49,20 +49,20 @@ class Gaps:
         return bool(self._gaps)
 
     def problems(self) -> dict[TopicPartition, str]:
-        """A sentence for each source partition on which look-backs miss records, in their order."""
+        """{source partition: message about the records that look-backs miss}, sorted."""
         return {tp: self._gaps[tp].text for tp in sorted(self._gaps)}
 
     def missing(self, source: SourceTask, start: int, end: int, left: Record | End) -> None:
-        """The scan expected record `start`, and finds `left`: records [start, end) were removed."""
+        """The scan expected record `start` and found `left`: records [start, end) were removed."""
         self._scan(source, f"records {start} to {end - 1}", end - 1, left)
 
     def below(self, source: SourceTask, end: int, left: Record) -> None:
-        """The scan begins at `end`, where its partition begins, with `left`."""
+        """The scan begins at the first record of its partition, `left` at offset `end`."""
         self._scan(source, f"records below {end}", end, left)
 
     def nothing(self, source: SourceTask, new: Iterable[Registered]) -> None:
-        """Nothing is left below the live position, of a partition that does not begin at 0."""
-        self._tell(source, f"records below {source.position}", NOTHING, filter(beyond_retention, new))
+        """A partition that does not begin at offset 0 has no record below its live position."""
+        self._report(source, f"records below {source.position}", NOTHING, filter(beyond_retention, new))
 
     def look(self, sources: Mapping[TopicPartition, SourceTask]) -> None:
         """Forget the gaps of scans that are over."""
@@ -73,18 +73,18 @@ class Gaps:
                 del self._gaps[tp]
 
     def _scan(self, source: SourceTask, what: str, last: int, left: Record | End) -> None:
-        """last: the groups that stand up to there miss something."""
+        """last: groups at positions up to this offset miss records."""
         members = [
             registered
             for group in source.scans.front(left.offset)
             if group.position <= last
             for registered in self._registry.between(group.start, group.end)
-            # What was removed was older than what is left.
+            # Removed records are older than those that are left.
             if isinstance(left, End) or registered.registration.since_ms < left.timestamp_ms
         ]
-        self._tell(source, what, _remainder(left), members)
+        self._report(source, what, _remainder(left), members)
 
-    def _tell(self, source: SourceTask, what: str, remainder: str, members: Iterable[Registered]) -> None:
+    def _report(self, source: SourceTask, what: str, remainder: str, members: Iterable[Registered]) -> None:
         concerned = {registered.offset: registered for registered in members}
         if not concerned:
             return

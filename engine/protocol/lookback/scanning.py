@@ -14,22 +14,22 @@ from ..tasks.scans import ScanIndex
 from ..tasks.source_task import SourceTask
 from .gaps import Gaps, beyond_retention
 
-MOST_BESIDE_LIVE: Final = 2500  # records of a slice: live events wait for a quarter of a batch at most
+MOST_BESIDE_LIVE: Final = 2500  # records in a pass with live events: they wait for a quarter of a batch
 MOST_ALONE: Final = 5000
-MOST_S: Final = 1.0  # of a slice, whatever its filters cost
+MOST_S: Final = 1.0  # in a pass, whatever the filters cost
 WAIT_S: Final = 0.01
 
 
 class Scanning:
-    """One reader for the scans of all partitions of an engine, a slice in each pass."""
+    """Reads for the scans of all partitions of an engine, with one reader, some records in each pass."""
 
     def __init__(self, context: EngineContext, gaps: Gaps) -> None:
         self._bus, self._gaps, self._monotonic = context.bus, gaps, context.monotonic
         self._stats, self._reader = context.stats, context.bus.reader()
         self._index = ScanIndex(context.registry)
-        self._next: dict[TopicPartition, int] = {}  # where the reader goes on, of what is read
+        self._next: dict[TopicPartition, int] = {}  # where the reader continues
         self._rest: dict[TopicPartition, deque[Record | End]] = {}
-        # Where partitions begin on which reading begins or resumes, until it gives something.
+        # The first offsets of partitions where reading begins or resumes, until the reader gives something.
         self._starts: dict[TopicPartition, int] = {}
 
     @property
@@ -37,7 +37,7 @@ class Scanning:
         return bool(self._next)
 
     def drop(self) -> None:
-        """The partitions are gone, or went back."""
+        """Forget what was read: the partitions are gone, or were rolled back."""
         self._next.clear()
         self._rest.clear()
         self._starts.clear()
@@ -45,7 +45,7 @@ class Scanning:
     def apply(
         self, sources: Iterable[SourceTask], new: list[Registered], first: Mapping[TopicPartition, int | None]
     ) -> None:
-        """New registrations are about to be applied, whose first offsets are these."""
+        """Report gaps for new registrations. first: the offset from which each partition must be read."""
         if not any(map(beyond_retention, new)):
             return
         live = {s.tp: s for s in sources if s.position and not _is_below(first.get(s.tp), s.position)}
@@ -54,11 +54,11 @@ class Scanning:
                 self._gaps.nothing(live[tp], new)
 
     def forget(self, registered: Registered) -> None:
-        """The registry has removed it."""
+        """Remove a registration that the registry removed."""
         self._index.forget(registered)
 
     def take_filter_errors(self) -> Counter[str]:
-        """As `Engine.take_filter_errors`, of scans."""
+        """As `Engine.take_filter_errors`, for scans."""
         return self._index.take_errors()
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class Scanning:
     def advance(
         self, sources: Mapping[TopicPartition, SourceTask], outputs: Outputs, now_ms: int, *, alone: bool
     ) -> set[TopicPartition]:
-        """Read and match a slice; the partitions on which a scan met the live position, or wrote matches."""
+        """Read and match some records. Gives the partitions where a scan became live or wrote matches."""
         self._gaps.look(sources)
         wanted = {tp: source.scans.position() for tp, source in sources.items() if source.scans}
         if not wanted:
@@ -105,13 +105,13 @@ class Scanning:
                 del self._next[tp]
                 self._rest.pop(tp, None)
                 over = True
-        if over and self._next:  # the reader must not go on with what is done
+        if over and self._next:  # stop reading what is done
             self._rest.clear()
             self._reader.read(self._next)
         return touched
 
     def _look_for_gaps(self, sources: Mapping[TopicPartition, SourceTask]) -> None:
-        """In what was just taken. A jump alone is no proof: control records and compaction leave them too."""
+        """Look for gaps in what was read. Control records and compaction leave jumps too, which are none."""
         jumps: dict[TopicPartition, list[tuple[int, Record | End]]] = {}
         for tp, items in self._rest.items():
             source = sources[tp]

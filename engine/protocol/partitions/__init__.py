@@ -1,1 +1,1 @@
-"""Which partitions are this engine's: taking them over, and what stops them."""
+"""The partitions that the group assigns to an engine: taking them over, and what keeps them unread."""

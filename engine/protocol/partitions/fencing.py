@@ -1,4 +1,4 @@
-"""Fencing: ending the open transactions of engines that died, so that they hold nobody back.
+"""Fencing: ending the open transactions of dead engines, which block takeovers and readers.
 
 docs/understand/engine/takeover.md "Fencing dead engines" has the numbered steps.
 """
@@ -14,70 +14,71 @@ from ...log import log
 from ...records import OffsetMetadata, decode_json
 from ..context import EngineContext
 
-HELD_BACK_S: Final = 0.5
+BLOCKED_S: Final = 0.5
 ROUND_S: Final = 1.0
-MOST_APART_S: Final = 60.0  # questions for the members that are not answered: each may take ten seconds
+MOST_APART_S: Final = 60.0  # between two requests for the members while none is answered: each may take 10 s
 
 
 class Fencing:
-    """Notices that this engine is held back, and buries engines that are no members any more.
+    """Fences engines that left the group without ending their transaction, while this engine is blocked.
 
-    An open transaction tells nobody whose it is. It can be of an engine that was a member when this one
-    looked, of one whose partitions it took over, or of one that committed last on a partition.
+    Kafka does not say whose an open transaction is. Candidates are the engines that were members when this
+    one joined or got an assignment, those whose partitions it took over, and those that made the last commit
+    of a partition.
     """
 
     def __init__(self, context: EngineContext) -> None:
         self._bus, self._stats, self._monotonic = context.bus, context.stats, context.monotonic
         self._seen: set[str] = set()
-        self._fenced: set[str] = set()  # an engine's id is its own for ever: once is enough
-        self._held_since: float | None = None
+        self._fenced: set[str] = set()  # no other engine ever has the same id, so once is enough
+        self._blocked_since: float | None = None
         self._last_round = self._monotonic() - ROUND_S
-        self._to_look: float | None = None  # when the members are asked for again, which was in vain
+        self._to_look: float | None = None  # when to ask for the members again, after a failure
         self._apart_s = ROUND_S
-        self.known: frozenset[str] | None = None  # the members, by the last answer; None: there was none
+        self.members: frozenset[str] | None = None  # of the group; None if the last request failed
 
-    def look(self) -> None:
-        """Remember who is a member now: at the start, and at each new assignment, which has all who joined.
+    def note_members(self) -> None:
+        """Remember the members: at the start, and at each new assignment, which lists all who joined.
 
-        A coordinator that does not answer is asked again by `goes_on` and `held_back`.
+        If the coordinator does not answer, `unblocked` and `blocked` ask again.
         """
-        self._seen |= self._members() or frozenset()
+        self._seen |= self._ask_for_members() or frozenset()
 
-    def _members(self) -> frozenset[str] | None:
-        """Who is in the group now; None where that is not told: it is nobody's death."""
+    def _ask_for_members(self) -> frozenset[str] | None:
+        """The members of the group; None if the coordinator does not answer: nobody is presumed dead."""
         try:
-            self.known = self._bus.members()
+            self.members = self._bus.members()
             self._to_look, self._apart_s = None, ROUND_S
         except UnreachableError as e:
-            log.warning("The members of the group are not known, which is asked again: %s", e)
-            self.known, self._to_look = None, self._monotonic() + self._apart_s
+            log.warning("The members of the group are unknown; asking again: %s", e)
+            self.members, self._to_look = None, self._monotonic() + self._apart_s
             self._apart_s = min(2 * self._apart_s, MOST_APART_S)
-        return self.known
+        return self.members
 
     def _look_again(self) -> None:
         if self._to_look is not None and self._monotonic() >= self._to_look:
-            self.look()
+            self.note_members()
 
-    def took_over(self, committed: Iterable[Committed | None]) -> None:
-        """Remember who had committed these: the next commit writes another name over theirs."""
+    def note_committers(self, committed: Iterable[Committed | None]) -> None:
+        """Remember who made these commits: the next commit of each partition replaces the name."""
         self._seen |= _committers(committed)
 
-    def goes_on(self) -> None:
-        """Nothing holds this engine back."""
-        self._held_since = None
+    def unblocked(self) -> None:
+        """No open transaction blocks this engine."""
+        self._blocked_since = None
         self._look_again()
 
-    def held_back(self, partitions: Iterable[TopicPartition]) -> None:
-        """Something waits for an open transaction; `partitions`: those of the whole group."""
+    def blocked(self, partitions: Iterable[TopicPartition]) -> None:
+        """Something waits for an open transaction. partitions: those of the whole group."""
         now = self._monotonic()
-        if self._held_since is None:
-            self._held_since = now
-        if now - self._held_since < HELD_BACK_S or now - self._last_round < ROUND_S:
+        if self._blocked_since is None:
+            self._blocked_since = now
+        if now - self._blocked_since < BLOCKED_S or now - self._last_round < ROUND_S:
             return
         if self._to_look is not None and now < self._to_look:
             return
         self._last_round = now
-        members = self._members()
+        members = self._ask_for_members()
         if members is None:
             return
         committed = self._bus.committed(partitions, stable=False) or {}

@@ -1,4 +1,4 @@
-"""Topics of others that the bus lists: one that cannot be read now is told, and the rest goes on."""
+"""Listed topics: which of them cannot be read now, and why. The engine reads all others meanwhile."""
 
 from __future__ import annotations
 
@@ -13,90 +13,90 @@ from ..context import EngineContext
 
 LOOK_S: Final = 30.0
 AGAIN_S: Final = 5.0  # while one of them cannot be read
-# For so long one is left alone whose questions fail while its description is well, then for twice as long.
+# A topic whose requests fail although its description is fine is left alone for so long, then twice as long.
 FAILED_S: Final = 5.0
 MOST_FAILED_S: Final = 1200.0
 
 
 class ListedTopics:
-    """The topics that the registry lists. `shut`: why some of them are not read now, by name."""
+    """The topics that the registry lists. `unreadable`: those that cannot be read now, with the reason."""
 
     def __init__(self, context: EngineContext) -> None:
         self._bus, self._config, self._registry = context.bus, context.config, context.registry
         self._monotonic = context.monotonic
-        self.shut: dict[str, str] = {}
+        self.unreadable: dict[str, str] = {}
         self._looked: float | None = None
         self._failed: dict[str, tuple[float, float]] = {}  # until when, and for how long
 
     def problems(self) -> list[str]:
         """A sentence for each topic that is not read."""
-        return [not_read(name, self.shut[name]) for name in sorted(self.shut)]
+        return [topic_not_read(name, self.unreadable[name]) for name in sorted(self.unreadable)]
 
-    def look_soon(self) -> None:
-        """What the group reads has changed, and may have for one of these."""
+    def check_soon(self) -> None:
+        """The assignment changed, perhaps because of one of these topics: the next `check` asks at once."""
         self._looked = None
 
-    def look(self) -> set[str]:
-        """Ask, where it is due; the topics that can be read again, or cannot any more."""
+    def check(self) -> set[str]:
+        """Describe the topics, if that is due. Gives those that became readable or unreadable."""
         now = self._monotonic()
-        if self._looked is not None and now - self._looked < (AGAIN_S if self.shut else LOOK_S):
+        if self._looked is not None and now - self._looked < (AGAIN_S if self.unreadable else LOOK_S):
             return set()
         self._looked = now
         names = self._names()
-        for gone in (self.shut.keys() | self._failed.keys()) - set(names):
-            self.shut.pop(gone, None)
+        for gone in (self.unreadable.keys() | self._failed.keys()) - set(names):
+            self.unreadable.pop(gone, None)
             self._failed.pop(gone, None)
-        return self.note(self._bus.topics(names)) if names else set()
+        return self.update(self._bus.topics(names)) if names else set()
 
-    def note(self, found: Mapping[str, Topic | None]) -> set[str]:
-        """What was found of topics, others than these among them; gives what `look` does."""
+    def update(self, found: Mapping[str, Topic | None]) -> set[str]:
+        """Take over descriptions of topics, listed or not. Gives what `check` gives."""
         changed = set()
         for name in self._names():
             if name not in found:
                 continue
-            reason = why_not(self._config, name, found[name])
+            reason = why_unreadable(self._config, name, found[name])
             if reason is not None:
-                if name not in self.shut:
+                if name not in self.unreadable:
                     changed.add(name)
                 self._failed.pop(name, None)
-                self._shut(name, reason)
+                self._set(name, reason)
             elif self._monotonic() < self._failed.get(name, (0.0, 0.0))[0]:
                 continue
-            elif self.shut.pop(name, None) is not None:
+            elif self.unreadable.pop(name, None) is not None:
                 log.info("Topic %r can be read again.", name)
                 changed.add(name)
         return changed
 
-    def shut_by(self, error: NotReadable) -> bool:
-        """Read this topic no more until `look` says otherwise; False where it is one of the bus's own."""
+    def set_unreadable(self, error: NotReadable) -> bool:
+        """Do not read this topic until `check` finds it readable; False if it is one of the bus's own."""
         if error.topic in {self._config.topic(kind) for kind in KINDS}:
             return False
         self._looked = self._monotonic()
-        self.note(self._bus.topics([error.topic]))
-        if error.topic not in self.shut:  # brokers differ for a moment, or do not tell what they allow
+        self.update(self._bus.topics([error.topic]))
+        if error.topic not in self.unreadable:  # brokers differ for a moment, or do not say what they allow
             until, pause = self._failed.get(error.topic, (0.0, 0.0))
             lately = self._looked < until + MOST_FAILED_S
             pause = min(2 * pause, MOST_FAILED_S) if pause and lately else FAILED_S
             self._failed[error.topic] = self._looked + pause, pause
-            self._shut(error.topic, f"{error} It is tried again.")
+            self._set(error.topic, f"{error} It is tried again.")
         return True
 
-    def _shut(self, name: str, reason: str) -> None:
-        if self.shut.get(name) != reason:
-            log.error("%s", not_read(name, reason))
-        self.shut[name] = reason
+    def _set(self, name: str, reason: str) -> None:
+        if self.unreadable.get(name) != reason:
+            log.error("%s", topic_not_read(name, reason))
+        self.unreadable[name] = reason
 
     def _names(self) -> tuple[str, ...]:
         bus = self._registry.bus
         return () if bus is None else bus.topics
 
 
-def not_read(name: str, reason: str) -> str:
+def topic_not_read(name: str, reason: str) -> str:
     return f"Topic {name!r} is not read: {reason}"
 
 
-def why_not(config: BusConfig, name: str, topic: Topic | None) -> str | None:
-    """Why a listed topic is not read, and what to do; None for one that can be."""
+def why_unreadable(config: BusConfig, name: str, topic: Topic | None) -> str | None:
+    """Why a listed topic cannot be read, and what to do; None for one that can."""
     remove = f"take it out of the bus: {config.command(f'topics remove {name}')}"
     if topic is None:
         return f"the topic is not there. Make it again, or {remove}"

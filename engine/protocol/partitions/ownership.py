@@ -1,4 +1,4 @@
-"""Ownership: which partitions are this engine's, taking them over, and which of them had to stop.
+"""Ownership: the partitions that the group assigned to this engine, and taking them over.
 
 docs/understand/engine/takeover.md has the numbered steps.
 """
@@ -21,11 +21,18 @@ from ..tasks.trigger_task import TriggerTask
 from .fencing import Fencing
 from .lifecycle import BLOCKED, OPEN, PAUSED, RECOVERING, STOPPED, Lifecycle, PartitionState
 from .listed_topics import ListedTopics
-from .missing_records import HALF_MET, begins_anew, look_at, metadata_of, not_read, require_whole
+from .missing_records import (
+    HALF_MET,
+    inspect_commit,
+    metadata_of,
+    partition_not_read,
+    predates_listing,
+    require_whole,
+)
 from .recovery import Recovery
 from .registry_reader import RegistryReader
 
-SAY_AFTER_S: Final = 30.0  # a dead engine's transaction is ended within its time of 15 s, and 10 s more
+SAY_AFTER_S: Final = 30.0  # brokers end a dead engine's transaction after its timeout of 15 s, plus 10 s
 RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"
 
 
@@ -42,7 +49,7 @@ class _Takeover:
 
 @dataclass
 class _Start:
-    """Where a partition begins for this engine."""
+    """Where this engine begins to read a partition."""
 
     committed: Committed
     topic_id: str
@@ -148,13 +155,13 @@ class Ownership:
         self.close()
 
     def rollback(self) -> None:
-        """A transaction was aborted: go back to what is committed, without reading state again."""
+        """After an aborted transaction: return to the committed offsets, without reading states again."""
         for task in self.tasks():
             task.rollback()
         self.start()
 
     def start(self) -> None:
-        """Fetch the open partitions from their positions."""
+        """Fetch the partitions with a task from their positions."""
         self.bus.start({task.tp: task.position for task in self.tasks()})
 
     def stop(self, tp: TopicPartition, reason: str) -> None:
@@ -167,7 +174,7 @@ class Ownership:
         self._close(tp, PAUSED, reason)
 
     def _close(self, tp: TopicPartition, to: PartitionState, reason: str) -> None:
-        text = not_read(tp, reason)
+        text = partition_not_read(tp, reason)
         with at(*tp):
             log.error("%s", text)
         self.lifecycle.move(tp, to, text)
@@ -183,25 +190,25 @@ class Ownership:
     # -- taking over
 
     def open(self) -> bool:
-        """Take over the assigned partitions, a bit in each pass; True when they are open."""
+        """Take over the assigned partitions, some work in each pass; True when it is done."""
         takeover = self._takeover
         if takeover is None:
             return True
         if takeover.recovery is None:
             # 1. The stable offsets, before 2. the ends of the state partitions.
-            readable = [tp for tp in takeover.partitions if tp.topic not in self.listed.shut]
+            readable = [tp for tp in takeover.partitions if tp.topic not in self.listed.unreadable]
             committed = self.stable_offsets(readable)
             if committed is None:
-                self._fencing.held_back(readable)
+                self._fencing.blocked(readable)
                 self._report_blocked(takeover)
                 return False  # a transaction of the former owner is open; it ends, times out or is fenced
             self.lifecycle.move_all(takeover.partitions, RECOVERING)
             takeover.recovery = self._begin(takeover.partitions, committed)
-            self._fencing.took_over(committed.values())
+            self._fencing.note_committers(committed.values())
         # 3. The state partitions up to those ends.
         if not takeover.recovery.advance():
-            if takeover.recovery.held_back:
-                self._fencing.held_back(takeover.partitions)
+            if takeover.recovery.blocked:
+                self._fencing.blocked(takeover.partitions)
                 self.lifecycle.move_all(self.lifecycle.among(RECOVERING), BLOCKED)
             else:
                 self.lifecycle.move_all(self.lifecycle.among(BLOCKED), RECOVERING)
@@ -211,10 +218,10 @@ class Ownership:
         for task in self.tasks():
             self._registry_reader.catch_up(task.applied)
         for trigger in self.triggers.values():
-            trigger.recovered()  # those that were kept as well: the registry went on meanwhile
+            trigger.recovered()  # kept ones too: the registry has grown meanwhile
         # 5. Start.
         self.close()
-        self._fencing.goes_on()
+        self._fencing.unblocked()
         self.start()
         self.lifecycle.move_all((task.tp for task in self.tasks()), OPEN)
         self._stats.recovery_s = self._monotonic() - takeover.began
@@ -243,13 +250,13 @@ class Ownership:
         partitions: Collection[TopicPartition],
         committed: Mapping[TopicPartition, Committed | None],
     ) -> Recovery:
-        """Make the tasks, and a recovery for those whose state must be read."""
+        """Make the tasks, and the recovery of those whose states must be read."""
         if any(found is not None and tp not in self._registry.sources for tp, found in committed.items()):
-            # A source record is written with the first commit of its partition, and may not be read yet.
+            # A partition's source record is written with its first commit, and may not be read here yet.
             self._registry_reader.read_to_end()
         topics = self.bus.topics(sorted({tp.topic for tp in committed}))
-        self.listed.note(topics)
-        shut = self.listed.shut
+        self.listed.update(topics)
+        shut = self.listed.unreadable
         for tp in partitions:
             if tp.topic in shut:
                 self.pause(tp, shut[tp.topic])
@@ -281,7 +288,7 @@ class Ownership:
                 suspects = self.task(tp).suspects
                 own = self.bus.transactional_id
                 suspects.take_over(
-                    metadata, found.offset, own, self._fencing.known, unread=highs[tp] > found.offset
+                    metadata, found.offset, own, self._fencing.members, unread=highs[tp] > found.offset
                 )
                 if suspects.trial is not None:
                     level = logging.DEBUG if is_usual(suspects.trial) else logging.INFO
@@ -303,7 +310,7 @@ class Ownership:
         return self.bus.end_offsets(partitions)
 
     def _make(self, tp: TopicPartition, start: _Start, new: dict[TopicPartition, TriggerTask]) -> None:
-        """A task for a partition; `new`: those whose state is to be read."""
+        """Make the task of a partition. new: gets those whose states must be read."""
         plain = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
         task_start = TaskStart(tp, start.committed, self._context.partitions, start.topic_id, plain)
         if tp.topic == self._config.topic("trigger"):
@@ -320,7 +327,7 @@ class Ownership:
     def _starting(
         self, tp: TopicPartition, found: Committed | None, topic: Topic | None, low: int, high: int
     ) -> _Start | None:
-        """Where to begin; None, and the partition stops, where records are missing or others than before."""
+        """Where to begin; None if the partition stops: records are missing, or its topic is another one."""
         if topic is None:
             self.stop(tp, "its topic is not there.")
             return None
@@ -329,13 +336,13 @@ class Ownership:
             resumption = None
         listed = tp.topic not in (self._config.topic("event"), self._config.topic("trigger"))
         in_use = tp in self._registry.sources
-        known = look_at(found, topic.id, low, high, in_use=in_use, listed=listed)
+        known = inspect_commit(found, topic.id, low, high, in_use=in_use, listed=listed)
         if known.lost is not None:
             if resumption is None:
                 self.stop(tp, known.lost)
                 return None
             return self._resumed(tp, resumption, known.metadata, found, low, high)
-        if found is not None and not begins_anew(found, in_use=in_use, listed=listed):
+        if found is not None and not predates_listing(found, in_use=in_use, listed=listed):
             return _Start(found, topic.id)
         self.fresh.add(tp)
         return _Start(Committed(high if listed else low, ""), topic.id)
@@ -349,18 +356,18 @@ class Ownership:
         low: int,
         high: int,
     ) -> _Start:
-        """Go on where an administrator said. What scans had not seen yet, they go on with as far as it is."""
+        """Begin where an administrator said. Scans continue with what they had not read and still exists."""
         offset = min(max(resumption.offset, low), high)
         unread = low if found is None else max(low, found.offset)
         if metadata.t not in ("", resumption.topic_id):
             metadata, unread = OffsetMetadata(R=0), low
         if not metadata.R and offset > unread and tp.topic != self._config.topic("trigger"):
-            # Nobody knows what registrations had seen: look-backs would read what is to be skipped.
+            # It is unknown what registrations had seen, and look-backs must not read what is to be skipped.
             place, _ = self._registry.resumes[tp]
             metadata = OffsetMetadata(R=place)
         groups = [(start, end, min(max(at, low), offset)) for start, end, at in metadata.g]
         with at(*tp, offset):
-            log.warning("%s goes on at offset %d, as it was told.", tp, offset)
+            log.warning("%s continues at offset %d, as an administrator said.", tp, offset)
         self.fresh.add(tp)
         kept = OffsetMetadata(R=metadata.R, g=groups, t=resumption.topic_id)
         text = encode_json(kept).decode() if metadata.R else ""
@@ -368,7 +375,7 @@ class Ownership:
 
 
 def is_mine(task: SourceTask | TriggerTask, found: Committed | None) -> bool:
-    """Whether the last commit on a partition is the one that this engine made."""
+    """Whether the last commit of a partition is the one that this engine made with this task."""
     if found is None:
         return False
     metadata = metadata_of(found)

@@ -1,4 +1,4 @@
-"""Recovery: the states of a partition, read back from the state topic by the engine that takes it over."""
+"""Recovery: reading the states of trigger partitions from the state topic, during a takeover."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ...bus import End, TopicPartition
 from ...errors import EngineError
 from ..context import EngineContext
 from ..tasks.trigger_task import TriggerTask
-from .fencing import HELD_BACK_S
+from .fencing import BLOCKED_S
 
 TAKE: Final = 10_000
 TAKE_TIMEOUT_S: Final = 0.1
-STALL_S: Final = 60.0  # a reader that gets nothing for so long will not get there
+STALL_S: Final = 60.0  # without a record for this long, the reader will not reach the end
 
 
 class Recovery:
-    """Reads state partitions up to their ends into their tasks, a bit at a time."""
+    """Reads state partitions up to their ends into their tasks, some records in each pass."""
 
     def __init__(
         self,
@@ -33,12 +33,12 @@ class Recovery:
             self._reader.read(dict.fromkeys(self._left, 0))
 
     @property
-    def held_back(self) -> bool:
-        """Nothing has come for a while: a transaction that is open stands before the end."""
-        return bool(self._left) and self._monotonic() - self._last > HELD_BACK_S
+    def blocked(self) -> bool:
+        """Whether no record came for a while: an open transaction lies before the end."""
+        return bool(self._left) and self._monotonic() - self._last > BLOCKED_S
 
     def advance(self) -> bool:
-        """Read what has arrived; True when all are read to their ends."""
+        """Read what has arrived; True when all partitions are read to their ends."""
         if self._left:
             items = self._reader.take(TAKE, TAKE_TIMEOUT_S)
             for item in items:

@@ -1,4 +1,4 @@
-"""Following the registry: reading the subscription topic into the registry and the index."""
+"""Reads the subscription topic into the registry and the index."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..context import EngineContext
 from .missing_records import REGISTRATIONS, require_whole
 
 TAKE_TIMEOUT_S: Final = 0.1
-STALL_S: Final = 30.0  # a reader that gets nothing for so long will not get there
+STALL_S: Final = 30.0  # without a record for this long, the reader will not reach the position
 
 
 class RegistryReader:
-    """Reads the registry as it grows. `changed` is called with each change that is more than an addition.
+    """Keeps the registry up to date. Calls `changed` with each change beyond an added registration.
 
-    Reading raises EngineError where it was not read for hours (`Pause`): who goes on must read it from its
-    start.
+    All methods that read raise EngineError if the registry was not read for hours (see `Pause`): the engine
+    must be replaced by one that reads it from its start.
     """
 
     def __init__(self, context: EngineContext) -> None:
@@ -34,9 +34,9 @@ class RegistryReader:
         self.changed: Callable[[Change], None] = lambda _: None
 
     def read_whole(self) -> None:
-        """An engine judges nothing before it has read the registry to the end it had when it started.
+        """Read the registry to its present end, before the engine evaluates anything.
 
-        TopicsError where it does not begin at its first record any more.
+        Raises TopicsError if its first records were removed.
         """
         require_whole(self._bus, [self.topic], REGISTRATIONS)
         self._first = FirstRead(self._registry)
@@ -47,15 +47,15 @@ class RegistryReader:
             self._index.add(registered, registered.condition, registered.registration.key)
 
     def read_to_end(self) -> None:
-        """Read all that is there now."""
+        """Read up to the present end."""
         self.catch_up(self._bus.end_offsets([self.topic])[self.topic])
 
     def read_new(self) -> None:
-        """What has arrived."""
+        """Read what has arrived, without waiting."""
         self._apply(self._take(0))
 
     def catch_up(self, position: int) -> None:
-        """Read at least up to `position`, which is known to exist."""
+        """Read at least up to `position`, which must exist. EngineError after 30 s without a record."""
         deadline = self._monotonic() + STALL_S
         while self._registry.position < position:
             items = self._take(TAKE_TIMEOUT_S)

@@ -1,1 +1,1 @@
-"""Records that end processes or that brokers refuse, and how they are set aside."""
+"""Records that end processes or that brokers refuse, until they are in the dead-letter topic."""

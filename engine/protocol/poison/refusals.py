@@ -30,10 +30,10 @@ class Partitions(Protocol):
 
 
 class Aborts:
-    """Of one engine. `in_a_row`: since anything was committed.
+    """Counts of aborted transactions of one engine. `in_a_row`: since anything was committed.
 
-    What is committed in between, of other partitions or that a record is tried, says nothing of work that
-    brokers refuse. So aborts are counted by partition as well, until work on it is committed.
+    Commits of other partitions, or that a record is tried, say nothing about work that brokers refuse. So
+    aborts are also counted for each partition, until work on it is committed.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class Aborts:
         self._over: Counter[TopicPartition] = Counter()
 
     def aborted(self, worked: Iterable[TopicPartition]) -> None:
-        """A transaction over the work on these was aborted."""
+        """A transaction with work on these partitions was aborted."""
         self.in_a_row += 1
         self._over.update(worked)
 
     def committed(self, worked: Iterable[TopicPartition]) -> None:
-        """A transaction over the work on these was committed."""
+        """A transaction with work on these partitions was committed."""
         self.in_a_row = 0
         self.forget(worked)
 
@@ -56,49 +56,49 @@ class Aborts:
         return bool(self._over)
 
     def over(self, tp: TopicPartition) -> int:
-        """How many aborts the work on this partition has had since some of it was committed."""
+        """Aborts of work on this partition since some of its work was committed."""
         return self._over[tp]
 
     def worst(self) -> tuple[int, str]:
-        """The largest count, and what it is of."""
+        """The largest count, and what it counts."""
         for tp, count in self._over.most_common(1):
             if count > self.in_a_row:
                 return count, f"over {tp}"
         return self.in_a_row, "in a row"
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These wait, or were moved on."""
+        """Start again at 0 for these partitions: they are paused, or their work was committed."""
         for tp in partitions:
             self._over.pop(tp, None)
 
     def keep(self, partitions: Collection[TopicPartition]) -> None:
-        """Only these are this engine's now."""
+        """Forget all partitions but these, which are assigned now."""
         self.forget(self._over.keys() - set(partitions))
 
 
 class Refusals:
-    """Knows whether dead letters can be written, and which partitions wait until they can."""
+    """Knows whether dead letters can be written, and which partitions are paused until they can."""
 
     def __init__(self, context: EngineContext, partitions: Partitions) -> None:
         self._bus, self._partitions, self._monotonic = context.bus, partitions, context.monotonic
         self._config, self._topic = context.config, context.config.topic("dead-letter")
-        self._held: set[TopicPartition] = set()
+        self._paused: set[TopicPartition] = set()
         self._looked = self._monotonic()
 
     def refusal(self, outputs: Outputs) -> str:
-        """Why the transaction cannot be committed with its dead letters; "" where it can, or has none.
+        """Why the transaction cannot be committed with its dead letters; "" if it can, or has none.
 
-        A producer would wait for its whole timeout for a topic that is not there.
+        Without this check a producer waits its whole timeout for a topic that does not exist.
         """
-        if not outputs.dead_lettered or self._is_there():
+        if not outputs.dead_lettered or self._topic_exists():
             return ""
         return f"Topic {self._topic!r} is not there. Run: {self._config.command('topics create')}."
 
-    def hold(self, partitions: Iterable[TopicPartition], reason: str) -> None:
-        """Read these no more, until it can be tried again."""
+    def pause(self, partitions: Iterable[TopicPartition], reason: str) -> None:
+        """Pause these partitions until the dead letters can be tried again."""
         self._looked = self._monotonic()
         for tp in partitions:
-            self._held.add(tp)
+            self._paused.add(tp)
             self._partitions.pause(
                 tp,
                 f"it has a record that cannot be processed and cannot be set aside. {reason} Nothing is "
@@ -106,16 +106,16 @@ class Refusals:
             )
 
     def may_try_again(self) -> bool:
-        """Whether partitions that are held back should be opened again now."""
-        self._held &= self._partitions.unread.keys()  # an assignment opens all
-        if not self._held or self._monotonic() - self._looked < AGAIN_S:
+        """Whether paused partitions should be taken over again now."""
+        self._paused &= self._partitions.unread.keys()  # an assignment takes over all
+        if not self._paused or self._monotonic() - self._looked < AGAIN_S:
             return False
         self._looked = self._monotonic()
-        if not self._is_there():
+        if not self._topic_exists():
             return False
-        log.info("%s: setting records aside is tried again.", ", ".join(map(str, sorted(self._held))))
-        self._held.clear()
+        log.info("%s: setting records aside is tried again.", ", ".join(map(str, sorted(self._paused))))
+        self._paused.clear()
         return True
 
-    def _is_there(self) -> bool:
+    def _topic_exists(self) -> bool:
         return self._bus.topics([self._topic])[self._topic] is not None

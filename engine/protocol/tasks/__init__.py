@@ -1,1 +1,1 @@
-"""The two hops: matching events on a source partition, stepping states on a trigger partition."""
+"""The two hops: matching events on source partitions, stepping states on trigger partitions."""

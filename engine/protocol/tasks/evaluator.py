@@ -1,4 +1,4 @@
-"""The judgement on one key: what an input does to its state, what fires, and when to look at it again."""
+"""Evaluates conditions, key by key: what an input does to a state, what fires, and the next wakeup."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ..outputs import Outputs
 from .start import TaskStart
 from .store import Kept, Store
 
-# A wait without room for new keys is told so until it has closed a part of them: not in turns with each key.
+# A wait without room is reported until a tenth of its keys have closed, so that the report does not flicker.
 _ROOM_AGAIN: Final = 0.9
-# What a mark can take in a meta record: the name of a source partition, and an offset.
+# The most bytes of a mark in a meta record: the name of a source partition, and an offset.
 _MARK_BYTES: Final = 300
 
 
@@ -41,10 +41,9 @@ class Evaluator:
     def __init__(self, start: TaskStart, store: Store, context: EngineContext) -> None:
         self._tp, self._partitions, self._store = start.tp, start.partitions, store
         self._stats, self._ttl_ms = context.stats, context.limits.ttl_ms
-        self._told: set[str] = set()  # incarnations whose limit was logged
-        self.full: dict[
-            str, str
-        ] = {}  # waits without room for new keys, by incarnation: what to tell of them
+        self._limit_logged: set[str] = set()  # incarnations whose limit was logged
+        # Waits without room for new keys: the text to report, by incarnation.
+        self.full: dict[str, str] = {}
 
     def match(
         self,
@@ -55,15 +54,15 @@ class Evaluator:
         outputs: Outputs,
         now_ms: int,
     ) -> None:
-        """Give a key an event. What has no room goes to the dead letters."""
-        if kept.closed:  # by the event's target before this one
+        """Step a key with an event. An event that has no room goes to the dead-letter topic."""
+        if kept.closed:  # by an earlier target of the same event
             return
         key = target.key
         entry = kept.get(key)
         full = entry is None and self.is_at_limit(registered, kept)
         idle = self._store.first_idle(kept) if full else None
         if full and idle is None:
-            self._tell_limit(registered, kept)
+            self._report_limit(registered, kept)
             if registered.registration.at_limit != "drop-oldest":
                 self._refuse(registered, kept, match, outputs, now_ms)
                 return
@@ -90,7 +89,7 @@ class Evaluator:
             with at(match.topic, match.partition, match.offset):
                 log.error("%s[%d]@%d: %s", match.topic, match.partition, match.offset, reason)
             self._stats.dead_lettered += 1
-            outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self._tp)
+            outputs.dead_letter(source_record(match), "trigger", reason, now_ms, self._tp)
             return
         at_ms = wakeup_ms(condition, state, None if entry is None else entry[0], self._ttl_ms)
         if decisions:
@@ -107,14 +106,14 @@ class Evaluator:
         self._store.put(registered.incarnation, kept, key, at_ms, data, idle=idle_now)
 
     def has_room(self, registered: Registered | None, kept: Kept | None) -> bool:
-        """Whether what `full` says of a wait is over."""
+        """Whether a wait in `full` has room again."""
         if registered is None or kept is None or kept.closed:
             return True
-        pending = len(kept.keys) - len(kept.idle or ())  # those that are idle make room
+        pending = len(kept.keys) - len(kept.idle or ())  # idle keys make room
         return pending <= self._most_keys(registered) * _ROOM_AGAIN
 
     def _most_keys(self, registered: Registered) -> int:
-        """How many keys may be open here: of a durable subscription its share."""
+        """The most open keys here. A durable subscription has a share of its limit on each partition."""
         most = registered.registration.max_keys
         return most if registered.one_shot else -(-most // self._partitions)
 
@@ -122,8 +121,8 @@ class Evaluator:
         """Whether a registration has as many keys as it may have here."""
         return len(kept.keys) >= self._most_keys(registered)
 
-    def _tell_limit(self, registered: Registered, kept: Kept) -> None:
-        """Say once that there is no room for a new key."""
+    def _report_limit(self, registered: Registered, kept: Kept) -> None:
+        """Report, once, that there is no room for a new key."""
         registration = registered.registration
         if registered.one_shot:
             if registered.incarnation not in self.full:
@@ -135,8 +134,8 @@ class Evaluator:
                 self.full[registered.incarnation] = text
                 log.warning("%s", text)
             return
-        if registered.incarnation not in self._told:
-            self._told.add(registered.incarnation)
+        if registered.incarnation not in self._limit_logged:
+            self._limit_logged.add(registered.incarnation)
             beyond = (
                 "for each new one the one opened first is dropped"
                 if registration.at_limit == "drop-oldest"
@@ -155,7 +154,7 @@ class Evaluator:
     def _refuse(
         self, registered: Registered, kept: Kept, match: MatchRecord, outputs: Outputs, now_ms: int
     ) -> None:
-        """A new key has no room: its event goes to the dead letters."""
+        """Send the event of a key that has no room to the dead-letter topic."""
         registration = registered.registration
         limit = "the most of a wait," if registered.one_shot else "its share of"
         reason = (
@@ -163,7 +162,7 @@ class Evaluator:
             f"{self._tp}, {limit} max_keys={registration.max_keys}."
         )
         self._stats.dead_lettered += 1
-        outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self._tp)
+        outputs.dead_letter(source_record(match), "trigger", reason, now_ms, self._tp)
 
     def tick(
         self,
@@ -176,7 +175,7 @@ class Evaluator:
         outputs: Outputs,
         now_ms: int,
     ) -> None:
-        """Give a key its tick, or close it. `data`: its state. See `TriggerTask.tick`."""
+        """Step a key with its tick, or close it. data: its state. See `TriggerTask.tick`."""
         condition, incarnation, state = registered.condition, registered.incarnation, State.decode(data)
         decisions: tuple[Decision, ...] = ()
         next_ms: int | None = None
@@ -203,7 +202,7 @@ class Evaluator:
         outputs: Outputs,
         now_ms: int,
     ) -> None:
-        """One-shot: the first firing closes the incarnation until its registration is removed."""
+        """Write firings. The first one of a one-shot closes it until its registration is removed."""
         wanted = decisions[:1] if registered.one_shot else decisions
         actions = [
             action_of(registered, key, decision, now_ms, incomplete, outputs.version, make_id=self.firing_id)
@@ -230,16 +229,16 @@ class Evaluator:
 
 
 def wakeup_ms(condition: Condition, state: State, scheduled_ms: int | None, ttl_ms: int) -> int | None:
-    """When a key must be looked at; None for a state that holds nothing.
+    """When a key must be looked at again; None for a state that holds nothing.
 
-    Where no timer can fire, that is when it may close, and the look that is scheduled finds the very
-    time: what the state tells without being taken apart will do until then.
+    If no timer can fire, that is when the key may close. An early estimate is enough then, because the look
+    finds the exact time: so the state need not be decoded here.
     """
     last_ms = state.last_ms
     if condition.needs_ticks:
         next_ms = next_wakeup(condition, state)
         if next_ms is not None and last_ms is not None and next_ms <= last_ms + ttl_ms:
-            return next_ms  # nothing closes before
+            return next_ms  # nothing closes earlier
         close_ms = closes_at(condition, state, ttl_ms)
         return min((ms for ms in (next_ms, close_ms) if ms is not None), default=None)
     if last_ms is None:
@@ -249,13 +248,13 @@ def wakeup_ms(condition: Condition, state: State, scheduled_ms: int | None, ttl_
         return close_ms if scheduled_ms is None else min(close_ms, scheduled_ms)
     if scheduled_ms is not None:
         return scheduled_ms
-    if condition.plan.releases_events:  # windows end before the ttl does
+    if condition.plan.releases_events:  # windows end before the ttl
         return closes_at(condition, state, ttl_ms)
     return last_ms + ttl_ms
 
 
-def as_it_came(match: MatchRecord) -> Record:
-    """The event of a match as a record of its source."""
+def source_record(match: MatchRecord) -> Record:
+    """The event of a match, as a record of its source partition."""
     key, value, headers = encode(match.event)
     source = TopicPartition(match.topic, match.partition)
     return Record(source, match.offset, match.timestamp_ms, key, value, headers)
@@ -329,6 +328,6 @@ def _action(
     )
 
 
-@lru_cache(1)  # the firings of a pass have one time
+@lru_cache(1)  # all firings of a pass have the same time
 def _iso(now_ms: int) -> str:
     return datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")

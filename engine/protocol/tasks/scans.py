@@ -22,9 +22,9 @@ LEAST_KEPT = 64  # members of an index: what is stale among fewer costs nothing
 
 @dataclass
 class Group:
-    """Registrations with a place in [start, end) have seen the partition up to `position` only.
+    """For registrations with registry offsets in [start, end) the partition was read up to `position` only.
 
-    `begun`: records were read for it; until then others may join it at an earlier position.
+    `begun`: records were read for it. Until then others may join it at an earlier position.
     """
 
     start: int
@@ -59,7 +59,7 @@ class Scans:
         return [(group.start, group.end, group.position) for group in self.groups]
 
     def add(self, start: int, end: int, first: int) -> None:
-        """Registrations in [start, end) must see the partition from `first` on."""
+        """Registrations in [start, end) must see the partition from offset `first` on."""
         last = self.groups[-1] if self.groups else None
         if last is not None and last.end == start:
             beyond = len({group.position for group in self.groups}) > MAX_POSITIONS
@@ -75,7 +75,7 @@ class Scans:
     # -- reading
 
     def position(self) -> int:
-        """Where to read next; the turn goes on to the next position when its slice is over."""
+        """Where to read next. When the turn of a position is over, the next one has its turn."""
         positions = sorted({group.position for group in self._admitted()})
         if self._at not in positions or self._left <= 0:
             later = [p for p in positions if self._at is not None and p > self._at]
@@ -89,12 +89,12 @@ class Scans:
         return -1 if self._at is None else self._at
 
     def front(self, offset: int) -> list[Group]:
-        """The groups that the record at `offset` is read for: those it reached travel along."""
+        """The groups for which the record at `offset` is read: those between the scan's position and it."""
         at = self._at
         return [] if at is None else [group for group in self.groups if at <= group.position <= offset]
 
     def advance(self, to: int, records: int = 1) -> None:
-        """What is read now stands at `to`; the groups up to there travel along from now on."""
+        """Reading has reached `to`. The groups up to there continue together from now on."""
         at = self._at
         if at is None:
             return
@@ -105,14 +105,14 @@ class Scans:
         self._left -= records
 
     def finish(self, live: int) -> bool:
-        """Take out the groups that have met the live position; True if there were any."""
+        """Remove the groups that have reached the live position; True if there were any."""
         left = [group for group in self.groups if group.position < live]
         met = len(left) != len(self.groups)
         self.groups = left
         return met
 
     def _admitted(self) -> list[Group]:
-        """What may be read: the groups at the positions that came first; later ones wait for room."""
+        """The groups that may be read: those at the first positions; later ones wait for room."""
         positions: set[int] = set()
         admitted = []
         for group in self.groups:
@@ -123,21 +123,21 @@ class Scans:
 
 
 class ScanIndex:
-    """An index of what is in a scan of any partition of an engine: a scan pays nothing for other waits.
+    """An index of the registrations in a scan of any partition of an engine, and of no others.
 
-    It may hold more than one group covers: whoever looks up asks the group. What no group of any partition
-    covers goes by `keep`, what the registry removed by `forget`.
+    It may hold more than one group covers: after a look-up, ask the group. `keep` removes what no group of
+    any partition covers, `forget` what the registry removed.
     """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._errors: Counter[str] = Counter()  # of indexes that were let go
+        self._errors: Counter[str] = Counter()  # of earlier indexes
         self._clear()
 
     def _clear(self) -> None:
         self._index: MatcherIndex[Registered] = MatcherIndex()
         self._intervals: set[tuple[int, int]] = set()
-        self._members: dict[int, Registered] = {}  # by place: all that is in the index
+        self._members: dict[int, Registered] = {}  # all members of the index, by registry offset
         self._most = LEAST_KEPT
 
     def __len__(self) -> int:
@@ -145,11 +145,11 @@ class ScanIndex:
 
     @property
     def crowded(self) -> bool:
-        """Whether much of it may be stale: ask `keep`."""
+        """Whether much of it may be stale: call `keep`."""
         return len(self._members) > self._most or len(self._intervals) > self._most
 
     def of(self, groups: list[Group]) -> MatcherIndex[Registered]:
-        """The index, with all members of these groups that are in force in it."""
+        """The index, with all registrations in force that these groups cover."""
         for group in groups:
             interval = (group.start, group.end)
             if interval not in self._intervals:
@@ -161,7 +161,7 @@ class ScanIndex:
         return self._index
 
     def keep(self, groups: Iterable[Group]) -> None:
-        """Let go of all but the members of these groups, which are all there are."""
+        """Remove all registrations but those of these groups, which must be all groups."""
         intervals = {(group.start, group.end) for group in groups}
         for place in list(self._members):
             if not any(start <= place < end for start, end in intervals):
@@ -170,18 +170,18 @@ class ScanIndex:
         self._most = max(LEAST_KEPT, 2 * len(self._members), 2 * len(self._intervals))
 
     def forget(self, registered: Registered) -> None:
-        """The registry has removed it."""
+        """Remove a registration that the registry removed."""
         if self._members.pop(registered.offset, None) is not None:
             self._index.remove(registered)
 
     def idle(self) -> None:
-        """No partition scans: nothing is kept."""
+        """Remove all: no partition scans."""
         if self._intervals:
             self._errors += self._index.errors
             self._clear()
 
     def take_errors(self) -> Counter[str]:
-        """{text of a filter: events of scans on which it failed} since this was last asked."""
+        """{text of a filter: events of scans on which it failed} since the last call."""
         taken = self._errors + self._index.errors
         self._errors.clear()
         self._index.errors.clear()

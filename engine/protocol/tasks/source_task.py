@@ -36,17 +36,17 @@ from .start import TaskStart
 
 # A match holds the event, at most 64 KiB of data, and targets of at most 600 bytes each.
 MAX_TARGETS = 1000
-# Each of them may fire with the whole event, and what one match brings about is one transaction: a match of a
-# large event has fewer, but not so few that the event is repeated too often.
+# Each target may fire with the whole event, and one transaction holds all firings of a match. So a match of a
+# large event has fewer targets, but not so few that the event is repeated too often.
 LEAST_TARGETS = 100
 
 
 class SourceTask:
-    """Owner of one source partition.
+    """The event hop of one source partition.
 
     `position`: the next live offset. `applied`: R, registrations below it are applied here. `last`: committer
     and number of the last commit. What `match`, `scan`, `at_end` and `apply` change is durable when the
-    offsets of `commit_into` are committed; `rollback` goes back to what is.
+    offsets of `commit_into` are committed; `rollback` returns to what was.
     """
 
     # What one event may raise without an end of the engine: it goes to the dead-letter topic.
@@ -73,8 +73,8 @@ class SourceTask:
     def apply(self, until: int, first_offset: int | None) -> None:
         """Apply registrations in [applied, until), whose earliest `since` is at `first_offset`.
 
-        They are live at once where nothing at or after `since` lies below the live position; else one scan
-        takes all of them (an interval with some live and some not could not be told from its metadata).
+        They are live at once if nothing at or after `since` lies below the live position. Otherwise one scan
+        takes all of them: metadata have no room for which of an interval are live.
         """
         if first_offset is not None and first_offset < self.position:
             self.scans.add(self.applied, until, first_offset)
@@ -83,7 +83,7 @@ class SourceTask:
     # -- events
 
     def match(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
-        """Live: the next record at the live position. False for an event that met no registration."""
+        """Live: match the next record at the live position. False for an event without a match."""
         self.position = record.offset + 1
         try:
             event = self._read(record)
@@ -96,19 +96,19 @@ class SourceTask:
         return bool(targets)
 
     def dead_letter(self, record: Record, reason: str, outputs: Outputs, now_ms: int, attempts: int) -> None:
-        """Move past a record without a look at it, by way of the dead-letter topic."""
+        """Move past a record without reading it, and send it to the dead-letter topic."""
         self.position = record.offset + 1
         self._stats.dead_lettered += 1
         outputs.dead_letter(record, "event", reason, now_ms, attempts=attempts)
 
     def at_end(self, offset: int) -> None:
-        """All there is below `offset` was read: control records at the end count as passed."""
+        """All records below `offset` were read; control records at the end count as read."""
         self.position = max(self.position, offset)
         self.suspects.at_end()
 
     def scan(self, record: Record, index: MatcherIndex[Registered], outputs: Outputs, now_ms: int) -> None:
-        """Back: the next record at the position that is scanned, for the groups that stand there."""
-        if record.offset >= self.position:  # met: it was, or will be, read live
+        """Back: match the next record at the scan's position, for the groups that are there."""
+        if record.offset >= self.position:  # met: it is read live
             self.scans.advance(self.position, 0)
             return
         groups = self.scans.front(record.offset)
@@ -116,22 +116,22 @@ class SourceTask:
         try:
             event = self._read(record)
             targets = self.targets(record, index.lookup(event), groups)
-        except EventError as e:  # nobody's event: set aside when it was read live
+        except EventError as e:  # no event: it went to the dead-letter topic when it was read live
             with at(*record.source, record.offset):
-                log.debug("%s is passed over by a scan: %s", record, e)
+                log.debug("A scan skips %s: %s", record, e)
             return
-        except self.caught as e:  # I8; those that were live then may have met it
+        except self.caught as e:  # I8; registrations that were live then may have matched it
             self._dead_letter_event(record, e, outputs, now_ms, "A look-back could not match it: ")
             return
         if targets:
             self._write(record, event, targets, outputs)
 
     def scanned_to_end(self, offset: int) -> None:
-        """The reader of scans has all there is below `offset`."""
+        """The reader of scans has read all records below `offset`."""
         self.scans.advance(min(offset, self.position), 0)
 
     def _read(self, record: Record) -> Event:
-        """The event in a record; EventError for none, and for one that no internal record has room for."""
+        """The event in a record. Raises EventError if it holds none, or one that is too large."""
         if record.fault:
             raise EventError(record.fault)
         headers, value = record.headers, record.value
@@ -142,7 +142,7 @@ class SourceTask:
             )
         else:
             event = decode(record.key, value, headers)
-        if len("".join(event.attributes.values())) > MAX_READ_BYTES:  # sooner told than by adding up
+        if len("".join(event.attributes.values())) > MAX_READ_BYTES:  # cheaper than adding up
             raise EventError(
                 f"its attributes have more than {MAX_READ_BYTES} bytes, which no record has room for"
             )
@@ -151,7 +151,7 @@ class SourceTask:
     def targets(
         self, record: Record, hits: list[Hit[Registered]], groups: list[Group] | None
     ) -> list[tuple[Registered, Target]]:
-        """What the event met: of the groups of a scan, or (None) of all that is live."""
+        """The matches of an event, among the groups of a scan or (None) among all live registrations."""
         targets = []
         timestamp_ms, applied, scans = record.timestamp_ms, self.applied, self.scans
         for hit in hits:
@@ -173,9 +173,9 @@ class SourceTask:
         return targets
 
     def _dead_letter_event(
-        self, record: Record, error: Exception, outputs: Outputs, now_ms: int, told: str = ""
+        self, record: Record, error: Exception, outputs: Outputs, now_ms: int, prefix: str = ""
     ) -> None:
-        reason = told + (str(error) or repr(error))
+        reason = prefix + (str(error) or repr(error))
         with at(*record.source, record.offset):
             if not isinstance(error, EventError):
                 log.error("%s: matching it failed", record, exc_info=error)
@@ -186,9 +186,9 @@ class SourceTask:
     def _write(
         self, record: Record, event: Event, targets: list[tuple[Registered, Target]], outputs: Outputs
     ) -> None:
-        """One match record per trigger partition, however many registrations the event met there.
+        """One match record for each trigger partition, with all targets there.
 
-        Several, where there are more than a record holds; the targets of one registration stay together.
+        Several records if one has no room for all. The targets of one registration stay together.
         """
         self._stats.matched += len(targets)
         topic, partition = record.source
@@ -219,12 +219,12 @@ class SourceTask:
 
     @property
     def changed(self) -> bool:
-        """Whether there is something to commit, beside a registry position (see `behind`)."""
+        """Whether there is something to commit beside a registry position (see `behind`)."""
         return self._new or self.suspects.changed or self.worked
 
     @property
     def worked(self) -> bool:
-        """Whether records were taken since the last commit, live or in scans."""
+        """Whether records were read since the last commit, live or in scans."""
         position, _, groups = self._kept
         return position != self.position or (
             bool(groups or self.scans.groups) and groups != self.scans.metadata()
@@ -232,7 +232,7 @@ class SourceTask:
 
     @property
     def behind(self) -> bool:
-        """Whether the registry is applied further than is committed."""
+        """Whether the registry is applied further than the last commit says."""
         return self._kept[1] != self.applied
 
     def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
@@ -257,7 +257,7 @@ class SourceTask:
         self.suspects.committed()
 
     def rollback(self) -> None:
-        """Go back to what is committed."""
+        """Return to what is committed."""
         self.position, self.applied, groups = self._kept
         self.scans = self._new_scans(groups)
         self.suspects.rollback()

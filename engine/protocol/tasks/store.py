@@ -1,7 +1,7 @@
-"""What is kept for one trigger partition: a meta record for each incarnation, and the states of its keys.
+"""The states of one trigger partition: a meta record for each incarnation, and a state for each open key.
 
-States stay in their serial form: a million of them fit into memory, and recovery only puts them in their
-places. What a pass changes can be taken back until it is committed.
+States stay in their serial form: a million of them fit into memory, and recovery need not decode them. What a
+pass changes can be rolled back until it is committed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...records.versions import is_read
 from ..outputs import Outputs
 from .wakeups import Wakeup, Wakeups
 
-# When the key must be looked at (ms since the epoch), and the serial form of its State.
+# When the key must be looked at again (ms since the epoch), and the serial form of its State.
 Entry: TypeAlias = tuple[int | None, bytes]
 T = TypeVar("T", MetaRecord, StateRecord)
 
@@ -53,7 +53,7 @@ class Kept:
         return self.only if self.single is not None or self.only is not None else self.keys.get(key)
 
     def as_before(self) -> Kept:
-        """What a rollback returns to; the states in `keys` are remembered one by one."""
+        """A copy for a rollback, which shares `keys`: their states are remembered one by one."""
         return Kept(
             self.registry_offset,
             dict(self.marks),
@@ -70,13 +70,13 @@ class Kept:
 class Store:
     """The states of one trigger partition.
 
-    `load` and `loaded` recover it. After that every change is part of a pass: `write` adds its records to a
-    transaction, then either `committed` keeps it or `rollback` takes it back, in the time of the changes.
+    `load` and `loaded` recover them. After that every change is part of a pass: `write` adds its records to a
+    transaction, then `committed` keeps the changes or `rollback` undoes them, in time proportional to them.
     """
 
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
-        # What this pass changed, as it was before; None where there was nothing.
+        # What this pass changed, with its earlier value; None if there was none.
         self._metas: dict[str, Kept | None] = {}
         self._states: dict[tuple[str, str], Entry | None] = {}
         self._open_before = 0
@@ -92,7 +92,7 @@ class Store:
 
     @property
     def pending(self) -> int:
-        """How many records this pass has to write, about."""
+        """About how many records this pass must write."""
         return len(self._metas) + len(self._states)
 
     def get(self, incarnation: str) -> Kept | None:
@@ -101,7 +101,7 @@ class Store:
     # -- recovery
 
     def load(self, record: Record) -> None:
-        """Take one record of the state partition, in offset order; RecordError for what is none."""
+        """Take one record of the state partition, in offset order. Raises RecordError for a malformed one."""
         if record.key == CLOCK_KEY:
             return
         incarnation, key = parse_state_key(record.key or b"")
@@ -127,7 +127,7 @@ class Store:
         kept.keys[key] = (state.wakeup_ms, state.state)
 
     def loaded(self) -> None:
-        """All is loaded, and resolved where it can be: find what is due when."""
+        """End the recovery, after `resolve` for what is registered: order all keys by their wakeups."""
         due: tuple[list[tuple[int, str, str]], ...] = ([], [])
         self.open_keys = 0
         for incarnation, kept in self._kept.items():
@@ -143,19 +143,19 @@ class Store:
 
     @staticmethod
     def resolve(kept: Kept, single: str | None, timed: bool) -> None:
-        """Tell what only the registration knows. Before `loaded`, or for an incarnation without states."""
+        """Set what only the registration knows. Call it before `loaded`, or before the first state."""
         kept.resolved, kept.single, kept.timed = True, single, timed
 
     # -- changes
 
     def touch(self, incarnation: str) -> None:
-        """To be called before anything but the states of keys is changed."""
+        """Remember an incarnation for a rollback. Call it before changing anything but the states of keys."""
         if incarnation not in self._metas:
             kept = self._kept.get(incarnation)
             self._metas[incarnation] = None if kept is None else kept.as_before()
 
     def add(self, incarnation: str, kept: Kept) -> None:
-        """A new incarnation."""
+        """Add a new incarnation."""
         self.touch(incarnation)
         self._kept[incarnation] = kept
 
@@ -169,7 +169,7 @@ class Store:
         *,
         idle: bool = False,
     ) -> None:
-        """The state of a key from now on. idle: as `State.is_idle` tells."""
+        """Set the state of a key. idle: its `State.is_idle`."""
         if kept.single is not None:
             old = kept.only
             self.touch(incarnation)
@@ -191,7 +191,7 @@ class Store:
             self._push(kept, wakeup_ms, incarnation, key)
 
     def close(self, incarnation: str, kept: Kept, key: str) -> None:
-        """Forget a key, if it is open."""
+        """Close a key, if it is open."""
         if kept.single is not None:
             if kept.only is None:
                 return
@@ -208,13 +208,13 @@ class Store:
 
     @staticmethod
     def first_idle(kept: Kept) -> str | None:
-        """The key that has held nothing pending for longest; None where all do, and of a single key."""
+        """The key that has held nothing pending for longest; None if every key does hold something."""
         if kept.idle is None:
             kept.idle = {key: None for key, (_, data) in kept.keys.items() if State.decode(data).is_idle}
         return next(iter(kept.idle), None)
 
     def close_all(self, incarnation: str, kept: Kept) -> int:
-        """Forget all keys of an incarnation; how many there were."""
+        """Close all keys of an incarnation. Gives their number."""
         self.touch(incarnation)
         count = len(kept.keys) + (kept.only is not None)
         for key, old in kept.keys.items():
@@ -224,7 +224,7 @@ class Store:
         return count
 
     def drop(self, incarnation: str) -> int:
-        """Forget an incarnation; how many open keys it had."""
+        """Remove an incarnation. Gives the number of its open keys."""
         kept = self._kept.get(incarnation)
         if kept is None:
             return 0
@@ -236,23 +236,23 @@ class Store:
 
     @property
     def next_wakeup(self) -> int | None:
-        """When a key must be looked at, ms since the epoch."""
+        """When the first key must be looked at, ms since the epoch; None if there is none."""
         first = self.first_due()
         return None if first is None else first.at_ms
 
     def due(self, until_ms: int) -> Iterator[Wakeup]:
-        """The keys due up to then, earliest first. Each must be closed, put with a later wakeup, or set
-        back, before the next one is asked for."""
+        """The keys that are due by then, earliest first. Close each, `put` it with a later wakeup, or
+        `set_back` it, before the next one."""
         while (first := self.first_due()) is not None and first.at_ms <= until_ms:
             yield first
 
     def timer_due(self, until_ms: int) -> bool:
-        """Whether a key is due up to then that a tick can make fire."""
+        """Whether a key is due by then that can fire by a tick."""
         first = self._timers.first()
         return first is not None and first.at_ms <= until_ms
 
     def set_back(self, kept: Kept) -> None:
-        """Take the key that `due` gave out of the way for now; `put_back` makes it due again."""
+        """Skip the key that `due` gave, for now; `put_back` makes it due again."""
         (self._timers if kept.timed else self._closings).take_first()
 
     def put_back(self, kept: Kept, due: Wakeup) -> None:
@@ -299,13 +299,13 @@ class Store:
             outputs.write("state", partition, state_key(incarnation, key), value)
 
     def committed(self) -> None:
-        """What the pass changed is what to return to from now on."""
+        """The pass is committed: keep its changes."""
         self._metas.clear()
         self._states.clear()
         self._open_before, self.pending_bytes = self.open_keys, 0
 
     def rollback(self) -> None:
-        """Take back what the pass changed."""
+        """Undo what the pass changed."""
         for incarnation, before in self._metas.items():
             if before is None:
                 self._kept.pop(incarnation, None)
@@ -322,7 +322,7 @@ class Store:
                 kept.keys.pop(key, None)
                 continue
             kept.keys[key] = entry
-            if entry[0] is not None:  # its entry in the heap may be gone
+            if entry[0] is not None:  # the heap may not have its entry any more
                 self._push(kept, entry[0], incarnation, key)
         self._metas.clear()
         self._states.clear()

@@ -22,23 +22,23 @@ from ...records.versions import is_read
 from ...registry.registry import Registered
 from ..context import EngineContext
 from ..outputs import Outputs
-from .evaluator import as_it_came, wakeup_ms
+from .evaluator import source_record, wakeup_ms
 from .start import TaskStart
 from .store import Kept
 from .wakeups import Wakeup
 
-# A key whose tick raised is looked at again after so long.
+# A key whose tick raised is tried again after an hour.
 _RETRY_MS: Final = 3_600_000
 
 _match_decoder: Final = msgspec.msgpack.Decoder(MatchRecord)
 
 
 class TriggerTask:
-    """Owner of one trigger partition, and of the state partition of the same number.
+    """The trigger hop of one trigger partition, and of the state partition of the same number.
 
     `load` takes the state partition's records, then `recovered` ends the recovery. All other methods that
-    change something are part of a pass: `commit_into` adds it to a transaction, then `committed` keeps it, or
-    `rollback` takes it back, as if the pass had not been.
+    change something are part of a pass: `commit_into` adds the changes to a transaction, then `committed`
+    keeps them, or `rollback` undoes them.
 
     """
 
@@ -58,7 +58,7 @@ class TriggerTask:
         self._evaluator = context.parts.evaluator(start, self.store, context)
         self._next = self.last
         self._forgotten: set[str] = set()  # since the last commit
-        self._told = (0, 0)  # records and bytes of this pass's states that its outputs were told of
+        self._counted = (0, 0)  # records and bytes of this pass's states that its outputs know of
 
     # -- recovery
 
@@ -67,7 +67,7 @@ class TriggerTask:
         self.store.load(record)
 
     def recovered(self) -> None:
-        """All of the state partition is loaded, and the registry is read: drop what is registered no more."""
+        """End the recovery, after the registry was read: drop states without a registration."""
         for incarnation in self.store:
             registered = self.registry.get(incarnation)
             kept = self.store.get(incarnation)
@@ -84,9 +84,9 @@ class TriggerTask:
         return self.applied < self.registry.position
 
     def apply(self) -> None:
-        """Bring the partition to the registry's position: open the timers of new registrations, each once.
+        """Apply the registry up to its position: open the timers of new registrations, each once.
 
-        What is gone is told by `recovered` and `forget`.
+        `recovered` and `forget` handle removed registrations.
         """
         for registered in self.registry.between(self.applied, self.registry.position):
             if not runs_from_registration(registered.condition):
@@ -99,10 +99,10 @@ class TriggerTask:
         self.applied = self.registry.position
 
     def forget(self, incarnations: Iterable[str]) -> None:
-        """Look these up in the registry: what is gone or stands elsewhere is nulled with the commit."""
+        """Drop the states of these, unless the registry still has them at the same offset."""
         for incarnation in incarnations:
             kept = self.store.get(incarnation)
-            # What was registered beyond the registry's position is not known yet: it is no removal.
+            # A registration beyond the registry's position is not read yet, so it was not removed.
             if kept is None or kept.registry_offset >= self.registry.position:
                 continue
             registered = self.registry.get(incarnation)
@@ -110,10 +110,10 @@ class TriggerTask:
                 continue
             count = self.store.drop(incarnation)
             if count:
-                self._tell_dropped(incarnation, count)
+                self._log_dropped(incarnation, count)
             self._forgotten.add(incarnation)
 
-    def _tell_dropped(self, incarnation: str, count: int) -> None:
+    def _log_dropped(self, incarnation: str, count: int) -> None:
         successor = self.registry.successor(incarnation)
         if successor is not None and successor.incarnation != incarnation and not successor.one_shot:
             self._stats.keys_dropped += count  # an abort has taken that back
@@ -155,17 +155,17 @@ class TriggerTask:
         outputs.dead_letter(record, "trigger", reason, now_ms, attempts=attempts)
 
     def at_end(self, offset: int) -> None:
-        """Nothing but control records lies before this offset."""
+        """Only control records lie before this offset."""
         self.position = max(self.position, offset)
         self.suspects.at_end()
 
     def process(self, record: Record, match: MatchRecord, outputs: Outputs, now_ms: int) -> None:
-        """Step every target of the next record. A target that raises goes to the dead letters alone."""
+        """Step every target of the next record. For one that raises, the event becomes a dead letter."""
         self.position = record.offset + 1
         source = match.source
         if len(match.targets) == 1:
             self.reach(source, match.targets, match, outputs, now_ms)
-            self._tell(outputs)
+            self._count_states(outputs)
             return
         # An event may reach one registration under several keys; by its place: beside what it met of a
         # registration that was removed may stand what it met of the same one, registered again.
@@ -174,16 +174,16 @@ class TriggerTask:
             together.setdefault(target.registry_offset, []).append(target)
         for targets in together.values():
             self.reach(source, targets, match, outputs, now_ms)
-        self._tell(outputs)
+        self._count_states(outputs)
 
     def reach(
         self, source: str, targets: list[Target], match: MatchRecord, outputs: Outputs, now_ms: int
     ) -> None:
-        """Evaluator what the event met of one registration, once for each origin."""
+        """Step the targets of one registration, once for each origin."""
         incarnation = targets[0].incarnation
         registered = self.registry.get(incarnation)
-        # Gone or replaced by then: nobody waits for it any more. Registered again, at another place: what
-        # it met is matched anew from its `since`.
+        # Removed or replaced since: nobody waits for it any more. Registered again, at another offset: its
+        # events are matched again, from its `since`.
         if registered is None or registered.offset != targets[0].registry_offset:
             return
         kept = self.store.get(incarnation)
@@ -209,10 +209,10 @@ class TriggerTask:
                     )
                 reason = f"It could not be judged for {name!r}: {type(e).__name__}: {e}"
                 self._stats.dead_lettered += 1
-                outputs.dead_letter(as_it_came(match), "trigger", reason, now_ms, self.tp)
+                outputs.dead_letter(source_record(match), "trigger", reason, now_ms, self.tp)
 
     def kept_for(self, registered: Registered) -> Kept:
-        """What is kept for a registration; made, with its timers opened, when it is first asked for."""
+        """The states of a registration; on first use they are made, and their timers opened."""
         incarnation = registered.incarnation
         kept = self.store.get(incarnation)
         if kept is not None and kept.registry_offset != registered.offset:
@@ -238,11 +238,11 @@ class TriggerTask:
     # -- timers, and keys that close
 
     def due_at(self) -> int | None:
-        """The earliest time at which a key must be looked at, ms since the epoch."""
+        """When the first key must be looked at, ms since the epoch; None if there is none."""
         return self.store.next_wakeup
 
     def has_timer_due(self, until_ms: int) -> bool:
-        """Whether a tick up to then may make something fire; else keys are to be closed at most."""
+        """Whether a tick may make something fire by then; otherwise it only closes keys."""
         return self.store.timer_due(until_ms)
 
     def tick(
@@ -253,11 +253,11 @@ class TriggerTask:
         ready: Callable[[int], bool],
         incomplete: bool,
     ) -> bool:
-        """Give due keys their tick; True when none is left, False when the pass is full.
+        """Step all due keys with a tick; True when none is left, False when the pass is full.
 
-        ready: whether the registration at a place of the registry has seen what the tick promises; the keys
-        of others stay due. incomplete: the promise that a tick makes (docs/use/conditions.md W2) could not be
-        kept; firings say so.
+        ready: whether the registration at a registry offset has seen all events before the tick; keys of
+        others stay due. incomplete: not all of those events were seen (docs/use/conditions.md W2); firings
+        say so.
         """
         set_back: list[tuple[Kept, Wakeup]] = []
         try:
@@ -276,7 +276,7 @@ class TriggerTask:
         set_back: list[tuple[Kept, Wakeup]],
     ) -> bool:
         for due in self.store.due(until_ms):
-            self._tell(outputs)
+            self._count_states(outputs)
             if outputs.full:
                 return False
             kept, registered = self.store.get(due.incarnation), self.registry.get(due.incarnation)
@@ -312,42 +312,42 @@ class TriggerTask:
 
     @property
     def changed(self) -> bool:
-        """Whether there is something to commit, beside a registry position (see `behind`)."""
+        """Whether there is something to commit beside a registry position (see `behind`)."""
         return self.suspects.changed or self.worked
 
     @property
     def worked(self) -> bool:
-        """Whether records were taken, or states changed, since the last commit."""
+        """Whether records were read, or states changed, since the last commit."""
         return self.store.pending > 0 or self.position != self.committed_position
 
     @property
     def writes(self) -> bool:
-        """Whether states are to be written."""
+        """Whether the commit must write states."""
         return self.store.pending > 0
 
     @property
     def behind(self) -> bool:
-        """Whether the registry is applied further than is committed."""
+        """Whether the registry is applied further than the last commit says."""
         return self.applied != self.committed_applied
 
     @property
     def open_keys(self) -> int:
-        """How many keys have a state."""
+        """The number of keys with a state."""
         return self.store.open_keys
 
     def full_waits(self) -> list[str]:
-        """A sentence for each wait that has no room for new keys."""
+        """A message for each wait that has no room for new keys."""
         full = self._evaluator.full
         for incarnation in list(full):
             if self._evaluator.has_room(self.registry.get(incarnation), self.store.get(incarnation)):
                 del full[incarnation]
         return list(full.values())
 
-    def _tell(self, outputs: Outputs) -> None:
-        """States are written with the commit, but the pass is full when they fill it."""
+    def _count_states(self, outputs: Outputs) -> None:
+        """Count the states of this pass in its outputs: the commit writes them, and they can fill it."""
         records, size = self.store.pending, self.store.pending_bytes
-        outputs.expect(records - self._told[0], size - self._told[1])
-        self._told = (records, size)
+        outputs.expect(records - self._counted[0], size - self._counted[1])
+        self._counted = (records, size)
 
     def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
         """Add the changed states, and this partition's offset, to the transaction."""
@@ -366,16 +366,16 @@ class TriggerTask:
     def committed(self) -> None:
         """The transaction of `commit_into` is committed."""
         self.store.committed()
-        self._told = (0, 0)
+        self._counted = (0, 0)
         self._forgotten.clear()
         self.last = self._next
         self.committed_position, self.committed_applied = self.position, self.applied
         self.suspects.committed()
 
     def rollback(self) -> None:
-        """The pass had no effect: back to what is committed. What is gone from the registry stays gone."""
+        """Return to what is committed. Registrations that were removed stay removed."""
         self.store.rollback()
-        self._told = (0, 0)
+        self._counted = (0, 0)
         self.position, self.applied = self.committed_position, self.committed_applied
         self.suspects.rollback()
         self.forget(list(self._forgotten))

@@ -1,4 +1,4 @@
-"""Which keys must be looked at, and when: in spans of time, each put in order when it is the earliest."""
+"""The wakeups of keys, in spans of time. A span is sorted when it is the earliest."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
 
 _SPARE: Final = 1000
-# Of a span: 4 s. An entry is sorted when its span is the earliest, and most are of keys that have closed by
-# then. Longer, and a busy engine sorts hundreds of thousands at once; shorter, and few keys have a list each.
+# A span is 4 s. Most of its keys have closed when it is sorted. In longer spans a busy engine would sort
+# hundreds of thousands of entries at once; in shorter ones few keys would share a list.
 _SPAN_BITS: Final = 12
 
 Entry: TypeAlias = tuple[int, str, str]  # wakeup in ms since the epoch, incarnation, key
@@ -23,12 +23,12 @@ class Wakeup(NamedTuple):
 
 
 class Wakeups:
-    """Each key has an entry at its wakeup or earlier; what is not so any more is mended when its turn comes.
+    """Each open key has an entry at its wakeup or earlier. Stale entries are corrected when their turn comes.
 
-    So a wakeup that moves later, as each heartbeat moves that of an `absent`, costs nothing, and a key that
-    closes leaves its entry behind. They are cleaned when most may be such entries.
+    So a wakeup that moves later costs nothing (each heartbeat moves that of an `absent`), and a key that
+    closes leaves its entry behind. When most entries may be stale, all are cleaned.
 
-    wakeup_of: the present wakeup of a key; None for a key that is closed.
+    wakeup_of: the present wakeup of a key; None for a closed key.
     """
 
     def __init__(self, wakeup_of: Callable[[str, str], int | None]) -> None:
@@ -42,7 +42,7 @@ class Wakeups:
         return self._count
 
     def fill(self, entries: Iterable[Entry]) -> None:
-        """Hold these entries, and no others any more."""
+        """Replace all entries by these."""
         spans: dict[int, list[Entry]] = {}
         for entry in entries:
             spans.setdefault(entry[0] >> _SPAN_BITS, []).append(entry)
@@ -52,13 +52,13 @@ class Wakeups:
         self._most = 2 * self._count + _SPARE
 
     def push(self, at_ms: int, incarnation: str, key: str) -> None:
-        """Needed for a key whose wakeup is earlier than before, or that had none."""
+        """Add an entry. Needed if the wakeup of a key moves earlier, and for its first one."""
         if self._count >= self._most:
             self._clean()
         self._add((at_ms, incarnation, key))
 
     def first(self) -> Wakeup | None:
-        """The earliest one."""
+        """The earliest wakeup; None if there is none."""
         order = self._order
         while order:
             span = order[0]
@@ -81,7 +81,7 @@ class Wakeups:
         return None
 
     def take_first(self) -> None:
-        """Take out what `first` gave; `push` puts it back."""
+        """Remove the wakeup that `first` gave; `push` adds it again."""
         heappop(self._spans[self._order[0]])
         self._count -= 1
 
@@ -98,7 +98,7 @@ class Wakeups:
             entries.append(entry)
 
     def _clean(self) -> None:
-        """Leave out the entries of keys that have closed, and those of which a key has another."""
+        """Remove the entries of closed keys, and second entries of a key."""
         kept: dict[Entry, None] = {}
         for entries in self._spans.values():
             for entry in entries:

@@ -1,1 +1,1 @@
-"""When a timer may fire: the cut, and the brokers' clock."""
+"""When a timer may fire: the cut."""

@@ -1,4 +1,4 @@
-"""The cut: the point from which no match stamped before a time is still to come.
+"""The cut: the point after which no match stamped before a given time can arrive.
 
 docs/understand/engine/timers.md has the numbered steps. One cut at a time serves all trigger partitions of
 an engine.
@@ -21,8 +21,8 @@ from ..partitions.missing_records import metadata_of
 from ..tasks.trigger_task import TriggerTask
 
 PATIENCE_S: Final = 600.0
-CLOSING_S: Final = 1.0  # between cuts that only close keys, and after one that left keys due
-AGAIN_S: Final = 0.1  # between cuts in any case
+CLOSING_S: Final = 1.0  # between cuts that only close keys, and after a cut that left keys due
+AGAIN_S: Final = 0.1  # at least, between two cuts
 LOOK_S: Final = 0.05  # between two looks at the committed offsets
 UNREAD_S: Final = 1.0  # between two looks at a topic that cannot be read
 SAY_AFTER_S: Final = 30.0
@@ -37,19 +37,19 @@ class Cut:
     sources: dict[TopicPartition, int]
     topic_ids: dict[str, str]
     started: float
-    waiting: set[int] = field(default_factory=set)  # places of registrations whose keys stay due
+    waiting: set[int] = field(default_factory=set)  # registry offsets of registrations whose keys stay due
     triggers: dict[TopicPartition, int] | None = None  # step 4
-    incomplete: bool = False  # the cut was not reached
-    went_without: bool = False  # it was, but some keys are ticked that were not ready
+    incomplete: bool = False  # the engine stopped waiting for the cut
+    went_without: bool = False  # the cut was reached, but keys were ticked that were not ready
     missing: str = ""
-    hidden: str = ""  # a topic whose ends are not known
-    asked: float = 0.0  # when the sources were asked for
-    said: bool = False
+    unreadable: str = ""  # a topic whose ends are unknown
+    asked: float = 0.0  # when the source topics were requested
+    reported: bool = False
     ticked: set[TopicPartition] = field(default_factory=set)
 
 
 class Cuts:
-    """Takes cuts when timers are due, and ticks. `wants_commits`: idle positions are to be committed now."""
+    """Makes cuts when timers are due, and ticks. `wants_commits`: idle positions must be committed now."""
 
     def __init__(self, context: EngineContext, listed: ListedTopics) -> None:
         self._context, self._listed = context, listed
@@ -57,7 +57,7 @@ class Cuts:
         self._stats, self._monotonic = context.stats, context.monotonic
         self.progress = context.parts.progress()
         self._cut: Cut | None = None
-        self._waiting: dict[int, float] = {}  # since when, by place: what the last cut left due
+        self._waiting: dict[int, float] = {}  # by registry offset, since when: what the last cut left due
         self._late = ""  # what they wait for, once that takes long
         self._ended = self._looked = self._monotonic() - CLOSING_S
 
@@ -68,18 +68,18 @@ class Cuts:
     @property
     def waits_for(self) -> str | None:
         """What timers have been waiting for, once that takes long; for health."""
-        if self._cut is not None and self._cut.said:
+        if self._cut is not None and self._cut.reported:
             return self._cut.missing
         return self._late or None
 
     def drop(self) -> None:
-        """The partitions are gone, or went back: the next cut starts anew."""
+        """Abandon the cut: the partitions are gone, or were rolled back."""
         self._cut = None
 
     def advance(self, tasks: Mapping[TopicPartition, TriggerTask], outputs: Outputs) -> set[TopicPartition]:
-        """Go on with the present cut as far as it goes without waiting, or begin one.
+        """Continue the present cut as far as possible without waiting, or begin one.
 
-        Gives the trigger partitions whose offsets belong into the transaction.
+        Gives the trigger partitions whose offsets must be in the transaction.
         """
         touched: set[TopicPartition] = set()
         if self._cut is None:
@@ -98,7 +98,7 @@ class Cuts:
                 self._lose_patience(cut)
                 if not cut.incomplete:
                     return touched
-            # 4. Only now: what was matched before the sources were reached is in there.
+            # 4. Only now: these ends include all matches from before the sources were reached.
             cut.triggers = self._bus.end_offsets([task.tp for task in cut.tasks])
         for task in cut.tasks:
             if task.tp in cut.ticked or outputs.full:
@@ -122,7 +122,7 @@ class Cuts:
         return touched
 
     def _tick(self, cut: Cut, task: TriggerTask, outputs: Outputs) -> bool:
-        """Tick what is ready, then what has waited long enough; False when the pass is full."""
+        """Tick keys that are ready, then those that have waited too long; False when the pass is full."""
         now_ms = self._clock.now_ms()
         if cut.incomplete:
             return task.tick(cut.time_ms, outputs, now_ms, lambda _: True, incomplete=True)
@@ -136,26 +136,26 @@ class Cuts:
 
         if not task.tick(cut.time_ms, outputs, now_ms, ready, incomplete=False):
             return False
-        given_up = {place for place in waiting if self._goes_without(place)}
-        cut.waiting |= waiting - given_up
-        if not given_up:
+        overdue = {place for place in waiting if self._waited_too_long(place)}
+        cut.waiting |= waiting - overdue
+        if not overdue:
             return True
         if not cut.went_without:
             cut.went_without = True
             self._stats.incomplete += 1
-        return task.tick(cut.time_ms, outputs, now_ms, given_up.__contains__, incomplete=True)
+        return task.tick(cut.time_ms, outputs, now_ms, overdue.__contains__, incomplete=True)
 
-    def _goes_without(self, place: int) -> bool:
-        """Whether all that a registration waits for has stood still for too long."""
-        stood = self.progress.stood(place, self._monotonic() - PATIENCE_S)
-        first = [tp for tp in stood if self.progress.first_time(tp)]
+    def _waited_too_long(self, place: int) -> bool:
+        """Whether all partitions that a registration waits for have stood still for too long."""
+        stood = self.progress.standing_still(place, self._monotonic() - PATIENCE_S)
+        first = [tp for tp in stood if self.progress.is_first_report(tp)]
         if first:
             missing = self.progress.missing(place)
             log.error("Timers go on without %s for %.0f s: firings say so.", missing, PATIENCE_S)
         return bool(stood)
 
     def _keep_waiting(self, places: Collection[int]) -> None:
-        """These are what a cut has left due; it is told when that takes long."""
+        """Remember the registrations that a cut left due, and report when they wait long."""
         now = self._monotonic()
         self._waiting = {place: self._waiting.get(place, now) for place in places}
         oldest = min(self._waiting, key=self._waiting.__getitem__, default=None)
@@ -174,7 +174,7 @@ class Cuts:
         if since < AGAIN_S:
             return
         if not self._clock.known:
-            # The machine's clock may be late; by it nothing would ever be due.
+            # The machine's clock may be slow: by it nothing might ever be due.
             keeps = next((task for task in tasks.values() if task.due_at() is not None), None)
             if keeps is not None:
                 self._ask_time(keeps, outputs, touched)
@@ -192,7 +192,7 @@ class Cuts:
             return
         # 2. A fresh list of source partitions, and their ends.
         self._cut = Cut(now_ms, due, {}, {}, self._monotonic())
-        self._look_for_sources(self._cut)
+        self._find_ends(self._cut)
         self._looked = self._monotonic() - LOOK_S
 
     def _ask_time(self, task: TriggerTask, outputs: Outputs, touched: set[TopicPartition]) -> None:
@@ -200,11 +200,11 @@ class Cuts:
         touched.add(task.tp)
 
     def sources_reached(self, cut: Cut) -> bool:
-        """3. The committed offsets are at the ends; and which registrations have seen all of that."""
-        if cut.hidden:
-            cut.missing = f"topic {cut.hidden!r}, which cannot be read"
+        """3. Whether the committed offsets are at the ends. Notes which registrations have seen them."""
+        if cut.unreadable:
+            cut.missing = f"topic {cut.unreadable!r}, which cannot be read"
             if self._monotonic() - cut.asked >= UNREAD_S:
-                self._look_for_sources(cut)
+                self._find_ends(cut)
             return False
         committed = self._bus.committed(cut.sources)
         if committed is None:
@@ -234,12 +234,12 @@ class Cuts:
         self.progress.look(reached, self.registry.position, self._monotonic())
         return True
 
-    def _look_for_sources(self, cut: Cut) -> None:
-        """What is to be reached. What a listed topic holds that cannot be read, nobody knows."""
+    def _find_ends(self, cut: Cut) -> None:
+        """Find the ends to reach. The ends of a listed topic that cannot be read are unknown."""
         cut.asked = self._monotonic()
         topics = self.source_topics()
-        shut = [name for name in topics if name in self._listed.shut or not topics[name].has_offsets]
-        cut.hidden = shut[0] if shut else ""
+        shut = [name for name in topics if name in self._listed.unreadable or not topics[name].has_offsets]
+        cut.unreadable = shut[0] if shut else ""
         readable = {name: topic for name, topic in topics.items() if name not in shut}
         cut.sources.update(
             self._bus.end_offsets([tp for tp in partitions_of(readable) if tp not in cut.sources])
@@ -252,8 +252,8 @@ class Cuts:
 
     def _lose_patience(self, cut: Cut) -> None:
         waited = self._monotonic() - cut.started
-        if waited > SAY_AFTER_S and not cut.said:
-            cut.said = True
+        if waited > SAY_AFTER_S and not cut.reported:
+            cut.reported = True
             log.warning("Timers have been waiting for %s for %.0f s.", cut.missing, waited)
         if waited > PATIENCE_S and not cut.incomplete:
             cut.incomplete = True

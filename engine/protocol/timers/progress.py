@@ -1,6 +1,6 @@
-"""Progress: which registrations have seen the source partitions, by what their owners committed.
+"""Progress: which registrations have seen all of the source partitions, by the committed metadata.
 
-What timers wait for beside the ends of the partitions (docs/understand/engine/timers.md, step 3).
+Timers wait for it, beside the ends of the partitions (docs/understand/engine/timers.md, step 3).
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from ...records import OffsetMetadata
 
 @dataclass
 class _Partition:
-    """A source partition that some registrations have not seen yet. The times are monotonic."""
+    """A source partition that some registrations have not fully seen. Times are monotonic."""
 
     applied: int  # R
-    applied_since: float  # when it was seen to move last, or the partition to be late
-    moved_since: float  # the same of its scans
+    applied_since: float  # when it moved last, or the partition became late
+    moved_since: float  # the same for its scans
     position: int = 0
     scans: list[tuple[int, int, int]] = field(default_factory=list)
     stands: dict[tuple[int, int], float] = field(
         default_factory=dict
     )  # scans, by start and place, since when
-    said: bool = False
+    reported: bool = False
 
     def look(self, metadata: OffsetMetadata, position: int, now: float) -> None:
-        # By their first registration: a scan that others join has not moved, nor has one beside which
-        # another one begins.
+        # Scans are identified by their first registration: a scan has not moved when others join it, or when
+        # another one begins beside it.
         stands = {(start, at): self.stands.get((start, at), now) for start, _, at in metadata.g}
         if not self.stands.keys() <= stands.keys():
-            self.moved_since, self.said = now, False
+            self.moved_since, self.reported = now, False
         if self.applied != metadata.R:
-            self.applied_since, self.said = now, False
+            self.applied_since, self.reported = now, False
         self.applied, self.position, self.scans, self.stands = metadata.R, position, metadata.g, stands
 
     def blocks(self, place: int) -> bool:
         return self.applied <= place or any(start <= place < end for start, end, _ in self.scans)
 
     def stands_since(self, place: int) -> float:
-        # Scans are read in turns, and where there is no room for another one R waits for those that run.
+        # Scans are read in turns, and R waits for running scans if there is no room for another one.
         since = [self.stands[start, at] for start, end, at in self.scans if start <= place < end]
         if self.applied <= place:
             since.append(self.applied_since)
@@ -47,7 +47,7 @@ class _Partition:
 
 
 class Progress:
-    """What the owners of the source partitions committed, look by look; places are those in the registry."""
+    """Compares what owners of source partitions committed, look by look. place: an offset of the registry."""
 
     def __init__(self) -> None:
         self._late: dict[TopicPartition, _Partition] = {}
@@ -68,27 +68,24 @@ class Progress:
         self._late, self._until = late, until
 
     def ready(self, place: int) -> bool:
-        """Whether the registration at this place has seen all partitions up to their positions."""
+        """Whether the registration at this registry offset has seen all partitions up to their positions."""
         return place < self._until and not any(each.blocks(place) for each in self._late.values())
 
-    def stood(self, place: int, before: float) -> list[TopicPartition]:
-        """The partitions that this registration waits for; none as long as one of them makes progress,
-
-        or has made some after `before`.
-        """
+    def standing_still(self, place: int, before: float) -> list[TopicPartition]:
+        """The partitions that this registration waits for, if none has made progress after `before`."""
         blocking = {tp: each for tp, each in self._late.items() if each.blocks(place)}
         if any(each.stands_since(place) > before for each in blocking.values()):
             return []
         return list(blocking)
 
-    def first_time(self, tp: TopicPartition) -> bool:
-        """Whether this is the first call since the partition stands where it is."""
+    def is_first_report(self, tp: TopicPartition) -> bool:
+        """Whether this is the first call since the partition stood still."""
         partition = self._late[tp]
-        first, partition.said = not partition.said, True
+        first, partition.reported = not partition.reported, True
         return first
 
     def missing(self, place: int) -> str:
-        """What this registration waits for; empty where the next look decides."""
+        """What this registration waits for; "" if only the next look can tell."""
         for tp, each in self._late.items():
             if each.applied <= place:
                 return f"{tp}, whose owner has not applied registrations from {each.applied} on"

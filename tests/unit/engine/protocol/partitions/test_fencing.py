@@ -195,7 +195,7 @@ def test_an_engine_never_buries_itself() -> None:
     pool.commit_by_hand(EVENT, 0, '{"v":1,"R":0,"c":"other"}')
     pool.commit_by_hand(TRIGGER, 0, '{"v":1,"R":0,"c":"me"}')
     for _ in range(10):
-        fencing.held_back([EVENT, TRIGGER])
+        fencing.blocked([EVENT, TRIGGER])
         now[0] += 1
     bus = fencing._bus
     assert isinstance(bus, Bus)
@@ -211,17 +211,17 @@ def test_rounds_are_a_second_apart_and_begin_half_a_second_after_the_first_sign(
     rounds = []
     for tick in range(40):
         before = bus.calls.count("unstable")
-        fencing.held_back([EVENT])
+        fencing.blocked([EVENT])
         if bus.calls.count("unstable") > before:
             rounds.append(tick)
         now[0] += 0.125
     assert rounds[0] == 4
     assert all(later - earlier == 8 for earlier, later in pairwise(rounds))
-    fencing.goes_on()
-    fencing.held_back([EVENT])
+    fencing.unblocked()
+    fencing.blocked([EVENT])
     now[0] += 0.4
     before = bus.calls.count("unstable")
-    fencing.held_back([EVENT])
+    fencing.blocked([EVENT])
     assert bus.calls.count("unstable") == before
 
 
@@ -233,9 +233,9 @@ def test_metadata_that_cannot_be_read_name_nobody_and_stop_nothing(caplog: pytes
     pool.commit_by_hand(EVENT, 0, "rubbish")
     pool.commit_by_hand(TRIGGER, 0, "")
     with caplog.at_level(logging.ERROR, "interlock.engine"):
-        fencing.held_back([EVENT, TRIGGER])
+        fencing.blocked([EVENT, TRIGGER])
         now[0] += 1
-        fencing.held_back([EVENT, TRIGGER])
+        fencing.blocked([EVENT, TRIGGER])
     assert [call for call in bus.calls if call.startswith("fence")] == []
     assert "metadata" in caplog.text
 

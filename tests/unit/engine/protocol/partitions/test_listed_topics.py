@@ -313,15 +313,15 @@ def test_a_topic_whose_questions_fail_though_its_description_is_well_is_left_alo
     listed = ListedTopics(context)
     apart = []
     for _ in range(10):
-        assert listed.shut_by(NotReadable("orders", "no answer."))
+        assert listed.set_unreadable(NotReadable("orders", "no answer."))
         assert listed.problems() == ["Topic 'orders' is not read: no answer. It is tried again."]
         began = now
-        while listed.shut:
+        while listed.unreadable:
             now += 5
-            listed.look()
+            listed.check()
         apart.append(now - began)
     assert apart == [5, 10, 20, 40, 80, 160, 320, 640, 1200, 1200]
     now += MOST_FAILED_S
-    assert listed.shut_by(NotReadable("orders", "no answer."))
+    assert listed.set_unreadable(NotReadable("orders", "no answer."))
     now += FAILED_S
-    assert listed.look() == {"orders"}
+    assert listed.check() == {"orders"}

@@ -143,7 +143,7 @@ def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_
     alone(pool, lethal, OTHER)
     refusing(monkeypatch, lambda outputs, offsets: bool(outputs) and OTHER in offsets)
 
-    with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine starts anew"):
+    with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine restarts"):
         passes(pool, 400)
     left = pool.metadata(OTHER)
     assert left.a
@@ -160,7 +160,7 @@ def test_work_that_brokers_always_refuse_is_told_whatever_else_is_committed_in_b
     pool.boot()
     refusing(monkeypatch, lambda outputs, offsets: OTHER in offsets and offsets[OTHER].offset > 0)
 
-    with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine starts anew"):
+    with pytest.raises(EngineError, match=r"number 5 over b-event\[1\]; the engine restarts"):
         passes(pool, 100)
     done = pool.committed(EVENT)
     assert done is not None
