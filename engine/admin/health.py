@@ -28,8 +28,8 @@ from ..protocol.partitions.missing_records import (
     inspect_commit,
     partition_not_read,
     removed_records,
+    stopped_text,
 )
-from ..protocol.partitions.ownership import RESUME
 from ..protocol.poison.suspects import trial_text
 from ..records import OffsetMetadata
 from ..registry.registry import Registry
@@ -197,8 +197,7 @@ def _look_at_partitions(
         )
         lost, stopped = known.lost, None
         if lost is not None and registry.resumption(tp) is None:
-            command = config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
-            stopped = partition_not_read(tp, f"{lost} To resume: {command}")
+            stopped = stopped_text(config, tp, lost)
             health.problems.append(stopped)
             several += 1
         tried = trial_text(tp, known.metadata)
@@ -234,7 +233,9 @@ def _look_at_partitions(
                 "above_low": None if committed is None else committed.offset - position.low,
                 "engine": owners.get(tp),
                 "tries": _tries(known.metadata),
-                "state": _state(lost is not None or reported.startswith(partition_not_read(tp, "")), committed),
+                "state": _state(
+                    lost is not None or reported.startswith(partition_not_read(tp, "")), committed
+                ),
             }
         )
     if several > 1:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...bus import Bus, Committed, TopicPartition
+from ...config import BusConfig
 from ...errors import RecordError, TopicsError
 from ...records import OffsetMetadata, decode_json
 from ..poison.suspects import why_stopped
@@ -14,6 +15,7 @@ from ..poison.suspects import why_stopped
 ANOTHER_BUS: Final = "Make a bus of another name, and let the waits register there."
 HALF_MET: Final = "half-met conditions"
 REGISTRATIONS: Final = "registrations"
+RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,12 @@ class CommitInspection:
 def partition_not_read(tp: TopicPartition, reason: str) -> str:
     """The message that a partition is not read. With "" as the reason: how each such message begins."""
     return f"{tp} is not read: {reason}"
+
+
+def stopped_text(config: BusConfig, tp: TopicPartition, reason: str) -> str:
+    """The message that a partition is stopped, with the command that resumes it."""
+    command = config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
+    return partition_not_read(tp, f"{reason} To resume: {command}")
 
 
 def inspect_commit(
@@ -48,7 +56,7 @@ def inspect_commit(
         return CommitInspection(OffsetMetadata(R=0), str(e))
     lost: str | None
     if metadata.t not in ("", topic_id):
-        lost = "its topic was deleted and made again; what was committed is of the old one."
+        lost = "its topic was deleted and made again; the committed offset belongs to the old one."
     elif found.offset < low:
         lost = f"records {found.offset} to {low - 1} were removed before they were read (retention)."
     elif found.offset > high:

@@ -28,12 +28,12 @@ from .missing_records import (
     partition_not_read,
     predates_listing,
     require_whole,
+    stopped_text,
 )
 from .recovery import Recovery
 from .registry_reader import RegistryReader
 
 SAY_AFTER_S: Final = 30.0  # brokers end a dead engine's transaction after its timeout of 15 s, plus 10 s
-RESUME: Final = "topics resume {topic} {partition} --from start|end|OFFSET"
 
 
 @dataclass
@@ -108,8 +108,8 @@ class Ownership:
             return None
         which = f"{first} and {len(others)} other partitions are" if others else f"{first} is"
         return (
-            f"{which} not taken over: a transaction of an engine before is open. The brokers end it when its "
-            "time is up; one that stays is found, and ended, with Kafka's `kafka-transactions.sh`."
+            f"{which} not taken over: a transaction of an earlier engine is open. The brokers end it after "
+            "its timeout; if it stays open, find and end it with Kafka's `kafka-transactions.sh`."
         )
 
     @property
@@ -166,15 +166,13 @@ class Ownership:
 
     def stop(self, tp: TopicPartition, reason: str) -> None:
         """Do not read this partition until an administrator resumes it."""
-        command = self._config.command(RESUME.format(topic=tp.topic, partition=tp.partition))
-        self._close(tp, STOPPED, f"{reason} Go on with: {command}")
+        self._close(tp, STOPPED, stopped_text(self._config, tp, reason))
 
     def pause(self, tp: TopicPartition, reason: str) -> None:
         """Do not read this partition until `reopen`: the reason may pass by itself."""
-        self._close(tp, PAUSED, reason)
+        self._close(tp, PAUSED, partition_not_read(tp, reason))
 
-    def _close(self, tp: TopicPartition, to: PartitionState, reason: str) -> None:
-        text = partition_not_read(tp, reason)
+    def _close(self, tp: TopicPartition, to: PartitionState, text: str) -> None:
         with at(*tp):
             log.error("%s", text)
         self.lifecycle.move(tp, to, text)
@@ -329,7 +327,7 @@ class Ownership:
     ) -> _Start | None:
         """Where to begin; None if the partition stops: records are missing, or its topic is another one."""
         if topic is None:
-            self.stop(tp, "its topic is not there.")
+            self.stop(tp, "its topic does not exist.")
             return None
         resumption = self._registry.resumption(tp)
         if resumption is not None and resumption.topic_id != topic.id:

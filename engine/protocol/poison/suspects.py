@@ -230,8 +230,9 @@ def why_stopped(metadata: OffsetMetadata) -> str | None:
     if not trial or not aside or stage_of(trial, aside) is not SuspectStage.TOO_MANY:
         return None
     return (
-        f"processes end on one record of it after the other. {aside.count} were set aside, and on record "
-        f"{trial.at} as well {ended_text(trial)}; that is hardly their doing. Look for what ends the engines."
+        f"engine processes end on one of its records after another. {aside.count} went to the dead-letter "
+        f"topic. Then, on record {trial.at}, {ended_text(trial)}. Records are hardly the cause: look for "
+        "what ends the engines."
     )
 
 

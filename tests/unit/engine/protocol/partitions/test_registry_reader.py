@@ -48,7 +48,7 @@ def test_waiting_for_the_end_of_the_registry_is_given_up_as_well() -> None:
     clocks, pool = Clocks(), Pool()
     following, _ = clocks.follow(pool)
     clocks.wall_s += MOST_PAUSE_S + 1
-    with pytest.raises(EngineError, match="It is read from its start again"):
+    with pytest.raises(EngineError, match="Interlock reads it again from its start"):
         following.catch_up(pool.log(REGISTRY).end)
 
 

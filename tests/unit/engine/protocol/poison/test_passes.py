@@ -157,10 +157,10 @@ def test_where_every_record_ends_processes_the_partition_stops_and_goes_on_when_
     (engine,) = pool.engines.values()
     assert list(engine.ownership.unread) == [EVENT]
     assert engine.problems.all() == [
-        "b-event[0] is not read: processes end on one record of it after the other. 8 were set aside, and on "
-        "record 8 as well 5 engine processes ended: "
+        "b-event[0] is not read: engine processes end on one of its records after another. 8 went to the "
+        "dead-letter topic. Then, on record 8, 5 engine processes ended: "
         + ", ".join(f"b-engine-d-{n}.1" for n in range(45, 50))
-        + "; that is hardly their doing. Look for what ends the engines. Go on with: airflow interlock "
+        + ". Records are hardly the cause: look for what ends the engines. To resume: airflow interlock "
         "topics resume b-event 0 --from start|end|OFFSET --bus b"
     ]
     lethal.clear()
