@@ -42,21 +42,11 @@ __all__ = [
     "task_instance",
 ]
 
-_HOME = {
-    "Condition": ".conditions",
-    "ConditionError": ".conditions",
+_HOME = dict.fromkeys(__all__, ".conditions") | {
     "Event": ".events.event",
     "EventError": ".events.errors",
     "InterlockError": ".events.errors",
-    "absent": ".conditions",
-    "at_least": ".conditions",
-    "count": ".conditions",
-    "dag_run": ".conditions",
-    "event": ".conditions",
     "fetch": ".triggers.fetch",
-    "sequence": ".conditions",
-    "spark_application": ".conditions",
-    "task_instance": ".conditions",
 }
 
 

@@ -30,22 +30,13 @@ def get_cli_commands() -> list[CLICommand]:
         topics,
     )
 
+    modules = (
+        broker, dead_letters, doctor, emit, engine, explain, health, reconcile, subscriptions, tail, topics,
+    )  # fmt: skip
     return [
         GroupCommand(
             name="interlock",
             help="Event conditions on Kafka",
-            subcommands=(
-                broker.command(),
-                dead_letters.command(),
-                doctor.command(),
-                emit.command(),
-                engine.command(),
-                explain.command(),
-                health.command(),
-                reconcile.command(),
-                subscriptions.command(),
-                tail.command(),
-                topics.command(),
-            ),
+            subcommands=tuple(module.command() for module in modules),
         )
     ]
