@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CONNECTION = "kafka_default"
 SECTION = "interlock"
+_MAX_HOURS = timedelta.max / timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -33,22 +35,26 @@ def settings() -> Settings:
     """Reads the section. Raises ConfigError for an invalid value."""
     from airflow.sdk.configuration import conf
 
-    text = conf.get(SECTION, "lookback_hours", fallback="24")
-    try:
-        lookback = timedelta(hours=float(text))
-        if lookback < timedelta(0):
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise ConfigError(
-            f"[interlock] lookback_hours = {text!r}: give a number of hours, 0 or more."
-        ) from None
+    hint = "a number of hours, 0 or more"
+    hours = _number("lookback_hours", "24", lambda hours: 0 <= hours < _MAX_HOURS, hint)
     allowed = conf.get(SECTION, "allowed_client_properties", fallback="")
     return Settings(
         bus=conf.get(SECTION, "bus", fallback=Settings.bus),
         deployment=conf.get(SECTION, "deployment", fallback=Settings.deployment),
-        lookback=lookback,
-        allowed_client_properties=frozenset(name.strip() for name in allowed.split(",") if name.strip()),
+        lookback=timedelta(hours=hours),
+        allowed_client_properties=frozenset(_items(allowed)),
     )
+
+
+def _number(name: str, default: str, is_valid: Callable[[float], bool], hint: str) -> float:
+    """Reads a number of the section. Raises ConfigError with the hint if it is not valid."""
+    from airflow.sdk.configuration import conf
+
+    text = conf.get(SECTION, name, fallback=default)
+    with suppress(ValueError):
+        if is_valid(number := float(text)):
+            return number
+    raise ConfigError(f"[interlock] {name} = {text!r}: give {hint}.")
 
 
 @dataclass(frozen=True)
@@ -83,16 +89,8 @@ def listener_settings() -> ListenerSettings:
     """Reads the listener's settings. Raises ConfigError for an invalid value."""
     from airflow.sdk.configuration import conf
 
-    text = conf.get(SECTION, "listener_timeout", fallback="5")
-    try:
-        timeout_s = float(text)
-        if not 0 < timeout_s <= MAX_LISTENER_TIMEOUT_S:
-            raise ValueError
-    except ValueError:
-        raise ConfigError(
-            f"[interlock] listener_timeout = {text!r}: give seconds, above 0 and at most"
-            f" {MAX_LISTENER_TIMEOUT_S:g}."
-        ) from None
+    hint = f"seconds, above 0 and at most {MAX_LISTENER_TIMEOUT_S:g}"
+    timeout_s = _number("listener_timeout", "5", lambda s: 0 < s <= MAX_LISTENER_TIMEOUT_S, hint)
     return ListenerSettings(
         kinds=kinds_of(conf.get(SECTION, "listener", fallback=""), "[interlock] listener"),
         dags=patterns_of(conf.get(SECTION, "listener_dags", fallback="")),
@@ -132,15 +130,8 @@ def resume_floor() -> timedelta:
     """
     from airflow.sdk.configuration import conf
 
-    text = conf.get(SECTION, "resume_margin", fallback="5")
-    try:
-        margin_s = float(text)
-        if not 0 <= margin_s <= MAX_RESUME_MARGIN_S:
-            raise ValueError
-    except ValueError:
-        raise ConfigError(
-            f"[interlock] resume_margin = {text!r}: give seconds, 0 to {MAX_RESUME_MARGIN_S:g}."
-        ) from None
+    hint = f"seconds, 0 to {MAX_RESUME_MARGIN_S:g}"
+    margin_s = _number("resume_margin", "5", lambda s: 0 <= s <= MAX_RESUME_MARGIN_S, hint)
     return timedelta(seconds=conf.getint("workers", "min_heartbeat_interval", fallback=5) + margin_s)
 
 
@@ -171,7 +162,7 @@ def _trusted_callbacks() -> frozenset[str]:
     from airflow.sdk.configuration import conf
 
     allowed = conf.get("apache_kafka", "callback_allowlist", fallback="") or ""
-    return frozenset(name.strip() for name in allowed.split(",") if name.strip())
+    return frozenset(_items(allowed))
 
 
 async def read_bus_config(conn_id: str, bus: str, deployment: str) -> BusConfig:
