@@ -1,1 +1,1 @@
-"""The Kafka runtime: matches events against registrations, keeps what is half met, delivers firings."""
+"""The engine: matches events against registrations, keeps partial matches, fires, and delivers firings."""

@@ -48,7 +48,7 @@ class Watchdog:
                 self._look_at(loop)
             except Exception:  # noqa: BLE001  # else nothing would be watched any more
                 log.exception("%s could not be replaced; the next attempt is in %.0f s.", loop.name, AGAIN_S)
-                # Neither the old run nor a new one makes progress, so the count goes on.
+                # Neither the old run nor a new one makes progress, so counting continues.
                 self._progress[loop], self._silent_s[loop] = loop.progress, patience_s(loop) - AGAIN_S
 
     def _look_at(self, loop: LoopThread) -> None:

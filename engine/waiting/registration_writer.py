@@ -87,11 +87,11 @@ class RegistrationWriter:
         After an outage of more than a day only these leases show that the waits still exist.
         """
         now = self._monotonic()
-        anew = now - self._leased_at >= LEASE_S
+        renew_all = now - self._leased_at >= LEASE_S
         waited = set(incarnations)
-        named = sorted(waited if anew else waited - self._named)
+        named = sorted(waited if renew_all else waited - self._named)
         parts = [named[at : at + MOST_NAMED] for at in range(0, len(named), MOST_NAMED)]
-        first = 0 if anew else self._leases
+        first = 0 if renew_all else self._leases
         for number, part in enumerate(parts, first):
             lease = LeaseRecord(
                 v=version,
@@ -103,7 +103,7 @@ class RegistrationWriter:
                 return
             self._leases = max(self._leases, number + 1)
             self._named.update(part)
-        if anew and self._end_leases(len(parts)):
+        if renew_all and self._end_leases(len(parts)):
             self._leased_at, self._named = now, waited
 
     def close(self) -> None:
