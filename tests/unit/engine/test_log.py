@@ -42,7 +42,7 @@ def lines() -> Iterator[Lines]:
     log.removeHandler(handler)
 
 
-def test_a_place_is_told_as_fields_and_only_within(lines: Lines) -> None:
+def test_topic_partition_and_offset_are_fields_of_lines_within_the_context_only(lines: Lines) -> None:
     with at("t", 1):
         log.error("a partition")
         with at("u", 2, 0):

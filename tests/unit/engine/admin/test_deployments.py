@@ -68,7 +68,7 @@ def test_waits_that_this_airflow_has_or_that_nobody_holds_any_more_are_no_sign()
     assert levels(there, has(("d", "r1"))) == ["ok"]
 
 
-def test_a_deployment_of_another_name_is_told_and_the_default_name_beside_it_noted() -> None:
+def test_another_deployment_is_shown_and_the_default_name_beside_it_is_noted() -> None:
     [ok] = deployments(There("blue", green__d__r__t=("green", 0)), has())
     assert (ok.level, "others on the bus: green" in ok.text) == ("ok", True)
     [note] = deployments(There("airflow", green__d__r__t=("green", 0)), has())
@@ -80,7 +80,7 @@ def test_without_a_database_to_ask_it_is_said_that_nothing_is_known() -> None:
     assert levels(there, Host("3.3.2")) == ["note", "ok"]
 
 
-def test_many_runs_of_another_airflow_are_told_by_a_few() -> None:
+def test_of_many_runs_of_another_airflow_a_few_are_shown() -> None:
     there = There("airflow", **{f"airflow__d__r{n}__t": ("airflow", 0) for n in range(9)})
     found = list(deployments(there, has()))
     assert [each.level for each in found] == ["wrong"] * 4 + ["ok"]

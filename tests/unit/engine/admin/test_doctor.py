@@ -37,7 +37,7 @@ def test_a_clock_is_judged_by_how_far_it_is_off_at_least(ahead_ms: int, within_m
     assert doctor.clock(ahead_ms, within_ms).level == level
 
 
-def test_a_clock_that_is_off_is_told_with_its_direction_and_what_to_do() -> None:
+def test_a_clock_that_is_off_is_reported_with_its_direction_and_what_to_do() -> None:
     text = doctor.clock(-7200, 3).text
     assert text.startswith("The broker's clock is 7.2 s behind this machine's (+- 3 ms).")
     assert "time service" in text
@@ -61,7 +61,7 @@ def test_a_connection_without_encryption_to_another_host_is_noted(
     assert found.level == level
 
 
-def test_of_a_connection_no_value_is_told_but_protocol_mechanism_and_what_was_let_through() -> None:
+def test_a_connection_shows_protocol_mechanism_and_exceptions_but_no_other_values() -> None:
     client = {
         "bootstrap.servers": "far.example.com:9093",
         "security.protocol": "SASL_SSL",
@@ -98,7 +98,7 @@ def test_a_connection_of_a_team_is_wrong_for_triggers_read_those_without_one() -
     assert list(doctor.teams("c", Host("3.3.2"))) == []
 
 
-def test_each_right_that_is_missing_is_told_with_its_role_and_topic() -> None:
+def test_each_missing_right_is_reported_with_its_role_and_topic() -> None:
     acls = [acl for acl in needed(config(), roles=["wait", "emit"]) if acl.resource == "topic"]
     allowed: dict[str, set[str] | str] = {
         "b-event": {"Read", "Describe"},
@@ -156,7 +156,7 @@ def test_for_a_role_nothing_is_looked_at_that_it_may_not_see(
 
 
 class Granted:
-    """A cluster that tells what is allowed, and a bus that lists topics."""
+    """A cluster that reports what is allowed, and a bus with listed topics."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **allowed: set[str] | str) -> None:
         self.asked: list[set[str]] = []
@@ -209,7 +209,7 @@ def test_a_topic_that_is_listed_and_not_there_is_wrong(monkeypatch: pytest.Monke
     assert "topics remove raw" in wrong.text
 
 
-def test_one_of_something_is_told_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_count_of_one_is_singular(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.probe, "cluster", lambda _config: doctor.probe.Cluster(1, {}))
     monkeypatch.setattr(doctor.probe, "broker_version", lambda _config: "4.1")
     told = next(each.text for each in doctor.diagnose(config(), Host("3.3.2")) if "answers" in each.text)

@@ -59,7 +59,9 @@ def test_the_key_to_explain_is_the_one_there_is_or_the_one_asked_for_in_canonica
         (event("t", by=("subject", "data.n")), None, "a", "has 2 values: write them as a JSON list"),
     ],
 )
-def test_a_key_that_makes_no_sense_is_told(condition: Any, own: str | None, asked: str, told: str) -> None:
+def test_a_key_that_makes_no_sense_is_an_error(
+    condition: Any, own: str | None, asked: str, told: str
+) -> None:
     with pytest.raises(EngineError, match=told):
         _wanted_key(registered(condition, own), asked)
 

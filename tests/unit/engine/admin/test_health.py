@@ -1,4 +1,4 @@
-"""Health: what it makes of what the cluster and the registry tell, and what it leaves behind."""
+"""Health: the problems that it finds in the cluster and the registry, and that it closes its clients."""
 
 from __future__ import annotations
 
@@ -118,14 +118,18 @@ def test_a_topic_that_was_made_again_is_a_problem_where_the_protocols_need_what_
     assert bool(told) == matters
 
 
-def test_a_partition_that_waits_for_the_dead_letters_is_named_as_its_owner_told_it(cluster: Cluster) -> None:
+def test_a_partition_paused_for_the_dead_letter_topic_is_shown_as_its_engine_reported_it(
+    cluster: Cluster,
+) -> None:
     cluster.tell(PAUSED)
     health = examine(CONFIG)
     assert health.problems == [PAUSED]
     assert (state(health), state(health, OTHER)) == ("stopped", "ok")
 
 
-def test_a_look_back_that_retention_cut_short_is_told_of_a_partition_that_goes_on(cluster: Cluster) -> None:
+def test_a_look_back_that_retention_cut_short_is_a_problem_of_a_partition_that_is_read(
+    cluster: Cluster,
+) -> None:
     cluster.tell(GAP)
     health = examine(CONFIG)
     assert health.problems == [GAP]
@@ -160,26 +164,26 @@ def test_offsets_that_the_group_lost_leave_all_there_is_unread(cluster: Cluster)
     assert lags == {"b-event": 6, "orders": 6, "rates": None}
 
 
-def test_what_an_engine_told_that_is_gone_is_told_as_such(cluster: Cluster) -> None:
+def test_a_problem_that_a_former_engine_reported_is_shown_as_such(cluster: Cluster) -> None:
     cluster.tell(PAUSED)
     cluster.owner = (OTHER,)
     problems = examine(CONFIG).problems
     assert f"{PAUSED} Its last engine reported this." in problems
 
 
-def test_what_an_engine_told_of_a_topic_that_is_read_no_more_is_not_told(cluster: Cluster) -> None:
+def test_a_reported_problem_of_a_removed_topic_is_not_shown(cluster: Cluster) -> None:
     cluster.write(place_key("problem", "orders", 0), ProblemRecord(text="orders[0] is not read."))
     assert examine(CONFIG).ok
 
 
-def test_what_is_seen_and_told_is_said_once(cluster: Cluster) -> None:
+def test_a_problem_that_is_found_and_reported_is_shown_once(cluster: Cluster) -> None:
     cluster.low, cluster.committed[EVENT] = 8, 5
     [seen] = examine(CONFIG).problems
     assert seen.startswith("b-event[0] is not read: records 5 to 7 were removed")
     for told, problems in (
         (seen, [seen]),
         (f"{seen} {GAP}", [seen, GAP]),
-        ("b-event[0] is not read: records 5 to 6 were removed.", [seen]),  # fewer, when it was told
+        ("b-event[0] is not read: records 5 to 6 were removed.", [seen]),  # fewer, when it was reported
     ):
         cluster.tell(told)
         assert examine(CONFIG).problems == problems

@@ -1,4 +1,4 @@
-"""What an administrator is told of a partition that is to go on, and what is written."""
+"""What resuming a stopped partition says about skipped and repeated records, and what it writes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_of_an_offset_that_is_gone_what_is_skipped_is_skipped_for_all_waits_ther
     assert told("12").startswith("Records 10 to 11 (2) are skipped")
 
 
-def test_of_records_that_retention_took_those_are_told_that_look_back_to_what_is_skipped(
+def test_registrations_that_look_back_to_skipped_records_are_counted(
     cluster: Cluster,
 ) -> None:
     cluster.committed[EVENT] = Committed(7, metadata())
@@ -125,7 +125,7 @@ def test_of_records_that_retention_took_those_are_told_that_look_back_to_what_is
     assert told("end").endswith("are skipped.")
 
 
-def test_of_metadata_that_cannot_be_read_it_is_told_what_is_read_again_and_what_no_wait_looks_back_to(
+def test_with_unreadable_metadata_the_text_says_what_is_read_again_and_what_no_wait_looks_back_to(
     cluster: Cluster,
 ) -> None:
     cluster.committed[EVENT] = Committed(15, "nonsense")
@@ -154,7 +154,7 @@ def test_nobody_looks_back_to_matches(cluster: Cluster) -> None:
     assert told("end", TRIGGER) == "Records 7 to 9 are lost. Records 10 to 19 (10) are skipped."
 
 
-def test_all_that_stopped_or_those_of_a_topic_go_on_with_one_command(cluster: Cluster) -> None:
+def test_all_stopped_partitions_or_those_of_a_topic_are_resumed_with_one_command(cluster: Cluster) -> None:
     cluster.committed |= {OTHER: None, TRIGGER: None, ORDERS: Committed(3, metadata())}
     found = resuming.resumptions(CONFIG, "start")
     assert [(each.partition, each.offset) for each in found] == [(OTHER, 10), (TRIGGER, 10), (ORDERS, 10)]
@@ -172,7 +172,7 @@ def test_where_nothing_stopped_there_is_nothing_to_resume(cluster: Cluster) -> N
         told("end")
 
 
-def test_of_a_listed_topic_that_cannot_be_read_the_reason_is_told(cluster: Cluster) -> None:
+def test_a_listed_topic_that_cannot_be_read_is_an_error_with_the_reason(cluster: Cluster) -> None:
     cluster.unread["gone"] = Topic("t", 2, leaderless=(1,))
     with pytest.raises(TopicsError, match="Topic 'gone' is not read: no broker leads its partitions 1"):
         resuming.resumptions(CONFIG, "start", "gone")

@@ -109,7 +109,7 @@ def test_a_wait_is_taken_for_held_until_its_process_must_have_named_it(written: 
     assert subscriptions.refusal(subscriptions.find("due")) == ""
 
 
-def test_a_durable_subscription_may_be_cancelled_whoever_holds_it(written: Written) -> None:
+def test_a_durable_subscription_can_be_cancelled_while_a_process_holds_it(written: Written) -> None:
     durable = written.register("d", 0, kind="durable")
     written.lease("p", durable, ago_ms=60_000)
     subscriptions = Subscriptions.read(CONFIG)
@@ -118,7 +118,7 @@ def test_a_durable_subscription_may_be_cancelled_whoever_holds_it(written: Writt
     assert subscriptions.refusal(registered) == ""
 
 
-def test_a_bus_without_a_bus_record_is_told_with_the_command(written: Written) -> None:
+def test_a_bus_without_a_bus_record_is_an_error_with_the_command(written: Written) -> None:
     written.records.clear()
     with pytest.raises(TopicsError, match="topics create --bus b"):
         Subscriptions.read(CONFIG)

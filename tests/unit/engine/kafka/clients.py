@@ -1,4 +1,4 @@
-"""Clients that do as a test tells them, in the place of librdkafka's."""
+"""Fakes of librdkafka's clients that a test controls."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class FakeAdminClient:
         self.asked = 0
         self.groups: list[Any] = []
         self.leader: str | None = "another broker"  # of partition 1
-        # Of the topics that are asked for: what is allowed of each, as brokers tell it, or their refusal.
+        # The allowed operations of each described topic, or the brokers' refusal.
         self.described: dict[str, Any] = {"orders": [AclOperation.READ, AclOperation.DESCRIBE]}
 
     def list_topics(self, timeout: float) -> None: ...
@@ -153,7 +153,7 @@ def test_what_a_broker_refuses_of_a_topic_of_others_is_part_of_the_answer(
     assert admin.topics(["orders"], others=["orders"]) == {"orders": topic}
 
 
-def test_partitions_that_nobody_leads_are_told_of_topics_of_others(
+def test_partitions_without_a_leader_are_reported_for_listed_topics(
     admin: Admin, client: FakeAdminClient
 ) -> None:
     client.leader = None

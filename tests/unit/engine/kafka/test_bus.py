@@ -1,4 +1,4 @@
-"""What the group's consumer tells, and the fence that goes with it."""
+"""What the group's consumer returns, and the fence that belongs to it."""
 
 from __future__ import annotations
 
@@ -131,7 +131,9 @@ def test_nothing_is_fetched_before_the_assigned_partitions_are_started(consumer:
 
 
 @pytest.mark.parametrize("served", [["on_assign"], ["on_revoke"], ["on_lost"], ["on_revoke", "on_assign"]])
-def test_a_poll_that_tells_of_a_change_gives_no_records(consumer: FakeConsumer, served: list[str]) -> None:
+def test_a_poll_with_a_change_of_the_assignment_has_no_records(
+    consumer: FakeConsumer, served: list[str]
+) -> None:
     assigned(consumer)
     consumer.serve = list(served)
     consumer.arrived = [FakeMessage(), FakeMessage(offset=1)]
@@ -177,7 +179,7 @@ def test_records_and_ends_come_in_the_order_of_the_log(consumer: FakeConsumer) -
     ]
 
 
-def test_a_lost_range_is_told_with_its_partition_and_no_record_polled_with_it_is_lost(
+def test_a_lost_range_names_its_partition_and_no_record_polled_with_it_is_lost(
     consumer: FakeConsumer,
 ) -> None:
     assigned(consumer)

@@ -56,6 +56,6 @@ def test_without_ends_a_partition_is_read_to_where_it_ends_now() -> None:
     assert offsets(Given([at(A, 3), End(B, 7)], [at(A, 9), End(A, 10)]), {A: 3, B: 7}) == [(0, 3), (0, 9)]
 
 
-def test_a_cluster_that_gives_nothing_is_told_with_what_is_left() -> None:
+def test_a_cluster_that_returns_nothing_is_an_error_with_the_remaining_partitions() -> None:
     with pytest.raises(UnreachableError, match=r"t\[1\] cannot be read to the end"):
         offsets(Given([at(A, 3)]), {A: 3, B: 7}, {A: 4, B: 8})

@@ -36,5 +36,5 @@ def test_the_version_is_the_latest_whose_protocol_the_broker_speaks(
     assert _version(highest) == version
 
 
-def test_operations_are_told_as_acls_name_them() -> None:
+def test_operations_have_the_names_of_acls() -> None:
     assert [_word(name) for name in ("READ", "DESCRIBE_CONFIGS")] == ["Read", "DescribeConfigs"]

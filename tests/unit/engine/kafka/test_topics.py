@@ -41,7 +41,7 @@ def test_a_bus_has_six_topics_of_the_partitions_asked_for_and_one_registry_parti
     }
 
 
-def test_the_log_tells_the_time_of_an_event_and_matches_are_never_removed_by_time() -> None:
+def test_the_log_stamps_events_and_matches_are_never_removed_by_time() -> None:
     assert BY_NAME["b-event"].settings["message.timestamp.type"] == "LogAppendTime"
     assert "message.timestamp.type" in BY_NAME["b-event"].required
     assert BY_NAME["b-trigger"].settings["retention.ms"] == "-1"
@@ -63,7 +63,7 @@ def test_firings_are_kept_as_long_as_events_and_not_for_ever() -> None:
     assert int(action["retention.ms"]) == KEPT_MS == int(BY_NAME["b-event"].settings["retention.ms"])
 
 
-def test_a_removed_registration_is_seen_by_whoever_lags_less_than_a_day() -> None:
+def test_a_reader_that_lags_less_than_a_day_sees_each_removal() -> None:
     assert BY_NAME["b-subscription"].settings["min.compaction.lag.ms"] == str(24 * 3600 * 1000)
 
 
@@ -84,7 +84,7 @@ def test_a_number_of_partitions_that_makes_no_bus_is_refused(partitions: int) ->
 
 
 @pytest.mark.parametrize("within_a_report", [False, True])
-def test_a_cluster_that_takes_no_record_of_the_registry_is_told_in_its_words(
+def test_a_refused_registry_record_is_an_error_with_the_clusters_reason(
     within_a_report: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fatal error, as of a broker without idempotent producers; it may come out of a delivery report."""
@@ -136,7 +136,7 @@ class FakeAdmin:
         (FakeAdmin(altered=("b-dead-letter", "cleanup.policy", "compact")), "has cleanup.policy=compact"),
     ],
 )
-def test_a_dead_letter_topic_that_is_away_or_altered_is_told_and_keeps_no_engine_from_beginning(
+def test_a_missing_or_altered_dead_letter_topic_is_a_problem_and_stops_no_engine(
     admin: FakeAdmin, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_admin", lambda _config: admin)
@@ -149,7 +149,7 @@ def test_a_dead_letter_topic_that_is_away_or_altered_is_told_and_keeps_no_engine
 
 
 @pytest.mark.parametrize("dead_letters", [True, False])
-def test_any_other_topic_that_is_away_or_altered_is_told_to_all(
+def test_any_other_missing_or_altered_topic_is_an_error_for_all(
     dead_letters: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_admin", lambda _config: FakeAdmin(missing="b-state"))

@@ -48,7 +48,7 @@ def bus(made: list[FakeProducer]) -> Transactions:
     return opened
 
 
-def test_a_commit_writes_all_sends_the_offsets_and_tells_the_brokers_time(
+def test_a_commit_writes_all_sends_the_offsets_and_returns_the_brokers_time(
     bus: Transactions, made: list[FakeProducer]
 ) -> None:
     assert bus.commit(OUTPUTS, OFFSETS, MEMBER) == 77
@@ -90,7 +90,7 @@ def test_the_client_itself_waits_for_all_replicas_whatever_the_connection_says(
         Transactions(config, ClientErrors(), "b-engine-1")
 
 
-def test_the_time_of_a_topic_whose_records_bring_their_own_is_not_told(
+def test_the_time_of_a_topic_with_create_time_is_not_returned(
     bus: Transactions, made: list[FakeProducer]
 ) -> None:
     made[0].report_time = (TIMESTAMP_CREATE_TIME, 77)
@@ -216,7 +216,7 @@ def test_a_connection_that_wants_a_silent_client_does_not_hide_what_it_loses(
 @pytest.mark.parametrize(
     "code", [KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.MSG_SIZE_TOO_LARGE]
 )
-def test_an_error_that_asks_for_an_abort_gets_one_and_the_bus_goes_on(
+def test_an_error_that_requires_an_abort_gets_one_and_the_bus_remains_usable(
     bus: Transactions, made: list[FakeProducer], code: int
 ) -> None:
     made[0].fails["offsets"] = [failure(code, abort=True)]
@@ -244,7 +244,7 @@ def test_a_fatal_or_unclassified_error_gives_the_producer_up(
     assert "abort" not in made[0].calls
 
 
-def test_a_fatal_error_told_from_within_a_report_gives_the_producer_up(
+def test_a_fatal_error_raised_in_a_callback_makes_the_producer_unusable(
     bus: Transactions, made: list[FakeProducer]
 ) -> None:
     made[0].fails["commit"] = [SystemError("returned a result with an exception set")]
@@ -267,7 +267,7 @@ def test_a_record_that_the_client_refuses_aborts_and_the_text_says_which_topic_a
     assert made[0].calls == ["begin", "produce", "abort", "poll"]
 
 
-def test_a_record_refused_because_one_before_it_failed_is_told_with_that_ones_reason(
+def test_a_record_refused_because_an_earlier_one_failed_has_the_earlier_ones_reason(
     bus: Transactions, made: list[FakeProducer]
 ) -> None:
     made[0].fails["produce"] = [failure(KafkaError._STATE)]
@@ -283,7 +283,7 @@ def test_a_record_refused_because_one_before_it_failed_is_told_with_that_ones_re
     assert made[0].calls == ["begin", "produce", "offsets", "abort", "poll"]
 
 
-def test_offsets_that_are_not_sent_because_a_record_fails_meanwhile_are_told_with_its_reason(
+def test_offsets_that_are_not_sent_because_a_record_fails_have_its_reason(
     bus: Transactions, made: list[FakeProducer]
 ) -> None:
     made[0].fails["offsets"] = [

@@ -74,7 +74,9 @@ def test_a_record_that_is_not_taken_says_what_the_writer_is_still_good_for(
 
 
 @pytest.mark.parametrize("says", [None, KafkaError(KafkaError._MSG_TIMED_OUT, "too late")])
-def test_what_became_of_a_record_is_told_by_a_later_call(producer: Producer, says: KafkaError | None) -> None:
+def test_the_outcome_of_a_record_is_reported_by_a_later_call(
+    producer: Producer, says: KafkaError | None
+) -> None:
     writer, heard = KafkaClients(CONFIG).writer(), []
     producer.says = says
     writer.write(RECORD, heard.append)
@@ -104,13 +106,15 @@ def test_clients_complain_until_the_cluster_answers(producer: Producer) -> None:
     assert not clients.has_error
 
 
-def test_records_of_a_task_are_given_up_when_its_time_is_over(producer: Producer) -> None:
+def test_records_of_a_task_are_dropped_after_its_timeout(producer: Producer) -> None:
     KafkaClients(CONFIG).writer(2.5)
     assert producer.settings["delivery.timeout.ms"] == 2500
     assert (producer.settings["acks"], producer.settings["enable.idempotence"]) == ("all", True)
 
 
-def test_a_writer_takes_what_the_topics_take_and_tells_what_its_topic_does_not(producer: Producer) -> None:
+def test_a_writer_accepts_what_the_topics_accept_and_reports_a_record_that_is_too_large(
+    producer: Producer,
+) -> None:
     writer, heard = KafkaClients(CONFIG).writer(), []
     assert producer.settings["message.max.bytes"] == MAX_INTERNAL_BYTES
     producer.says = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
@@ -119,7 +123,7 @@ def test_a_writer_takes_what_the_topics_take_and_tells_what_its_topic_does_not(p
     assert heard == [TOO_LARGE]
 
 
-def test_readers_of_waits_are_told_of_a_firing_at_once_and_of_ends_soon(
+def test_readers_of_waits_get_a_firing_at_once_and_ends_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Whether records may have been removed, and when nobody can tell: E1 to E4 of `reading/emitted.py`."""
+"""Whether records may have been removed, and when that is unknown: E1 to E4 of `reading/emitted.py`."""
 
 from __future__ import annotations
 

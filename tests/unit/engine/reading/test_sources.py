@@ -145,7 +145,7 @@ def test_what_is_held_counts_whichever_part_of_a_record_is_large(
     assert [seen.timestamp_ms for seen in events] == list(range(9, 9 - len(events), -1))
 
 
-def test_a_bus_without_any_topic_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bus_without_any_topic_is_an_error_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TopicsError, match="topics create --bus b"):
         last(monkeypatch, Log(), 10)
 
@@ -200,8 +200,8 @@ def test_a_partition_that_gives_nothing_is_not_waited_for_for_ever(monkeypatch: 
     assert by_time({ONE: 3, TWO: 2}, records(ONE, 1, 4, 5)) == [1, 4, 5]
 
 
-def test_a_partition_that_gives_nothing_is_not_waited_for_for_ever_while_others_go_on() -> None:
-    """As when its leader goes away after its end was told, and others have traffic."""
+def test_a_partition_that_returns_nothing_does_not_block_the_others_for_ever() -> None:
+    """For example when its leader goes away after its end was read, and others have traffic."""
     live = [records(ONE, 100 + n, first=3 + n) for n in range(100)]
     reader: Any = Fetches(records(ONE, 1, 4, 5), *live)
     given = module._by_time(reader, {ONE: 3, TWO: 2}, lambda: False, reader.monotonic)

@@ -76,7 +76,7 @@ def test_another_version_is_an_error_that_names_it_and_the_place(version: str) -
 
 
 @pytest.mark.parametrize("value", [[2], [2, "anything", {"else": 1}], [2, 1, {}, False, True, None, "more"]])
-def test_a_later_version_of_another_form_is_told_from_a_damaged_record(value: Any) -> None:
+def test_a_later_version_of_another_form_is_distinguished_from_a_damaged_record(value: Any) -> None:
     with pytest.raises(UnknownVersion, match="version 2"):
         decode_msgpack(StateRecord, msgspec.msgpack.encode(value), "here")
 
@@ -145,7 +145,7 @@ def test_a_state_key_that_is_no_text_is_an_error_that_names_it() -> None:
         parse_state_key(b"\xff\xfe")
 
 
-def test_a_registration_key_is_told_from_the_bus_record_and_from_rubbish() -> None:
+def test_a_registration_key_is_distinguished_from_the_bus_record_and_from_rubbish() -> None:
     assert RegistrationKey.decode(RegistrationKey("abc", "n1").encode()) == RegistrationKey("abc", "n1")
     for other in (BUS_KEY, b"", b"rubbish", b"\xff\xff"):
         assert RegistrationKey.decode(other) is None

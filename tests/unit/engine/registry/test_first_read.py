@@ -137,7 +137,7 @@ def test_they_agree_on_what_comes_later_as_well(
     assert known(registry) == known(applied(*history))
 
 
-def test_what_was_removed_is_never_built_nor_told_where_it_cannot_be_read(
+def test_a_removed_registration_is_neither_built_nor_logged_if_unreadable(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(Registration, "build_condition", lambda _: pytest.fail("it was built"))
@@ -155,7 +155,9 @@ def test_what_was_removed_is_never_built_nor_told_where_it_cannot_be_read(
     assert (len(registry), registry.position, caplog.text) == (0, 8, "")
 
 
-def test_what_stands_and_cannot_be_read_is_left_out_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unreadable_registration_that_is_not_removed_is_ignored_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.ERROR, "interlock.engine"):
         registry = first_read(registered(0, UNREADABLE), at(1, b"x:n", b"no JSON"), registered(2, B))
     assert [r.offset for r in registry.between(0, 9)] == [2]

@@ -157,7 +157,7 @@ def changed(**fields: Any) -> bytes:
         "key-without-by",
     ],
 )
-def test_a_registration_that_cannot_be_matched_is_left_out_and_told_and_stops_nobody_else(
+def test_a_registration_that_cannot_be_matched_is_ignored_and_logged_and_stops_no_other(
     value: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What the registry gives, the engine's index takes."""
@@ -207,7 +207,7 @@ def test_whether_key_and_condition_go_together_is_asked_of_each_registration_tha
 # -- replaced
 
 
-def test_it_can_be_told_what_took_the_place_of_a_replaced_incarnation() -> None:
+def test_the_successor_of_a_replaced_incarnation_is_known() -> None:
     registry = read(registered(0, D), registered(1, D2))
     assert registry.get(D.incarnation) is None
     assert registry.successor(D.incarnation) is registry.get(D2.incarnation)
@@ -222,7 +222,7 @@ def test_a_removed_incarnation_has_no_successor() -> None:
 
 
 def test_a_record_of_a_replaced_incarnation_puts_it_in_force_again_at_a_new_place() -> None:
-    """Another pool still runs the DAG file of before: the last who registers is right, and so it is told."""
+    """Another pool still runs the earlier DAG file: the last registration wins, and that is logged."""
     registry = read(registered(0, D), registered(1, D2))
     change = registry.apply(registered(2, D, "n2"))
     assert [gone.incarnation for gone in change.removed] == [D2.incarnation]
@@ -261,7 +261,7 @@ def test_a_bus_of_a_later_version_stops_the_engine() -> None:
         read(at(0, BUS_KEY, b'{"v":9,"partitions":4}'))
 
 
-# -- partitions in use, and where they go on
+# -- partitions in use, and where they continue
 
 ORDERS = TopicPartition("orders/eu", 3)
 
@@ -306,7 +306,7 @@ def test_a_key_of_no_place_is_nothing(key: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", ["source", "resume", "lease"])
-def test_a_record_of_a_place_or_a_lease_that_cannot_be_read_is_left_out_and_told(
+def test_an_unreadable_partition_record_or_lease_is_ignored_and_logged(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, "interlock.engine"):

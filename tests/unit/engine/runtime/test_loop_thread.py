@@ -1,4 +1,4 @@
-"""A loop of the runtime: its lives, what waiting tasks are told of them, and a thread that is given up."""
+"""A loop thread: its runs, the notices about them, and replacing a thread that hangs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_through(board: NoticeBoard, *each: Loop) -> LoopThread:
-    """Run these lives one after the other, and stop after the last."""
+    """Run these loops one after the other, and stop after the last."""
     left = list(each)
 
     def body(run: LoopRun) -> None:
@@ -68,7 +68,7 @@ def is_healthy(run: LoopRun) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_what_ended_a_life_is_told_and_taken_back_when_the_next_is_well(
+def test_an_error_is_posted_and_cleared_when_the_next_run_is_healthy(
     board: NoticeBoard, heard: list[Notice]
 ) -> None:
     loop = run_through(board, fails("no topic"), is_healthy)
@@ -77,7 +77,7 @@ def test_what_ended_a_life_is_told_and_taken_back_when_the_next_is_well(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_part_that_fails_again_and_again_is_told_once_and_never_well(
+def test_a_loop_that_keeps_failing_is_posted_once_and_never_healthy(
     board: NoticeBoard, heard: list[Notice], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "HEALTHY_AFTER_S", 60.0)
@@ -114,7 +114,7 @@ def test_pauses_start_small_again_after_a_good_time(
 
 
 @pytest.mark.usefixtures("quick")
-def test_any_exception_is_told_and_ends_nothing_but_the_life(board: NoticeBoard, heard: list[Notice]) -> None:
+def test_any_exception_is_posted_and_ends_only_the_run(board: NoticeBoard, heard: list[Notice]) -> None:
     def breaks(run: LoopRun) -> None:
         raise KeyError("a mistake")
 
@@ -123,7 +123,7 @@ def test_any_exception_is_told_and_ends_nothing_but_the_life(board: NoticeBoard,
 
 
 @pytest.mark.usefixtures("quick")
-def test_another_config_ends_the_life_and_gives_the_next_one_that_config(board: NoticeBoard) -> None:
+def test_another_config_ends_the_run_and_the_next_one_has_that_config(board: NoticeBoard) -> None:
     seen: list[BusConfig] = []
 
     def body(run: LoopRun) -> None:
@@ -141,7 +141,7 @@ def test_another_config_ends_the_life_and_gives_the_next_one_that_config(board: 
 
 
 class Hanging:
-    """The first body makes some passes and hangs until `returns` is set; the second one goes on."""
+    """The first run makes some passes and hangs until `returns` is set; the second one works."""
 
     def __init__(self, passes: int = 2) -> None:
         self.passes = passes
@@ -160,8 +160,8 @@ class Hanging:
         self.hangs.set()
         self.returns.wait(30)
         try:
-            run.post("The loop", "a word of the one that was given up")
-            raise EngineError("an error of the one that was given up")
+            run.post("The loop", "a text of the abandoned run")
+            raise EngineError("an error of the abandoned run")
         finally:
             self.ended.set()
 
@@ -179,7 +179,7 @@ def looks(watchdog: Watchdog, seconds: float) -> None:
         watchdog.look()
 
 
-def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_told(
+def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_posted(
     board: NoticeBoard, heard: list[Notice], body: Hanging, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = LoopThread("The loop", body, CONFIG, board)
@@ -200,7 +200,7 @@ def test_a_loop_without_a_pass_for_a_minute_is_replaced_and_told(
     loop.stop()
 
 
-def test_a_thread_that_returns_after_it_was_given_up_ends_and_says_nothing(
+def test_an_abandoned_thread_that_returns_ends_and_posts_nothing(
     board: NoticeBoard, heard: list[Notice], body: Hanging, eventually: Any
 ) -> None:
     loop = LoopThread("The loop", body, CONFIG, board)
@@ -266,7 +266,7 @@ def all_hang() -> Iterator[AllHang]:
     body.returns.set()
 
 
-def test_a_third_thread_that_hangs_is_told_to_who_would_end_the_process_in_place_of_a_fourth(
+def test_when_a_third_thread_hangs_end_process_is_called_instead_of_starting_a_fourth(
     board: NoticeBoard, all_hang: AllHang
 ) -> None:
     reasons: list[str] = []
@@ -288,20 +288,20 @@ def test_threads_that_hung_and_returned_are_not_counted_among_the_three(
     board: NoticeBoard, eventually: Any
 ) -> None:
     reasons: list[str] = []
-    lives: list[AllHang] = []
+    runs: list[AllHang] = []
 
     def body(run: LoopRun) -> None:
-        lives[-1](run)
+        runs[-1](run)
 
     loop = LoopThread("The loop", body, CONFIG, board)
     watchdog = Watchdog([loop], reasons.append)
     for number in range(1, 5):
-        lives.append(AllHang())
+        runs.append(AllHang())
         if number == 1:
             loop.start()
-        lives[-1].hung_and_seen(watchdog)
+        runs[-1].hung_and_seen(watchdog)
         assert loop.replaced == number
-        lives[-1].returns.set()
+        runs[-1].returns.set()
         eventually("it ends", lambda: loop.hung == 0)
     assert reasons == []
     loop.stop()
@@ -386,7 +386,7 @@ def test_a_part_that_no_thread_can_be_started_for_is_tried_again_and_the_others_
     other_life.over.set()
 
 
-def test_where_no_thread_can_be_started_the_one_that_was_given_up_goes_on_if_it_returns(
+def test_if_no_thread_can_be_started_the_abandoned_one_continues_when_it_returns(
     board: NoticeBoard, body: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = LoopThread("The loop", body, CONFIG, board)
@@ -427,7 +427,7 @@ def test_nothing_is_collected_while_the_frames_of_all_threads_are_taken_where_th
         gc.enable()
 
 
-def test_whoever_takes_the_frames_first_lets_nothing_be_collected_under_the_second(
+def test_garbage_collection_stays_off_until_the_last_caller_has_the_frames(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     first_inside, second_inside = threading.Event(), threading.Event()

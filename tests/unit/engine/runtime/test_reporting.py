@@ -1,4 +1,4 @@
-"""What a running engine tells, with an engine that plays a given part."""
+"""What a running engine reports, with a fake engine."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def stage() -> Stage:
     return Stage()
 
 
-def test_a_partition_that_stops_is_told_to_waiting_tasks_while_the_engine_goes_on(stage: Stage) -> None:
+def test_a_stopped_partition_is_posted_to_waiting_tasks_while_the_engine_continues(stage: Stage) -> None:
     stage.look()
     stage.engine.ownership.unread = {TopicPartition("b-event", 1): "b-event[1] is not read."}
     stage.look()
@@ -78,7 +78,7 @@ def test_a_partition_that_stops_is_told_to_waiting_tasks_while_the_engine_goes_o
     assert stage.heard == [Notice("b-event[1] is not read."), Notice(None)]
 
 
-def test_what_other_engines_have_told_is_told_here_too(stage: Stage) -> None:
+def test_problems_of_other_engines_are_posted_too(stage: Stage) -> None:
     stage.engine.told = ["b-event[1] is not read.", "b-event[2] is not read."]
     stage.look()
     stage.engine.told = []
@@ -86,7 +86,9 @@ def test_what_other_engines_have_told_is_told_here_too(stage: Stage) -> None:
     assert stage.heard == [Notice("b-event[1] is not read. b-event[2] is not read."), Notice(None)]
 
 
-def test_a_look_back_that_misses_records_is_told_to_waiting_tasks_while_it_is_a_problem(stage: Stage) -> None:
+def test_a_look_back_that_misses_records_is_posted_to_waiting_tasks_while_it_is_a_problem(
+    stage: Stage,
+) -> None:
     stage.engine.missing = ["b-event[0]: records 2 to 29 are gone."]
     stage.look()
     stage.engine.missing = []
@@ -97,7 +99,7 @@ def test_a_look_back_that_misses_records_is_told_to_waiting_tasks_while_it_is_a_
     assert stage.heard == [Notice("b-event[0]: records 2 to 29 are gone."), Notice(None)] * 2
 
 
-def test_late_timers_are_told_at_once_then_each_minute_and_taken_back(stage: Stage) -> None:
+def test_late_timers_are_posted_at_once_then_each_minute_and_cleared(stage: Stage) -> None:
     for end in range(5, 70):
         stage.engine.problems.timers = f"Timers are waiting for b-event[0], which is read up to 1 of {end}."
         stage.look()
@@ -144,7 +146,7 @@ def test_an_engine_that_ends_takes_its_words_back_but_not_those_of_its_successor
     assert stage.heard[-1] == Notice(None)
 
 
-def test_a_wait_without_room_is_told_until_it_has_some() -> None:
+def test_a_wait_without_room_is_posted_until_it_has_room() -> None:
     stage = Stage()
     stage.engine.full = ["'w' waits without a key."]
     stage.look()

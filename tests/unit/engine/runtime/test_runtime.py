@@ -219,13 +219,13 @@ def test_engines_and_waits_begin_without_the_dead_letter_topic(
     def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
         if dead_letters:
             raise TopicsError(("Topic 'b-dead-letter' is missing.",))
-        raise UnreachableError("it goes on")
+        raise UnreachableError("the check passed")
 
     for using in (module, wait_clients):
         monkeypatch.setattr(using, "check", check)
-    with pytest.raises(UnreachableError, match="it goes on"):
+    with pytest.raises(UnreachableError, match="the check passed"):
         run_engine(CONFIG, threading.Event())
-    with pytest.raises(UnreachableError, match="it goes on"):
+    with pytest.raises(UnreachableError, match="the check passed"):
         Waits(CONFIG, NoticeBoard()).run(threading.Event())
 
 

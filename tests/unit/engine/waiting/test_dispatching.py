@@ -82,7 +82,7 @@ def stage() -> Stage:
     return Stage()
 
 
-def test_what_is_not_registered_is_registered_once_and_told_when_it_is_there(stage: Stage) -> None:
+def test_an_unregistered_subscription_is_registered_once_and_notified_when_registered(stage: Stage) -> None:
     _, heard = stage.open(durable())
     stage.serve()
     stage.serve()
@@ -179,7 +179,7 @@ def test_a_stream_is_registered_once_it_was_seen_so_whatever_comes_after(stage: 
     assert stream.registered
 
 
-def test_a_registration_that_is_refused_is_told(stage: Stage) -> None:
+def test_a_refused_registration_is_notified(stage: Stage) -> None:
     stage.refusal = "no room"
     _, heard = stage.open(durable())
     stage.serve()
@@ -197,7 +197,7 @@ def test_nothing_is_taken_before_the_topics_are_read_to_their_ends(stage: Stage)
     assert stage.taken(stream) == []
 
 
-def test_each_new_firing_is_told_to_an_open_stream_and_to_no_closed_one(stage: Stage) -> None:
+def test_each_new_firing_is_notified_to_an_open_stream_and_to_no_closed_one(stage: Stage) -> None:
     stage.registered(durable().registration())
     stream, heard = stage.open(durable())
     stage.serve()
@@ -209,7 +209,7 @@ def test_each_new_firing_is_told_to_an_open_stream_and_to_no_closed_one(stage: S
     assert heard == [MORE_FIRINGS, MORE_FIRINGS]
 
 
-def test_a_stream_that_cannot_be_told_disturbs_no_other(stage: Stage) -> None:
+def test_a_stream_that_cannot_be_notified_disturbs_no_other(stage: Stage) -> None:
     stage.registered(durable().registration())
 
     def broken(_: Any) -> None:

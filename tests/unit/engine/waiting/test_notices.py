@@ -8,7 +8,7 @@ import pytest
 from interlock.engine.waiting.notices import Notice, NoticeBoard
 
 
-def test_a_change_is_told_and_logged_once_and_the_end_of_it_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_problem_and_its_end_are_notified_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     board, heard = NoticeBoard(), []
     board.listen("me", heard.append)
     with caplog.at_level(logging.INFO, "interlock.engine"):
@@ -66,7 +66,7 @@ def test_a_listener_that_fails_keeps_the_news_from_nobody_and_fails_nobody(
     assert "Event loop is closed" in caplog.text
 
 
-def test_what_is_posted_while_listeners_are_told_reaches_them_in_order() -> None:
+def test_texts_posted_while_listeners_are_notified_reach_them_in_order() -> None:
     """Two parts post from two threads: the last word heard must be the last one said."""
     board, heard = NoticeBoard(), []
 

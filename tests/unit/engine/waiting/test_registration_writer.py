@@ -98,7 +98,7 @@ def test_a_lease_that_is_written_is_not_written_again_before_its_time(bench: Ben
     assert bench.written == [(b"lease/p/0", True)]
 
 
-def test_new_waits_are_named_at_once_in_a_record_of_their_own_until_all_are_named_anew(bench: Bench) -> None:
+def test_new_waits_are_named_at_once_in_a_record_of_their_own_until_all_are_named_again(bench: Bench) -> None:
     bench.lease(waits(2))
     for count in (2, 3, 5):
         bench.registering.lease(waits(count), 1)

@@ -123,7 +123,7 @@ class Stage:
     # -- the test
 
     def run(self, *script: Any) -> None:
-        """One life of the waits' thread: each entry is what one take gives, or a function that says it."""
+        """One run of the waits' thread: an entry is the result of a `take`, or a function for it."""
         self.script = [entry if callable(entry) else (lambda entry=entry: entry) for entry in script]
         self.stop.clear()
         self.waits.run(self.stop)
@@ -150,7 +150,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 
 def test_a_process_that_stood_still_for_hours_reads_all_again(stage: Stage) -> None:
-    """A removal of that time may be gone: its registration would be taken for one that stands."""
+    """A removal from that time may be gone: its registration would look as if it were in force."""
     stage.open(W)
     stage.run(ENDS)
     registered = stage.registered()
@@ -356,7 +356,7 @@ def test_a_wait_that_is_opened_later_is_served_as_well(stage: Stage) -> None:
     assert [decode_json(Registration, value, "x") for _, value in stage.produced] == [W]
 
 
-def test_a_firing_that_is_there_is_delivered_without_registering(stage: Stage) -> None:
+def test_an_existing_firing_is_delivered_without_registering(stage: Stage) -> None:
     _, heard = stage.open(W)
     stage.run([action(W, state="acked"), *ENDS])
     assert [d.action.state for d in heard] == ["acked"]
@@ -378,7 +378,7 @@ def test_a_firing_that_was_replaced_while_it_was_fetched_is_looked_for_again(
     assert "acked" in [d.action.state for d in heard]
 
 
-def test_a_wait_whose_firing_retention_removed_is_registered_anew(
+def test_a_wait_whose_firing_retention_removed_is_registered_again(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, heard = stage.open(W)
@@ -472,7 +472,7 @@ def test_an_action_record_that_cannot_be_read_stops_no_other_wait(
     assert "'w'" in caplog.text or "b-action[0]@0" in caplog.text
 
 
-def test_a_wait_whose_firing_cannot_be_read_is_told(stage: Stage) -> None:
+def test_a_wait_whose_firing_cannot_be_read_is_notified(stage: Stage) -> None:
     _, heard = stage.open(W)
     newer = msgspec.json.encode({**msgspec.json.decode(action(W).value or b""), "v": 9})
     stage.run(ENDS, [action(W)._replace(value=newer)])
@@ -491,7 +491,9 @@ def test_a_waiter_whose_event_loop_is_closed_stops_no_other_wait(stage: Stage) -
     assert len(heard) == 1
 
 
-def test_a_registration_that_the_client_refuses_is_told_to_its_task_and_stops_no_other(stage: Stage) -> None:
+def test_a_registration_that_the_client_refuses_is_notified_to_its_task_and_stops_no_other(
+    stage: Stage,
+) -> None:
     (_, mine), _ = stage.open(W), stage.open(V)
     stage.refusals = [KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"))]
     stage.run(ENDS)
@@ -528,7 +530,7 @@ def test_a_wait_whose_registration_is_not_there_is_registered_again(stage: Stage
     assert len(mine) == (2 if by_me else 1)
 
 
-def test_a_registration_that_the_broker_refuses_is_told_to_its_task(stage: Stage) -> None:
+def test_a_registration_that_the_broker_refuses_is_notified_to_its_task(stage: Stage) -> None:
     """The client takes the record; only its delivery fails."""
     _, heard = stage.open(W)
     stage.broker_says = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
