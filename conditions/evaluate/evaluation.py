@@ -50,13 +50,13 @@ class MatcherNode(Node):
     def met(self, view: View) -> Found | None:
         view.looks.left -= 1
         events = view.events(self.number)
-        return None if len(events) < self.take else Found(self._chosen(events, view.early))  # Q1
+        return None if len(events) < self.take else Found(self.chosen(events, view.early))  # Q1
 
     def partial(self, view: View) -> Partial:
         events = view.events(self.number)
-        return Partial(self._chosen(events, view.early), (self.number,) if len(events) < self.take else ())
+        return Partial(self.chosen(events, view.early), (self.number,) if len(events) < self.take else ())
 
-    def _chosen(self, events: Sequence[Match], early: bool) -> Parts:
+    def chosen(self, events: Sequence[Match], early: bool) -> Parts:
         latest = self.latest and not early
         chosen = events[-self.take :] if latest else events[: self.take]  # H2, H3, Q2
         return tuple((self.number, match) for match in chosen)

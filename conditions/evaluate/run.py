@@ -65,12 +65,12 @@ class Run:
     def take(self, match: Match) -> None:
         due = self.due_ms() if self.plan.has_due_times else None
         if self.plan.ordered or (due is not None and match.timestamp_ms >= due):  # W5, W1
-            bisect.insort(self.waiting, match, key=_waiting_order)
+            bisect.insort(self.waiting, match, key=waiting_order)
             if len(self.waiting) > MAX_WAITING:
                 self._drop_waiting()
             return
-        self._enter(match)
-        self._advance(None)
+        self.enter(match)
+        self.advance(None)
 
     def _drop_waiting(self) -> None:
         """Drop a repeat among the waiting matches, so that repeats displace no event; else the last (W4)."""
@@ -87,11 +87,11 @@ class Run:
             self.dropped += 1
 
     def tick(self, time_ms: int) -> None:
-        self._advance(time_ms)
+        self.advance(time_ms)
         self.clock_ms = max(self.clock_ms, time_ms)
         self._release(self.clock_ms)
 
-    def _advance(self, until_ms: int | None) -> None:
+    def advance(self, until_ms: int | None) -> None:
         """Fire due times up to `until_ms`, and let waiting matches enter between them (W2, W3)."""
         while True:
             due = self.due_ms() if self.plan.has_due_times else None
@@ -100,13 +100,13 @@ class Run:
                 not self.plan.ordered or (until_ms is not None and first < until_ms)
             )
             if first is not None and ready and (due is None or first < due):
-                self._enter(self.waiting.pop(0))
+                self.enter(self.waiting.pop(0))
             elif due is not None and until_ms is not None and due <= until_ms:
-                self._evaluate_at(due)
+                self.evaluate_at(due)
             else:
                 return
 
-    def _enter(self, match: Match) -> None:
+    def enter(self, match: Match) -> None:
         # An event that a tick before this stamp would have released does not count for this match, whether
         # that tick came or not (W7). It stays in the pool, because matches with earlier stamps may still
         # arrive from other partitions.
@@ -193,7 +193,7 @@ class Run:
     def due_ms(self) -> int | None:
         return min(self.due_times(), default=None)
 
-    def _evaluate_at(self, due_ms: int) -> None:
+    def evaluate_at(self, due_ms: int) -> None:
         """Evaluate at a due time: first what it meets fires, then what it expires (X6)."""
         self._release(due_ms - 1)  # as a tick just before the due time would have done (W2)
         before = self.clock_ms
@@ -202,7 +202,7 @@ class Run:
         self._fire(due_ms, before)
         expiry = self.expiry_ms() if self.plan.expires else None
         if expiry is not None and expiry <= due_ms:
-            self._expire(expiry)
+            self.expire(expiry)
         self._release(due_ms)
 
     # -- firing
@@ -213,9 +213,9 @@ class Run:
             if found is None:
                 return
             self.firings.append(self._firing(MET, found.parts, (), timer_ms))
-            self._consume(found)
+            self.consume(found)
 
-    def _consume(self, found: Found) -> None:
+    def consume(self, found: Found) -> None:
         used = {match.identity for _, match in found.parts}
         latest = max((match.rank for _, match in found.parts), default=None)
         passed = {number for number, _ in found.parts if self.plan.drops_passed[number]}
@@ -242,7 +242,7 @@ class Run:
             )
             self.armed_ms = min(left, default=None)
 
-    def _expire(self, due_ms: int) -> None:
+    def expire(self, due_ms: int) -> None:
         partial = self.plan.root.partial(self.view())
         missing = tuple(self.plan.labels[number] for number in sorted(partial.missing))
         self.firings.append(self._firing(EXPIRED, partial.parts, missing, due_ms))
@@ -334,6 +334,6 @@ def _rank(match: Match) -> tuple[int, str, str]:
     return match.rank
 
 
-def _waiting_order(match: Match) -> tuple[int, str, str, str, int, int]:
+def waiting_order(match: Match) -> tuple[int, str, str, str, int, int]:
     # W3; two repeats with the same stamp are in the order of the log
     return (match.timestamp_ms, *match.identity, match.topic, match.partition, match.offset)

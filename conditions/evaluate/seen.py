@@ -12,7 +12,7 @@ SEEN_EVENTS: Final = 64
 SEEN_MS: Final = 3_600_000
 
 _DIGEST_BYTES: Final = 8
-_SEEN_BYTES: Final = SEEN_EVENTS * _DIGEST_BYTES
+SEEN_BYTES: Final = SEEN_EVENTS * _DIGEST_BYTES
 
 
 def digest(source: str, id_: str) -> bytes:
@@ -31,4 +31,4 @@ def is_seen(seen: bytes, wanted: bytes) -> bool:
 
 def with_digest(seen: bytes, new: bytes) -> bytes:
     """`seen` with one more digest, without the oldest beyond SEEN_EVENTS."""
-    return (seen + new)[-_SEEN_BYTES:]
+    return (seen + new)[-SEEN_BYTES:]

@@ -45,7 +45,7 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
     for number in match.matchers:
         own |= 1 << number
     if own & taken:
-        matches, own = _displaced(matches, match)  # L1, L2, L3
+        matches, own = displaced(matches, match)  # L1, L2, L3
         taken = 0
         for held in matches:
             for number in held.matchers:
@@ -56,7 +56,7 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
         for mask in plan.masks:
             if bits & mask == mask:  # A1, O2
                 # C1, C2, C3; the remaining events met nothing before and meet nothing now (S1)
-                rest = () if bits == mask else tuple([h for h in matches if not _holds_any(h, mask)])
+                rest = () if bits == mask else tuple([h for h in matches if not holds_any(h, mask)])
                 firing = _firing(plan, (*matches, match), mask)
                 return State(VERSION, rest, seen, last, (), state.clock_ms, state.since_ms), (firing,)
         matches = (*matches, match)
@@ -65,7 +65,7 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
     return State(VERSION, matches, seen, last, (), state.clock_ms, state.since_ms), ()
 
 
-def _displaced(matches: tuple[Match, ...], match: Match) -> tuple[tuple[Match, ...], int]:
+def displaced(matches: tuple[Match, ...], match: Match) -> tuple[tuple[Match, ...], int]:
     """The other matches once `match` replaces earlier ones, and the matchers that now hold it, as bits."""
     own = 0
     for number in match.matchers:
@@ -92,7 +92,7 @@ def _firing(plan: Plan, matches: tuple[Match, ...], mask: int) -> Firing:
     return Firing(MET, tuple([part for _, part in parts]))
 
 
-def _holds_any(held: Match, mask: int) -> bool:
+def holds_any(held: Match, mask: int) -> bool:
     return any(mask >> number & 1 for number in held.matchers)
 
 

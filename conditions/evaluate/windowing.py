@@ -68,7 +68,7 @@ class WindowNode(Node):
         times = view.times(self.numbers)
         if not times:
             return self.of.partial(view)
-        lo, hi = self._bounds(times[-1], True)
+        lo, hi = self.bounds(times[-1], True)
         return self.of.partial(view._replace(lo_us=max(lo, view.lo_us), hi_us=min(hi, view.hi_us)))
 
     def until_ms(self, match: Match) -> int:
@@ -83,7 +83,7 @@ class WindowNode(Node):
         latest = self.latest and not view.early
         seen: set[int] = set()
         for time in reversed(times) if latest else times:  # I3, R3
-            lo, hi = self._bounds(time, latest)
+            lo, hi = self.bounds(time, latest)
             if self.periods is not None:
                 if lo in seen:
                     continue
@@ -91,7 +91,7 @@ class WindowNode(Node):
             window = view._replace(lo_us=max(lo, view.lo_us), hi_us=min(hi, view.hi_us))
             yield window, hi
 
-    def _bounds(self, time_us: int, ends: bool) -> tuple[int, int]:
+    def bounds(self, time_us: int, ends: bool) -> tuple[int, int]:
         """The period of a time, or the window that ends (else begins) with it; both bounds included."""
         if self.periods is not None:
             start, end = self.periods.of(time_us)
@@ -143,7 +143,7 @@ class NegatedWindowNode(Node):
         for match in self._openers(view):
             if not view.before_ms < self.due_ms(match) <= view.clock_ms:  # each window is evaluated once
                 continue
-            lo, hi = self._bounds(match.time_us)
+            lo, hi = self.bounds(match.time_us)
             if any(
                 lo <= time <= hi for number in self.negated for time in view.negated_times.get(number, ())
             ):
@@ -199,7 +199,7 @@ class NegatedWindowNode(Node):
         unique = {match.identity: match for number in self.numbers for match in view.pools[number]}
         return sorted(unique.values(), key=lambda match: match.rank)
 
-    def _bounds(self, time_us: int) -> tuple[int, int]:
+    def bounds(self, time_us: int) -> tuple[int, int]:
         if self.periods is None:
             return time_us, time_us + self.duration_ms * 1000
         start, end = self.periods.of(time_us)

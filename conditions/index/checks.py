@@ -18,7 +18,7 @@ OTHER_FILTERS: Final = "(other filters)"
 class Check:
     """One filter in use. Equal filters share a check, also those inside `any`, `all` and `not`."""
 
-    __slots__ = ("_evaluate", "filter", "parts", "passed", "turn", "uses")
+    __slots__ = ("evaluate", "filter", "parts", "passed", "turn", "uses")
 
     def __init__(
         self,
@@ -31,12 +31,12 @@ class Check:
         self.uses = 0
         self.turn = 0  # the look-up that `passed` belongs to
         self.passed = False
-        self._evaluate = evaluate
+        self.evaluate = evaluate
 
     def passes(self, event: Event, turn: int) -> bool:
         """True if the filter accepts the event of this turn; evaluated once in a turn. Never raises."""
         if self.turn != turn:
-            self.passed = self._evaluate(event, turn)
+            self.passed = self.evaluate(event, turn)
             self.turn = turn
         return self.passed
 

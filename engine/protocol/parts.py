@@ -18,7 +18,7 @@ Three rules for planted faults:
    the arguments of the class.
 
 A rule of the loop itself (`Engine.open_again`, `Engine.begin_trials`) is taken out in a subclass of `Engine`.
-`tests.kit.pool.Pool` and `tests.simulation.world.World` take both: `Pool(parts=...)`, `Pool(engine=...)`.
+`tests.kit.pool.Pool` and `tests.simulation.world.World` take both in a `tests.kit.made_of.MadeOf`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _ALWAYS_KEPT = ("specversion", "id", "source", "type", "subject", "time")
 def json_form(event: Event) -> dict[str, Any]:
     """The event in CloudEvents' JSON format. Data that JSON cannot carry everywhere are in `data_base64`."""
     form = event.to_json_dict()
-    if event.data is not None and "data" in form and not _travels(form["data"]):
+    if event.data is not None and "data" in form and not travels(form["data"]):
         del form["data"]
         form["data_base64"] = base64.b64encode(event.data).decode("ascii")
     return form
@@ -41,7 +41,7 @@ def raw_form(event: Event) -> dict[str, Any]:
     """Like `json_form`, but only for encoding as JSON: data that need no change are not decoded."""
     data = event.data
     attributes = event.attributes
-    if data and attributes.get("datacontenttype") == content.JSON and _is_plain(data):
+    if data and attributes.get("datacontenttype") == content.JSON and is_plain(data):
         return {**attributes, "data": msgspec.Raw(data)}
     return json_form(event)
 
@@ -118,8 +118,8 @@ def _size(value: object) -> int:
     return len(json.dumps(value))
 
 
-def _is_plain(data: bytes) -> bool:
-    """Whether `data` is JSON that surely passes `_travels`. False if only `_travels` can decide."""
+def is_plain(data: bytes) -> bool:
+    """Whether `data` is JSON that surely passes `travels`. False if only `travels` can decide."""
     if b"\\" not in data:
         try:
             _decode_flat(data)
@@ -137,7 +137,7 @@ def _is_plain(data: bytes) -> bool:
     return True
 
 
-def _travels(data: object) -> bool:
+def travels(data: object) -> bool:
     left = [(data, 1)]
     while left:
         value, depth = left.pop()

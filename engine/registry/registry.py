@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 from weakref import WeakValueDictionary
 
 from ...conditions import Condition, canonical_key
@@ -72,6 +73,9 @@ class Registry:
     leftovers until they are nulled as well (docs/understand/engine/registry.md "Leftovers"). A record that
     cannot be read is logged and ignored.
     """
+
+    # What one registration may raise without an end of the engine: it is left out.
+    caught: ClassVar[tuple[type[Exception], ...]] = (RecordError, InterlockError)
 
     def __init__(self) -> None:
         self.position = 0  # offset of the next registry record
@@ -155,7 +159,7 @@ class Registry:
             condition.check_key(registration.key is not None)
             if registration.key is not None:
                 canonical_key(registration.key)
-        except (RecordError, InterlockError) as e:
+        except self.caught as e:
             with at(*item.source, item.offset):
                 log.error("Registration at %s is ignored: %s", item, e)
             return change

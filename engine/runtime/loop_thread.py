@@ -30,7 +30,7 @@ MAX_PAUSE_S = 15.0
 HEALTHY_AFTER_S = 5.0
 # Up to Python 3.11.8 a garbage collection that switches threads inside sys._current_frames() can block the
 # process for ever (python/cpython#106883).
-_CAN_BLOCK: Final[bool] = sys.version_info < (3, 11, 9)
+CAN_BLOCK: Final[bool] = sys.version_info < (3, 11, 9)
 # With two calls at once, the first would enable garbage collection while the second is inside.
 _taking_frames = threading.Lock()
 
@@ -124,9 +124,10 @@ class LoopThread:
     def start(self) -> None:
         with self._lock:
             if not self._stopped:
-                self._start()
+                self.start_thread()
 
-    def _start(self) -> None:
+    def start_thread(self) -> None:
+        """Start a thread and make it the current one. RuntimeError if the system has no more."""
         name = "interlock-" + self.name.lower().removeprefix("the ")
         thread = threading.Thread(target=self._run_again, name=name, daemon=True)
         thread.start()  # if this raises, the previous thread remains the current one
@@ -164,7 +165,7 @@ class LoopThread:
                 self._abandoned.append(thread)
                 self.replaced += 1
             log.error("%s %s Its last known stack:\n%s", self.name, reason, self.stack)
-            self._start()
+            self.start_thread()
         self._board.post(self.name, f"{self.name} {reason}")
 
     def _run_again(self) -> None:
@@ -175,7 +176,7 @@ class LoopThread:
                 run = self._running = self._run
 
             def before_sleep(state: RetryCallState, run: LoopRun = run) -> None:
-                self._failed(run, state.outcome.exception() if state.outcome else None)
+                self.failed(run, state.outcome.exception() if state.outcome else None)
 
             again = Retrying(
                 # An error after a healthy time is a new problem: leave this retry, back to short pauses.
@@ -190,7 +191,7 @@ class LoopThread:
                 again(self._run_once, run)
             except Exception as e:  # noqa: BLE001  # shown in the logs of the waiting tasks
                 if not run.is_set():
-                    self._failed(run, e)
+                    self.failed(run, e)
                     run.wait(0.5)
                     with self._lock:
                         if self._run is run:
@@ -203,14 +204,15 @@ class LoopThread:
         run.begin()
         self._loop(run)
 
-    def _failed(self, run: LoopRun, error: BaseException | None) -> None:
+    def failed(self, run: LoopRun, error: BaseException | None) -> None:
+        """Called in the thread when a run has ended with an error, before the next run."""
         self.failures += 1
         run.failed(error)
 
 
 def frames() -> dict[int, FrameType]:
     """{thread ident: current frame} of all threads. Garbage collection is off where it could block."""
-    if not _CAN_BLOCK:
+    if not CAN_BLOCK:
         return sys._current_frames()
     with _taking_frames:
         collects = gc.isenabled()

@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from structlog.contextvars import bind_contextvars, bound_contextvars
 
+from ..bus import Bus
 from ..config import BusConfig
 from ..errors import EngineError, UnreachableError
 from ..identity import Identity
@@ -38,28 +39,38 @@ STOP_TIMEOUT_S = 8.0
 READ_AGAIN_S = 15.0
 CHECK_S = 600.0  # between two checks of the topics' settings
 ENGINE = "The engine"
-_runtimes: dict[tuple[int, str, str, str], Runtime] = {}
 _lock = threading.Lock()
 
 
 @dataclass
 class EngineProcess:
-    """What the engines of a process share, one after the other.
+    """What the engines of a process share, one after the other, and how they are made.
 
     open_ids: the transactional ids of engines that were not closed yet.
+
+    A test plants a fault in engines with a subclass whose `make_engine` passes other `Parts`.
     """
 
     status: EngineStatus = field(default_factory=EngineStatus)
     identity: Identity = field(default_factory=Identity)
     open_ids: set[str] = field(default_factory=set)
 
+    def make_bus(self, config: BusConfig) -> Bus:
+        return KafkaBus(config, identity=self.identity)
+
+    def make_engine(self, bus: Bus, config: BusConfig) -> Engine:
+        return Engine(bus, config, stats=self.status.stats)
+
 
 class Runtime:
     """An engine and the waits of one bus in this process. Use `Runtime.of`.
 
     sink: receives metrics. runs: "engine", "waits" or both.
-    end_process: see `Watchdog`.
+    end_process: see `Watchdog`. process: what makes the engines. make_waits: what makes the waits.
     """
+
+    # By process id, bus, deployment and connection.
+    running: ClassVar[dict[tuple[int, str, str, str], Runtime]] = {}
 
     def __init__(
         self,
@@ -68,11 +79,13 @@ class Runtime:
         *,
         runs: Literal["engine", "waits", "both"] = "both",
         end_process: Callable[[str], None] | None = None,
+        process: EngineProcess | None = None,
+        make_waits: Callable[[BusConfig, NoticeBoard], Waits] = Waits,
     ) -> None:
         self.config = config
         self.board = NoticeBoard()
-        self.waits = Waits(config, self.board)
-        self._process = EngineProcess()
+        self.waits = make_waits(config, self.board)
+        self._process = process or EngineProcess()
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._read_again_at = 0.0
@@ -99,9 +112,9 @@ class Runtime:
         """
         key = (os.getpid(), config.name, config.deployment, config.connection)
         with _lock:
-            runtime = _runtimes.get(key)
+            runtime = cls.running.get(key)
             if runtime is None:
-                runtime = _runtimes[key] = cls(config, sink, runs="both" if with_engine else "waits")
+                runtime = cls.running[key] = cls(config, sink, runs="both" if with_engine else "waits")
                 runtime.start()
                 atexit.register(runtime.stop)
         runtime.use(config)
@@ -194,7 +207,7 @@ def run_engine(
         process.identity.renew()
     check(config, dead_letters=False)
     checked = time.monotonic()
-    bus = KafkaBus(config, identity=process.identity)
+    bus = process.make_bus(config)
     bind_contextvars(bus=config.name, engine=bus.transactional_id)
     try:
         for hanging in sorted(ids):
@@ -202,7 +215,7 @@ def run_engine(
             bus.fence(hanging)
             ids.discard(hanging)
         ids.add(bus.transactional_id)
-        engine = Engine(bus, config, stats=process.status.stats)
+        engine = process.make_engine(bus, config)
     except BaseException:
         bus.close()
         ids.discard(bus.transactional_id)

@@ -89,6 +89,7 @@ class Waits:
     """The open waits of this process. `open` and `close` may be called from any thread.
 
     `dispatching`: the firings of durable subscriptions, from the same topics. `delivered`: a counter.
+    `clients`: of the current connection.
 
     `run` is the thread's loop: it connects, follows the topics, and raises EngineError if the connection
     fails. The caller runs it again, with another config if need be; open waits stay open.
@@ -102,7 +103,7 @@ class Waits:
         environment: Environment = Environment(),  # noqa: B008  # immutable
     ) -> None:
         self._config, self._board = config, board
-        self._connect, self._clients = clients, clients(config)
+        self._connect, self.clients = clients, clients(config)
         self._environment, self._monotonic = environment, environment.monotonic
         self.dispatching = Dispatching()
         self._lock = threading.Lock()
@@ -158,7 +159,7 @@ class Waits:
         config: used from now on. on_healthy: called in each pass in which the topics are read to their ends.
         """
         self._config = config or self._config
-        self._clients = clients = self._connect(self._config)
+        self.clients = clients = self._connect(self._config)
         counts = clients.check()
         followed = _TopicsRead()
         partitions = [TopicPartition(self._config.topic("subscription"), 0)]
@@ -198,7 +199,7 @@ class Waits:
                 if self._monotonic() - probed > PROBE_S:
                     probed = self._monotonic()
                     self._probe(registrations)
-                    self._register_again()
+                    self.register_again()
                     self._lease(registrations)
             registrations.close()
         finally:
@@ -211,7 +212,7 @@ class Waits:
         if item.source.topic == self._config.topic("subscription"):
             self._open_again(followed.follow(item))
         elif isinstance(item, Record):
-            self._follow_action(item)
+            self.follow_firing(item)
 
     def _open_again(self, removed: list[Registered]) -> None:
         """Register again what was removed while a wait here is open, as by the wait's earlier triggerer.
@@ -224,7 +225,8 @@ class Waits:
                 with self._lock:
                     self._opened.extend(self._waits.get(registered.incarnation, ()))
 
-    def _follow_action(self, record: Record) -> None:
+    def follow_firing(self, record: Record) -> None:
+        """Process the action topic's next record: deliver a firing to the waits that are open for it."""
         self.dispatching.follow(record)
         ref = self._topics.firings.follow(record)
         if ref is None or self._topics.unread:
@@ -232,7 +234,7 @@ class Waits:
         with self._lock:
             waits = list(self._waits.get(ref.incarnation, ()))
         for wait in waits:
-            self._deliver(wait, record.value or b"")
+            self.deliver_firing(wait, record.value or b"")
 
     def _serve_opened(self, registrations: RegistrationWriter) -> None:
         """Deliver or register the waits that were opened since the last pass."""
@@ -242,7 +244,7 @@ class Waits:
             self._opened.clear()
         for wait in opened:
             registration = wait.registration
-            ref = self._topics.firings.newest(registration.subscription)
+            ref = self.newest_firing(registration.subscription)
             if ref is not None and (wait.accepts or ref.incarnation == registration.incarnation):
                 fired.setdefault(ref, []).append(wait)
                 continue
@@ -253,9 +255,13 @@ class Waits:
         if fired:
             self._deliver_again(fired)
 
+    def newest_firing(self, subscription: str) -> FiringRef | None:
+        """The subscription's newest firing in the action topic, of any incarnation."""
+        return self._topics.firings.newest(subscription)
+
     def _deliver_again(self, fired: dict[FiringRef, list[Wait]]) -> None:
         """Deliver firings that were written before these waits were opened."""
-        for ref, value in fetch(self._clients, fired, self._monotonic):
+        for ref, value in fetch(self.clients, fired, self._monotonic):
             for wait in fired[ref]:
                 if value is None:
                     # A later record of its key is about to arrive; or retention has removed the record, and
@@ -269,7 +275,7 @@ class Waits:
                     wait.accepts = None
                     self._opened.append(wait)
                     continue
-                self._deliver(wait, value)
+                self.deliver_firing(wait, value)
                 wait.checked_firings = True
 
     @staticmethod
@@ -316,7 +322,7 @@ class Waits:
         log.error("%s", text)
         self._pass_on(wait, Notice(text))
 
-    def _register_again(self) -> None:
+    def register_again(self) -> None:
         """Register again what the registry does not contain after REGISTER_AGAIN_S."""
         now = self._monotonic()
         with self._lock:
@@ -330,7 +336,8 @@ class Waits:
                         wait.registered_at = None
                         self._opened.append(wait)
 
-    def _deliver(self, wait: Wait, value: bytes) -> None:
+    def deliver_firing(self, wait: Wait, value: bytes) -> None:
+        """Deliver a firing, as the action topic has it."""
         subscription = wait.registration.subscription
         try:
             action = decode_json(ActionRecord, value, f"The firing of {subscription!r}")
@@ -350,5 +357,5 @@ class Waits:
 
     def _probe(self, registrations: RegistrationWriter) -> None:
         """If a client has reported an error, check the cluster and post the outage, or its end."""
-        if self._clients.has_error:
+        if self.clients.has_error:
             self._board.post(COMPONENT, registrations.outage())

@@ -8,26 +8,29 @@ import logging
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import BaseHook, Connection
 from interlock.conditions import Condition
-from interlock.engine.bus import End, Record, TopicPartition
+from interlock.engine.bus import Bus, End, Output, Record, TopicPartition
 from interlock.engine.config import BusConfig
 from interlock.engine.kafka import clients, topics
-from interlock.engine.kafka.bus import KafkaBus
 from interlock.engine.kafka.clients import ClientErrors
 from interlock.engine.kafka.reader import KafkaReader
+from interlock.engine.protocol.loop import Engine
 from interlock.engine.runtime import loop_thread, runtime  # all that makes clients
+from interlock.engine.runtime.metrics import Sink
+from interlock.engine.runtime.runtime import EngineProcess, Runtime
 from interlock.triggers import event as trigger_module
 from interlock.triggers.event import EventTrigger
 
 from tests.invariants.needs import Patch
 from tests.kit.bus import Alone, Fetching, SimulatedBus
+from tests.kit.made_of import REAL, MadeOf
 from tests.kit.pool import Pool
 
 DEADLINE_S = 60.0
@@ -36,8 +39,15 @@ DEADLINE_S = 60.0
 class Brokers:
     """What all clients of a process reach. `asked`: the threads in which each kind of client was used."""
 
-    def __init__(self, *, reachable: bool = True, client: Mapping[str, str] | None = None) -> None:
-        self.pool = Pool()  # topics, and words to write and read them; its engines are not used
+    def __init__(
+        self,
+        *,
+        reachable: bool = True,
+        client: Mapping[str, str] | None = None,
+        made_of: MadeOf = REAL,
+    ) -> None:
+        self.made_of = made_of
+        self.pool = Pool(made_of=made_of)  # for its topics; its engines are not used
         self.reachable = reachable
         self.client = dict(client or {"bootstrap.servers": "nowhere:1"})
         self.lock = threading.RLock()
@@ -46,6 +56,7 @@ class Brokers:
         self.made = 0
         self.failures: list[Exception] = []  # of the next passes of engines
         self.on_poll: Callable[[], None] = lambda: None
+        self.on_committed: Callable[[Sequence[Output]], None] = lambda outputs: None
 
     @property
     def config(self) -> BusConfig:
@@ -92,7 +103,9 @@ class _Bus(SimulatedBus):
 
     def commit(self, *given: Any) -> int | None:
         with self.brokers.lock:
-            return super().commit(*given)
+            appended = super().commit(*given)
+        self.brokers.on_committed(given[0])
+        return appended
 
     def close(self) -> None:
         with self.brokers.lock:
@@ -158,9 +171,27 @@ class TaskLog:
     warning = info
 
 
+class Process(EngineProcess):
+    """A process whose engines reach the brokers, and are made of what they say."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        super().__init__()
+        self._brokers = brokers
+
+    def make_bus(self, config: BusConfig) -> Bus:
+        return self._brokers.bus(config)
+
+    def make_engine(self, bus: Bus, config: BusConfig) -> Engine:
+        made_of = self._brokers.made_of
+        return made_of.engine(bus, config, stats=self.status.stats, parts=made_of.parts)
+
+
 @contextmanager
-def process(brokers: Brokers) -> Iterator[None]:
-    """A triggerer's process: what triggers start in it is stopped at its end, and Kafka is `brokers`."""
+def process(brokers: Brokers) -> Iterator[type[Runtime]]:
+    """A triggerer's process: what triggers start in it is stopped at its end, and Kafka is `brokers`.
+
+    Yields the class of its runtimes.
+    """
 
     async def connection(conn_id: str) -> Connection:
         return Connection(conn_id=conn_id, conn_type="kafka", extra=json.dumps(brokers.client))
@@ -168,12 +199,18 @@ def process(brokers: Brokers) -> Iterator[None]:
     def connect(kind: object, config: BusConfig, errors: object, **own: object) -> _Producer:
         return _Producer(brokers)
 
+    class OfBrokers(Runtime):
+        running: ClassVar[dict[tuple[int, str, str, str], Runtime]] = {}
+
+        def __init__(self, config: BusConfig, sink: Sink | None = None, **given: Any) -> None:
+            waits = brokers.made_of.waits
+            super().__init__(config, sink, process=Process(brokers), make_waits=waits, **given)
+
     with Patch.context() as patch:
-        patch.setattr(runtime, "_runtimes", {})
+        patch.setattr(runtime, "Runtime", OfBrokers)
         patch.setattr(runtime, "has_engine", lambda config: False)
         patch.setattr(runtime.atexit, "register", lambda call: None)
         for name, real, ours in (
-            ("KafkaBus", KafkaBus, lambda config, **_: brokers.bus(config)),
             ("KafkaReader", KafkaReader, lambda config, errors, **_: _Reader(brokers)),
             ("check", topics.check, brokers.check),
             ("connect", clients.connect, connect),
@@ -186,9 +223,9 @@ def process(brokers: Brokers) -> Iterator[None]:
         patch.setattr(BaseHook, "aget_connection", connection)
         patch.setattr(trigger_module, "airflow_stats", lambda: None)
         try:
-            yield
+            yield OfBrokers
         finally:
-            for running in runtime._runtimes.values():
+            for running in OfBrokers.running.values():
                 running.stop()
 
 

@@ -2,38 +2,62 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
+from tests.kit.made_of import REAL, MadeOf
+
 Patch = pytest.MonkeyPatch
-Check: TypeAlias = Callable[[], None]
+Check: TypeAlias = Callable[..., None]
 Rule: TypeAlias = Callable[[Patch], None]
 
 _HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Without:
+    """A rule of the engines, and what engines without it are made of."""
+
+    rule: str
+    made_of: MadeOf
 
 
 class NeverRaised(BaseException):
     """Stands in an `except` clause for what it should catch: the clause is as good as gone."""
 
 
-def needs(*rules: Rule) -> Callable[[Check], Callable[..., None]]:
+def needs(*rules: Without | Rule) -> Callable[[Check], Callable[..., None]]:
     """The decorated check runs as it is, and once without each rule: then it must fail, by its own assertion.
 
-    A rule is a function that patches the code so that the rule it is named after does not hold any more.
+    A check with an argument `made_of` gives it to what it makes. A rule that no such argument reaches is a
+    function that patches public names, so that the rule it is named after does not hold any more.
     """
 
     def decorate(check: Check) -> Callable[..., None]:
-        def test(without: Rule | None, monkeypatch: Patch) -> None:
+        takes_made_of = "made_of" in inspect.signature(check).parameters
+
+        def run(made_of: MadeOf = REAL) -> None:
+            given: dict[str, Any] = {"made_of": made_of} if takes_made_of else {}
+            check(**given)
+
+        def test(without: Without | Rule | None, monkeypatch: Patch) -> None:
             if without is None:
-                check()
+                run()
                 return
-            without(monkeypatch)
+            made_of = REAL
+            if isinstance(without, Without):
+                assert takes_made_of, f"{check.__name__} takes no `made_of`"
+                made_of = without.made_of
+            else:
+                without(monkeypatch)
             with pytest.raises(AssertionError) as failed:
-                check()
+                run(made_of)
             where = Path(str(failed.traceback[-1].path))
             assert where.parent == _HERE, f"it is not the check that fails, but {where}: {failed.value}"
 
@@ -59,5 +83,5 @@ def unharmed(what: str) -> Iterator[None]:
         raise AssertionError(f"{what} was ended by {type(e).__name__}: {e}") from e
 
 
-def _words(rule: Rule) -> str:
-    return rule.__name__.strip("_").replace("_", " ")
+def _words(rule: Without | Rule) -> str:
+    return rule.rule if isinstance(rule, Without) else rule.__name__.strip("_").replace("_", " ")

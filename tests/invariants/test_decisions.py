@@ -7,7 +7,6 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import FrameType
@@ -24,25 +23,25 @@ from interlock.conditions.evaluate.step import step
 from interlock.conditions.filters import Where
 from interlock.conditions.index import matcher_index
 from interlock.conditions.index.checks import Check
-from interlock.engine.protocol.context import EngineContext, Limits
+from interlock.engine.protocol.context import Limits
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks import evaluator
 from interlock.engine.protocol.tasks.evaluator import Evaluator
-from interlock.engine.protocol.tasks.start import TaskStart
 from interlock.engine.protocol.tasks.store import Store
-from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import CLOCK_KEY, MetaRecord, Registration, decode_msgpack, parse_state_key
 from interlock.events.kafka import encode
 
 from tests.invariants.durable import durable, ids_fired
-from tests.invariants.needs import Patch, needs
+from tests.invariants.needs import Patch, Without, needs
+from tests.kit.made_of import MadeOf
 from tests.kit.pool import DEAD, EVENT, STATE, TRIGGER, Pool
 from tests.simulation import follower
-from tests.simulation.faults import wrap
 from tests.simulation.subscriptions import UNKEYED, WITH_TIMERS, WITHOUT_TIMERS
 
 ALL: Final = (*WITHOUT_TIMERS, *WITH_TIMERS, *UNKEYED)
 MONTH_MS: Final = 31 * 24 * 3600 * 1000
 NAP_MS: Final = 5 * 3600 * 1000  # an engine that has not read the registry for longer is given up
+STEP: Final = sys.modules["interlock.conditions.evaluate.step"]  # the package has a function of its name
 PAIR: Final = event("x") & event("y")
 
 
@@ -62,11 +61,12 @@ def _remembering_events(patch: Patch) -> None:
 
 
 def _remembering_beyond_a_firing(patch: Patch) -> None:
-    def forgetful(original: Any, self: Run, found: Any) -> None:
-        original(self, found)
-        self.seen = b""
+    class Forgetful(Run):
+        def consume(self, found: Any) -> None:
+            super().consume(found)
+            self.seen = b""
 
-    wrap(patch, Run, "_consume", forgetful)
+    patch.setattr(STEP, "Run", Forgetful)
 
 
 def _remembering_beyond_a_firing_by_slots(patch: Patch) -> None:
@@ -75,7 +75,7 @@ def _remembering_beyond_a_firing_by_slots(patch: Patch) -> None:
         return (msgspec.structs.replace(after, seen=b"") if firings else after), firings
 
     step_slots = slots.step_slots
-    patch.setattr(sys.modules["interlock.conditions.evaluate.step"], "step_slots", forgetful)
+    patch.setattr(STEP, "step_slots", forgetful)
 
 
 @needs(_remembering_events, _remembering_beyond_a_firing, _remembering_beyond_a_firing_by_slots)
@@ -106,7 +106,7 @@ def test_i5_a_repeat_of_an_event_does_not_count_also_across_a_firing_and_a_takeo
 
 
 def _remembering_64_events(patch: Patch) -> None:
-    patch.setattr(seen, "_SEEN_BYTES", 60 * 8)
+    patch.setattr(seen, "SEEN_BYTES", 60 * 8)
 
 
 def _remembering_for_an_hour(patch: Patch) -> None:
@@ -134,15 +134,16 @@ def test_i5_the_horizon_is_64_events_of_a_key_or_an_hour() -> None:
 
 
 def _leaving_what_takes_no_part(patch: Patch) -> None:
-    def greedy(original: Any, self: Run, found: Any) -> None:
-        original(self, found)
-        self.pools = [[] for _ in self.pools]
+    class Greedy(Run):
+        def consume(self, found: Any) -> None:
+            super().consume(found)
+            self.pools = [[] for _ in self.pools]
 
-    wrap(patch, Run, "_consume", greedy)
+    patch.setattr(STEP, "Run", Greedy)
 
 
 def _leaving_what_takes_no_part_by_slots(patch: Patch) -> None:
-    patch.setattr(slots, "_holds_any", lambda held, mask: True)
+    patch.setattr(slots, "holds_any", lambda held, mask: True)
 
 
 @needs(_leaving_what_takes_no_part, _leaving_what_takes_no_part_by_slots)
@@ -260,7 +261,7 @@ def test_i9_a_pass_of_the_engine_does_not_cost_more_with_more_waits_that_do_not_
 
 
 def _asking_a_filter_once_an_event(patch: Patch) -> None:
-    patch.setattr(Check, "passes", lambda self, made, turn: self._evaluate(made, turn))
+    patch.setattr(Check, "passes", lambda self, made, turn: self.evaluate(made, turn))
 
 
 @needs(_asking_a_filter_once_an_event, _an_index)
@@ -291,16 +292,15 @@ def test_i9_equal_filters_and_equal_keys_are_evaluated_once_an_event() -> None:
 # -- I10
 
 
-def _a_time_to_live(patch: Patch) -> None:
-    def for_ever(original: Any, self: TriggerTask, start: TaskStart, context: EngineContext) -> None:
-        parts = replace(context.parts, limits=Limits(ttl_ms=1 << 50))
-        original(self, start, replace(context, parts=parts))
+class StoreWithoutClosings(Store):
+    """Does not look at keys that only close."""
 
-    wrap(patch, TriggerTask, "__init__", for_ever)
+    def first_closing(self) -> None:
+        return None
 
 
-def _looking_at_keys_that_only_close(patch: Patch) -> None:
-    patch.setattr(Store, "first_due", lambda self: self._timers.first())
+TIME_TO_LIVE: Final = Without("a time to live", MadeOf(parts=Parts(limits=Limits(ttl_ms=1 << 50))))
+CLOSINGS: Final = Without("looking at keys that only close", MadeOf(parts=Parts(store=StoreWithoutClosings)))
 
 
 def states_left(pool: Pool) -> list[bytes]:
@@ -316,9 +316,9 @@ def states_left(pool: Pool) -> list[bytes]:
     return left
 
 
-@needs(_a_time_to_live, _looking_at_keys_that_only_close)
-def test_i10_every_key_of_every_kind_of_condition_closes_and_leaves_nothing() -> None:
-    pool = Pool()
+@needs(TIME_TO_LIVE, CLOSINGS)
+def test_i10_every_key_of_every_kind_of_condition_closes_and_leaves_nothing(made_of: MadeOf) -> None:
+    pool = Pool(made_of=made_of)
     for n, condition in enumerate(ALL):
         pool.register(durable(f"d{n}", condition))
     pool.boot()
@@ -338,13 +338,17 @@ def test_i10_every_key_of_every_kind_of_condition_closes_and_leaves_nothing() ->
     assert states_left(pool) == []
 
 
-def _a_limit(patch: Patch) -> None:
-    patch.setattr(Evaluator, "is_at_limit", lambda *_: False)
+class EvaluatorWithoutLimit(Evaluator):
+    def is_at_limit(self, *_: Any) -> bool:
+        return False
 
 
-@needs(_a_limit)
-def test_i10_the_open_keys_of_a_subscription_are_limited() -> None:
-    pool = Pool()
+LIMIT: Final = Without("a limit", MadeOf(parts=Parts(evaluator=EvaluatorWithoutLimit)))
+
+
+@needs(LIMIT)
+def test_i10_the_open_keys_of_a_subscription_are_limited(made_of: MadeOf) -> None:
+    pool = Pool(made_of=made_of)
     pool.register(durable("d", event("x", by="data.k") & event("y", by="data.k"), max_keys=10))
     pool.boot()
     for n in range(30):
@@ -387,19 +391,21 @@ def folds() -> Iterator[tuple[Condition, State, Match | Tick | Cancel]]:
 
 
 def _leaving_the_state_as_it_was(patch: Patch) -> None:
-    def shared(original: Any, self: Run, plan: Any, state: State) -> None:
-        original(self, plan, state)
-        self.timer_starts = state.timer_starts
+    class Sharing(Run):
+        def __init__(self, plan: Any, state: State) -> None:
+            super().__init__(plan, state)
+            self.timer_starts = state.timer_starts
 
-    wrap(patch, Run, "__init__", shared)
+    patch.setattr(STEP, "Run", Sharing)
 
 
 def _keeping_away_from_clocks(patch: Patch) -> None:
-    def timed(original: Any, self: Run) -> Any:
-        state, firings = original(self)
-        return msgspec.structs.replace(state, clock_ms=time.time_ns()), firings
+    class Timed(Run):
+        def result(self) -> Any:
+            state, firings = super().result()
+            return msgspec.structs.replace(state, clock_ms=time.time_ns()), firings
 
-    wrap(patch, Run, "result", timed)
+    patch.setattr(STEP, "Run", Timed)
 
 
 @needs(_leaving_the_state_as_it_was, _keeping_away_from_clocks)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Final
 
 import pytest
 from interlock import count, event
@@ -14,21 +15,21 @@ from interlock.engine.bus import Committed, TopicPartition
 from interlock.engine.protocol.lookback import scanning
 from interlock.engine.protocol.outputs import Outputs
 from interlock.engine.protocol.partitions.fencing import Fencing
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.poison.refusals import Refusals
-from interlock.engine.protocol.tasks import source_task
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.source_task import SourceTask
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask
 from interlock.engine.records import MatchRecord, Registration, decode_msgpack
-from interlock.engine.registry import registry
+from interlock.engine.registry.registry import Registered, Registry
 from interlock.events.errors import InterlockError
 
 from tests.invariants.durable import durable, ids_fired
-from tests.invariants.needs import NeverRaised, Patch, needs, unharmed
+from tests.invariants.needs import NeverRaised, Patch, Without, needs, unharmed
 from tests.kit.bus import Alone
+from tests.kit.made_of import MadeOf
 from tests.kit.pool import ACTION, DEAD, EVENT, REGISTRY, TRIGGER, Pool
 from tests.simulation import faults
-from tests.simulation.faults import wrap
 
 PAIR = event("x") & event("y")
 BY_KEY = event("x", by="data.k") & event("y", by="data.k")
@@ -39,6 +40,17 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
+
+
+# The rules that engines and brokers are made without.
+FENCE: Final = Without("the fence of a commit", faults.NO_FENCE)
+LIVE: Final = Without("live only when the scan has met", faults.LIVE_BEFORE_THE_SCAN_MEETS)
+OFFSET: Final = Without("no offset beyond what was read", faults.OFFSET_TOO_FAR)
+ONE_TRANSACTION: Final = Without("one transaction for outputs and offsets", faults.TWO_TRANSACTIONS)
+STATE: Final = Without("writing the state", faults.STATE_NOT_WRITTEN)
+ROLLBACK: Final = Without("taking a pass back", faults.NO_ROLLBACK)
+SINCE: Final = Without("since", faults.SINCE_IGNORED)
+MARKS: Final = Without("marks", faults.NO_MARKS)
 
 
 def matched(pool: Pool) -> list[MatchRecord]:
@@ -77,9 +89,9 @@ class _KilledAfter(Alone):
         super().pause(what)
 
 
-def _killed_at(step: int) -> tuple[Pool, bool]:
+def _killed_at(step: int, made_of: MadeOf) -> tuple[Pool, bool]:
     """A bus at rest after an engine was killed at a step, and another went on; whether it came that far."""
-    pool = Pool()
+    pool = Pool(made_of=made_of)
     pool.register(durable("d", PAIR))
     pool.emit("x", event_id="1")
     pool.boot()
@@ -101,13 +113,15 @@ def _killed_at(step: int) -> tuple[Pool, bool]:
 
 
 @needs(
-    faults.one_transaction_for_outputs_and_offsets,
-    faults.writing_the_state,
-    faults.no_offset_beyond_what_was_read,
+    ONE_TRANSACTION,
+    STATE,
+    OFFSET,
 )
-def test_i1_a_crash_at_any_step_loses_nothing_and_repeats_nothing_that_a_reader_can_see() -> None:
+def test_i1_a_crash_at_any_step_loses_nothing_and_repeats_nothing_that_a_reader_can_see(
+    made_of: MadeOf,
+) -> None:
     for step in range(1000):
-        pool, killed = _killed_at(step)
+        pool, killed = _killed_at(step, made_of)
         assert [match.offset for match in matched(pool)] == [0, 1, 2, 3], f"killed at step {step}"
         assert ids_fired(pool, "d") == [["1", "2"], ["3", "4"]], f"killed at step {step}"
         if not killed:
@@ -115,9 +129,9 @@ def test_i1_a_crash_at_any_step_loses_nothing_and_repeats_nothing_that_a_reader_
     assert step > 20
 
 
-@needs(faults.one_transaction_for_outputs_and_offsets)
-def test_i1_each_output_stands_in_the_transaction_that_moves_past_what_brought_it() -> None:
-    pool = Pool()
+@needs(ONE_TRANSACTION)
+def test_i1_each_output_stands_in_the_transaction_that_moves_past_what_brought_it(made_of: MadeOf) -> None:
+    pool = Pool(made_of=made_of)
     pool.register(durable("d", PAIR))
     pool.boot()
     pool.emit("x")
@@ -140,9 +154,9 @@ def matched_offset(tp: TopicPartition, value: bytes | None) -> int:
     return 2 if tp == DEAD else 1
 
 
-@needs(faults.taking_a_pass_back)
-def test_i1_of_an_aborted_transaction_nothing_is_seen_and_nothing_is_kept() -> None:
-    pool = Pool()
+@needs(ROLLBACK)
+def test_i1_of_an_aborted_transaction_nothing_is_seen_and_nothing_is_kept(made_of: MadeOf) -> None:
+    pool = Pool(made_of=made_of)
     pool.register(durable("d", PAIR))
     pool.emit("x", event_id="1")
     pool.boot()
@@ -157,9 +171,11 @@ def test_i1_of_an_aborted_transaction_nothing_is_seen_and_nothing_is_kept() -> N
     assert ids_fired(pool, "d") == [["1", "2"]]
 
 
-@needs(faults.the_fence_of_a_commit)
-def test_i1_what_an_engine_took_before_it_lost_its_partitions_is_committed_by_their_owner_alone() -> None:
-    pool = Pool()
+@needs(FENCE)
+def test_i1_what_an_engine_took_before_it_lost_its_partitions_is_committed_by_their_owner_alone(
+    made_of: MadeOf,
+) -> None:
+    pool = Pool(made_of=made_of)
     pool.register(durable("d", event("x")))
     pool.boot()
     pool.run()
@@ -185,20 +201,23 @@ def test_i1_what_an_engine_took_before_it_lost_its_partitions_is_committed_by_th
 # -- I2
 
 
-def _offsets_that_go_on(patch: Patch) -> None:
-    """As of an engine that keeps what is half met in the offset."""
+class TaskThatHoldsItsOffset(TriggerTask):
+    """Keeps what is half met in the offset."""
 
-    def held_back(original: Any, self: TriggerTask, outputs: Outputs, *rest: Any) -> None:
-        original(self, outputs, *rest)
+    def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
+        super().commit_into(outputs, committer, number)
         if self.open_keys:
             outputs.offsets[self.tp] = Committed(0, outputs.offsets[self.tp].metadata)
 
-    wrap(patch, TriggerTask, "commit_into", held_back)
+
+OFFSETS_GO_ON: Final = Without("offsets that go on", MadeOf(parts=Parts(trigger_task=TaskThatHoldsItsOffset)))
 
 
-@needs(faults.writing_the_state, _offsets_that_go_on)
-def test_i2_a_half_met_condition_holds_no_offset_back_and_outlives_retention_and_its_engine() -> None:
-    pool = Pool()
+@needs(STATE, OFFSETS_GO_ON)
+def test_i2_a_half_met_condition_holds_no_offset_back_and_outlives_retention_and_its_engine(
+    made_of: MadeOf,
+) -> None:
+    pool = Pool(made_of=made_of)
     pool.register(durable("d", BY_KEY))
     pool.boot()
     for n in range(30):
@@ -220,20 +239,19 @@ def test_i2_a_half_met_condition_holds_no_offset_back_and_outlives_retention_and
 # -- I3
 
 
-def _scans(patch: Patch) -> None:
-    wrap(patch, SourceTask, "apply", lambda original, self, until, _: original(self, until, None))
+class SourceWithoutScans(SourceTask):
+    def apply(self, until: int, first_offset: int | None) -> None:
+        super().apply(until, None)
 
 
-def _since(patch: Patch) -> None:
-    def at_any_time(original: Any, self: SourceTask, record: Any, *rest: Any) -> Any:
-        return original(self, record._replace(timestamp_ms=1 << 60), *rest)
-
-    wrap(patch, SourceTask, "targets", at_any_time)
+SCANS: Final = Without("scans", MadeOf(parts=Parts(source_task=SourceWithoutScans)))
 
 
-@needs(faults.live_only_when_the_scan_has_met, _scans, _since)
-def test_i3_each_event_at_or_after_since_counts_once_whether_before_or_after_the_registration() -> None:
-    pool = Pool(topics=("orders",))
+@needs(LIVE, SCANS, SINCE)
+def test_i3_each_event_at_or_after_since_counts_once_whether_before_or_after_the_registration(
+    made_of: MadeOf,
+) -> None:
+    pool = Pool(topics=("orders",), made_of=made_of)
     pool.boot()
     for n in range(10):
         pool.emit("x", event_id=f"{n}")
@@ -259,19 +277,9 @@ def test_i3_each_event_at_or_after_since_counts_once_whether_before_or_after_the
     assert reached(pool, ahead) == [12]
 
 
-def _marks(patch: Patch) -> None:
-    def unmarked(original: Any, self: TriggerTask, source: str, targets: Any, *rest: Any) -> None:
-        kept = self.store.get(targets[0].incarnation)
-        if kept is not None:
-            kept.marks.clear()
-        original(self, source, targets, *rest)
-
-    wrap(patch, TriggerTask, "reach", unmarked)
-
-
-@needs(_marks)
-def test_i3_offsets_that_an_administrator_sets_back_repeat_nothing() -> None:
-    pool = Pool()
+@needs(MARKS)
+def test_i3_offsets_that_an_administrator_sets_back_repeat_nothing(made_of: MadeOf) -> None:
+    pool = Pool(made_of=made_of)
     pool.register(durable("d", event("x")))
     pool.boot()
     for n in range(80):  # more than a key remembers by their identity
@@ -288,9 +296,9 @@ def test_i3_offsets_that_an_administrator_sets_back_repeat_nothing() -> None:
 # -- I4
 
 
-@needs(faults.live_only_when_the_scan_has_met)
-def test_i4_matches_of_a_key_are_evaluated_in_the_order_of_their_source_partition() -> None:
-    pool = Pool()
+@needs(LIVE)
+def test_i4_matches_of_a_key_are_evaluated_in_the_order_of_their_source_partition(made_of: MadeOf) -> None:
+    pool = Pool(made_of=made_of)
     pool.boot()
     pool.run()
     for n in range(8):
@@ -315,8 +323,8 @@ def _a_key_of_its_own_for_each_value(patch: Patch) -> None:
 
 
 @needs(_a_key_of_its_own_for_each_value)
-def test_i4_a_key_that_is_half_met_blocks_no_other() -> None:
-    pool = Pool()
+def test_i4_a_key_that_is_half_met_blocks_no_other(made_of: MadeOf) -> None:
+    pool = Pool(made_of=made_of)
     pool.register(durable("d", BY_KEY))
     pool.boot()
     pool.emit("x", {"k": "stuck"}, event_id="1")
@@ -328,14 +336,23 @@ def test_i4_a_key_that_is_half_met_blocks_no_other() -> None:
     assert pool.engines["one"].ownership.triggers[TRIGGER].open_keys == 6  # of five what is remembered
 
 
-def _keys_that_choose_the_partition(patch: Patch) -> None:
-    original = source_task.partition_of
-    patch.setattr(source_task, "partition_of", lambda kind, name, key, n: original(kind, name, "", n))
+class SourceThatIgnoresKeys(SourceTask):
+    """Chooses the trigger partition by the subscription alone."""
+
+    def trigger_partition(self, registered: Registered, key: str) -> int:
+        return super().trigger_partition(registered, "")
 
 
-@needs(_keys_that_choose_the_partition)
-def test_i4_one_hot_durable_subscription_spreads_over_all_trigger_partitions_by_its_keys() -> None:
-    pool = Pool(partitions=4)
+KEYS_CHOOSE: Final = Without(
+    "keys that choose the partition", MadeOf(parts=Parts(source_task=SourceThatIgnoresKeys))
+)
+
+
+@needs(KEYS_CHOOSE)
+def test_i4_one_hot_durable_subscription_spreads_over_all_trigger_partitions_by_its_keys(
+    made_of: MadeOf,
+) -> None:
+    pool = Pool(partitions=4, made_of=made_of)
     pool.register(durable("hot", event("x", by="data.k")))
     pool.boot()
     for n in range(60):
@@ -351,17 +368,26 @@ def test_i4_one_hot_durable_subscription_spreads_over_all_trigger_partitions_by_
 # -- I8
 
 
-def _dead_letters(patch: Patch) -> None:
-    patch.setattr(Outputs, "dead_letter", lambda self, *_: None)
+class OutputsWithoutDeadLetters(Outputs):
+    def dead_letter(self, *_: Any, **__: Any) -> None:
+        pass
 
 
-def _catching_what_one_event_raises(patch: Patch) -> None:
-    patch.setattr(SourceTask, "caught", NeverRaised)
+class SourceThatCatchesNothing(SourceTask):
+    caught = NeverRaised  # type: ignore[assignment]
 
 
-@needs(_dead_letters, _catching_what_one_event_raises)
-def test_i8_a_bad_event_is_set_aside_in_the_transaction_that_moves_past_it_and_stops_nothing() -> None:
-    pool = Pool()
+DEAD_LETTERS: Final = Without("dead letters", MadeOf(parts=Parts(outputs=OutputsWithoutDeadLetters)))
+CATCHES_EVENTS: Final = Without(
+    "catching what one event raises", MadeOf(parts=Parts(source_task=SourceThatCatchesNothing))
+)
+
+
+@needs(DEAD_LETTERS, CATCHES_EVENTS)
+def test_i8_a_bad_event_is_set_aside_in_the_transaction_that_moves_past_it_and_stops_nothing(
+    made_of: MadeOf,
+) -> None:
+    pool = Pool(made_of=made_of)
     pool.register(durable("d", event("x")))
     pool.boot()
     pool.emit("x", event_id="1")
@@ -376,13 +402,23 @@ def test_i8_a_bad_event_is_set_aside_in_the_transaction_that_moves_past_it_and_s
     assert entry.transaction.offsets[EVENT].offset > bad
 
 
-def _looking_whether_dead_letters_can_be_written(patch: Patch) -> None:
-    patch.setattr(Refusals, "refusal", lambda self, outputs: "")
+class RefusesNothing(Refusals):
+    """Does not look whether dead letters can be written."""
+
+    def refusal(self, outputs: Outputs) -> str:
+        return ""
 
 
-@needs(_looking_whether_dead_letters_can_be_written, _dead_letters)
-def test_i8_an_event_that_cannot_be_set_aside_keeps_its_offset_and_holds_up_no_other_partition() -> None:
-    pool = Pool(events=2)
+LOOKS_FIRST: Final = Without(
+    "looking whether dead letters can be written", MadeOf(parts=Parts(refusals=RefusesNothing))
+)
+
+
+@needs(LOOKS_FIRST, DEAD_LETTERS)
+def test_i8_an_event_that_cannot_be_set_aside_keeps_its_offset_and_holds_up_no_other_partition(
+    made_of: MadeOf,
+) -> None:
+    pool = Pool(events=2, made_of=made_of)
     pool.register(durable("d", event("x")))
     pool.boot()
     pool.run()
@@ -402,14 +438,18 @@ def test_i8_an_event_that_cannot_be_set_aside_keeps_its_offset_and_holds_up_no_o
     assert len(pool.records(DEAD)) == 1
 
 
-def _catching_what_one_registration_raises(patch: Patch) -> None:
-    patch.setattr(registry, "InterlockError", NeverRaised)
-    patch.setattr(registry, "RecordError", NeverRaised)
+class RegistryThatCatchesNothing(Registry):
+    caught = (NeverRaised,)  # type: ignore[assignment]
 
 
-@needs(_catching_what_one_registration_raises)
-def test_i8_a_registration_that_cannot_be_read_stops_no_other() -> None:
-    pool = Pool()
+CATCHES_REGISTRATIONS: Final = Without(
+    "catching what one registration raises", MadeOf(parts=Parts(registry=RegistryThatCatchesNothing))
+)
+
+
+@needs(CATCHES_REGISTRATIONS)
+def test_i8_a_registration_that_cannot_be_read_stops_no_other(made_of: MadeOf) -> None:
+    pool = Pool(made_of=made_of)
     pool.write(REGISTRY, b"incarnation:nonce", b'{"v":1, "subscription": 7}')
     pool.register(durable("d", event("x")))
     pool.emit("x", event_id="1")
@@ -419,39 +459,54 @@ def test_i8_a_registration_that_cannot_be_read_stops_no_other() -> None:
     assert ids_fired(pool, "d") == [["1"]]
 
 
-def _catching_what_one_condition_raises(patch: Patch) -> None:
-    patch.setattr(TriggerTask, "caught", NeverRaised)
+class TaskThatCatchesNothing(TriggerTask):
+    caught = NeverRaised  # type: ignore[assignment]
 
 
-@needs(_catching_what_one_condition_raises, _dead_letters)
-def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_letters_alone() -> None:
-    pool = Pool()
-    for name in ("a", "faulty", "z"):
-        pool.register(durable(name, event("x", label=name)))
-    step = Evaluator.step
+CATCHES_CONDITIONS: Final = Without(
+    "catching what one condition raises", MadeOf(parts=Parts(trigger_task=TaskThatCatchesNothing))
+)
 
-    def faulty(condition: Condition, *rest: Any) -> Any:
+
+class EvaluatorWithAMistake(Evaluator):
+    """Fails to evaluate one of the conditions."""
+
+    @staticmethod
+    def step(condition: Condition, *rest: Any) -> Any:
         if condition.matchers[0].label == "faulty":
             raise InterlockError("a mistake in one condition")
-        return step(condition, *rest)
+        return Evaluator.step(condition, *rest)
 
-    with Patch.context() as mistake:
-        mistake.setattr(Evaluator, "step", staticmethod(faulty))
-        pool.emit("x", event_id="1")
-        with unharmed("the engine"):
-            pool.boot()
-            pool.run()
+
+@needs(CATCHES_CONDITIONS, DEAD_LETTERS)
+def test_i8_a_condition_whose_judgement_raises_loses_that_event_to_the_dead_letters_alone(
+    made_of: MadeOf,
+) -> None:
+    mistaken = replace(made_of, parts=replace(made_of.parts, evaluator=EvaluatorWithAMistake))
+    pool = Pool(made_of=mistaken)
+    for name in ("a", "faulty", "z"):
+        pool.register(durable(name, event("x", label=name)))
+    pool.emit("x", event_id="1")
+    with unharmed("the engine"):
+        pool.boot()
+        pool.run()
     assert [ids_fired(pool, name) for name in ("a", "faulty", "z")] == [[["1"]], [], [["1"]]]
     assert len(pool.records(DEAD)) == 1
 
 
-def _fencing_the_dead(patch: Patch) -> None:
-    patch.setattr(Fencing, "blocked", lambda self, partitions: None)
+class FencesNobody(Fencing):
+    def blocked(self, partitions: Iterable[TopicPartition]) -> None:
+        pass
 
 
-@needs(_fencing_the_dead)
-def test_i8_an_engine_killed_inside_a_transaction_holds_the_others_back_no_longer_than_seconds() -> None:
-    pool = Pool()
+FENCES: Final = Without("fencing the dead", MadeOf(parts=Parts(fencing=FencesNobody)))
+
+
+@needs(FENCES)
+def test_i8_an_engine_killed_inside_a_transaction_holds_the_others_back_no_longer_than_seconds(
+    made_of: MadeOf,
+) -> None:
+    pool = Pool(made_of=made_of)
     pool.register(durable("d", event("x")))
     pool.boot()
     pool.run()

@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -15,14 +15,17 @@ import pytest
 from confluent_kafka import Producer
 from interlock import Event, event
 from interlock.conditions import Match, Part
+from interlock.engine.bus import Output, Record
 from interlock.engine.config import BusConfig
 from interlock.engine.errors import ConfigError, EngineError, TopicsError, UnreachableError
 from interlock.engine.kafka import clients
 from interlock.engine.protocol.loop import Engine
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.records import BUS_KEY, Registration, firing
 from interlock.engine.records.sizes import MAX_HANDED_BYTES
 from interlock.engine.runtime import loop_thread, runtime
+from interlock.engine.runtime.loop_thread import LoopRun, LoopThread
 from interlock.engine.runtime.runtime import Runtime, run_engine
 from interlock.engine.runtime.watchdog import START_S, Watchdog
 from interlock.engine.waiting import waits
@@ -36,11 +39,11 @@ from interlock.triggers.event import EventTrigger
 from interlock.triggers.payload import Payload
 
 from tests.invariants.durable import durable, ids_fired
-from tests.invariants.host import DEADLINE_S, Brokers, a_trigger, all_logs, first_of, process, until
-from tests.invariants.needs import NeverRaised, Patch, needs, unharmed
+from tests.invariants.host import DEADLINE_S, Brokers, Process, a_trigger, all_logs, first_of, process, until
+from tests.invariants.needs import NeverRaised, Patch, Without, needs, unharmed
+from tests.kit.made_of import MadeOf
 from tests.kit.pool import ACTION, CONFIG, EVENT, REGISTRY, Pool
 from tests.simulation import faults
-from tests.simulation.faults import wrap
 
 X: Final = event("x")
 PAIR: Final = event("x") & event("y")
@@ -63,25 +66,32 @@ def run_in_loop(work: Any) -> Any:
 # -- I6
 
 
-def _ids_by_the_decision_alone(patch: Patch) -> None:
-    original = Evaluator.firing_id
-
-    def placed(incarnation: str, key: str, outcome: str, parts: Any, timer_ms: int | None = None) -> str:
+class EvaluatorWithOffsetsInIds(Evaluator):
+    @staticmethod
+    def firing_id(incarnation: str, key: str, outcome: str, parts: Any, timer_ms: int | None = None) -> str:
         parts = list(parts)
-        return original(incarnation, key, f"{outcome}{parts[0].match.offset}", parts, timer_ms)
-
-    patch.setattr(Evaluator, "firing_id", staticmethod(placed))
+        return Evaluator.firing_id(incarnation, key, f"{outcome}{parts[0].match.offset}", parts, timer_ms)
 
 
-def _ids_that_are_not_drawn(patch: Patch) -> None:
-    patch.setattr(Evaluator, "firing_id", staticmethod(lambda *_: uuid.uuid4().hex))
+class EvaluatorThatDrawsIds(Evaluator):
+    @staticmethod
+    def firing_id(*_: Any) -> str:
+        return uuid.uuid4().hex
 
 
-@needs(_ids_by_the_decision_alone, _ids_that_are_not_drawn)
-def test_i6_the_same_decision_has_the_same_id_wherever_its_events_lie_and_whoever_decides() -> None:
+IDS_BY_DECISION: Final = Without(
+    "ids by the decision alone", MadeOf(parts=Parts(evaluator=EvaluatorWithOffsetsInIds))
+)
+IDS_NOT_DRAWN: Final = Without("ids that are not drawn", MadeOf(parts=Parts(evaluator=EvaluatorThatDrawsIds)))
+
+
+@needs(IDS_BY_DECISION, IDS_NOT_DRAWN)
+def test_i6_the_same_decision_has_the_same_id_wherever_its_events_lie_and_whoever_decides(
+    made_of: MadeOf,
+) -> None:
     found = set()
     for kinds in ("xy", "yx"):
-        pool = Pool(events=2)
+        pool = Pool(events=2, made_of=made_of)
         pool.register(durable("d", PAIR))
         pool.boot()
         pool.emit("z")
@@ -96,31 +106,28 @@ def test_i6_the_same_decision_has_the_same_id_wherever_its_events_lie_and_whoeve
     assert len(found) == 1
 
 
-def _each_part_of_an_id(number: int, name: str) -> Callable[[Patch], None]:
-    def rule(patch: Patch) -> None:
-        original = Evaluator.firing_id
-
-        def without(*given: Any) -> str:
+def _id_without(number: int, name: str) -> Without:
+    class EvaluatorWithShortIds(Evaluator):
+        @staticmethod
+        def firing_id(*given: Any) -> str:
             left = list(given)
             left[number] = None if number == 4 else [] if number == 3 else ""
-            return original(*left)
+            return Evaluator.firing_id(*left)
 
-        patch.setattr(Evaluator, "firing_id", staticmethod(without))
-
-    rule.__name__ = f"the {name} in the id"
-    return rule
+    return Without(f"the {name} in the id", MadeOf(parts=Parts(evaluator=EvaluatorWithShortIds)))
 
 
-PARTS: Final = ("incarnation", "key", "outcome", "events", "time")
+PARTS_OF_AN_ID: Final = ("incarnation", "key", "outcome", "events", "time")
 
 
-@needs(*[_each_part_of_an_id(number, name) for number, name in enumerate(PARTS)])
-def test_i6_another_incarnation_key_outcome_event_or_time_is_another_firing() -> None:
+@needs(*[_id_without(number, name) for number, name in enumerate(PARTS_OF_AN_ID)])
+def test_i6_another_incarnation_key_outcome_event_or_time_is_another_firing(made_of: MadeOf) -> None:
     def part_of(event_id: str) -> Part:
         return Part("x", Match(Event.of("x", "/s", id=event_id), (0,), "t", 0, 0, 0))
 
+    evaluator: Any = made_of.parts.evaluator
     found = {
-        Evaluator.firing_id(incarnation, key, outcome, [part_of(each) for each in ids], timer_ms)
+        evaluator.firing_id(incarnation, key, outcome, [part_of(each) for each in ids], timer_ms)
         for incarnation in ("i", "j")
         for key in ("", "k")
         for outcome in ("met", "expired")
@@ -130,17 +137,38 @@ def test_i6_another_incarnation_key_outcome_event_or_time_is_another_firing() ->
     assert len(found) == 48
 
 
-def _looking_at_firings_of_before(patch: Patch) -> None:
-    def new_ones_only(original: Any, self: Waits, record: Any) -> None:
-        if not self._topics.unread:
-            original(self, record)
+class WaitsForNewFirings(Waits):
+    """Do not look at the firings that were written before they connected."""
 
-    wrap(patch, Waits, "_follow_action", new_ones_only)
+    reading = True
+
+    def run(
+        self,
+        stop: threading.Event,
+        config: BusConfig | None = None,
+        on_healthy: Callable[[], None] = lambda: None,
+    ) -> None:
+        def read() -> None:
+            self.reading = False
+            on_healthy()
+
+        self.reading = True
+        super().run(stop, config, read)
+
+    def follow_firing(self, record: Record) -> None:
+        if not self.reading:
+            super().follow_firing(record)
 
 
-@needs(_looking_at_firings_of_before, faults.closing_a_one_shot)
-def test_i6_a_firing_outlives_its_triggerer_is_delivered_until_acknowledged_and_stays_the_one() -> None:
-    brokers = Brokers()
+EARLIER_FIRINGS: Final = Without("looking at firings of before", MadeOf(waits=WaitsForNewFirings))
+ONE_SHOTS_CLOSE: Final = Without("closing a one shot", faults.ONE_SHOT_STAYS_OPEN)
+
+
+@needs(EARLIER_FIRINGS, ONE_SHOTS_CLOSE)
+def test_i6_a_firing_outlives_its_triggerer_is_delivered_until_acknowledged_and_stays_the_one(
+    made_of: MadeOf,
+) -> None:
+    brokers = Brokers(made_of=made_of)
     pool = brokers.pool
     ids = []
 
@@ -231,36 +259,38 @@ def test_i8_a_waiter_that_cannot_be_told_keeps_nobody_else_waiting() -> None:
 # -- I11
 
 
-def _telling_the_waiting_tasks(patch: Patch) -> None:
-    patch.setattr(loop_thread.LoopRun, "failed", lambda self, error: loop_thread.log.error("%s", error))
+class ThreadThatOnlyLogs(LoopThread):
+    def failed(self, run: LoopRun, error: BaseException | None) -> None:
+        loop_thread.log.error("%s", error)
 
 
-def _starting_again(patch: Patch) -> None:
-    def once(self: loop_thread.LoopThread) -> None:
+class ThreadThatRunsOnce(LoopThread):
+    def failed(self, run: LoopRun, error: BaseException | None) -> None:
+        super().failed(run, error)
+        self.stop()
+
+
+class EngineThatOnlyLogs(Engine):
+    """Logs errors, and continues with what it has in memory."""
+
+    def run_pass(self) -> int:
         try:
-            self._loop(self._run)
-        except Exception as e:
-            self._failed(self._run, e)
-
-    patch.setattr(loop_thread.LoopThread, "_run_again", once)
-
-
-def _starting_anew_after_an_error(patch: Patch) -> None:
-    """Errors are logged, and the engine goes on with what it has in memory."""
-
-    def only_logged(original: Any, self: Engine) -> int:
-        try:
-            return int(original(self))
+            return super().run_pass()
         except Exception as e:
             loop_thread.log.error("%s", e)
             return 0
 
-    wrap(patch, Engine, "run_pass", only_logged)
+
+TELLS_TASKS: Final = Without("telling the waiting tasks", MadeOf(loop_thread=ThreadThatOnlyLogs))
+RUNS_AGAIN: Final = Without("starting again", MadeOf(loop_thread=ThreadThatRunsOnce))
+NEW_ENGINE: Final = Without("starting anew after an error", MadeOf(engine=EngineThatOnlyLogs))
 
 
-@needs(_telling_the_waiting_tasks, _starting_again, _starting_anew_after_an_error)
-def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and_loses_nothing() -> None:
-    brokers = Brokers()
+@needs(TELLS_TASKS, RUNS_AGAIN, NEW_ENGINE)
+def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and_loses_nothing(
+    made_of: MadeOf,
+) -> None:
+    brokers = Brokers(made_of=made_of)
     pool = brokers.pool
     pool.register(durable("d", PAIR))
     pool.emit("x", event_id="1")
@@ -278,13 +308,11 @@ def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and
     polls = 0
     unanswered = UnreachableError("The commit had no answer.")
 
-    def commit_without_answer(original: Any, self: Any, *given: Any) -> Any:
-        """The first one that writes a match: it is committed, and nobody hears of it."""
-        done = original(self, *given)
-        if given[0] and unanswered not in errors and not brokers.failures:
+    def lose_the_answer(outputs: Sequence[Output]) -> None:
+        """Of the first commit that writes a match: it is done, and nobody hears of it."""
+        if outputs and unanswered not in errors and not brokers.failures:
             errors.append(unanswered)
             raise unanswered
-        return done
 
     def look() -> None:
         nonlocal polls
@@ -294,12 +322,12 @@ def test_i11_every_error_is_told_to_the_waiting_tasks_and_the_engine_goes_on_and
             running.stop()
 
     def loop(run: loop_thread.LoopRun) -> None:
-        run_engine(run.config, run, run.report_healthy, post=run.post)
+        run_engine(run.config, run, run.report_healthy, post=run.post, process=Process(brokers))
 
     brokers.on_poll = look
-    running = loop_thread.LoopThread("The engine", loop, brokers.config, board)
-    with process(brokers), Patch.context() as broken:
-        wrap(broken, type(brokers.bus(brokers.config)), "commit", commit_without_answer)
+    brokers.on_committed = lose_the_answer
+    running = made_of.loop_thread("The engine", loop, brokers.config, board)
+    with process(brokers):
         running.start()
         running.join(DEADLINE_S)
         running.stop()
@@ -368,13 +396,13 @@ def _notices_that_only_tell(patch: Patch) -> None:
 
 def _asking_kafka_in_other_threads(patch: Patch) -> None:
     """As of a trigger that looks first whether the brokers are there."""
-    of = Runtime.of
+    of = Runtime.of.__func__  # type: ignore[attr-defined]
 
-    def looks_first(config: BusConfig, sink: Any = None) -> Runtime:
+    def looks_first(cls: type[Runtime], config: BusConfig, sink: Any = None) -> Any:
         runtime.check(config)
-        return of(config, sink)
+        return of(cls, config, sink)
 
-    patch.setattr(Runtime, "of", looks_first)
+    patch.setattr(Runtime, "of", classmethod(looks_first))
 
 
 def _fitting_a_firing_in_another_thread(patch: Patch) -> None:
@@ -458,14 +486,14 @@ def test_i13_no_secret_of_the_connection_is_in_any_log_notice_record_payload_or_
         given = asyncio.ensure_future(first_of(trigger))
         await until("the task is told", lambda: trigger.log.lines, given)  # type: ignore[attr-defined]
         changed = {**properties, "sasl.password": SECRET + "-rotated"}
-        [running] = runtime._runtimes.values()
+        [running] = runtimes.running.values()
         running.use(BusConfig("b", "d", changed))
         with brokers.lock:
             brokers.reachable = True
             brokers.pool.emit("x")
         return await given
 
-    with process(brokers), all_logs() as lines:
+    with process(brokers) as runtimes, all_logs() as lines:
         payload = run_in_loop(waits_through())
         logging.getLogger("interlock").debug("%r %s", brokers.config, brokers.config)
     records = [
@@ -507,8 +535,8 @@ HOSTILE: Final = (
 
 
 def _forms_that_every_hop_carries(patch: Patch) -> None:
-    patch.setattr(firing, "_travels", lambda data: True)
-    patch.setattr(firing, "_is_plain", lambda data: True)
+    patch.setattr(firing, "travels", lambda data: True)
+    patch.setattr(firing, "is_plain", lambda data: True)
 
 
 def _payloads_that_fit(patch: Patch) -> None:

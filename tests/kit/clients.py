@@ -39,9 +39,12 @@ class SimulatedClients:
         return {name: len(self.cluster.topics[name].logs) for name in names}
 
     def reader(self) -> SimulatedReader:
-        reader = SimulatedReader(self)
+        reader = self.make_reader()
         self.following = self.following or reader  # the first of a connection
         return reader
+
+    def make_reader(self) -> SimulatedReader:
+        return SimulatedReader(self)
 
     def writer(self, delivery_s: float | None = None) -> SimulatedWriter:
         return SimulatedWriter(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import new_class
 from typing import Any
 
 import msgspec
@@ -13,7 +14,6 @@ from interlock.engine.config import KINDS, BusConfig
 from interlock.engine.errors import TransactionAborted
 from interlock.engine.protocol.context import Clocks
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.protocol.parts import PARTS, Parts
 from interlock.engine.records import (
     BUS_KEY,
     BusRecord,
@@ -31,6 +31,7 @@ from interlock.events.kafka import encode
 
 from tests.kit.bus import Alone, SimulatedBus
 from tests.kit.kafka import Cluster, Log, Transaction
+from tests.kit.made_of import REAL, MadeOf
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 EVENT, TRIGGER, STATE, ACTION, REGISTRY, DEAD = (
@@ -101,12 +102,11 @@ class Pool:
         partitions: int = 1,
         events: int = 1,
         topics: tuple[str, ...] = (),
-        parts: Parts = PARTS,
-        engine: type[Engine] = Engine,
+        made_of: MadeOf = REAL,
     ) -> None:
-        """parts, engine: of each engine that boots; see `interlock.engine.protocol.parts`."""
-        self.cluster = Cluster()
-        self.parts, self._engine = parts, engine
+        self.cluster = made_of.cluster()
+        self.made_of = made_of
+        self._bus = new_class("Bus", (Bus,) if made_of.bus is SimulatedBus else (Bus, made_of.bus))
         for kind in KINDS:
             count = {"event": events, "subscription": 1, "dead-letter": 1}.get(kind, partitions)
             self.cluster.create(
@@ -131,9 +131,9 @@ class Pool:
 
     def make(self, name: str = "one") -> Engine:
         """A new engine, before its first pass."""
-        self.buses[name] = bus = Bus(self.cluster, name)
+        self.buses[name] = bus = self._bus(self.cluster, name)
         clocks = Clocks(lambda: self.cluster.now_ms / 1000, lambda: self.cluster.now_ms / 1000)
-        engine = self._engine(bus, CONFIG, parts=replace(self.parts, clocks=clocks))
+        engine = self.made_of.engine(bus, CONFIG, parts=replace(self.made_of.parts, clocks=clocks))
         self.engines[name] = engine
         return engine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -13,10 +13,10 @@ from interlock.engine.config import BusConfig
 from interlock.engine.errors import EngineError, UnreachableError
 from interlock.engine.protocol.context import Clocks
 from interlock.engine.protocol.loop import Engine
-from interlock.engine.protocol.parts import PARTS, Parts
 
 from tests.kit.bus import SimulatedBus
 from tests.kit.kafka import Cluster
+from tests.kit.made_of import MadeOf
 
 CONFIG: Final = BusConfig(name="b", client={"bootstrap.servers": "nowhere"})
 MONOTONIC_S: Final = 1000.0
@@ -24,22 +24,6 @@ WAIT_COST: Final = 5  # steps
 COMMIT_STEPS: Final = ("begins a transaction", "writes", "sends the end", "hears of the end")
 
 Condition: TypeAlias = Literal["down", "up", "paused"]
-
-
-@dataclass(frozen=True)
-class MadeOf:
-    """What the engines of a world, and its brokers, are made of: a planted fault replaces one of them.
-
-    See `interlock.engine.protocol.parts`.
-    """
-
-    engine: type[Engine] = Engine
-    parts: Parts = PARTS
-    bus: type[SimulatedBus] = SimulatedBus
-    cluster: type[Cluster] = Cluster
-
-
-REAL: Final = MadeOf()
 
 
 class Crash(BaseException):

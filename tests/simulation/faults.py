@@ -1,89 +1,132 @@
-"""Rules of the protocols, each taken out by a function that patches the code; several suites plant them."""
+"""Rules of the protocols, and engines or brokers without them; several suites plant these faults."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-import pytest
-from interlock.engine.bus import Committed, Output, TopicPartition
+from interlock.engine.bus import Committed, Output, Record, TopicPartition
+from interlock.engine.protocol.outputs import Outputs
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.scans import Scans
 from interlock.engine.protocol.tasks.source_task import SourceTask
-from interlock.engine.protocol.tasks.store import Store
+from interlock.engine.protocol.tasks.store import Kept, Store
+from interlock.engine.protocol.tasks.trigger_task import TriggerTask
+from interlock.engine.records import Target
+from interlock.engine.registry.registry import Registered
 
 from tests.kit.bus import SimulatedBus
-from tests.kit.kafka import Cluster
-
-Patch = pytest.MonkeyPatch
-
-
-def wrap(patch: Patch, owner: type, name: str, around: Callable[..., Any]) -> None:
-    """`around(original, self, *arguments)` takes the place of a method."""
-    original = getattr(owner, name)
-    patch.setattr(owner, name, lambda self, *args, **kwargs: around(original, self, *args, **kwargs))
+from tests.kit.kafka import Cluster, Transaction
+from tests.kit.made_of import MadeOf
 
 
-def the_fence_of_a_commit(patch: Patch) -> None:
-    def unfenced(
-        original: Any, self: Cluster, transaction: Any, offsets: Any, member: str, generation: int
+class ClusterWithoutFence(Cluster):
+    """Takes the offsets of whoever was a member once, as if it still were one."""
+
+    def send_offsets(
+        self,
+        transaction: Transaction,
+        offsets: Mapping[TopicPartition, Committed],
+        member: str,
+        generation: int,
     ) -> None:
         if self.group.members:
             member, generation = next(iter(self.group.members)), self.group.generation
-        original(self, transaction, offsets, member, generation)
-
-    wrap(patch, Cluster, "send_offsets", unfenced)
+        super().send_offsets(transaction, offsets, member, generation)
 
 
-def one_transaction_for_outputs_and_offsets(patch: Patch) -> None:
-    def apart(
-        original: Any,
-        self: SimulatedBus,
-        outputs: Sequence[Output],
-        offsets: Mapping[TopicPartition, Committed],
-        membership: object,
+NO_FENCE: Final = MadeOf(cluster=ClusterWithoutFence)
+
+
+class BusWithTwoTransactions(SimulatedBus):
+    """Commits outputs and offsets one after the other."""
+
+    def commit(
+        self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
     ) -> int | None:
         first = next(iter(offsets))
         appended: int | None = None
         if outputs:
             current = self.cluster.group.offsets.get(first, Committed(0, ""))
-            appended = original(self, outputs, {first: current}, membership)
-        original(self, [], offsets, membership)
+            appended = super().commit(outputs, {first: current}, membership)
+        super().commit([], offsets, membership)
         return appended
 
-    wrap(patch, SimulatedBus, "commit", apart)
+
+TWO_TRANSACTIONS: Final = MadeOf(bus=BusWithTwoTransactions)
 
 
-def taking_a_pass_back(patch: Patch) -> None:
-    patch.setattr(Store, "rollback", Store.committed)
+class StoreThatKeepsAnAbortedPass(Store):
+    def rollback(self) -> None:
+        self.committed()
 
 
-def no_offset_beyond_what_was_read(patch: Patch) -> None:
-    def beyond(original: Any, self: SourceTask, outputs: Any, committer: str, number: int) -> None:
-        original(self, outputs, committer, number)
+NO_ROLLBACK: Final = MadeOf(parts=Parts(store=StoreThatKeepsAnAbortedPass))
+
+
+class SourceThatCommitsTooMuch(SourceTask):
+    """Commits an offset beyond what it has read."""
+
+    def commit_into(self, outputs: Outputs, committer: str, number: int) -> None:
+        super().commit_into(outputs, committer, number)
         committed = outputs.offsets[self.tp]
         outputs.offsets[self.tp] = Committed(committed.offset + 1, committed.metadata)
 
-    wrap(patch, SourceTask, "commit_into", beyond)
+
+OFFSET_TOO_FAR: Final = MadeOf(parts=Parts(source_task=SourceThatCommitsTooMuch))
 
 
-def writing_the_state(patch: Patch) -> None:
-    def forgetful(original: Any, self: Store, outputs: Any, partition: int) -> None:
+class StoreThatLosesARecord(Store):
+    """Does not write the last of the states that a pass has changed."""
+
+    def write(self, outputs: Outputs, partition: int) -> None:
         before = len(outputs.records)
-        original(self, outputs, partition)
+        super().write(outputs, partition)
         if len(outputs.records) > before:
             outputs.records.pop()
 
-    wrap(patch, Store, "write", forgetful)
+
+STATE_NOT_WRITTEN: Final = MadeOf(parts=Parts(store=StoreThatLosesARecord))
 
 
-def live_only_when_the_scan_has_met(patch: Patch) -> None:
-    patch.setattr(Scans, "covers", lambda self, place: False)
+class ScansThatHoldNothingBack(Scans):
+    """Registrations see live events while a scan still brings them up to date."""
+
+    def covers(self, registry_offset: int) -> bool:
+        return False
 
 
-def closing_a_one_shot(patch: Patch) -> None:
-    def open_again(original: Any, self: Any, registered: Any, kept: Any, *rest: Any) -> None:
-        original(self, registered, kept, *rest)
+LIVE_BEFORE_THE_SCAN_MEETS: Final = MadeOf(parts=Parts(scans=ScansThatHoldNothingBack))
+
+
+class EvaluatorThatLeavesOneShotsOpen(Evaluator):
+    def fire(self, registered: Registered, kept: Kept, *rest: Any) -> None:
+        super().fire(registered, kept, *rest)
         kept.closed = False
 
-    wrap(patch, Evaluator, "fire", open_again)
+
+ONE_SHOT_STAYS_OPEN: Final = MadeOf(parts=Parts(evaluator=EvaluatorThatLeavesOneShotsOpen))
+
+
+class SourceThatIgnoresSince(SourceTask):
+    """Matches events with registrations that ask for later ones only."""
+
+    def targets(self, record: Record, *rest: Any) -> list[tuple[Registered, Target]]:
+        return super().targets(record._replace(timestamp_ms=1 << 53), *rest)
+
+
+SINCE_IGNORED: Final = MadeOf(parts=Parts(source_task=SourceThatIgnoresSince))
+
+
+class TaskWithoutMarks(TriggerTask):
+    """Forgets up to where it has evaluated each source partition."""
+
+    def reach(self, source: str, targets: list[Target], *rest: Any) -> None:
+        kept = self.store.get(targets[0].incarnation)
+        if kept is not None:
+            kept.marks.clear()
+        super().reach(source, targets, *rest)
+
+
+NO_MARKS: Final = MadeOf(parts=Parts(trigger_task=TaskWithoutMarks))

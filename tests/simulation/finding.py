@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
+from tests.kit.made_of import REAL, MadeOf
 from tests.simulation import world
-from tests.simulation.actors import REAL, MadeOf
 from tests.simulation.hunt import LATER_EVERY, play
 
 # What those who wait suffer from a fault of engines, and no other check tells of before.

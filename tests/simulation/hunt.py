@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from tests.kit.made_of import REAL, MadeOf
 from tests.simulation import later
-from tests.simulation.actors import REAL, MadeOf
 from tests.simulation.oracle import Oracle, Violation
 from tests.simulation.seeds import first_of_commit
 from tests.simulation.waits_oracle import judge_waits

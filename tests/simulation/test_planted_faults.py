@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -16,18 +16,17 @@ from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.poison.suspects import Suspects
 from interlock.engine.protocol.tasks.evaluator import Evaluator
 from interlock.engine.protocol.tasks.scans import Scans
-from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.protocol.tasks.store import Kept
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask, runs_from_registration
 from interlock.engine.protocol.timers.cut import Cut, Cuts
 from interlock.engine.protocol.timers.progress import Progress
 from interlock.engine.records import Target
 from interlock.engine.registry.pause import Pause
-from interlock.engine.registry.registry import Registry
+from interlock.engine.registry.registry import Registered, Registry
 
 from tests.kit.bus import SimulatedBus
+from tests.kit.made_of import MadeOf
 from tests.simulation import faults, world
-from tests.simulation.actors import MadeOf
-from tests.simulation.faults import wrap
 from tests.simulation.finding import assert_found, often
 from tests.simulation.hunt import DAYS, FORGOTTEN, REMADE
 from tests.simulation.world import STATE, TRIGGER
@@ -35,15 +34,25 @@ from tests.simulation.world import STATE, TRIGGER
 Patch = pytest.MonkeyPatch
 
 
-def test_a_commit_without_a_fence_is_found(monkeypatch: Patch) -> None:
-    faults.the_fence_of_a_commit(monkeypatch)
-    assert_found(300, "I2", "I3", "I4", "I6", kept=5)
+def wrap(patch: Patch, owner: type, name: str, around: Callable[..., Any]) -> None:
+    """`around(original, self, *arguments)` takes the place of a method."""
+    original = getattr(owner, name)
+    patch.setattr(owner, name, lambda self, *args, **kwargs: around(original, self, *args, **kwargs))
+
+
+def test_a_commit_without_a_fence_is_found() -> None:
+    assert_found(300, "I2", "I3", "I4", "I6", kept=5, made_of=faults.NO_FENCE)
+
+
+class BusThatKeepsItsProducer(SimulatedBus):
+    def replace_producer(self) -> None:
+        pass
 
 
 def test_a_producer_that_is_kept_when_its_connection_was_lost_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(SimulatedBus, "replace_producer", lambda self: None)
     often(monkeypatch, "late_end", 150)
-    assert_found(2000, "I1", "I2", "I3", "I4", "I5", "I6", kept=85)
+    made_of = MadeOf(bus=BusThatKeepsItsProducer)
+    assert_found(2000, "I1", "I2", "I3", "I4", "I5", "I6", kept=85, made_of=made_of)
 
 
 class EndsBeforeStableOffsets(Ownership):
@@ -71,9 +80,8 @@ def test_ends_taken_before_the_stable_offsets_are_found() -> None:
     assert_found(2000, "I6", "I10", "timers", kept=1097, made_of=MadeOf(parts=parts))
 
 
-def test_registrations_that_are_live_before_their_scan_has_met_are_found(monkeypatch: Patch) -> None:
-    faults.live_only_when_the_scan_has_met(monkeypatch)
-    assert_found(300, "I3", "I4", kept=0)
+def test_registrations_that_are_live_before_their_scan_has_met_are_found() -> None:
+    assert_found(300, "I3", "I4", kept=0, made_of=faults.LIVE_BEFORE_THE_SCAN_MEETS)
 
 
 class CutsWithoutWaiting(Cuts):
@@ -112,76 +120,86 @@ def test_a_cut_over_the_partitions_that_were_known_is_found(monkeypatch: Patch) 
     assert_found(2000, "timers", kept=1096, made_of=MadeOf(parts=Parts(cuts=CutsOverKnownPartitions)))
 
 
-def test_a_cut_that_takes_the_committed_end_of_the_trigger_topic_is_found(monkeypatch: Patch) -> None:
-    def stable(original: Any, self: SimulatedBus, partitions: Any) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = original(self, partitions)
-        return {tp: self._log(tp).stable_end if tp.topic == TRIGGER else end for tp, end in found.items()}
+class BusWithStableEnds(SimulatedBus):
+    """Answers with the end of what is committed, where it is asked for the end of all that is written."""
 
-    wrap(monkeypatch, SimulatedBus, "end_offsets", stable)
-    assert_found(5000, "timers", kept=84)
+    topic: str
 
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        ends = super().end_offsets(partitions)
+        return {tp: self.stable_end(tp) if tp.topic == self.topic else end for tp, end in ends.items()}
 
-def test_a_recovery_up_to_the_committed_end_of_the_states_is_found(monkeypatch: Patch) -> None:
-    def stable(original: Any, self: SimulatedBus, partitions: Any) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = original(self, partitions)
-        return {tp: self._log(tp).stable_end if tp.topic == STATE else end for tp, end in found.items()}
-
-    wrap(monkeypatch, SimulatedBus, "end_offsets", stable)
-    assert_found(4000, "I2", "I3", "I6", "I10", "timers", kept=757)
+    def stable_end(self, tp: TopicPartition) -> int:
+        log = self.cluster.log(tp)
+        assert log is not None
+        return log.stable_end
 
 
-def test_events_of_before_since_that_count_are_found(monkeypatch: Patch) -> None:
-    def at_any_time(original: Any, self: Any, record: Any, *rest: Any) -> Any:
-        return original(self, record._replace(timestamp_ms=2**53), *rest)
-
-    wrap(monkeypatch, SourceTask, "targets", at_any_time)
-    assert_found(300, "I3", "I6", kept=0)
+class BusWithStableTriggerEnds(BusWithStableEnds):
+    topic = TRIGGER
 
 
-def test_scans_that_are_joined_behind_the_first_offset_of_a_member_are_found(monkeypatch: Patch) -> None:
-    def anywhere(original: Any, self: Any, start: int, end: int, first: int) -> None:
+def test_a_cut_that_takes_the_committed_end_of_the_trigger_topic_is_found() -> None:
+    assert_found(5000, "timers", kept=84, made_of=MadeOf(bus=BusWithStableTriggerEnds))
+
+
+class BusWithStableStateEnds(BusWithStableEnds):
+    topic = STATE
+
+
+def test_a_recovery_up_to_the_committed_end_of_the_states_is_found() -> None:
+    made_of = MadeOf(bus=BusWithStableStateEnds)
+    assert_found(4000, "I2", "I3", "I6", "I10", "timers", kept=757, made_of=made_of)
+
+
+def test_events_of_before_since_that_count_are_found() -> None:
+    assert_found(300, "I3", "I6", kept=0, made_of=faults.SINCE_IGNORED)
+
+
+class ScansThatJoinAnything(Scans):
+    def add(self, start: int, end: int, first: int) -> None:
         last = self.groups[-1] if self.groups else None
         if last is not None and last.end == start:
             last.end = end
         else:
-            original(self, start, end, first)
-
-    wrap(monkeypatch, Scans, "add", anywhere)
-    assert_found(2000, "I3", "I4", kept=0)
+            super().add(start, end, first)
 
 
-def test_a_one_shot_that_is_not_closed_is_found(monkeypatch: Patch) -> None:
-    faults.closing_a_one_shot(monkeypatch)
-    assert_found(100, "I6", "I10", kept=0)
+def test_scans_that_are_joined_behind_the_first_offset_of_a_member_are_found() -> None:
+    made_of = MadeOf(parts=Parts(scans=ScansThatJoinAnything))
+    assert_found(2000, "I3", "I4", kept=0, made_of=made_of)
 
 
-def test_an_offset_that_is_skipped_is_found(monkeypatch: Patch) -> None:
-    faults.no_offset_beyond_what_was_read(monkeypatch)
-    assert_found(20, "I2", "I3", kept=0)
+def test_a_one_shot_that_is_not_closed_is_found() -> None:
+    assert_found(100, "I6", "I10", kept=0, made_of=faults.ONE_SHOT_STAYS_OPEN)
 
 
-def test_outputs_and_offsets_in_transactions_of_their_own_are_found(monkeypatch: Patch) -> None:
-    faults.one_transaction_for_outputs_and_offsets(monkeypatch)
-    assert_found(100, "I1", "I3", "I6", kept=0)
+def test_an_offset_that_is_skipped_is_found() -> None:
+    assert_found(20, "I2", "I3", kept=0, made_of=faults.OFFSET_TOO_FAR)
 
 
-def test_a_state_record_that_is_not_written_is_found(monkeypatch: Patch) -> None:
-    faults.writing_the_state(monkeypatch)
-    assert_found(300, "I6", "I10", "timers", kept=0)
+def test_outputs_and_offsets_in_transactions_of_their_own_are_found() -> None:
+    assert_found(100, "I1", "I3", "I6", kept=0, made_of=faults.TWO_TRANSACTIONS)
 
 
-def test_a_match_judged_before_the_registry_was_read_is_found(monkeypatch: Patch) -> None:
-    def whole_only(original: Any, self: Any, position: int) -> None:
-        if self._registry.position == 0:
-            original(self, position)
-
-    wrap(monkeypatch, RegistryReader, "catch_up", whole_only)
-    assert_found(8000, "I3", "I6", "I10", "timers", kept=319)
+def test_a_state_record_that_is_not_written_is_found() -> None:
+    assert_found(300, "I6", "I10", "timers", kept=0, made_of=faults.STATE_NOT_WRITTEN)
 
 
-def test_timers_that_are_opened_twice_are_found(monkeypatch: Patch) -> None:
-    def again(original: Any, self: Any) -> None:
-        original(self)
+class ReaderThatDoesNotCatchUp(RegistryReader):
+    def catch_up(self, position: int) -> None:
+        if self.registry.position == 0:
+            super().catch_up(position)
+
+
+def test_a_match_judged_before_the_registry_was_read_is_found() -> None:
+    made_of = MadeOf(parts=Parts(registry_reader=ReaderThatDoesNotCatchUp))
+    assert_found(8000, "I3", "I6", "I10", "timers", kept=319, made_of=made_of)
+
+
+class TaskThatOpensTimersAgain(TriggerTask):
+    def apply(self) -> None:
+        super().apply()
         for registered in self.registry.between(0, self.registry.position):
             kept = self.store.get(registered.incarnation)
             opens = runs_from_registration(registered.condition)
@@ -189,8 +207,10 @@ def test_timers_that_are_opened_twice_are_found(monkeypatch: Patch) -> None:
                 self.store.drop(registered.incarnation)
                 self.kept_for(registered)
 
-    wrap(monkeypatch, TriggerTask, "apply", again)
-    assert_found(1000, "I6", "timers", kept=0)
+
+def test_timers_that_are_opened_twice_are_found() -> None:
+    made_of = MadeOf(parts=Parts(trigger_task=TaskThatOpensTimersAgain))
+    assert_found(1000, "I6", "timers", kept=0, made_of=made_of)
 
 
 def test_state_that_is_kept_although_another_owner_committed_is_found() -> None:
@@ -198,9 +218,8 @@ def test_state_that_is_kept_although_another_owner_committed_is_found() -> None:
     assert_found(1000, "I2", "I3", "I6", kept=22, made_of=MadeOf(parts=parts))
 
 
-def test_a_pass_that_is_not_taken_back_is_found(monkeypatch: Patch) -> None:
-    faults.taking_a_pass_back(monkeypatch)
-    assert_found(1000, "I6", "I10", "timers", kept=1)
+def test_a_pass_that_is_not_taken_back_is_found() -> None:
+    assert_found(1000, "I6", "I10", "timers", kept=1, made_of=faults.NO_ROLLBACK)
 
 
 class EngineThatKeepsItsBacklog(Engine):
@@ -213,52 +232,62 @@ def test_records_of_a_deleted_topic_that_wait_in_an_engine_are_found() -> None:
     assert_found(4000, "I1", "I2", "I3", "I4", "I6", "KeyError", kept=168, turn=REMADE, made_of=made_of)
 
 
-def test_an_event_whose_matchers_are_stepped_one_by_one_is_found(monkeypatch: Patch) -> None:
-    def one_by_one(
-        original: Any, self: Evaluator, registered: Any, kept: Any, target: Target, *rest: Any
-    ) -> None:
+class EvaluatorOfSingleMatchers(Evaluator):
+    def match(self, registered: Registered, kept: Kept, target: Target, *rest: Any) -> None:
         for number in target.matchers:
             single = msgspec.structs.replace(target, matchers=(number,))
-            original(self, registered, kept, single, *rest)
-
-    wrap(monkeypatch, Evaluator, "match", one_by_one)
-    assert_found(1000, "I6", "I10", "timers", kept=6)
+            super().match(registered, kept, single, *rest)
 
 
-def test_repeats_that_the_marks_do_not_drop_are_found(monkeypatch: Patch) -> None:
-    def forgotten(original: Any, self: Any, source: str, targets: Any, *rest: Any) -> None:
-        kept = self.store.get(targets[0].incarnation)
-        if kept is not None:
-            kept.marks.clear()
-        original(self, source, targets, *rest)
-
-    wrap(monkeypatch, TriggerTask, "reach", forgotten)
-    assert_found(1000, "I6", "I10", "timers", kept=24, turn=FORGOTTEN)
+def test_an_event_whose_matchers_are_stepped_one_by_one_is_found() -> None:
+    made_of = MadeOf(parts=Parts(evaluator=EvaluatorOfSingleMatchers))
+    assert_found(1000, "I6", "I10", "timers", kept=6, made_of=made_of)
 
 
-def test_what_a_removal_leaves_over_for_ever_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Registry, "leftovers", lambda self, before_ms: [])
-    assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=12, turn=DAYS)
+def test_repeats_that_the_marks_do_not_drop_are_found() -> None:
+    assert_found(1000, "I6", "I10", "timers", kept=24, turn=FORGOTTEN, made_of=faults.NO_MARKS)
 
 
-def test_states_that_a_removal_leaves_behind_are_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(TriggerTask, "forget", lambda self, incarnations: None)
-    assert_found(200, "I10", kept=93)
+class TaskThatLeavesStates(TriggerTask):
+    def forget(self, incarnations: Iterable[str]) -> None:
+        pass
 
 
-def test_an_engine_that_goes_on_after_days_asleep_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Pause, "look", lambda self: None)
-    assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=108, turn=DAYS)
+def test_states_that_a_removal_leaves_behind_are_found() -> None:
+    made_of = MadeOf(parts=Parts(trigger_task=TaskThatLeavesStates))
+    assert_found(200, "I10", kept=93, made_of=made_of)
 
 
-def test_an_engine_that_begins_before_the_registry_is_read_is_found(monkeypatch: Patch) -> None:
-    def until_the_bus_is_known(self: Any) -> None:
-        while self._registry.bus is None:
-            self.catch_up(self._registry.position + 1)
+class RegistryWithoutLeftovers(Registry):
+    def leftovers(self, before_ms: int) -> list[tuple[str, bytes]]:
+        return []
 
-    monkeypatch.setattr(RegistryReader, "read_whole", until_the_bus_is_known)
-    parts = Parts(limits=Limits(registry_records=1))
-    assert_found(4000, "I3", "I6", "I10", "timers", kept=780, turn=DAYS, made_of=MadeOf(parts=parts))
+
+def test_what_a_removal_leaves_over_for_ever_is_found() -> None:
+    made_of = MadeOf(parts=Parts(registry=RegistryWithoutLeftovers))
+    assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=12, turn=DAYS, made_of=made_of)
+
+
+class UnnoticedPause(Pause):
+    def look(self) -> None:
+        pass
+
+
+def test_an_engine_that_goes_on_after_days_asleep_is_found() -> None:
+    made_of = MadeOf(parts=Parts(pause=UnnoticedPause))
+    assert_found(2000, "I2", "I3", "I6", "I10", "timers", kept=108, turn=DAYS, made_of=made_of)
+
+
+class ReaderUntilTheBusIsKnown(RegistryReader):
+    def read_whole(self) -> None:
+        while self.registry.bus is None:
+            self.catch_up(self.registry.position + 1)
+
+
+def test_an_engine_that_begins_before_the_registry_is_read_is_found() -> None:
+    parts = Parts(registry_reader=ReaderUntilTheBusIsKnown, limits=Limits(registry_records=1))
+    made_of = MadeOf(parts=parts)
+    assert_found(4000, "I3", "I6", "I10", "timers", kept=780, turn=DAYS, made_of=made_of)
 
 
 def test_processes_that_went_on_or_stopped_and_are_counted_are_found(monkeypatch: Patch) -> None:

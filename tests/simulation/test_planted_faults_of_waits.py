@@ -10,13 +10,13 @@ from interlock.engine.bus import TopicPartition
 from interlock.engine.records import ActionRecord, Registration, decode_json
 from interlock.engine.waiting import registration_writer
 from interlock.engine.waiting.acknowledge import write
-from interlock.engine.waiting.latest_firings import FiringRef, LatestFirings
-from interlock.engine.waiting.waits import Waits
+from interlock.engine.waiting.latest_firings import FiringRef
+from interlock.engine.waiting.waits import Wait, Waits
 
 from tests.kit.clients import SimulatedClients, SimulatedReader
+from tests.kit.made_of import MadeOf
 from tests.simulation import waiting
 from tests.simulation.actors import CONFIG
-from tests.simulation.faults import wrap
 from tests.simulation.finding import OF_WAITS, assert_found, often
 from tests.simulation.hunt import LATER_EVERY, LEFT_ALONE
 from tests.simulation.waiters import ACTION
@@ -25,16 +25,16 @@ from tests.simulation.waiting import EVERY, TURN
 Patch = pytest.MonkeyPatch
 
 
-def test_a_firing_that_is_acknowledged_before_its_task_is_resumed_is_found(monkeypatch: Patch) -> None:
-    def at_once(original: Any, self: Waits, wait: Any, value: bytes) -> None:
-        original(self, wait, value)
+class WaitsThatAcknowledgeAtOnce(Waits):
+    def deliver_firing(self, wait: Wait, value: bytes) -> None:
+        super().deliver_firing(wait, value)
         action = decode_json(ActionRecord, value, "a firing")
-        clients = self._clients
-        assert isinstance(clients, SimulatedClients)
-        write(CONFIG, clients, (action,), self.registration_keys(wait))
+        write(CONFIG, self.clients, (action,), self.registration_keys(wait))
 
-    wrap(monkeypatch, Waits, "_deliver", at_once)
-    assert_found(200, "acked", kept=1, turn=TURN, every=EVERY)
+
+def test_a_firing_that_is_acknowledged_before_its_task_is_resumed_is_found() -> None:
+    made_of = MadeOf(waits=WaitsThatAcknowledgeAtOnce)
+    assert_found(200, "acked", kept=1, turn=TURN, every=EVERY, made_of=made_of)
 
 
 def test_leases_that_are_not_renewed_are_found(monkeypatch: Patch) -> None:
@@ -42,45 +42,68 @@ def test_leases_that_are_not_renewed_are_found(monkeypatch: Patch) -> None:
     assert_found(4000, "lease", kept=9, turn=LEFT_ALONE, every=LATER_EVERY)
 
 
-def test_a_removal_of_one_key_where_several_are_known_is_found(monkeypatch: Patch) -> None:
-    def one(original: Any, self: Waits, wait: Any) -> tuple[str, ...]:
-        return tuple(original(self, wait)[:1])
-
-    wrap(monkeypatch, Waits, "registration_keys", one)
-    assert_found(4000, "left", kept=1, turn=TURN, every=EVERY)
+class WaitsThatRemoveOneKey(Waits):
+    def registration_keys(self, wait: Wait) -> tuple[str, ...]:
+        return super().registration_keys(wait)[:1]
 
 
-def test_firings_that_are_read_from_their_end_after_a_restart_are_found(monkeypatch: Patch) -> None:
-    def from_the_end(original: Any, self: SimulatedReader, positions: Mapping[TopicPartition, int]) -> None:
-        logs = self._fetching._cluster.topics[ACTION].logs
+def test_a_removal_of_one_key_where_several_are_known_is_found() -> None:
+    made_of = MadeOf(waits=WaitsThatRemoveOneKey)
+    assert_found(4000, "left", kept=1, turn=TURN, every=EVERY, made_of=made_of)
+
+
+class ReaderFromTheEnd(SimulatedReader):
+    def __init__(self, clients: SimulatedClients) -> None:
+        super().__init__(clients)
+        self.cluster = clients.cluster
+
+    def read(self, positions: Mapping[TopicPartition, int]) -> None:
+        logs = self.cluster.topics[ACTION].logs
         if len(positions) > len(logs):  # the registry and all
             positions = {**positions, **{log.tp: log.stable_end for log in logs}}
-        original(self, positions)
-
-    wrap(monkeypatch, SimulatedReader, "read", from_the_end)
-    assert_found(1000, "lost", kept=13, turn=TURN, every=EVERY)
+        super().read(positions)
 
 
-def test_a_firing_of_another_incarnation_that_is_taken_for_ones_own_is_found(monkeypatch: Patch) -> None:
-    waited: dict[str, str] = {}
+class ClientsThatReadFromTheEnd(SimulatedClients):
+    def make_reader(self) -> SimulatedReader:
+        return ReaderFromTheEnd(self)
 
-    def whosever(original: Any, self: LatestFirings, subscription: str) -> FiringRef | None:
-        place: FiringRef | None = original(self, subscription)
-        return None if place is None else place._replace(incarnation=waited[subscription])
 
-    def opened(original: Any, self: Waits, registration: Registration, *rest: Any) -> Any:
-        waited[registration.subscription] = registration.incarnation
-        return original(self, registration, *rest)
+def test_firings_that_are_read_from_their_end_after_a_restart_are_found() -> None:
+    made_of = MadeOf(clients=ClientsThatReadFromTheEnd)
+    assert_found(1000, "lost", kept=13, turn=TURN, every=EVERY, made_of=made_of)
 
-    wrap(monkeypatch, LatestFirings, "newest", whosever)
-    wrap(monkeypatch, Waits, "open", opened)
-    assert_found(1000, "once", kept=1, turn=TURN, every=EVERY)
+
+class WaitsThatTakeAnyIncarnation(Waits):
+    """Takes a firing of another incarnation of a subscription for that of the newest wait on it."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.waited: dict[str, str] = {}
+
+    def open(self, registration: Registration, *rest: Any) -> Wait:
+        self.waited[registration.subscription] = registration.incarnation
+        return super().open(registration, *rest)
+
+    def newest_firing(self, subscription: str) -> FiringRef | None:
+        found = super().newest_firing(subscription)
+        return None if found is None else found._replace(incarnation=self.waited[subscription])
+
+
+def test_a_firing_of_another_incarnation_that_is_taken_for_ones_own_is_found() -> None:
+    made_of = MadeOf(waits=WaitsThatTakeAnyIncarnation)
+    assert_found(1000, "once", kept=1, turn=TURN, every=EVERY, made_of=made_of)
+
+
+class WaitsThatRegisterOnce(Waits):
+    def register_again(self) -> None:
+        pass
 
 
 def test_a_registration_that_was_not_written_and_is_not_tried_again_is_found(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(Waits, "_register_again", lambda self: None)
     often(monkeypatch, "no answer", 40, of=waiting)
-    assert_found(2000, "lost", kept=101, turn=TURN, every=EVERY)
+    made_of = MadeOf(waits=WaitsThatRegisterOnce)
+    assert_found(2000, "lost", kept=101, turn=TURN, every=EVERY, made_of=made_of)
 
 
 def test_waits_without_a_fault_hold() -> None:

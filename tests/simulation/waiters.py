@@ -18,10 +18,11 @@ from interlock.engine.records import ActionRecord, Registration, RegistrationKey
 from interlock.engine.waiting.acknowledge import write
 from interlock.engine.waiting.environment import Environment
 from interlock.engine.waiting.notices import Notice, NoticeBoard
-from interlock.engine.waiting.waits import FiringDelivery, Wait, Waits
+from interlock.engine.waiting.waits import FiringDelivery, Wait
 
 from tests.kit.clients import SimulatedClients
 from tests.kit.kafka import Cluster
+from tests.kit.made_of import MadeOf
 from tests.simulation.actors import CONFIG, Process, Surroundings
 
 REGISTRY: Final = TopicPartition(CONFIG.topic("subscription"), 0)
@@ -75,8 +76,9 @@ class Resumed(NamedTuple):
 class Triggerer(Process):
     """A process with the engine's `Waits`, and what its triggers have to tell."""
 
-    def __init__(self, number: int, world: Surroundings, skew_s: float) -> None:
+    def __init__(self, number: int, world: Surroundings, skew_s: float, made_of: MadeOf) -> None:
         super().__init__(f"t{number}", world, skew_s)
+        self._made_of = made_of
         self._names = count()
         self._begin()
 
@@ -85,7 +87,7 @@ class Triggerer(Process):
         self.open: dict[int, tuple[Task, Wait]] = {}  # by trigger
         self._stop = threading.Event()
         self._clients: SimulatedClients | None = None
-        self.waits = Waits(
+        self.waits = self._made_of.waits(
             CONFIG,
             NoticeBoard(),
             self._connect,
@@ -141,7 +143,7 @@ class Triggerer(Process):
         self.open[number] = task, self.waits.open(task.registration, deliver)
 
     def _connect(self, _: object) -> SimulatedClients:
-        self._clients = SimulatedClients(CONFIG, self.cluster, self)
+        self._clients = self._made_of.clients(CONFIG, self.cluster, self)
         return self._clients
 
     def _live_once(self) -> None:

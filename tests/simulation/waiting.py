@@ -9,6 +9,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from tests.kit.made_of import MadeOf
 from tests.simulation.actors import Process
 from tests.simulation.subscriptions import KEYS, UNKEYED, WITH_TIMERS, WITHOUT_TIMERS
 from tests.simulation.waiters import (
@@ -50,13 +51,14 @@ _NAMES, _WEIGHTS = [name for name, _ in CHANCES], [weight for _, weight in CHANC
 class Waiting:
     """The tasks, triggerers and workers of a world."""
 
-    def __init__(self, world: WithRegistry, seed: int | str) -> None:
+    def __init__(self, world: WithRegistry, seed: int | str, made_of: MadeOf) -> None:
         self.world = world
         self.by_chance = True
         self.rng = rng = Random(f"waits {seed}")
         self.tasks = [self._task(n) for n in range(rng.choice((1, 2, 2, 3)))]
         self.triggerers = [
-            Triggerer(n, world, rng.choice((0.0, 0.0, -90.0, 45.0))) for n in range(rng.choice((1, 2, 2, 3)))
+            Triggerer(n, world, rng.choice((0.0, 0.0, -90.0, 45.0)), made_of)
+            for n in range(rng.choice((1, 2, 2, 3)))
         ]
         self.resumptions: list[Resumed] = []
         self.finished: list[tuple[Resumed, bool]] = []  # whether it was acknowledged

@@ -33,7 +33,8 @@ from interlock.events.event import Event
 from interlock.events.kafka import encode
 
 from tests.kit.kafka import Log
-from tests.simulation.actors import CONFIG, REAL, Actor, Crash, MadeOf
+from tests.kit.made_of import REAL, MadeOf
+from tests.simulation.actors import CONFIG, Actor, Crash
 from tests.simulation.subscriptions import (
     KEYS,
     TYPES,
@@ -147,7 +148,7 @@ class World:
         for actor in self.actors:
             actor.boot()
         with_waits = isinstance(seed, int) and seed % EVERY == TURN
-        self.waiting = Waiting(self, seed) if with_waits else None
+        self.waiting = Waiting(self, seed, made_of) if with_waits else None
         for _ in range(rng.choice((0, 0, 4, 12))):  # what a look-back finds
             self._do_emit(rng.randrange(16), rng.randrange(1 << 16))
             self.cluster.now_ms += 120

@@ -24,7 +24,7 @@ class RegistryReader:
     """
 
     def __init__(self, context: EngineContext) -> None:
-        self._bus, self._registry, self._index = context.bus, context.registry, context.index
+        self._bus, self.registry, self._index = context.bus, context.registry, context.index
         self._monotonic, self._records = context.monotonic, context.limits.registry_records
         self.topic = TopicPartition(context.config.topic("subscription"), 0)
         self._pause = context.parts.pause(self.topic, context.wall, context.monotonic)
@@ -39,11 +39,11 @@ class RegistryReader:
         Raises TopicsError if its first records were removed.
         """
         require_whole(self._bus, [self.topic], REGISTRATIONS)
-        self._first = FirstRead(self._registry)
+        self._first = FirstRead(self.registry)
         self.read_to_end()
         self._first.finish()
         self._first = None
-        for registered in self._registry.between(0, self._registry.position):
+        for registered in self.registry.between(0, self.registry.position):
             self._index.add(registered, registered.condition, registered.registration.key)
 
     def read_to_end(self) -> None:
@@ -57,7 +57,7 @@ class RegistryReader:
     def catch_up(self, position: int) -> None:
         """Read at least up to `position`, which must exist. EngineError after 30 s without a record."""
         deadline = self._monotonic() + STALL_S
-        while self._registry.position < position:
+        while self.registry.position < position:
             items = self._take(TAKE_TIMEOUT_S)
             self._apply(items)
             if items:
@@ -65,7 +65,7 @@ class RegistryReader:
             elif self._monotonic() > deadline:
                 raise EngineError(
                     f"{self.topic} could not be read up to offset {position}: nothing came for "
-                    f"{STALL_S:.0f} s, and it stands at {self._registry.position}."
+                    f"{STALL_S:.0f} s, and it stands at {self.registry.position}."
                 )
 
     def _take(self, timeout_s: float) -> list[Record | End]:
@@ -78,7 +78,7 @@ class RegistryReader:
             if self._first is not None:
                 self._first.take(item)
                 continue
-            change = self._registry.apply(item)
+            change = self.registry.apply(item)
             for gone in change.removed:
                 self._index.remove(gone)
             for added in change.added:

@@ -260,10 +260,14 @@ class Store:
 
     def first_due(self) -> Wakeup | None:
         """The key that must be looked at first, because of a timer or to close it."""
-        timer, closing = self._timers.first(), self._closings.first()
+        timer, closing = self._timers.first(), self.first_closing()
         if timer is None or closing is None:
             return timer or closing
         return min(timer, closing)
+
+    def first_closing(self) -> Wakeup | None:
+        """The key that must be looked at first among those without timers: it only closes."""
+        return self._closings.first()
 
     def _wakeup_of(self, incarnation: str, key: str) -> int | None:
         kept = self._kept.get(incarnation)

@@ -37,7 +37,7 @@ def bench(
 
     monkeypatch.setattr("interlock.triggers.firings.read_bus_config", read_bus_config)
     runtimes: dict[Any, Runtime] = {}
-    monkeypatch.setattr("interlock.engine.runtime.runtime._runtimes", runtimes)
+    monkeypatch.setattr(Runtime, "running", runtimes)
     made = Bench(config, 2, eventually)
     with made.stack:
         yield made

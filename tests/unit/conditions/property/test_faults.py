@@ -57,25 +57,25 @@ def test_without_a_fault_the_same_cases_agree() -> None:
 
 def test_a_window_that_leaves_out_its_bound_is_found(monkeypatch: Patch) -> None:
     """I1"""
-    bounds = WindowNode._bounds
+    bounds = WindowNode.bounds
 
     def faulty(self: WindowNode, time_us: int, ends: bool) -> tuple[int, int]:
         low, high = bounds(self, time_us, ends)
         return (low + 1, high) if ends else (low, high - 1)
 
-    monkeypatch.setattr(WindowNode, "_bounds", faulty)
+    monkeypatch.setattr(WindowNode, "bounds", faulty)
     assert_found()
 
 
 def test_events_forgotten_as_seen_by_a_firing_are_found(monkeypatch: Patch) -> None:
     """D1"""
-    consume = Run._consume
+    consume = Run.consume
 
     def faulty(self: Run, found: Found) -> None:
         consume(self, found)
         self.seen = b""
 
-    monkeypatch.setattr(Run, "_consume", faulty)
+    monkeypatch.setattr(Run, "consume", faulty)
     assert_found()
 
 
@@ -100,15 +100,15 @@ def test_a_last_branch_that_goes_before_the_first_is_found(monkeypatch: Patch) -
 
 def test_an_expiry_that_comes_before_a_condition_met_at_its_time_is_found(monkeypatch: Patch) -> None:
     """X6"""
-    judge = Run._evaluate_at
+    judge = Run.evaluate_at
 
     def faulty(self: Run, due_ms: int) -> None:
         expiry = self.expiry_ms() if self.plan.expires else None
         if expiry is not None and expiry <= due_ms:
-            self._expire(expiry)
+            self.expire(expiry)
         judge(self, due_ms)
 
-    monkeypatch.setattr(Run, "_evaluate_at", faulty)
+    monkeypatch.setattr(Run, "evaluate_at", faulty)
     assert_found()
 
 
@@ -118,8 +118,8 @@ def test_an_event_that_counts_at_the_time_of_an_expiry_is_found(monkeypatch: Pat
 
     def faulty(self: Run, match: Match) -> None:
         if not self.plan.ordered and match.timestamp_ms == self.due_ms():
-            self._enter(match)
-            self._advance(None)
+            self.enter(match)
+            self.advance(None)
         else:
             take(self, match)
 
@@ -129,13 +129,13 @@ def test_an_event_that_counts_at_the_time_of_an_expiry_is_found(monkeypatch: Pat
 
 def test_a_negated_event_that_does_not_refute_at_the_end_is_found(monkeypatch: Patch) -> None:
     """E3, E4"""
-    bounds = NegatedWindowNode._bounds
+    bounds = NegatedWindowNode.bounds
 
     def faulty(self: NegatedWindowNode, time_us: int) -> tuple[int, int]:
         low, high = bounds(self, time_us)
         return low, high - 1
 
-    monkeypatch.setattr(NegatedWindowNode, "_bounds", faulty)
+    monkeypatch.setattr(NegatedWindowNode, "bounds", faulty)
     assert_found(cases(negated=True))
 
 
@@ -152,12 +152,12 @@ def test_a_count_that_is_met_by_one_event_less_is_found(monkeypatch: Patch) -> N
 
 def test_the_earliest_events_taken_for_the_latest_are_found(monkeypatch: Patch) -> None:
     """Q2, H2, H3, I3"""
-    chosen = MatcherNode._chosen
+    chosen = MatcherNode.chosen
 
     def faulty(self: MatcherNode, events: Any, early: bool) -> evaluation.Parts:
         return chosen(dataclasses.replace(self, latest=not self.latest), events, early)
 
-    monkeypatch.setattr(MatcherNode, "_chosen", faulty)
+    monkeypatch.setattr(MatcherNode, "chosen", faulty)
     assert_found()
 
 
@@ -170,27 +170,27 @@ def test_an_id_without_the_due_time_is_found(monkeypatch: Patch) -> None:
 
 def test_matches_that_wait_in_the_order_of_arrival_are_found(monkeypatch: Patch) -> None:
     """W3"""
-    monkeypatch.setattr(running, "_waiting_order", lambda match: 0)
+    monkeypatch.setattr(running, "waiting_order", lambda match: 0)
     assert_found()
 
 
 def test_a_timer_that_tells_the_time_of_its_tick_is_found(monkeypatch: Patch) -> None:
     """W2, W8"""
-    advance, judge = Run._advance, Run._evaluate_at
+    advance, judge = Run.advance, Run.evaluate_at
     until: list[int | None] = [None]
 
     def faulty(self: Run, until_ms: int | None) -> None:
         until[0] = until_ms
         advance(self, until_ms)
 
-    monkeypatch.setattr(Run, "_advance", faulty)
-    monkeypatch.setattr(Run, "_evaluate_at", lambda self, due_ms: judge(self, until[0] or due_ms))
+    monkeypatch.setattr(Run, "advance", faulty)
+    monkeypatch.setattr(Run, "evaluate_at", lambda self, due_ms: judge(self, until[0] or due_ms))
     assert_found()
 
 
 def test_a_consumed_event_that_stays_in_other_places_is_found(monkeypatch: Patch) -> None:
     """C2"""
-    consume = Run._consume
+    consume = Run.consume
 
     def faulty(self: Run, found: Found) -> None:
         places = {(number, match.identity) for number, match in found.parts}
@@ -201,20 +201,20 @@ def test_a_consumed_event_that_stays_in_other_places_is_found(monkeypatch: Patch
             kept = [m for m in pool if m.identity in used and (number, m.identity) not in places]
             self.pools[number] = sorted([*self.pools[number], *kept], key=lambda match: match.rank)
 
-    monkeypatch.setattr(Run, "_consume", faulty)
+    monkeypatch.setattr(Run, "consume", faulty)
     assert_found()
 
 
 def test_an_expiry_that_leaves_events_pending_is_found(monkeypatch: Patch) -> None:
     """X4"""
-    expire = Run._expire
+    expire = Run.expire
 
     def faulty(self: Run, due_ms: int) -> None:
         pools = self.pools
         expire(self, due_ms)
         self.pools = pools
 
-    monkeypatch.setattr(Run, "_expire", faulty)
+    monkeypatch.setattr(Run, "expire", faulty)
     assert_found()
 
 
@@ -230,7 +230,7 @@ def test_a_late_event_that_replaces_a_later_one_is_found(monkeypatch: Patch) -> 
         )
         return left, own
 
-    monkeypatch.setattr(slots, "_displaced", faulty)
+    monkeypatch.setattr(slots, "displaced", faulty)
     assert_found()
 
 
@@ -248,11 +248,11 @@ def test_times_of_negated_events_that_are_forgotten_are_found(monkeypatch: Patch
 
 def test_a_period_that_takes_in_the_next_ones_beginning_is_found(monkeypatch: Patch) -> None:
     """R1"""
-    bounds = WindowNode._bounds
+    bounds = WindowNode.bounds
 
     def faulty(self: WindowNode, time_us: int, ends: bool) -> tuple[int, int]:
         low, high = bounds(self, time_us, ends)
         return (low, high) if self.periods is None else (low, high + 1)
 
-    monkeypatch.setattr(WindowNode, "_bounds", faulty)
+    monkeypatch.setattr(WindowNode, "bounds", faulty)
     assert_found()

@@ -356,23 +356,28 @@ def test_a_loop_that_hangs_while_its_connection_changes_is_replaced_as_well(
     loop.stop()
 
 
+class WithoutThreads(LoopThread):
+    none_left = False
+
+    def start_thread(self) -> None:
+        if self.none_left:
+            raise RuntimeError("can't start new thread")
+        super().start_thread()
+
+
 def test_a_part_that_no_thread_can_be_started_for_is_tried_again_and_the_others_are_watched(
-    board: NoticeBoard, body: Hanging, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    board: NoticeBoard, body: Hanging, caplog: pytest.LogCaptureFixture
 ) -> None:
     other_life = Hanging()
-    loop, other = (LoopThread(name, each, CONFIG, board) for name, each in (("a", body), ("b", other_life)))
+    loop, other = WithoutThreads("a", body, CONFIG, board), LoopThread("b", other_life, CONFIG, board)
     watchdog = Watchdog([loop, other])
     loop.start()
     other.start()
     assert body.hangs.wait(30)
     assert other_life.hangs.wait(30)
-
-    def no_thread(_part: LoopThread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as without:
-        without.setattr(loop, "_start", no_thread.__get__(loop))
-        looks(watchdog, SILENT_S + LOOK_S)
+    loop.none_left = True
+    looks(watchdog, SILENT_S + LOOK_S)
+    loop.none_left = False
     assert other.replaced == 1
     assert "a could not be replaced" in caplog.text
     assert not body.second.is_set()
@@ -416,7 +421,7 @@ def test_nothing_is_collected_while_the_frames_of_all_threads_are_taken_where_th
         assert gc.isenabled() is (collects and not can_stop)
         return {}
 
-    monkeypatch.setattr(module, "_CAN_BLOCK", can_stop)
+    monkeypatch.setattr(module, "CAN_BLOCK", can_stop)
     monkeypatch.setattr(sys, "_current_frames", taken)
     try:
         if not collects:
@@ -443,7 +448,7 @@ def test_garbage_collection_stays_off_until_the_last_caller_has_the_frames(
             collects.append(gc.isenabled())
         return {}
 
-    monkeypatch.setattr(module, "_CAN_BLOCK", True)
+    monkeypatch.setattr(module, "CAN_BLOCK", True)
     monkeypatch.setattr(sys, "_current_frames", taken)
     first = threading.Thread(target=frames)
     try:

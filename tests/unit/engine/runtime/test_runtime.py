@@ -39,7 +39,7 @@ def runtime() -> Runtime:
 @pytest.fixture
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(Runtime, "start", lambda self: None)
-    monkeypatch.setattr(module, "_runtimes", {})
+    monkeypatch.setattr(Runtime, "running", {})
     monkeypatch.setattr(module.atexit, "register", lambda call: None)
     return
 
