@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 import pytest
 from interlock.engine.bus import Topic, TopicPartition
+from interlock.engine.config import BusConfig
 from interlock.engine.protocol.context import Limits
 from interlock.engine.protocol.loop import Engine
 from interlock.engine.protocol.partitions.ownership import Ownership
@@ -20,7 +22,7 @@ from interlock.engine.protocol.tasks.store import Kept
 from interlock.engine.protocol.tasks.trigger_task import TriggerTask, runs_from_registration
 from interlock.engine.protocol.timers.cut import Cut, Cuts
 from interlock.engine.protocol.timers.progress import Progress
-from interlock.engine.records import Target
+from interlock.engine.records import OffsetMetadata, Target
 from interlock.engine.registry.pause import Pause
 from interlock.engine.registry.registry import Registered, Registry
 
@@ -32,12 +34,6 @@ from tests.simulation.hunt import DAYS, FORGOTTEN, REMADE
 from tests.simulation.world import STATE, TRIGGER
 
 Patch = pytest.MonkeyPatch
-
-
-def wrap(patch: Patch, owner: type, name: str, around: Callable[..., Any]) -> None:
-    """`around(original, self, *arguments)` takes the place of a method."""
-    original = getattr(owner, name)
-    patch.setattr(owner, name, lambda self, *args, **kwargs: around(original, self, *args, **kwargs))
 
 
 def test_a_commit_without_a_fence_is_found() -> None:
@@ -290,54 +286,82 @@ def test_an_engine_that_begins_before_the_registry_is_read_is_found() -> None:
     assert_found(4000, "I3", "I6", "I10", "timers", kept=780, turn=DAYS, made_of=made_of)
 
 
-def test_processes_that_went_on_or_stopped_and_are_counted_are_found(monkeypatch: Patch) -> None:
-    def all_are_gone(original: Any, self: Suspects, metadata: Any, at: int, *_: Any, unread: bool) -> None:
-        original(self, msgspec.structs.replace(metadata, e=msgspec.UNSET), at, "", (), unread=unread)
+class SuspectsThatBlameAnyone(Suspects):
+    """Takes it that each engine before has ended its process."""
 
+    def take_over(self, metadata: OffsetMetadata, offset: int, *_: Any, unread: bool) -> None:
+        without_end = msgspec.structs.replace(metadata, e=msgspec.UNSET)
+        super().take_over(without_end, offset, "", (), unread=unread)
+
+
+def test_processes_that_went_on_or_stopped_and_are_counted_are_found(monkeypatch: Patch) -> None:
     monkeypatch.setattr(world, "LETHAL", 1.0)
-    wrap(monkeypatch, Suspects, "take_over", all_are_gone)
-    assert_found(1000, "attempts", kept=0)
+    made_of = MadeOf(parts=Parts(suspects=SuspectsThatBlameAnyone))
+    assert_found(1000, "attempts", kept=0, made_of=made_of)
+
+
+class SuspectsThatKeepTheCount(Suspects):
+    """Counts the processes that ended before a success as well."""
+
+    def begin(self, offset: int) -> bool:
+        with self.kept_count():
+            return super().begin(offset)
+
+    def dead_lettered(self, offset: int) -> None:
+        with self.kept_count():
+            super().dead_lettered(offset)
+
+    def passed(self) -> bool:
+        with self.kept_count():
+            return super().passed()
+
+    @contextmanager
+    def kept_count(self) -> Iterator[None]:
+        ended = self.trial.ended if self.trial is not None else ()
+        yield
+        if self.trial is not None:
+            self.trial = msgspec.structs.replace(self.trial, ended=ended)
 
 
 def test_a_count_that_a_success_does_not_clear_is_found(monkeypatch: Patch) -> None:
-    def kept(original: Any, self: Suspects, *rest: Any) -> Any:
-        ended = self.trial.ended if self.trial is not None else ()
-        answer = original(self, *rest)
-        if self.trial is not None:
-            self.trial = msgspec.structs.replace(self.trial, ended=ended)
-        return answer
-
     monkeypatch.setattr(world, "LETHAL", 1.0)
-    wrap(monkeypatch, Suspects, "begin", kept)
-    wrap(monkeypatch, Suspects, "dead_lettered", kept)
-    wrap(monkeypatch, Suspects, "passed", kept)
-    assert_found(300, "I8", kept=0)
+    made_of = MadeOf(parts=Parts(suspects=SuspectsThatKeepTheCount))
+    assert_found(300, "I8", kept=0, made_of=made_of)
+
+
+class SuspectsInMemory(Suspects):
+    """Does not commit that a suspect is being tried."""
+
+    def metadata(self) -> dict[str, Any]:
+        metadata = super().metadata()
+        if self.trial is not None:
+            metadata["a"] = msgspec.structs.replace(self.trial, trying=False)
+        return metadata
 
 
 def test_a_try_that_is_not_committed_before_it_is_found(monkeypatch: Patch) -> None:
-    def in_memory_only(original: Any, self: Suspects) -> dict[str, Any]:
-        said: dict[str, Any] = original(self)
-        if self.trial is not None:
-            said["a"] = msgspec.structs.replace(self.trial, trying=False)
-        return said
-
     monkeypatch.setattr(world, "LETHAL", 1.0)
-    wrap(monkeypatch, Suspects, "metadata", in_memory_only)
-    assert_found(100, "attempts", "Stuck", kept=0)
+    made_of = MadeOf(parts=Parts(suspects=SuspectsInMemory))
+    assert_found(100, "attempts", "Stuck", kept=0, made_of=made_of)
+
+
+class EngineThatCountsWithoutFence(Engine):
+    """Who lost the partition writes its own count, and its old offset, over those of the owner."""
+
+    def __init__(self, bus: SimulatedBus, config: BusConfig, **given: Any) -> None:
+        self.group = bus.cluster.group
+        super().__init__(bus, config, **given)
+
+    def begin_trials(self) -> bool:
+        if self.membership is not None and self.group.members:
+            self.membership = (next(iter(self.group.members)), self.group.generation)
+        return super().begin_trials()
 
 
 def test_a_count_in_a_transaction_without_the_fence_is_found(monkeypatch: Patch) -> None:
-    """Who lost the partition writes its own count, and its old offset, over those of the owner."""
-
-    def unfenced(original: Any, self: Any) -> bool:
-        group = self._bus.cluster.group
-        if self.membership is not None and group.members:
-            self.membership = (next(iter(group.members)), group.generation)
-        return bool(original(self))
-
     monkeypatch.setattr(world, "LETHAL", 1.0)
-    wrap(monkeypatch, Engine, "begin_trials", unfenced)
-    assert_found(1000, "I2", "I3", "I6", "I8", "attempts", kept=992)
+    made_of = MadeOf(engine=EngineThatCountsWithoutFence)
+    assert_found(1000, "I2", "I3", "I6", "I8", "attempts", kept=992, made_of=made_of)
 
 
 def test_without_a_fault_nothing_is_found() -> None:
