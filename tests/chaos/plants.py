@@ -1,16 +1,33 @@
 """Faults planted in the engine itself: the oracle must detect each of them.
 
-Each patches one decision of the protocols in the present process.
+Each is a part of the engine without one decision of the protocols (see `interlock.engine.protocol.parts`).
+Importing this module imports the engine, so import it after whatever changes clocks or clients.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
-PLANTS: dict[str, Callable[[], None]] = {}
+from confluent_kafka import Producer
+from interlock.engine.bus import Bus, Committed, Output, Record, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.errors import TransactionAborted
+from interlock.engine.identity import Identity
+from interlock.engine.kafka.bus import KafkaBus
+from interlock.engine.protocol.context import EngineContext
+from interlock.engine.protocol.loop import Engine
+from interlock.engine.protocol.outputs import Outputs
+from interlock.engine.protocol.partitions.listed_topics import ListedTopics
+from interlock.engine.protocol.parts import PARTS, Parts
+from interlock.engine.protocol.tasks.scans import Scans
+from interlock.engine.protocol.tasks.source_task import SourceTask
+from interlock.engine.protocol.tasks.trigger_task import TriggerTask
+from interlock.engine.protocol.timers.cut import Cuts
+from interlock.engine.runtime.runtime import EngineProcess
+
 # The findings that the oracle must report for it, at least.
 SEEN_AS = {
     "skip an offset": ("missing",),
@@ -23,119 +40,113 @@ SEEN_AS = {
 }
 
 
-def plant(name: str) -> None:
-    """Plants this fault in the engine; KeyError for an unknown one."""
-    PLANTS[name]()
-
-
-def _plant(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    def add(planter: Callable[[], None]) -> Callable[[], None]:
-        PLANTS[name] = planter
-        return planter
-
-    return add
-
-
-@_plant("skip an offset")
-def _skip() -> None:
-    from interlock.engine.protocol.tasks.source_task import SourceTask
-
-    match = SourceTask.match
-
-    def skips(self: SourceTask, record: Any, outputs: Any, now_ms: int) -> None:
+class SourceThatSkips(SourceTask):
+    def match(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
         if record.offset % 97 == 13:
             self.position = record.offset + 1
-        else:
-            match(self, record, outputs, now_ms)
-
-    SourceTask.match = skips  # type: ignore[method-assign]
+            return False
+        return super().match(record, outputs, now_ms)
 
 
-@_plant("commit outside the transaction")
-def _outside() -> None:
-    """Sometimes outputs are sent outside the transaction, which is aborted."""
-    from interlock.engine.errors import TransactionAborted
-    from interlock.engine.kafka.transactions import Transactions
+class BusThatLeaks(KafkaBus):
+    """Now and then outputs go out by themselves, and the transaction aborts."""
 
-    commit = Transactions.commit
+    def __init__(self, config: BusConfig, *, identity: Identity) -> None:
+        super().__init__(config, identity=identity)
+        self.client = dict(config.client)
 
-    def leaks(self: Transactions, outputs: Any, offsets: Any, membership: object) -> Any:
-        from confluent_kafka import Producer
-
+    def commit(
+        self, outputs: Sequence[Output], offsets: Mapping[TopicPartition, Committed], membership: object
+    ) -> int | None:
         if any(o.topic.endswith("-trigger") for o in outputs) and random.random() < 0.02:
-            producer = Producer(dict(self._config.client))
+            producer = Producer(self.client)
             for o in outputs:
                 producer.produce(
                     o.topic, o.value, o.key, partition=-1 if o.partition is None else o.partition
                 )
             producer.flush(5)
             raise TransactionAborted("planted")
-        return commit(self, outputs, offsets, membership)
-
-    Transactions.commit = leaks  # type: ignore[method-assign]
+        return super().commit(outputs, offsets, membership)
 
 
-@_plant("drop a state record")
-def _drop() -> None:
-    """Detected when another engine takes over the partition."""
-    from interlock.engine.protocol.outputs import Outputs
+class OutputsThatDropStates(Outputs):
+    """Seen where the partition is taken over by another engine."""
 
-    write = Outputs.write
-
-    def drops(self: Outputs, kind: str, partition: int, key: bytes | None, value: bytes | None) -> None:
+    def write(self, kind: str, partition: int, key: bytes | None, value: bytes | None, *rest: Any) -> None:
         if kind != "state" or value is None or random.random() > 0.05:
-            write(self, kind, partition, key, value)
-
-    Outputs.write = drops  # type: ignore[method-assign]
+            super().write(kind, partition, key, value, *rest)
 
 
-@_plant("tick without the cut")
-def _tick() -> None:
-    from interlock.engine.protocol.timers.cut import Cuts
+class CutsAtOnce(Cuts):
+    """Ticks when a timer is due, without a cut."""
 
-    def at_once(self: Cuts, tasks: Mapping[Any, Any], outputs: Any) -> set[Any]:
+    def __init__(self, context: EngineContext, listed: ListedTopics) -> None:
+        super().__init__(context, listed)
+        self.clock = context.clock
+
+    def advance(self, tasks: Mapping[TopicPartition, TriggerTask], outputs: Outputs) -> set[TopicPartition]:
         touched = set()
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         for task in tasks.values():
             due = task.due_at()
-            if self._clock.known and due is not None and due <= now_ms:
+            if self.clock.known and due is not None and due <= now_ms:
                 task.tick(now_ms, outputs, now_ms, lambda _: True, False)
                 touched.add(task.tp)
         return touched
 
-    Cuts.advance = at_once  # type: ignore[method-assign]
+
+class ScansThatHoldNothingBack(Scans):
+    """A registration that a scan still brings up to date sees live events at once."""
+
+    def covers(self, registry_offset: int) -> bool:
+        return False
 
 
-@_plant("look back after live")
-def _live_first() -> None:
-    """A registration sees live events although a scan is still looking back for it."""
-    from interlock.engine.protocol.tasks.scans import Scans
-
-    Scans.covers = lambda self, place: False  # type: ignore[method-assign]
+class TaskThatLeavesStates(TriggerTask):
+    def forget(self, incarnations: Iterable[str]) -> None:
+        pass
 
 
-@_plant("leave states behind")
-def _leave() -> None:
-    from interlock.engine.protocol.tasks.trigger_task import TriggerTask
+def _held_back() -> Parts:
+    """A cut continues only when no source partition has had a record for eight seconds."""
+    last = 0.0
 
-    TriggerTask.forget = lambda self, incarnations: None  # type: ignore[method-assign]
+    class NotedSource(SourceTask):
+        def match(self, record: Record, outputs: Outputs, now_ms: int) -> bool:
+            nonlocal last
+            last = time.monotonic()
+            return super().match(record, outputs, now_ms)
+
+    class PatientCuts(Cuts):
+        def advance(
+            self, tasks: Mapping[TopicPartition, TriggerTask], outputs: Outputs
+        ) -> set[TopicPartition]:
+            return super().advance(tasks, outputs) if time.monotonic() - last > 8 else set()
+
+    return Parts(source_task=NotedSource, cuts=PatientCuts)
 
 
-@_plant("hold timers back while events come")
-def _hold_back() -> None:
-    """A cut advances only when no source partition has had a record for eight seconds."""
-    from interlock.engine.protocol.tasks.source_task import SourceTask
-    from interlock.engine.protocol.timers.cut import Cuts
+class PlantedProcess(EngineProcess):
+    """A process whose engines have a fault. Raises KeyError for an unknown one."""
 
-    advance, match = Cuts.advance, SourceTask.match
-    last = [0.0]
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.parts = PLANTS[name]
+        self.leaks = name == "commit outside the transaction"
 
-    def advances(self: Cuts, tasks: Any, outputs: Any) -> Any:
-        return advance(self, tasks, outputs) if time.monotonic() - last[0] > 8 else set()
+    def make_bus(self, config: BusConfig) -> Bus:
+        return BusThatLeaks(config, identity=self.identity) if self.leaks else super().make_bus(config)
 
-    def matches(self: SourceTask, *args: Any) -> bool:
-        last[0] = time.monotonic()
-        return match(self, *args)
+    def make_engine(self, bus: Bus, config: BusConfig) -> Engine:
+        return Engine(bus, config, stats=self.status.stats, parts=self.parts)
 
-    Cuts.advance = advances  # type: ignore[method-assign]
-    SourceTask.match = matches  # type: ignore[method-assign]
+
+PLANTS: Final = {
+    "skip an offset": Parts(source_task=SourceThatSkips),
+    "commit outside the transaction": PARTS,  # it is the bus that leaks
+    "drop a state record": Parts(outputs=OutputsThatDropStates),
+    "tick without the cut": Parts(cuts=CutsAtOnce),
+    "look back after live": Parts(scans=ScansThatHoldNothingBack),
+    "leave states behind": Parts(trigger_task=TaskThatLeavesStates),
+    "hold timers back while events come": _held_back(),
+}

@@ -207,14 +207,13 @@ def main(form: dict[str, Any]) -> None:
     _install_steps()
     if form["skew_s"]:
         _skew(form["skew_s"])
-    if form["plant"]:
-        from tests.chaos.plants import plant
-
-        plant(form["plant"])
     from interlock.engine.config import BusConfig
     from interlock.engine.runtime.runtime import Runtime
 
-    runtime = Runtime(BusConfig(**form["bus"]))
+    from tests.chaos.plants import PlantedProcess
+
+    process = PlantedProcess(form["plant"]) if form["plant"] else None
+    runtime = Runtime(BusConfig(**form["bus"]), process=process)
     runtime.start()
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())
