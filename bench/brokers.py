@@ -25,10 +25,7 @@ REPLICATED: Final = {
 @contextmanager
 def started(properties: Mapping[str, str] | None = None) -> Iterator[str]:
     """The address of a broker; it is stopped and its files are removed after the block."""
-    with (
-        folder() as place,
-        LocalBroker(place, properties=dict(properties or {}), report=progress) as broker,
-    ):
+    with folder() as place, LocalBroker(place, properties=dict(properties or {}), report=progress) as broker:
         yield broker.bootstrap_servers
 
 

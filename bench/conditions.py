@@ -141,11 +141,7 @@ SHAPES = (
         lambda n: (event(f"{ONE_TYPE}.n{n}"), None),
         lambda n: placed(type_=f"{ONE_TYPE}.n{n}"),
     ),
-    Shape(
-        "key values of one matcher",
-        lambda n: (KEYED, str(n)),
-        lambda n: placed(order=n),
-    ),
+    Shape("key values of one matcher", lambda n: (KEYED, str(n)), lambda n: placed(order=n)),
     Shape(
         "distinct prefixes of one type",
         lambda n: (event(ONE_TYPE, filters=[dialects.Prefix(subject=f"shop/{n:06}/")]), None),

@@ -159,7 +159,7 @@ class Bus:
                 lambda: (
                     all(each.owns for each in self._processes)
                     and sum(each.owns for each in self._processes) == topics * self._point.partitions
-                ),
+                )
             )
             yield self._processes[0].kib()
 

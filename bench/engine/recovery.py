@@ -21,7 +21,7 @@ from interlock.engine.records import (
 
 from ..lines import Aim, point, progress, report
 from .load import PAIR, PARTITIONS, new_bus, put, subscribe
-from .opened import opened
+from .opening import opened
 from .plain_client import read_whole
 
 AIM_AT = 1_000_000  # open keys: the number for which there is an aim

@@ -8,7 +8,7 @@ from interlock.engine.records import Registration, RegistrationKey, encode_json
 
 from ..lines import progress, report
 from .load import PAIR, new_bus, put, run_until_open
-from .opened import opened
+from .opening import opened
 
 
 def run(bootstrap_servers: str, ended: int) -> None:

@@ -28,13 +28,7 @@ def run(bootstrap_servers: str, events: int, subscriptions: int) -> None:
     with Side(bootstrap_servers, "warm", WARM, events) as warm:  # a freshly started broker is slower
         warm.turn()
     loops = {f"raw-{batch}": replace(ALONE, program=RAW, batch=batch) for batch in RAW_BATCHES}
-    found = measured(
-        {
-            **loops,
-            "alone": ALONE,
-            "crowded": replace(ALONE, others=subscriptions),
-        }
-    )
+    found = measured({**loops, "alone": ALONE, "crowded": replace(ALONE, others=subscriptions)})
     quicker = max(loops, key=lambda name: found[name].rate)
     for name, loop in loops.items():
         _report(f"raw client loop, {loop.batch} records a transaction", found[name])

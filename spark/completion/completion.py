@@ -61,11 +61,7 @@ def completion_event(
 
 
 def with_completion_event(
-    name: str,
-    *,
-    data: Mapping[str, object] | None = None,
-    required: bool = False,
-    until: Until | None = None,
+    name: str, *, data: Mapping[str, object] | None = None, required: bool = False, until: Until | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """`completion_event` around a function. The session is the first SparkSession among the arguments, else
     the active one; CompletionError if there is none."""
@@ -116,12 +112,7 @@ class Completion:
     it would be sent at that moment; None before, and if it could not be made or sent."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        name: str,
-        data: Mapping[str, object],
-        required: bool,
-        until: Until | None,
+        self, spark: SparkSession, name: str, data: Mapping[str, object], required: bool, until: Until | None
     ) -> None:
         if not name:
             raise CompletionError("a completion event needs a name: it becomes the event's subject")

@@ -111,11 +111,7 @@ class ProgressEvents:
             return
         if not reports:
             return
-        about: dict[str, Any] = {
-            "id": query.id,
-            "action": query.action,
-            "duration_ms": query.duration_ms,
-        }
+        about: dict[str, Any] = {"id": query.id, "action": query.action, "duration_ms": query.duration_ms}
         if query.written is not None:
             about["written"] = query.written.to_data()
         more: dict[str, Any] = {"query": about}

@@ -391,12 +391,7 @@ def _content(expected: Expected) -> dict[str, Any]:
     for part in firing.taking_part:
         m = part.match
         origins.setdefault(part.label, []).append(
-            {
-                "topic": m.topic,
-                "partition": m.partition,
-                "offset": m.offset,
-                "timestamp_ms": m.timestamp_ms,
-            }
+            {"topic": m.topic, "partition": m.partition, "offset": m.offset, "timestamp_ms": m.timestamp_ms}
         )
     return {
         "outcome": firing.outcome,

@@ -19,16 +19,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from interlock.conditions import (
-    Condition,
-    Matcher,
-    absent,
-    at_least,
-    canonical_key,
-    count,
-    event,
-    sequence,
-)
+from interlock.conditions import Condition, Matcher, absent, at_least, canonical_key, count, event, sequence
 from interlock.engine.config import BusConfig
 from interlock.engine.records import Registration, RegistrationKey, encode_json
 from interlock.events.event import Event
@@ -70,9 +61,7 @@ TIMED: dict[str, Made] = {
     "expires by event": lambda m: (m[0] & m[1] & m[2]).expires(after="1s", armed_by="event"),
 }
 # Only for a wait for a known key.
-ARMED: dict[str, Made] = {
-    "absent from the start": lambda m: absent(m[0], "3s", armed_by="subscription"),
-}
+ARMED: dict[str, Made] = {"absent from the start": lambda m: absent(m[0], "3s", armed_by="subscription")}
 POISON: tuple[tuple[bytes | None, list[tuple[str, bytes | None]]], ...] = (
     (b"\x00\xff\xfe", []),
     (None, []),

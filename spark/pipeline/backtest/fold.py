@@ -92,14 +92,7 @@ class Folding:
         attributes = {"source": source, "id": id_, "type": type_}
         if time is not None:
             attributes["time"] = time
-        match = Match(
-            Event(attributes),
-            _numbers(numbers),
-            topic,
-            partition,
-            offset,
-            stamp,
-        )
+        match = Match(Event(attributes), _numbers(numbers), topic, partition, offset, stamp)
         self._state, firings = step(self._condition, state, match)
         if firings:
             self._fire(firings, lambda _: stamp)

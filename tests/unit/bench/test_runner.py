@@ -37,9 +37,7 @@ def test_all_run_or_those_of_the_given_names_and_groups() -> None:
     ]
 
 
-def test_an_unknown_name_is_an_error_that_lists_the_benchmarks(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_unknown_name_is_an_error_that_lists_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         chosen(["engin"], PARSER)
     assert "unknown: engin. Benchmarks: conditions, throughput, hops" in capsys.readouterr().err

@@ -32,12 +32,7 @@ WAIT = Wait(NAME, frozenset({"first", "second"}))
 
 
 def event(event_id: str, at_ms: int, offset: int = 0) -> Rec:
-    headers = {
-        "ce_specversion": "1.0",
-        "ce_id": event_id,
-        "ce_source": "/ha",
-        "ce_type": "ha.first",
-    }
+    headers = {"ce_specversion": "1.0", "ce_id": event_id, "ce_source": "/ha", "ce_type": "ha.first"}
     coded = tuple((name, value.encode()) for name, value in headers.items())
     return Rec("ha-event", 0, offset, at_ms, None, None, coded)
 

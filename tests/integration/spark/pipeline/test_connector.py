@@ -141,10 +141,7 @@ def test_records_are_read_between_two_times(
 
 
 def test_a_missing_bus_is_an_error_that_says_what_to_do(
-    bootstrap_servers: str,
-    spark: Any,
-    settings: Callable[[Mapping[str, str]], None],
-    tmp_path: Path,
+    bootstrap_servers: str, spark: Any, settings: Callable[[Mapping[str, str]], None], tmp_path: Path
 ) -> None:
     file = tmp_path / "client.properties"
     file.write_text(client_file({"bootstrap.servers": bootstrap_servers}))
@@ -154,10 +151,7 @@ def test_a_missing_bus_is_an_error_that_says_what_to_do(
 
 
 def test_unresponsive_brokers_and_a_wrong_login_are_errors_that_say_so(
-    site: Listeners,
-    spark: Any,
-    settings: Callable[[Mapping[str, str]], None],
-    tmp_path: Path,
+    site: Listeners, spark: Any, settings: Callable[[Mapping[str, str]], None], tmp_path: Path
 ) -> None:
     file = tmp_path / "java.properties"
     impatient = "default.api.timeout.ms=2000\nrequest.timeout.ms=1000\n"

@@ -17,10 +17,7 @@ def spread(span: str, p50: int | None, p90: int | None, p99: int | None, most: i
 
 
 def latencies(event_to_firing: tuple[int, ...], firing_to_resume: tuple[int, ...]) -> dict[str, Any]:
-    return {
-        **spread("event_to_firing", *event_to_firing),
-        **spread("firing_to_resume", *firing_to_resume),
-    }
+    return {**spread("event_to_firing", *event_to_firing), **spread("firing_to_resume", *firing_to_resume)}
 
 
 def place(dag: str, task: str | None = "ready", waiter: str = "wait") -> dict[str, Any]:
