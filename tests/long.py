@@ -48,6 +48,7 @@ def steps() -> list[Step]:
             "marked", ("test-marked-long",), "tests marked `long`: full exit table, whole demos, chaos minute"
         ),
         Step("simulate", ("simulate", "SEEDS=100000"), "100,000 simulated worlds keep the invariants"),
+        Step("fuzz", ("fuzz",), "random conditions and texts that no run has tried"),
         Step("chaos", ("chaos", "SECONDS=600"), "ten minutes of faults lose, repeat and leak nothing"),
         Step("chaos-plants", ("chaos-plants",), "the oracle of chaos sees each planted fault"),
         Step("archive-kill", ("archive-kill",), "an archive killed while events arrive holds what was sent"),
