@@ -190,7 +190,7 @@ def test_a_schema_refuses_data_that_lack_a_member(event: Event) -> None:
 
 def test_every_type_that_interlock_emits_has_a_schema_and_every_schema_a_type() -> None:
     running = {SPARK_APPLICATION_STARTED, *SPARK_QUERY_TYPES.values(), *SPARK_STREAMING_QUERY_TYPES.values()}
-    assert {event.type for event in EVENTS} == set(EMITTED) - running  # those: tests/unit/spark
+    assert {event.type for event in EVENTS} == set(EMITTED) - running  # tested in tests/unit/spark
     ids = {data_schema(each)["$id"] for each in EMITTED}
     kept = {urn(path.stem) for path in Path(schemas.__file__).parent.glob("*.json")}
     assert ids == kept

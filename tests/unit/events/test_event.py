@@ -136,7 +136,7 @@ def test_invalid_json_events_raise_only_event_error(value: object) -> None:
 def test_an_event_survives_msgpack_inside_other_records() -> None:
     event = Event.of("t", "/s", data={"a": 1})
     assert msgspec.msgpack.decode(msgspec.msgpack.encode([event]), type=list[Event]) == [event]
-    _ = event.payload  # a parsed payload is no part of the record
+    _ = event.payload  # the parsed payload is not part of the record
     assert msgspec.msgpack.decode(msgspec.msgpack.encode([event]), type=list[Event]) == [event]
 
 

@@ -45,7 +45,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
     monkeypatch.setattr(module, "_RETRY_S", 0.01)
     made = Broker()
     yield made
-    made.down = made.unreadable = False  # so that threads come to rest
+    made.down = made.unreadable = False  # so that the threads become idle
     made.refused.clear()
     made.free.set()
 

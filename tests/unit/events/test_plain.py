@@ -61,7 +61,7 @@ def test_an_emitted_record_is_not_plain() -> None:
     assert not is_plain(encode(Event.of("x", "/s", id="1", data={"a": 1}))[2])
 
 
-# -- what they are read as
+# -- their events
 
 
 def test_each_attribute_comes_from_the_record() -> None:
@@ -96,7 +96,7 @@ def test_a_key_that_is_not_text_gives_no_subject(key: bytes | None) -> None:
         (b"", "text/plain"),
         (b"{'a': 1}", "text/plain"),
         (b"\xff\xfe", "application/octet-stream"),
-        (b"\x00\x00\x00\x00\x01\x06abc", "application/octet-stream"),  # as schema registries have it
+        (b"\x00\x00\x00\x00\x01\x06abc", "application/octet-stream"),  # the format of schema registries
         (b"[" * 5000 + b"]" * 5000, "text/plain"),
     ],
 )

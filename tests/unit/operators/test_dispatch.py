@@ -112,7 +112,7 @@ def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> A
     return deferral(operator.resume, context(), event=event, **kept)
 
 
-# -- errors of the DAG's author
+# -- invalid arguments
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_no_number_of_failed_runs_pauses_the_dispatcher(monkeypatch: pytest.Monk
     stored = json.loads(json.dumps(DagSerialization.to_dict(dag)))
     read = DagSerialization.from_dict(stored)
     assert (dag.max_consecutive_failed_dag_runs, read.max_consecutive_failed_dag_runs) == (0, 0)
-    # What the DAG processor writes into the DAG's row.
+    # As the DAG processor writes it into the DAG's row.
     assert LazyDeserializedDAG(data=stored).max_consecutive_failed_dag_runs == 0
 
 
@@ -236,7 +236,7 @@ def test_a_run_that_is_not_registered_at_renew_at_continues_with_its_since(
     assert datetime.fromisoformat(again["renew_at"]) > datetime.fromisoformat(first["renew_at"])
     output = capsys.readouterr().out
     assert f"not registered yet. This run continues until it is. Events since {BEGAN.isoformat()}" in output
-    assert since_of(deferral(operator.execute, given)[0]) == BEGAN_MS  # should it be tried again
+    assert since_of(deferral(operator.execute, given)[0]) == BEGAN_MS  # for a retry
     assert operator.resume(given, event={**event, "registered": True}, **kept) == 0
 
 
@@ -374,7 +374,7 @@ def test_no_more_runs_are_created_than_may_be_in_flight(supervisor: Any, log: Lo
     _, kept = resumed(operator, log.open())
     assert log.acknowledged == ["f0", "f1"]
     resumed(operator, log.open(), kept)
-    assert log.acknowledged == ["f0", "f1"]  # the target is paused, say
+    assert log.acknowledged == ["f0", "f1"]  # for example if the target is paused
     supervisor.over.add("dispatch__f0")
     resumed(operator, log.open(), kept)
     assert log.acknowledged == ["f0", "f1", "f2"]
@@ -384,7 +384,7 @@ def test_a_failed_run_does_not_block_the_next_of_its_key(supervisor: Any, log: L
     operator = task(max_runs_in_flight=1)
     log.fire(firing("first"), firing("second"))
     resumed(operator, log.open())
-    supervisor.over.add("dispatch__first")  # Airflow counts it no more, whatever its end
+    supervisor.over.add("dispatch__first")  # it has ended, so Airflow does not count it
     resumed(operator, log.open())
     assert list(supervisor.runs) == ["dispatch__first", "dispatch__second"]
 
@@ -436,7 +436,7 @@ def test_firings_that_do_not_exist_any_more_are_skipped_and_counted(
     assert log.acknowledged == ["a"]
 
 
-# -- firings of which no run can be made
+# -- firings that cannot be mapped
 
 
 @pytest.mark.parametrize(
@@ -533,7 +533,7 @@ def test_bad_firings_at_the_front_do_not_block_the_others_for_ever(supervisor: A
         *(firing(f"bad{n}", f"bad{n}") for n in range(10)), *(firing(f"f{n}", f"k{n}") for n in range(10))
     )
     supervisor.fails_with = {f"dispatch__bad{n}" for n in range(10)}
-    for _ in range(1000):  # each try fails when it draws bad ones only
+    for _ in range(1000):  # a try fails if all its probes are bad
         try:
             kwargs, _ = resumed(task(), log.open())
         except TargetFails:
@@ -597,7 +597,7 @@ def test_too_many_that_cannot_be_mapped_are_tried_again_later(
         operator.resume(
             context(), event={"outcome": "fired", "places": log.open(), "registered": True}, **kept
         )
-    assert not isinstance(raised.value, AirflowFailException)  # which would not be retried
+    assert not isinstance(raised.value, AirflowFailException)  # so that it is retried
 
 
 def test_a_run_of_the_dispatcher_ends_at_renew_at(supervisor: Any, log: Log) -> None:

@@ -16,7 +16,7 @@ from interlock.events.errors import EventError, InterlockError
 from interlock.operators import EmitEventOperator, emit
 from interlock.testing.task_context import context_of
 
-# its name in the package is the function's
+# in the package, `emit` is the function
 module = importlib.import_module("interlock.operators.emit")
 
 TI = SimpleNamespace(

@@ -47,7 +47,7 @@ def test_a_generation_is_the_number_of_ended_tries_at_the_last_clear() -> None:
     assert [generation(context(try_number=n, max_tries=3, retries=3)) for n in (1, 2)] == [0, 0]
     assert [generation(context(try_number=n, max_tries=5, retries=3)) for n in (3, 4)] == [2, 2]
     assert generation(context(max_tries=None, retries=None)) == 0
-    assert generation(context(max_tries=0, retries=3)) == 0  # the DAG has more of them by now
+    assert generation(context(max_tries=0, retries=3)) == 0  # `retries` was raised in the DAG
 
 
 def test_a_retry_keeps_the_id() -> None:

@@ -40,7 +40,7 @@ def test_a_used_logical_date_gives_the_next_free_microsecond(supervisor: Any) ->
     target = Target("t")
     assert all(create(target, f"r{n}", DAY) for n in range(5))
     assert dates(supervisor) == [0, 1, 2, 3, 4]
-    # Another pass knows nothing of them, and a repeat of one does not move it.
+    # Another pass does not know these dates. A repeated run keeps its date.
     target = Target("t")
     assert not create(target, "r3", DAY)
     assert create(target, "r5", DAY)

@@ -64,7 +64,7 @@ def deferred(task: EventSensor, given: Any = None) -> dict[str, Any]:
     return kwargs
 
 
-# -- errors of the DAG's author
+# -- invalid arguments
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_when_the_condition_expires_the_task_follows_on_expired(
     else:
         with pytest.raises(error, match="missing: y"):
             task.execute_complete(context(), given)
-    assert len(acknowledged) == 1  # it had its firing, whatever it made of it
+    assert len(acknowledged) == 1  # whatever the task did with its firing
 
 
 def test_an_invalid_on_expired_is_an_error() -> None:
@@ -573,7 +573,7 @@ def test_events_that_do_not_fit_into_the_firing_are_counted(acknowledged: list[A
     assert result["events"]["x"][0]["dataref"] == "kafka:b-event/3/0"
 
 
-# -- the time
+# -- timeout
 
 
 def timeout_of(task: EventSensor, given: Any) -> datetime:

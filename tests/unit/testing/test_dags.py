@@ -16,7 +16,7 @@ from interlock.operators import EventSensor
 a, b, keyed = event("a"), event("b"), event("k", by="data.day")
 with DAG("it", schedule=None):
     EventSensor(task_id="w", """
-# {name of the file: (what its author wrote, the algebra's sentence about it)}
+# {file name: (arguments in the file, error message)}
 MISTAKES = {
     "and": ("condition=a and b", "join conditions with & and |, not with `and`, `or` and `not`"),
     "negation": ("condition=a & ~b", 'write (a & ~b).within("1h")'),

@@ -83,12 +83,12 @@ class Topic:
         self.ids = ["a", "b", "c"]
         self.acknowledged: list[str] = []
         self.counted: list[int] = []
-        self.opened: list[Any] = []  # what was to be registered, in turn
+        self.opened: list[Any] = []  # registered subscriptions
         self.closed: list[Any] = []
         self.failures = 0  # the next acknowledgements that fail
-        self.unread = 0  # for so many readings
-        self.no_connection = 0  # for so many openings
-        self.configs: list[str] = []  # that reading and acknowledging were done with
+        self.unread = 0  # the next reads that fail
+        self.no_connection = 0  # the next opens that fail
+        self.configs: list[str] = []  # used to read and to acknowledge
         topic = self
 
         class Firings:
@@ -359,7 +359,7 @@ def test_airflows_stream_acknowledges_each_firing_once_its_asset_event_is_stored
         for name in ("a", "b", "c"):
             assert (await anext(events)).payload["firing_id"] == name
             seqs.append(manager.bind_pending_event(trigger_id=1, key=key))
-        more = asyncio.create_task(anext(events))  # as the triggerer, which asks at once for the next one
+        more = asyncio.create_task(anext(events))  # the triggerer also requests the next one at once
         manager.confirm_persisted(seqs[:2])
         async with asyncio.timeout(30):
             while topic.acknowledged != ["a", "b"]:  # noqa: ASYNC110  # a thread's list
@@ -416,7 +416,7 @@ def test_an_edited_watcher_hands_over_unacknowledged_and_new_firings(
         new = Watched(manager, after, 2)
         of_the_new = await new.hands_over("a", "b", "c")
         topic.ids.append("d")
-        # Airflow has dropped them: the asset has the old watcher no more.
+        # Airflow dropped them, because the asset does not have the old watcher any more.
         manager.confirm_persisted(of_the_old)
         for _ in range(200):
             await asyncio.sleep(0)

@@ -125,7 +125,7 @@ def test_open_firings_are_yielded_as_places(stage: Stage) -> None:
 
 def test_later_firings_are_yielded_when_they_come(stage: Stage) -> None:
     def come(deliver: Callable[[Any], None]) -> None:
-        deliver(MORE_FIRINGS)  # registered; there is nothing yet
+        deliver(MORE_FIRINGS)  # registered, without firings
         stage.offsets = [9]
         deliver(MORE_FIRINGS)
 
@@ -189,7 +189,7 @@ def test_problems_of_the_bus_are_logged_and_it_keeps_waiting(
     def come(deliver: Callable[[Any], None]) -> None:
         deliver(Notice("The broker is away."))
         deliver(Notice(None))
-        assert stage.looked.wait(30)  # with a firing there, nothing would be waited for
+        assert stage.looked.wait(30)  # with a firing it would not wait
         stage.offsets = [1]
         deliver(MORE_FIRINGS)
 

@@ -44,7 +44,7 @@ def a_trigger(**changes: Any) -> EventTrigger:
         "timeout_at": None,
     }
     trigger = EventTrigger(**{**kwargs, **changes})
-    trigger._task_instance = task_instance()  # as a triggerer sets it, and dag.test() does not
+    trigger._task_instance = task_instance()  # a triggerer sets it, dag.test() does not
     return trigger
 
 
@@ -352,7 +352,7 @@ def test_a_delivery_after_the_end_of_its_event_loop_has_no_other_effect(
     events_of(a_trigger())
     [wait] = waits.opened
     with caplog.at_level(logging.WARNING), pytest.raises(RuntimeError, match="closed"):
-        wait.deliver(delivery(wait))  # which the waits' thread catches
+        wait.deliver(delivery(wait))  # raises, and the waits' thread catches it
 
 
 # -- cancelled
@@ -465,7 +465,7 @@ def test_pending_state_queries_do_not_delay_other_waits(
     monkeypatch.setattr("interlock.triggers.event.STATE_S", 0.0)
     states = States(monkeypatch, "success")
     states.answering.clear()
-    killed = [a_trigger() for _ in range(64)]  # more than a loop has threads
+    killed = [a_trigger() for _ in range(64)]  # more than the threads of an event loop
 
     async def life() -> None:
         for trigger in killed:

@@ -137,7 +137,7 @@ def test_the_largest_data_are_replaced_by_a_reference_and_the_small_ones_stay() 
         an_event({"x": "0" * MAX_HANDED_BYTES}), an_event({"y": 1}), an_event({"z": "1" * 100_000})
     )
     big, small, bigger = handed_over(record).action_record().firing.events["a"]
-    assert size(record) <= MAX_HANDED_BYTES + 200  # subscription and incarnation come on top
+    assert size(record) <= MAX_HANDED_BYTES + 200  # plus subscription and incarnation
     assert big["dataref"] == "kafka:b-event/3/0"
     assert bigger["dataref"] == "kafka:b-event/3/2"
     assert "data" not in big

@@ -47,4 +47,4 @@ def test_ports_are_drawn_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ports, "_random", Counted())
     monkeypatch.setattr(ports, "bind", lambda _host, _port: None)
     assert len(free_ports(2)) == 2
-    assert 2 <= len(drawn) < 100  # a draw that is out of range is made again
+    assert 2 <= len(drawn) < 100  # draws out of range are repeated

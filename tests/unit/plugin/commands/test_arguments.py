@@ -23,7 +23,7 @@ from interlock.triggers.settings import Settings
         (None, None),
         ('{"rows": 7}', {"rows": 7}),
         ('"done"', "done"),
-        ("null", b"null"),  # JSON's null, and not no data
+        ("null", b"null"),  # JSON's null is data
         ("[]", []),
     ],
 )

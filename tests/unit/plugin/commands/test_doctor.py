@@ -98,7 +98,7 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
             yield made
 
         monkeypatch.setattr("airflow.utils.session.create_session", create_session)
-        assert command._unknown_dags() is None  # there are no tables yet
+        assert command._unknown_dags() is None  # without tables
         assert command._triggerer_hosts() is None
         made.rollback()
         Base.metadata.create_all(engine, [Base.metadata.tables[name] for name in ("dag", "job")])

@@ -26,5 +26,5 @@ def test_the_engine_command_exits_with_1_and_the_reason_when_its_third_thread_ha
     assert done.returncode == 1
     [line] = [each for each in done.stderr.splitlines() if each.startswith("airflow interlock engine: ")]
     assert "2 earlier threads still hang: the process ends. Start it again." in line
-    assert "in hangs" in done.stderr  # where
+    assert "in hangs" in done.stderr  # the place in the stack
     assert done.stdout.count("is replaced; it starts again") >= 2

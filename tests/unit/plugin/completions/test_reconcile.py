@@ -182,7 +182,7 @@ def test_events_on_the_bus_are_not_emitted_again(session: Session, bus: Bus) -> 
     ("arrived", "queries"),
     [
         (SINCE + timedelta(minutes=3), 1),
-        (SINCE + timedelta(minutes=2) - CLOCK_SKEW, 1),  # by the clock of a machine that is ahead
+        (SINCE + timedelta(minutes=2) - CLOCK_SKEW, 1),  # the machine's clock is ahead
         (SINCE + timedelta(minutes=2) + SOON, 2),
         (UNTIL + timedelta(days=7), 2),
     ],
