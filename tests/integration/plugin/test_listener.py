@@ -1,4 +1,4 @@
-"""Ends as a real Airflow tells them: workers, scheduler, API server, and reconcile after a crash."""
+"""Completion events of a real Airflow: from workers, scheduler and API server, and from reconcile."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Site:
     bus: BusConfig
 
     def records(self, run_id: str) -> list[Record]:
-        """What the bus was told of a run, by time."""
+        """Returns the events of a run on the bus, by time."""
         found = read_all(self.broker.bootstrap_servers, self.bus.topic("event"))
         return [r for r in found if (r.header("ce_type") or "").startswith(PREFIX) and run_id in str(r.value)]
 
@@ -165,7 +165,7 @@ def _short(record: Record) -> str:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -> Iterator[Site]:
-    """Airflow that tells the ends of all DAGs but `hidden` and `untold`, and a broker of its own."""
+    """Airflow with a listener for all DAGs except `hidden` and `untold`, and its own broker."""
     folder = tmp_path_factory.mktemp("listener")
     dags = folder / "dags"
     dags.mkdir()
@@ -443,12 +443,12 @@ def test_a_task_killed_with_its_worker_is_told_by_the_scheduler_and_one_killed_a
     assert site.told(dying) == DEATHS
 
 
-def test_what_an_outage_and_killed_processes_swallowed_is_reconciled(
+def test_reconcile_emits_events_that_an_outage_and_killed_processes_prevented(
     site: Site, crash: Crash, dying: str
 ) -> None:
     everywhere = ("--dags", "away,dies,untold")  # tags are as the listener's
     done = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now", *everywhere)
-    assert (done.returncode, "6 emitted" in done.stdout) == (0, True), done.stdout
+    assert (done.returncode, "6 events emitted" in done.stdout) == (0, True), done.stdout
     assert site.told(dying) == DEATHS + Counter({"task_instance.failed dies/alone": 1})
     assert site.told(crash.away) == Counter(
         {
@@ -477,7 +477,7 @@ def test_the_example_dag_completes_the_record_after_a_crash_with_the_listeners_i
     common: dict[str, Any] = {"run": known, "state": "success", "started_at": None, "ended_at": None}
     task = TaskInstanceCompletion(task_id="good", map_index=-1, try_number=1, max_tries=0, **common)
     assert {r.header("ce_id") for r in site.records(crash.plain)} == {DagRunCompletion(**common).id, task.id}
-    # what is filtered is told by nobody
+    # nothing emits events of excluded DAGs
     assert site.told(crash.hidden) == Counter()
     again = site.airflow.cli("interlock", "reconcile", "--since", "1h", "--until", "now", "--dags", "plain")
-    assert "0 emitted" in again.stdout
+    assert "0 events emitted" in again.stdout
