@@ -16,7 +16,7 @@ from interlock.spark.pipeline.source import Bus
 
 @dataclass(frozen=True)
 class Site:
-    """A bus whose topics exist, and how to fill them."""
+    """A bus with its topics, and helpers to fill them."""
 
     servers: str
     config: BusConfig
@@ -36,9 +36,10 @@ class Site:
         return Producer({"bootstrap.servers": self.servers, "linger.ms": "5", **properties})
 
     def list(self, topic: str, partitions: int = 1) -> None:
-        """Make a topic that is not of the bus, and let the bus list it."""
+        """Creates a topic of another owner, and lists it. It has no retention: tests write old timestamps."""
         admin = AdminClient({"bootstrap.servers": self.servers})
-        admin.create_topics([NewTopic(topic, partitions)])[topic].result(15)
+        kept = {"retention.ms": "-1"}
+        admin.create_topics([NewTopic(topic, partitions, config=kept)])[topic].result(15)
         record = bus_record(self.config)
         assert record is not None
         write_bus_record(self.config, msgspec.structs.replace(record, topics=(*record.topics, topic)))
