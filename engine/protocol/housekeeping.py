@@ -78,7 +78,7 @@ class Housekeeping:
                 problems.append(f"Topic {name!r} is gone.")
             elif kind != "event" and made_with.get(kind, topic.id) != topic.id:
                 problems.append(
-                    f"Topic {name!r} was deleted and made again: what it held is lost, "
+                    f"Topic {name!r} was deleted and created again: what it held is lost, "
                     "and half-met conditions with it."
                 )
             elif kind in ("trigger", "state", "action") and topic.partitions != self._context.partitions:

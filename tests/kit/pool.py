@@ -1,4 +1,4 @@
-"""A pool of engines over Kafka in memory, with one clock that moves when it is told to."""
+"""A pool of engines over Kafka in memory, with one clock that tests advance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PASS_MS = 60
 
 
 class Bus(SimulatedBus):
-    """One member. `aborts`: how many commits are refused; `calls`: what was asked of it, in order."""
+    """One member. `aborts`: how many commits will be refused. `calls`: the requests, in order."""
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         super().__init__(cluster, Alone(cluster), name)
@@ -87,14 +87,14 @@ class Bus(SimulatedBus):
         return super().commit(outputs, offsets, membership)
 
     def die(self) -> None:
-        """The process is killed: its session ends, what it has open stays open."""
+        """The process is killed: its session ends, and its open transaction stays open."""
         self.dead = True
         assert self._member is not None
         self.cluster.leave(self._member)
 
 
 class Pool:
-    """A bus's topics, and engines on it: `boot` them, `run` them, and ask what is in the topics."""
+    """The topics of a bus, and its engines: `boot` and `run` them, then look into the topics."""
 
     def __init__(
         self,
@@ -138,14 +138,14 @@ class Pool:
         return engine
 
     def run(self, passes: int = 30, *names: str, pass_ms: int = PASS_MS) -> None:
-        """So many passes of each engine in turn, and time goes on."""
+        """Run so many passes of each engine in turn, and advance the clock after each round."""
         for _ in range(passes):
             for name in names or list(self.engines):
                 self.engines[name].run_pass()
             self.cluster.now_ms += pass_ms
 
     def kill(self, name: str = "one") -> None:
-        """Without a word."""
+        """End an engine's process without a clean exit."""
         self.buses[name].die()
         del self.engines[name]
 
@@ -220,13 +220,13 @@ class Pool:
         return decode_json(OffsetMetadata, found.metadata, str(tp))
 
     def commit_by_hand(self, tp: TopicPartition, offset: int, metadata: str = "") -> None:
-        """What an administrator does with the group's offsets while nobody runs."""
+        """Commit as an administrator does while no engine runs."""
         self.cluster.group.offsets[tp] = Committed(offset, metadata)
 
     def open_transaction(
         self, name: str, tp: TopicPartition, written: TopicPartition | None = None
     ) -> Transaction:
-        """One of a producer that sent an offset of `tp`, and a record to `written`, and then nothing more."""
+        """The transaction of a producer that died after sending an offset of `tp` and a record."""
         while not self.cluster.init_producer(name):
             Alone(self.cluster).pause("")
         transaction = self.cluster.begin(name, self.cluster.producers[name].epoch)

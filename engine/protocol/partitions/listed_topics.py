@@ -99,16 +99,16 @@ def why_unreadable(config: BusConfig, name: str, topic: Topic | None) -> str | N
     """Why a listed topic cannot be read, and what to do; None for one that can."""
     remove = f"take it out of the bus: {config.command(f'topics remove {name}')}"
     if topic is None:
-        return f"the topic is not there. Make it again, or {remove}"
+        return f"the topic does not exist. Create it again, or {remove}"
     if topic.refused:
         return (
             f"the brokers refuse {topic.refused} on the topic to this user. Allow Read, Describe and "
-            f"DescribeConfigs, and it goes on by itself; or {remove}"
+            f"DescribeConfigs, and the engine reads it again; or {remove}"
         )
     if topic.leaderless:
         numbers = ", ".join(map(str, topic.leaderless))
         return (
-            f"no broker leads its partitions {numbers}. It goes on by itself when their brokers are back; or "
+            f"no broker leads its partitions {numbers}. The engine reads it again when a broker does; or "
             f"{remove}"
         )
     return None

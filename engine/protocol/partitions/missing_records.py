@@ -56,7 +56,7 @@ def inspect_commit(
         return CommitInspection(OffsetMetadata(R=0), str(e))
     lost: str | None
     if metadata.t not in ("", topic_id):
-        lost = "its topic was deleted and made again; the committed offset belongs to the old one."
+        lost = "its topic was deleted and created again; the committed offset belongs to the old one."
     elif found.offset < low:
         lost = f"records {found.offset} to {low - 1} were removed before they were read (retention)."
     elif found.offset > high:

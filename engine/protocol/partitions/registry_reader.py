@@ -64,8 +64,8 @@ class RegistryReader:
                 deadline = self._monotonic() + STALL_S
             elif self._monotonic() > deadline:
                 raise EngineError(
-                    f"{self.topic} could not be read up to offset {position}: nothing came for "
-                    f"{STALL_S:.0f} s, and it stands at {self.registry.position}."
+                    f"{self.topic} could not be read up to offset {position}: no record came for "
+                    f"{STALL_S:.0f} s after offset {self.registry.position}."
                 )
 
     def _take(self, timeout_s: float) -> list[Record | End]:

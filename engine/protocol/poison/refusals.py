@@ -92,7 +92,7 @@ class Refusals:
         """
         if not outputs.dead_lettered or self._topic_exists():
             return ""
-        return f"Topic {self._topic!r} is not there. Run: {self._config.command('topics create')}."
+        return f"Topic {self._topic!r} does not exist. Run: {self._config.command('topics create')}."
 
     def pause(self, partitions: Iterable[TopicPartition], reason: str) -> None:
         """Pause these partitions until the dead letters can be tried again."""
@@ -101,8 +101,8 @@ class Refusals:
             self._paused.add(tp)
             self._partitions.pause(
                 tp,
-                f"it has a record that cannot be processed and cannot be set aside. {reason} Nothing is "
-                "skipped; it goes on by itself.",
+                "it has a record that can neither be processed nor written to the dead-letter topic. "
+                f"{reason} Nothing is skipped; the engine tries again by itself.",
             )
 
     def may_try_again(self) -> bool:
@@ -113,7 +113,7 @@ class Refusals:
         self._looked = self._monotonic()
         if not self._topic_exists():
             return False
-        log.info("%s: setting records aside is tried again.", ", ".join(map(str, sorted(self._paused))))
+        log.info("%s: trying again to write dead letters.", ", ".join(map(str, sorted(self._paused))))
         self._paused.clear()
         return True
 

@@ -151,7 +151,7 @@ class Cuts:
         first = [tp for tp in stood if self.progress.is_first_report(tp)]
         if first:
             missing = self.progress.missing(place)
-            log.error("Timers go on without %s for %.0f s: firings say so.", missing, PATIENCE_S)
+            log.error("Timers stop waiting for %s for %.0f s: firings say so.", missing, PATIENCE_S)
         return bool(stood)
 
     def _keep_waiting(self, places: Collection[int]) -> None:
@@ -228,7 +228,7 @@ class Cuts:
                 cut.missing = f"{tp}, which is stopped: {e}"
                 return False
             if metadata.t not in ("", cut.topic_ids[tp.topic]):
-                cut.missing = f"{tp}, whose offset is of the topic before it was made again"
+                cut.missing = f"{tp}, whose offset is of the topic before it was created again"
                 return False
             reached[tp] = (found.offset, metadata)
         self.progress.look(reached, self.registry.position, self._monotonic())
@@ -258,7 +258,7 @@ class Cuts:
         if waited > PATIENCE_S and not cut.incomplete:
             cut.incomplete = True
             self._stats.incomplete += 1
-            log.error("Timers go on without %s after %.0f s: firings say so.", cut.missing, waited)
+            log.error("Timers stop waiting for %s after %.0f s: firings say so.", cut.missing, waited)
 
 
 def source_topics(context: EngineContext) -> dict[str, Topic]:

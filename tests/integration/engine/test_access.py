@@ -297,7 +297,7 @@ def produce_rubbish(client: Any, admin: AdminClient) -> None:
         ((TOPIC, "bus-trigger", READ), "[Aa]uthorization|TOPIC_AUTHORIZATION"),
         ((GROUP, "bus-engine", READ), "[Gg]roup.*authorization|authorization.*group"),
         ((TXN, "bus-engine-*", WRITE), "[Tt]ransactional.*[Aa]uthorization"),
-        ((TOPIC, "bus-dead-letter", WRITE), "cannot be set aside.*[Aa]uthorization"),
+        ((TOPIC, "bus-dead-letter", WRITE), "nor written to the dead-letter topic.*[Aa]uthorization"),
     ],
     ids=[
         "write state",

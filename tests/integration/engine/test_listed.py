@@ -19,7 +19,7 @@ def test_a_listed_topic_that_is_deleted_is_told_and_stops_nothing_until_it_is_ma
     bench.admin.create_topics([NewTopic(topic, 2, config=stamped)])[topic].result()
     bench.list_topics(topic)
     bench.subscribe("each", event("x", by="subject"))
-    said = f"Topic '{topic}' is not read: the topic is not there."
+    said = f"Topic '{topic}' is not read: the topic does not exist."
     runtime = Runtime(bench.config)
     heard: list[Any] = []
     runtime.start()

@@ -28,7 +28,7 @@ from interlock.engine.registry.registry import Registry
 
 CONFIG = BusConfig(name="b", client={"bootstrap.servers": "one:1"})
 EVENT, OTHER = TopicPartition("b-event", 0), TopicPartition("b-event", 1)
-PAUSED = "b-event[0] is not read: it has a record that cannot be processed and cannot be set aside."
+PAUSED = "b-event[0] is not read: it has a record that can neither be processed nor written as a dead letter."
 GAP = "b-event[0]: records below 3 are gone (retention); 1 subscription looks back further."
 
 
@@ -139,7 +139,7 @@ def test_a_look_back_that_retention_cut_short_is_a_problem_of_a_partition_that_i
 @pytest.mark.parametrize(
     ("topic", "told"),
     [
-        (None, "the topic is not there. Make it again, or take it out of the bus: "),
+        (None, "the topic does not exist. Create it again, or take it out of the bus: "),
         (Topic("", 0, "Describe"), "the brokers refuse Describe on the topic to this user. "),
     ],
     ids=["not there", "refused"],

@@ -183,7 +183,7 @@ def test_a_listed_topic_that_cannot_be_read_is_an_error_with_the_reason(cluster:
     [
         ("12", None, "for several partitions, use start or end"),
         ("start", "elsewhere", "does not read 'elsewhere'"),
-        ("start", "gone", "Topic 'gone' is not read: the topic is not there"),
+        ("start", "gone", "Topic 'gone' is not read: the topic does not exist"),
     ],
 )
 def test_what_cannot_be_said_of_several_partitions_is_refused(

@@ -13,7 +13,7 @@ from tests.unit.engine.protocol.dying import Died
 
 @pytest.fixture
 def lethal(monkeypatch: pytest.MonkeyPatch) -> set[tuple[TopicPartition, int]]:
-    """Places of records that end each process which works on them."""
+    """Offsets of records that end every process that works on them."""
     places: set[tuple[TopicPartition, int]] = set()
     for kind, name in ((SourceTask, "match"), (TriggerTask, "process")):
         original = getattr(kind, name)

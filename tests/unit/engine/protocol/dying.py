@@ -1,4 +1,4 @@
-"""Engines that die one after the other on a record, and what they leave."""
+"""Engines that die one after another on a record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.kit.pool import DEAD, Pool
 
 
 class Died(BaseException):
-    """A process is no more."""
+    """The process ends."""
 
 
 def run(pool: Pool, most: int = 400, *, ends: int = 1000) -> int:
@@ -45,7 +45,7 @@ def waiting(pool: Pool) -> None:
 
 
 def alone(pool: Pool, lethal: set[tuple[TopicPartition, int]], tp: TopicPartition) -> str:
-    """An engine that is about to try the first record of this partition alone, and could live on."""
+    """An engine that is about to try the first record of this partition alone, which is harmless by now."""
     lethal.add((tp, 0))
     run(pool, ends=1 + len(WIDTHS))
     lethal.clear()

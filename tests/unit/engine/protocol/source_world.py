@@ -1,4 +1,4 @@
-"""One source partition and the registry, as the event hop's tests have them."""
+"""One source partition and the registry, for the tests of the event hop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAR = 10**6
 
 
 class FakeReader:
-    """Reads the world's records, as many as `slice` at a time, and tells of the end."""
+    """Reads the world's records, at most `slice` at a time, and their end."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -57,13 +57,13 @@ class FakeReader:
 
 
 def new_context(reader: Callable[[], FakeReader]) -> EngineContext:
-    """One of a bus that has nothing but a reader, on clocks that stand still."""
+    """A context whose bus has only a reader, and whose clocks stand still."""
     bus: Any = SimpleNamespace(reader=reader, start_offsets=lambda asked: dict.fromkeys(asked, 0))
     return EngineContext.of(bus, CONFIG, Parts(clocks=Clocks(lambda: 0.0, lambda: 0.0)))
 
 
 class World:
-    """One source partition and the registry as they really are, and what is committed of the hop."""
+    """One source partition, the registry, and what the event hop has committed."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []

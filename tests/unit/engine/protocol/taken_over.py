@@ -1,4 +1,4 @@
-"""Buses that had an engine, for what the next one makes of them."""
+"""Buses that had an engine, for tests of the next one's takeover."""
 
 from __future__ import annotations
 

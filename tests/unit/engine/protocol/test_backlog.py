@@ -12,7 +12,7 @@ def ends(*offsets: int) -> list[End]:
     return [End(TP, offset) for offset in offsets]
 
 
-def test_it_goes_on_where_it_was_left_and_takes_more_behind() -> None:
+def test_iteration_continues_where_it_was_left_and_new_records_follow() -> None:
     backlog = Backlog()
     backlog.add(ends(1, 2, 3))
     for item in backlog:
@@ -35,7 +35,7 @@ def test_one_that_was_left_at_its_last_item_takes_more() -> None:
     assert list(backlog) == ends(2)
 
 
-def test_what_was_held_back_comes_first_again_also_when_nothing_else_is_left() -> None:
+def test_records_put_back_come_first_also_when_nothing_else_is_left() -> None:
     backlog = Backlog()
     backlog.add(ends(1, 2, 3, 4))
     given = []

@@ -119,7 +119,7 @@ def test_the_state_of_a_wait_that_is_removed_goes_with_it() -> None:
     assert dict(pool.records(STATE))[WAIT.incarnation.encode()] is None
 
 
-def test_what_a_removal_left_over_is_nulled_and_what_was_registered_since_stays_in_its_place() -> None:
+def test_leftovers_of_a_removal_are_nulled_and_later_registrations_stay() -> None:
     pool = Pool()
     pool.register(WAIT, "n1")
     pool.register(WAIT, "n2")
@@ -206,7 +206,7 @@ def test_an_internal_topic_that_was_made_again_stops_the_engine(kind: str) -> No
     old = pool.cluster.topics[f"b-{kind}"]
     pool.cluster.create(f"b-{kind}", 1)
     pool.cluster.topics[f"b-{kind}"].logs = old.logs
-    with pytest.raises(TopicsError, match=f"'b-{kind}' was deleted and made again"):
+    with pytest.raises(TopicsError, match=f"'b-{kind}' was deleted and created again"):
         pool.run(40, pass_ms=1000)
 
 
@@ -238,7 +238,7 @@ def test_an_internal_topic_with_another_number_of_partitions_stops_the_engine(ki
         pool.boot("next")
 
 
-def test_a_bus_that_was_altered_is_told_at_the_start() -> None:
+def test_an_altered_bus_is_an_error_at_the_start() -> None:
     pool = Pool()
     pool.cluster.add_partitions("b-state", 3)
     with pytest.raises(TopicsError, match="'b-state' has 3 partitions"):

@@ -100,11 +100,11 @@ def test_attempts_of_a_record_that_was_sent_again_are_counted_on(before: bytes |
     assert about["own"] == b"1"
 
 
-def test_a_record_without_a_value_is_set_aside_as_well() -> None:
+def test_a_record_without_a_value_can_be_dead_lettered_as_well() -> None:
     assert dead(None, None, None)["interlock_origin"] == b"b-event[3]@7"
 
 
-def test_a_record_too_large_to_be_set_aside_whole_is_named_by_size_hash_and_beginning() -> None:
+def test_a_record_too_large_for_a_dead_letter_is_named_by_size_hash_and_beginning() -> None:
     value = b"v" * MAX_INTERNAL_BYTES
     about = dead(value)
     assert about["interlock_size"] == str(len(value)).encode()
@@ -125,7 +125,7 @@ HEADERS = st.lists(
 @given(
     HEADERS, st.sampled_from([None, 0, MAX_VALUE_BYTES, MAX_INTERNAL_BYTES]), st.sampled_from([0, 10**6 * 9])
 )
-def test_whatever_a_record_is_it_can_be_set_aside(headers: Headers, value: int | None, key: int) -> None:
+def test_any_record_can_be_dead_lettered(headers: Headers, value: int | None, key: int) -> None:
     """Else the engine could never move past it."""
     gathered = outputs()
     record = Record(TP, 7, 0, b"k" * key, None if value is None else b"v" * value, headers)

@@ -1,4 +1,4 @@
-"""Problems: what one engine knows of its partitions, and all engines tell their waiting tasks."""
+"""Problems: one engine writes those of its partitions, and all engines report them to their waiting tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def told(pool: Pool) -> list[bytes | None]:
     return [value for key, value in pool.records(REGISTRY) if key == KEY]
 
 
-def test_a_partition_that_stopped_is_told_by_every_engine_until_it_goes_on() -> None:
+def test_every_engine_reports_a_stopped_partition_until_it_resumes() -> None:
     pool = lost()
     pool.boot("one")
     pool.boot("two")
@@ -50,7 +50,7 @@ def test_a_partition_that_stopped_is_told_by_every_engine_until_it_goes_on() -> 
     assert pool.engines[other].problems.elsewhere() == []
 
 
-def test_a_look_back_that_misses_records_is_told_by_every_engine_for_a_while() -> None:
+def test_every_engine_reports_a_look_back_that_misses_records_for_a_while() -> None:
     pool = Pool(partitions=2, events=2)
     pool.boot("one")
     pool.boot("two")
@@ -69,7 +69,7 @@ def test_a_look_back_that_misses_records_is_told_by_every_engine_for_a_while() -
     assert told(pool)[-1] is None
 
 
-def test_what_a_dead_engine_told_of_a_partition_is_taken_back_by_the_next_owner() -> None:
+def test_the_next_owner_removes_what_a_dead_engine_reported_about_a_partition() -> None:
     pool = Pool()
     pool.write(REGISTRY, KEY, encode_json(ProblemRecord(text="b-event[0] is not read: why not.")))
     pool.boot()
@@ -77,7 +77,7 @@ def test_what_a_dead_engine_told_of_a_partition_is_taken_back_by_the_next_owner(
     assert told(pool)[1:] == [None]
 
 
-def test_what_is_told_of_a_topic_that_the_bus_lists_no_more_is_not_repeated() -> None:
+def test_problems_of_a_topic_that_was_removed_from_the_bus_are_not_reported() -> None:
     pool = Pool()
     key = place_key("problem", "gone", 0)
     pool.write(REGISTRY, key, encode_json(ProblemRecord(text="gone[0] is not read.")))
@@ -86,7 +86,7 @@ def test_what_is_told_of_a_topic_that_the_bus_lists_no_more_is_not_repeated() ->
     assert engine.problems.elsewhere() == []
 
 
-def test_a_wait_without_room_for_new_keys_is_told_by_every_engine_until_it_is_over() -> None:
+def test_every_engine_reports_a_wait_without_room_for_new_keys_until_it_is_over() -> None:
     pool = Pool(partitions=2, events=2)
     half = event("x", by="data.k") & event("y", by="data.k")
     wait = msgspec.structs.replace(Registration.of("w", half, None, 0), max_keys=3)
@@ -118,7 +118,7 @@ def test_a_problem_that_stays_is_written_once() -> None:
     assert len(told(pool)) == 1
 
 
-def test_a_text_beyond_all_measure_is_cut() -> None:
+def test_a_very_long_text_is_cut() -> None:
     pool = Pool()
     engine = pool.boot()
     pool.run()
@@ -127,7 +127,7 @@ def test_a_text_beyond_all_measure_is_cut() -> None:
     assert len(told(pool)[-1] or b"") < problems.MOST_CHARS + 100
 
 
-def test_an_engine_without_an_open_partition_has_no_transaction_to_tell_it_with() -> None:
+def test_an_engine_without_an_open_partition_has_no_transaction_to_report_with() -> None:
     pool = lost(partitions=1, events=1)
     pool.boot("one")
     pool.boot("two")

@@ -1,4 +1,4 @@
-"""What the trigger hop's tests stand on: what is committed of it, and what it is given."""
+"""What the tests of the trigger hop share: its committed log, and its inputs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Log:
         self.stats = Stats()
 
     def task(self) -> TriggerTask:
-        """A task made anew, and recovered from what is committed."""
+        """A new task, recovered from what is committed."""
         task = TriggerTask(TaskStart(TP, self.committed, self.partitions), self.context())
         for record in self.states:
             task.load(record)

@@ -111,7 +111,7 @@ def test_a_listed_topic_that_no_engine_can_read_is_left_out_and_the_log_says_why
     assert [seen.topic for seen in events] == ["b-event"]
     assert "Topic 'closed' is not read: the brokers refuse Read" in caplog.text
     assert "Topic 'raw' is not read: no broker leads its partitions 0." in caplog.text
-    assert "Topic 'gone' is not read: the topic is not there." in caplog.text
+    assert "Topic 'gone' is not read: the topic does not exist." in caplog.text
 
 
 def test_no_more_than_the_bytes_allowed_are_held_and_the_last_read_stay(

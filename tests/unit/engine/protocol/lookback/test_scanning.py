@@ -1,4 +1,4 @@
-"""Look-backs of a running engine: what a scan keeps, and what is told where retention was faster."""
+"""Look-backs of a running engine: what a scan keeps, and what is reported when retention was faster."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def lost(pool: Pool) -> int:
     return pool.engines["one"].stats.look_back_lost
 
 
-def test_a_look_back_beyond_the_first_record_there_is_is_told_with_its_time(
+def test_a_look_back_beyond_the_first_record_is_reported_with_its_time(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     pool = Pool()
@@ -80,7 +80,7 @@ def test_a_look_back_beyond_the_first_record_there_is_is_told_with_its_time(
     assert [r.getMessage() for r in warned] == [told]
 
 
-def test_a_wait_beyond_what_is_left_is_in_force_for_what_is_left() -> None:
+def test_a_wait_that_looks_back_too_far_is_in_force_for_the_records_that_are_left() -> None:
     pool = Pool()
     for _ in range(5):
         pool.emit("a")
@@ -92,7 +92,9 @@ def test_a_wait_beyond_what_is_left_is_in_force_for_what_is_left() -> None:
     assert pool.fired() == [("w", "met")]
 
 
-def test_a_look_back_within_what_is_left_tells_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_look_back_within_the_existing_records_is_not_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     pool = Pool()
     stamps = []
     for _ in range(5):
@@ -119,7 +121,7 @@ def test_a_look_back_to_the_start_of_a_whole_partition_tells_nothing() -> None:
 
 
 @pytest.mark.usefixtures("slow")
-def test_retention_that_overtakes_a_scan_is_told_once_with_offsets_and_subscriptions(
+def test_retention_that_overtakes_a_scan_is_reported_once_with_offsets_and_subscriptions(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     pool = Pool()
@@ -148,7 +150,7 @@ def test_retention_that_overtakes_a_scan_is_told_once_with_offsets_and_subscript
 
 
 @pytest.mark.usefixtures("slow")
-def test_retention_that_overtakes_a_scan_while_no_engine_runs_is_told_by_the_next_one() -> None:
+def test_retention_that_overtakes_a_scan_while_no_engine_runs_is_reported_by_the_next_one() -> None:
     pool = Pool()
     for _ in range(40):
         pool.emit("b")
@@ -165,7 +167,7 @@ def test_retention_that_overtakes_a_scan_while_no_engine_runs_is_told_by_the_nex
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_scan_whose_rest_is_removed_altogether_is_told() -> None:
+def test_a_scan_whose_remaining_records_are_all_removed_is_reported() -> None:
     pool = Pool()
     for _ in range(40):
         pool.emit("b")
@@ -216,7 +218,7 @@ def test_a_gap_is_a_problem_for_a_minute_at_least_and_then_no_more() -> None:
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_gap_is_told_and_counted_once_where_the_pass_that_found_it_is_aborted(
+def test_a_gap_is_reported_and_counted_once_when_the_pass_that_found_it_is_aborted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     pool = Pool()
@@ -250,7 +252,7 @@ def test_a_gap_names_all_that_are_still_in_a_scan(monkeypatch: pytest.MonkeyPatc
     assert lost(pool) == 2
 
 
-def test_a_wait_beyond_what_is_kept_is_told_where_nothing_is_left() -> None:
+def test_a_wait_beyond_the_retention_is_reported_when_no_record_is_left() -> None:
     pool = Pool()
     for _ in range(3):
         pool.emit("a")
@@ -269,8 +271,8 @@ def test_a_wait_beyond_what_is_kept_is_told_where_nothing_is_left() -> None:
     assert lost(pool) == 1
 
 
-def test_a_wait_within_what_is_kept_tells_nothing_where_nothing_is_left() -> None:
-    """Else each wait were told of each partition that was idle for a month."""
+def test_a_wait_within_the_retention_is_not_reported_when_no_record_is_left() -> None:
+    """Otherwise every wait would be reported for every partition that was idle for a month."""
     pool = Pool()
     for _ in range(3):
         pool.emit("a")
@@ -284,7 +286,7 @@ def test_a_wait_within_what_is_kept_tells_nothing_where_nothing_is_left() -> Non
     assert lost(pool) == 0
 
 
-def test_a_wait_beyond_what_is_kept_tells_nothing_where_all_that_is_left_is_older() -> None:
+def test_a_wait_beyond_the_retention_is_not_reported_when_all_records_left_are_older() -> None:
     pool = Pool()
     for _ in range(3):
         pool.emit("a")

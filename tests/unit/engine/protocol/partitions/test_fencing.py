@@ -51,7 +51,7 @@ def test_the_open_offsets_of_a_dead_engine_hold_a_takeover_back_for_half_a_secon
 
 # Firings hold back waits and dispatchers, which can end nobody; the registry holds back all.
 @pytest.mark.parametrize("tp", [TRIGGER, ACTION, REGISTRY], ids=["matches", "firings", "registry"])
-def test_an_engine_that_died_before_it_committed_anything_is_known_as_a_member_of_before(
+def test_an_engine_that_died_before_its_first_commit_is_known_as_an_earlier_member(
     tp: TopicPartition,
 ) -> None:
     """What stands in the way is a record of its, and no offset says whose."""
@@ -124,7 +124,7 @@ def test_an_engine_that_was_killed_while_it_was_alone_is_known_to_the_one_that_t
     assert pool.fired() == [("one", "met")] * 2
 
 
-def test_an_engine_goes_on_where_it_cannot_ask_about_the_action_topic(
+def test_an_engine_continues_when_it_cannot_ask_about_the_action_topic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = Pool()
@@ -144,7 +144,7 @@ def test_an_engine_goes_on_where_it_cannot_ask_about_the_action_topic(
     assert asked == [1]  # each question may take ten seconds
 
 
-def test_a_burial_that_fails_is_tried_again_and_keeps_no_other_from_its_own(
+def test_fencing_that_fails_is_tried_again_and_does_not_keep_others_from_being_fenced(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = Pool()
@@ -188,7 +188,7 @@ def fencing_of(bus: Bus, now: list[float]) -> Fencing:
     return Fencing(EngineContext.of(bus, CONFIG, Parts(clocks=Clocks(monotonic=lambda: now[0]))))
 
 
-def test_an_engine_never_buries_itself() -> None:
+def test_an_engine_never_fences_itself() -> None:
     pool = Pool()
     now = [100.0]
     fencing = fencing_of(Bus(pool.cluster, "me"), now)

@@ -87,7 +87,7 @@ def test_only_a_paused_or_stopped_partition_has_a_reason_and_each_needs_one() ->
     assert life.reasons == {TP: "its topic was deleted"}
 
 
-def test_paused_and_stopped_partitions_are_told_apart() -> None:
+def test_paused_and_stopped_partitions_differ() -> None:
     life = Lifecycle(lambda: 0.0)
     life.assign((TP, OTHER))
     life.move(TP, PAUSED, "refused")

@@ -1,4 +1,4 @@
-"""Listed topics that cannot be read: told by every engine, and nothing else waits for them."""
+"""Listed topics that cannot be read: every engine reports them, and nothing else waits for them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def owned(pool: Pool) -> bool:
     return any(ORDERS in engine.partitions for engine in pool.engines.values())
 
 
-def test_a_topic_that_is_deleted_is_told_by_every_engine_and_the_others_go_on() -> None:
+def test_every_engine_reports_a_deleted_topic_and_reads_the_others() -> None:
     pool = two_engines(EACH)
     pool.cluster.delete("orders")
     for _ in range(3):
@@ -95,13 +95,13 @@ def test_a_topic_that_is_deleted_is_told_by_every_engine_and_the_others_go_on() 
     pool.run(300, pass_ms=200)
     [text] = told(pool)
     assert text.startswith(
-        "Topic 'orders' is not read: the topic is not there. Make it again, or take it out"
+        "Topic 'orders' is not read: the topic does not exist. Create it again, or take it out"
     )
     assert "airflow interlock topics remove orders --bus b" in text
     assert pool.fired() == [("each", "met")] * 3
 
 
-def test_a_topic_that_no_broker_leads_is_told_and_no_engine_waits_for_an_answer_about_it(
+def test_a_topic_without_a_leader_is_reported_and_no_engine_waits_for_an_answer_about_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pool = two_engines(EACH, ORDER, ENDS)
@@ -119,7 +119,7 @@ def test_a_topic_that_no_broker_leads_is_told_and_no_engine_waits_for_an_answer_
     pool.run(300, pass_ms=200)
     [text] = told(pool)
     assert text.startswith(
-        "Topic 'orders' is not read: no broker leads its partitions 0. It goes on by itself"
+        "Topic 'orders' is not read: no broker leads its partitions 0. The engine reads it again"
     )
     assert pool.fired() == [("each", "met")], "timers wait for what the topic may hold"
     assert not any("end orders" in bus.calls for bus in pool.buses.values())
@@ -153,7 +153,7 @@ def test_a_question_about_a_topic_that_was_deleted_a_moment_ago_ends_no_engine(
     assert len(told(pool)) == 1
 
 
-def test_a_topic_that_is_taken_out_of_the_bus_is_told_no_more() -> None:
+def test_a_topic_that_is_removed_from_the_bus_is_no_longer_reported() -> None:
     pool = two_engines()
     pool.cluster.delete("orders")
     pool.run(300, pass_ms=200)
@@ -163,11 +163,11 @@ def test_a_topic_that_is_taken_out_of_the_bus_is_told_no_more() -> None:
     assert told(pool) == []
 
 
-def test_a_topic_that_was_never_there_is_told_and_read_as_soon_as_it_is_made() -> None:
+def test_a_topic_that_never_existed_is_reported_and_read_as_soon_as_it_is_created() -> None:
     pool = two_engines(ORDER)
     pool.write_bus_record(BusRecord(partitions=1, topics=("orders", "late")))
     pool.run(200, pass_ms=200)
-    assert "Topic 'late' is not read: the topic is not there." in told(pool)[0]
+    assert "Topic 'late' is not read: the topic does not exist." in told(pool)[0]
     pool.cluster.create("late", 1)
     pool.run(300, pass_ms=200)
     assert told(pool) == []
@@ -175,7 +175,7 @@ def test_a_topic_that_was_never_there_is_told_and_read_as_soon_as_it_is_made() -
 
 
 @pytest.mark.parametrize("operation", ["Read", "Describe"])
-def test_a_topic_whose_reading_is_refused_is_told_and_goes_on_where_it_was_when_it_is_allowed_again(
+def test_a_topic_whose_reading_is_refused_is_reported_and_continues_once_it_is_allowed_again(
     operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = two_engines(EACH, ORDER)
@@ -198,7 +198,7 @@ def test_a_topic_whose_reading_is_refused_is_told_and_goes_on_where_it_was_when_
     assert pool.fired().count(("order", "met")) == 2
 
 
-def test_a_topic_whose_offsets_the_brokers_refuse_is_left_out_before_the_engine_starts_anew(
+def test_a_topic_whose_offsets_the_brokers_refuse_is_left_out_before_the_engine_restarts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Its records were fetched before the right was taken, and are fetched again: no fetch is refused.
@@ -289,7 +289,7 @@ def test_timers_do_not_wait_any_longer_when_the_topic_may_be_read_again(
     assert not pool.actions()[0]["firing"].get("incomplete")
 
 
-def test_the_buss_own_topics_are_nothing_to_go_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_does_not_continue_without_the_buss_own_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Pool()
     engine = pool.boot()
     pool.run()

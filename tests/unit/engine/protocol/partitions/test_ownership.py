@@ -51,7 +51,7 @@ def test_a_partition_whose_next_records_were_removed_stops_and_the_others_go_on(
     assert pool.committed(OTHER).offset == 7
 
 
-def test_a_partition_at_the_first_record_there_is_goes_on() -> None:
+def test_a_partition_at_the_first_existing_record_continues() -> None:
     pool = used()
     pool.emit("x")
     pool.cluster.delete_below(EVENT, 3)
@@ -71,7 +71,7 @@ def test_a_partition_of_a_topic_that_was_made_again_stops() -> None:
     pool.cluster.group.offsets[EVENT] = kept
     pool.boot()
     pool.run()
-    assert "was deleted and made again" in stopped(pool)[EVENT]
+    assert "was deleted and created again" in stopped(pool)[EVENT]
 
 
 def test_a_partition_that_ends_before_its_committed_offset_stops() -> None:
@@ -123,7 +123,7 @@ def test_a_topic_that_is_made_again_under_a_running_engine_stops_within_half_a_m
     pool.cluster.group.offsets[orders] = kept
     pool.cluster.group.counts["orders"] = 1  # it goes on before the group looks
     pool.run(40, pass_ms=1000)
-    assert "was deleted and made again" in stopped(pool)[orders]
+    assert "was deleted and created again" in stopped(pool)[orders]
 
 
 # -- metadata that cannot be read

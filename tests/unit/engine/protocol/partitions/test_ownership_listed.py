@@ -60,7 +60,7 @@ def test_a_topic_that_is_listed_again_begins_at_its_end_and_look_backs_bring_wha
     assert len(pool.fired()) == 4
 
 
-def test_an_owner_that_has_not_read_its_own_source_records_yet_does_not_begin_anew(
+def test_an_owner_that_has_not_read_its_own_source_records_yet_does_not_begin_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(RegistryReader, "read_new", lambda _: None)
@@ -100,7 +100,7 @@ def test_an_offset_without_a_source_record_counts_but_for_an_engines_on_a_topic_
     assert engine.stats.consumed == 2
 
 
-def test_scans_go_on_as_far_as_the_partition_goes_on() -> None:
+def test_scans_continue_up_to_where_the_partition_resumes() -> None:
     pool = used(1, EACH)
     for _ in range(4):
         pool.emit("x")

@@ -13,7 +13,7 @@ from tests.kit.pool import EVENT, REGISTRY, TRIGGER
 from tests.unit.engine.protocol.taken_over import EACH, stopped, used
 
 
-def test_a_stopped_partition_goes_on_where_an_administrator_says_without_a_restart() -> None:
+def test_a_stopped_partition_resumes_where_an_administrator_says_without_a_restart() -> None:
     pool = used(1, EACH)
     for _ in range(4):
         pool.emit("x")
@@ -29,7 +29,7 @@ def test_a_stopped_partition_goes_on_where_an_administrator_says_without_a_resta
 
 
 @pytest.mark.parametrize(("said", "first"), [(-5, 5), (0, 5), (6, 6), (10**9, 7)])
-def test_where_a_partition_goes_on_lies_within_what_there_is(said: int, first: int) -> None:
+def test_a_partition_resumes_within_its_existing_offsets(said: int, first: int) -> None:
     pool = used(1, EACH)
     for _ in range(4):
         pool.emit("x")
@@ -68,7 +68,7 @@ def test_a_resumption_for_the_topic_before_it_was_made_again_does_not_count() ->
     assert list(stopped(pool)) == [EVENT]
 
 
-def test_a_topic_made_again_goes_on_from_its_start_and_its_events_are_others() -> None:
+def test_a_recreated_topic_resumes_from_its_start_and_its_events_are_new() -> None:
     pool = used(1, EACH)
     pool.cluster.delete(EVENT.topic)
     pool.cluster.create(EVENT.topic, 1)
@@ -92,7 +92,7 @@ def test_going_on_from_the_start_repeats_nothing() -> None:
 
 
 @pytest.mark.parametrize(("said", "fired"), [(0, 3), (1, 2), (3, 0)])
-def test_what_is_skipped_where_nothing_is_known_of_a_partition_no_look_back_brings(
+def test_look_backs_do_not_read_what_a_resumed_partition_without_metadata_skips(
     said: int, fired: int
 ) -> None:
     """Of before the resumption, that is: a later registration looks back."""
@@ -113,7 +113,7 @@ def test_what_is_skipped_where_nothing_is_known_of_a_partition_no_look_back_brin
 
 
 @pytest.mark.parametrize(("said", "fired"), [(0, 3), (1, 3), (2, 1)])
-def test_what_is_skipped_beyond_metadata_that_cannot_be_read_no_look_back_brings(
+def test_look_backs_do_not_read_what_a_resumed_partition_with_unreadable_metadata_skips(
     said: int, fired: int
 ) -> None:
     """Without a skip all registrations are applied anew, and look back."""
@@ -126,7 +126,7 @@ def test_what_is_skipped_beyond_metadata_that_cannot_be_read_no_look_back_brings
     assert len(pool.fired()) == fired
 
 
-def test_registrations_that_a_partition_had_not_caught_up_with_look_back_to_what_it_skips() -> None:
+def test_registrations_that_were_not_applied_yet_look_back_to_what_a_resumed_partition_skips() -> None:
     pool = used()
     for _ in range(4):
         pool.emit("x")
@@ -139,7 +139,7 @@ def test_registrations_that_a_partition_had_not_caught_up_with_look_back_to_what
     assert len(pool.fired()) == 2
 
 
-def test_timers_of_a_trigger_partition_of_which_nothing_is_known_are_opened_wherever_it_goes_on() -> None:
+def test_timers_of_a_trigger_partition_without_metadata_are_opened_wherever_it_resumes() -> None:
     pool = used(1, EACH)
     pool.register(Registration.of("w", event("y").expires(after="10s"), None, pool.cluster.now_ms))
     del pool.cluster.group.offsets[TRIGGER]

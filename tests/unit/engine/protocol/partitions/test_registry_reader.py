@@ -1,4 +1,4 @@
-"""Following the registry: read whole at the start, and again by a new engine after too long a pause."""
+"""Reading the registry: whole at the start, and again by a new engine after too long a pause."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Clocks:
 
 
 @pytest.mark.parametrize("clock", ["wall_s", "monotonic_s"])
-def test_a_registry_that_was_not_read_for_hours_is_given_up_before_anything_new_is_taken(clock: str) -> None:
+def test_a_registry_that_was_not_read_for_hours_is_an_error_before_anything_new_is_read(clock: str) -> None:
     clocks, pool = Clocks(), Pool()
     following, registry = clocks.follow(pool)
     following.read_whole()
@@ -44,7 +44,7 @@ def test_a_registry_that_was_not_read_for_hours_is_given_up_before_anything_new_
     assert registry.position == position
 
 
-def test_waiting_for_the_end_of_the_registry_is_given_up_as_well() -> None:
+def test_waiting_for_the_end_of_the_registry_after_hours_is_an_error_as_well() -> None:
     clocks, pool = Clocks(), Pool()
     following, _ = clocks.follow(pool)
     clocks.wall_s += MOST_PAUSE_S + 1

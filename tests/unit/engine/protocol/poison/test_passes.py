@@ -1,4 +1,4 @@
-"""Trials: engines that end on a record, one after the other, until it is set aside and the rest goes on."""
+"""Engines end on a record, one after another, until it is a dead letter and the others are processed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.engine.protocol.dying import dead_letters, run, waiting
 SUSPECTED = dict(zip(WIDTHS, (SUSPECTS, *WIDTHS), strict=False))
 
 
-def test_a_record_that_ends_processes_is_set_aside_after_five_and_the_rest_is_matched(
+def test_a_record_that_ends_processes_is_dead_lettered_after_five_and_the_rest_is_matched(
     lethal: set[tuple[TopicPartition, int]],
 ) -> None:
     pool = Pool()
@@ -38,7 +38,7 @@ def test_a_record_that_ends_processes_is_set_aside_after_five_and_the_rest_is_ma
     assert not pool.metadata(EVENT).a
 
 
-def test_a_match_that_ends_processes_is_set_aside_from_the_trigger_topic(
+def test_a_match_that_ends_processes_is_dead_lettered_from_the_trigger_topic(
     lethal: set[tuple[TopicPartition, int]],
 ) -> None:
     pool = Pool()
@@ -144,7 +144,7 @@ def test_an_orderly_end_leaves_nothing_suspect_and_a_kill_does() -> None:
     assert trial.width == WIDTHS[0]
 
 
-def test_where_every_record_ends_processes_the_partition_stops_and_goes_on_when_told(
+def test_when_every_record_ends_processes_the_partition_stops_and_can_be_resumed(
     lethal: set[tuple[TopicPartition, int]],
 ) -> None:
     pool = Pool()
@@ -173,7 +173,7 @@ def test_where_every_record_ends_processes_the_partition_stops_and_goes_on_when_
     assert not pool.metadata(EVENT).s
 
 
-def test_a_record_far_behind_the_committed_offset_is_found_where_nothing_is_matched(
+def test_a_record_far_behind_the_committed_offset_is_found_when_nothing_is_matched(
     lethal: set[tuple[TopicPartition, int]],
 ) -> None:
     pool = Pool()

@@ -75,7 +75,7 @@ def no_matches(outputs: Sequence[Output], _: object) -> bool:
     return any(output.topic == TRIGGER.topic for output in outputs)
 
 
-def test_a_try_whose_dead_letter_cannot_be_written_is_taken_back_before_its_partition_waits(
+def test_a_try_whose_dead_letter_cannot_be_written_is_withdrawn_before_its_partition_pauses(
     lethal: set[tuple[TopicPartition, int]],
 ) -> None:
     pool = Pool()
@@ -90,7 +90,7 @@ def test_a_try_whose_dead_letter_cannot_be_written_is_taken_back_before_its_part
 
 
 @pytest.mark.parametrize(("tried_alone", "later"), [(False, False), (True, False), (False, True)])
-def test_a_partition_whose_dead_letters_are_refused_waits_and_the_others_go_on(
+def test_a_partition_whose_dead_letters_are_refused_pauses_and_the_others_are_read(
     lethal: set[tuple[TopicPartition, int]], monkeypatch: pytest.MonkeyPatch, tried_alone: bool, later: bool
 ) -> None:
     if later:
@@ -150,7 +150,7 @@ def test_a_record_whose_transaction_brokers_always_refuse_is_not_tried_for_ever_
     assert (left.a.trying, left.a.ended, left.e) == (False, (), True)
 
 
-def test_work_that_brokers_always_refuse_is_told_whatever_else_is_committed_in_between(
+def test_work_that_brokers_always_refuse_ends_the_engine_whatever_is_committed_in_between(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fetched_later(monkeypatch, OTHER)
@@ -208,7 +208,7 @@ def test_lives_that_end_by_refusals_make_no_record_suspect_whoever_takes_over_me
     assert (pool.fired(), dead_letters(pool)) == ([("w", "met")], [])
 
 
-def test_keys_that_a_changed_condition_drops_are_counted_once_where_a_transaction_is_refused(
+def test_keys_that_a_changed_condition_drops_are_counted_once_when_a_transaction_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def subscribed(second: str, nonce: str) -> None:

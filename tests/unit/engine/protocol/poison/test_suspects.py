@@ -38,24 +38,24 @@ def left_by(
     return OffsetMetadata(R=0, c=committer, **{name: each for name, each in given.items() if each})
 
 
-def test_a_process_is_told_by_its_id_less_its_life_and_an_id_of_before_is_one() -> None:
+def test_a_process_is_named_by_its_transactional_id_without_the_number_of_the_run() -> None:
     assert process_of("b-engine-d-7f3a.12") == "b-engine-d-7f3a"
     assert process_of("b-engine-a.b-7f3a") == "b-engine-a.b-7f3a"
     assert process_of("b-engine-a.b-7f3a.1") == "b-engine-a.b-7f3a"
 
 
-def test_what_a_process_that_is_gone_left_unread_is_suspect() -> None:
+def test_records_that_a_dead_process_left_unread_are_suspect() -> None:
     assert taken_over(left_by("b-engine-d-old.1"), offset=7).trial == Trial(WIDTHS[0], SUSPECTS, 7)
 
 
 @pytest.mark.parametrize(
     "former", [left_by(""), left_by("b-engine-d-old.1", in_order=True)], ids=["nobody", "in good order"]
 )
-def test_nothing_is_suspect_where_nobody_ended_on_it(former: OffsetMetadata) -> None:
+def test_nothing_is_suspect_when_no_process_ended(former: OffsetMetadata) -> None:
     assert taken_over(former).trial is None
 
 
-def test_nothing_is_suspect_of_a_member_of_the_same_process_or_where_nothing_is_unread() -> None:
+def test_nothing_is_suspect_when_the_process_is_still_a_member_or_nothing_is_unread() -> None:
     old = left_by("b-engine-d-old.1")
     assert taken_over(old, "b-engine-d-new.1", "b-engine-d-old.1").trial is None
     assert taken_over(old, "b-engine-d-new.1", "b-engine-d-old.2").trial is None
@@ -74,12 +74,12 @@ def owners_of(trial: Trial, offsets: list[int]) -> list[tuple[int, int, int]]:
     return seen
 
 
-def test_each_end_on_the_first_records_narrows_what_a_pass_takes_down_to_one_record_alone() -> None:
+def test_each_end_on_the_first_records_makes_groups_smaller_down_to_one_record_alone() -> None:
     owners = owners_of(Trial(WIDTHS[0], SUSPECTS, 5), [5] * 5)
     assert owners == [(300, SUSPECTS, 5), (10, 300, 5), (1, 10, 5), (ALONE, 1, -1), (ALONE, 1, -1)]
 
 
-def test_an_end_behind_records_that_went_well_narrows_nothing_the_first_time() -> None:
+def test_an_end_after_committed_records_keeps_the_group_size_the_first_time() -> None:
     """It may have had other reasons; what a pass had taken then is what is suspect."""
     owners = owners_of(Trial(300, SUSPECTS, 0), [3000, 3050, 3080, 3085, 3086, 3086, 3087])
     assert owners == [
@@ -111,7 +111,7 @@ def test_an_owner_begins_where_the_one_before_it_stopped_in_good_order() -> None
     assert taken_over(left_by("", Trial(100, 7)), offset=3000).trial == Trial(100, 7), "the second time"
 
 
-def test_a_wide_try_keeps_the_offset_where_it_began() -> None:
+def test_a_group_keeps_the_offset_where_it_began() -> None:
     suspects = Suspects(OffsetMetadata(R=0, a=Trial(30, 40, 5)))
     suspects.passed()
     assert suspects.trial == Trial(30, 39, 5)
@@ -132,7 +132,7 @@ def test_a_process_that_is_a_member_again_had_not_ended() -> None:
     assert found.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-b.1", "b-engine-d-c.1"))
 
 
-def test_a_try_is_said_before_it_and_cleared_by_its_success() -> None:
+def test_a_try_is_committed_before_it_and_cleared_by_its_success() -> None:
     suspects = Suspects(left_by("x", Trial(ALONE, 2, 5, ended=("b-engine-d-a.1",))))
     suspects.names_owner = True
     assert suspects.begin(5)
@@ -148,7 +148,7 @@ def test_a_try_is_said_before_it_and_cleared_by_its_success() -> None:
     assert suspects.trial is None
 
 
-def test_a_try_that_was_taken_back_is_said_no_more() -> None:
+def test_a_try_that_was_rolled_back_is_not_committed_again() -> None:
     suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
     suspects.begin(5)
     suspects.committed()
@@ -157,7 +157,7 @@ def test_a_try_that_was_taken_back_is_said_no_more() -> None:
     assert suspects.changed
 
 
-def test_a_try_that_was_taken_back_is_to_be_unsaid_before_anything_else_is_tried() -> None:
+def test_a_committed_try_that_was_rolled_back_must_be_withdrawn_before_the_next_try() -> None:
     suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5)))
     suspects.begin(5)
     assert not suspects.must_withdraw
@@ -171,7 +171,7 @@ def test_a_try_that_was_taken_back_is_to_be_unsaid_before_anything_else_is_tried
     assert not suspects.must_withdraw
 
 
-def test_a_narrowed_pass_takes_so_many_and_no_more() -> None:
+def test_a_pass_takes_no_more_than_its_group_of_suspects() -> None:
     suspects = Suspects(OffsetMetadata(R=0, a=Trial(30, 40)))
     suspects.names_owner = True
     assert not suspects.begin(0)
@@ -179,7 +179,7 @@ def test_a_narrowed_pass_takes_so_many_and_no_more() -> None:
     assert suspects.trial == Trial(30, 10)
 
 
-def test_the_first_record_of_a_new_owner_waits_until_its_name_is_committed() -> None:
+def test_the_first_record_of_a_new_owner_waits_until_its_id_is_committed() -> None:
     suspects = Suspects(OffsetMetadata(R=0))
     assert suspects.watched
     assert suspects.begin(0)
@@ -187,7 +187,7 @@ def test_the_first_record_of_a_new_owner_waits_until_its_name_is_committed() -> 
     assert not suspects.watched
 
 
-def test_a_record_is_given_up_after_so_many_processes_and_no_try_is_said() -> None:
+def test_a_record_is_condemned_after_five_processes_and_not_tried_again() -> None:
     ended = tuple(f"b-engine-d-{n}.1" for n in range(MOST_TRIES))
     suspects = Suspects(OffsetMetadata(R=0, a=Trial(ALONE, 2, 5, ended=ended[:-1])))
     suspects.begin(5)
@@ -201,7 +201,7 @@ def test_a_record_is_given_up_after_so_many_processes_and_no_try_is_said() -> No
     assert suspects.stage is SuspectStage.ALONE, "they ended on another record"
 
 
-def test_only_so_many_records_near_each_other_are_set_aside_then_the_partition_stops() -> None:
+def test_only_eight_records_near_each_other_are_dead_lettered_then_the_partition_stops() -> None:
     suspects = Suspects(OffsetMetadata(R=0))
     for n in range(MOST_ASIDE):
         suspects.dead_lettered(n)
@@ -240,7 +240,7 @@ def test_a_very_long_id_is_counted_without_its_beginning() -> None:
     assert again.ended == (), "it is a member again"
 
 
-def test_where_nothing_is_known_nothing_is_written() -> None:
+def test_without_suspects_nothing_is_written() -> None:
     assert encode_json(OffsetMetadata(R=1)) == b'{"v":1,"R":1,"g":[],"c":"","n":0,"t":""}'
 
 
@@ -257,7 +257,7 @@ def test_an_earlier_version_passes_the_count_over() -> None:
     assert decode_json(Before, encode_json(said), "x") == Before(v=said.v, R=7, c="x.1", n=3)
 
 
-def test_where_the_members_are_not_told_nobody_more_has_ended_and_nobody_less() -> None:
+def test_without_the_members_no_further_process_counts_as_ended() -> None:
     old = left_by("b-engine-d-old.1")
     suspects = Suspects(old)
     suspects.take_over(old, 0, "b-engine-d-new.1", None, unread=True)
@@ -268,7 +268,7 @@ def test_where_the_members_are_not_told_nobody_more_has_ended_and_nobody_less() 
     assert suspects.trial == Trial(ALONE, 9, 5, trying=False, ended=("b-engine-d-p.1",))
 
 
-def test_what_was_judged_stays_where_a_partition_is_lost_before_it_was_noted() -> None:
+def test_conclusions_stay_when_a_partition_is_lost_before_its_owner_is_committed() -> None:
     suspects = taken_over(left_by("b-engine-d-old.1", Trial(ALONE, 9, 5, trying=True)))
     suspects.rollback()
     assert suspects.trial == Trial(ALONE, 9, 5, ended=("b-engine-d-old.1",))

@@ -101,7 +101,7 @@ def test_positions_are_read_in_turns() -> None:
     assert scans.position() == 1000 + TURN
 
 
-def test_a_turn_goes_on_until_its_slice_is_over() -> None:
+def test_a_turn_lasts_until_its_slice_is_over() -> None:
     scans = Scans([])
     scans.add(0, 1, 1000)
     scans.add(1, 2, 500_000)
@@ -219,7 +219,7 @@ def registered(registry: Registry, count: int) -> None:
         registry.apply(Record(TopicPartition("r", 0), offset, 0, key, encode_json(registration), None))
 
 
-def test_the_index_lets_go_of_what_no_group_covers_any_more_while_others_are_in_a_scan() -> None:
+def test_the_index_drops_what_no_group_covers_while_others_are_in_a_scan() -> None:
     """Look-backs that overlap for days: there is always one, and never many."""
     registry = Registry()
     registered(registry, 1000)

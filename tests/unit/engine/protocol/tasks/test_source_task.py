@@ -45,7 +45,7 @@ def test_an_event_stamped_before_since_does_not_count_wherever_it_stands() -> No
     assert world.reached(w) == [0, 3]
 
 
-def test_a_fresh_matcher_counts_no_event_of_before_its_registration_and_the_others_do() -> None:
+def test_a_fresh_matcher_counts_no_event_from_before_its_registration_and_the_others_do() -> None:
     world = World()
     for event_type, at_ms in (("a", 50), ("b", 60), ("a", 100), ("a", 99)):
         world.append(event_type, at_ms)

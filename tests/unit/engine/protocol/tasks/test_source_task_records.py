@@ -20,7 +20,7 @@ from interlock.events.kafka import encode
 from tests.unit.engine.protocol.source_world import FAR, PARTITIONS, World
 
 
-def test_a_record_that_is_no_event_is_set_aside_once_and_not_again_by_a_scan(
+def test_a_record_that_is_no_event_is_dead_lettered_once_and_not_again_by_a_scan(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
@@ -34,7 +34,7 @@ def test_a_record_that_is_no_event_is_set_aside_once_and_not_again_by_a_scan(
     assert world.committed.offset == 1
 
 
-def test_an_event_that_only_a_scan_cannot_match_is_set_aside_once_and_the_scan_goes_on(
+def test_an_event_that_only_a_scan_cannot_match_is_dead_lettered_once_and_the_scan_continues(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World()
@@ -58,7 +58,7 @@ def test_an_event_that_only_a_scan_cannot_match_is_set_aside_once_and_the_scan_g
     assert "A look-back could not match it" in caplog.text
 
 
-def test_a_matcher_that_raises_sets_the_event_aside_and_the_next_goes_on(
+def test_a_matcher_that_raises_makes_the_event_a_dead_letter_and_the_next_is_matched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()

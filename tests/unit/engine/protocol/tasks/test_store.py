@@ -107,7 +107,7 @@ def change(store: Store, what: str, incarnation: str, key: str, number: int) -> 
 
 @settings(max_examples=300, deadline=None)
 @given(PASSES)
-def test_whatever_a_pass_did_an_abort_and_a_recovery_find_what_was_committed(
+def test_an_abort_and_a_recovery_restore_the_committed_states_whatever_a_pass_did(
     passes: Sequence[tuple[Sequence[tuple[str, str, str, int]], str]],
 ) -> None:
     store, log = Store(), list[tuple[bytes, bytes | None]]()

@@ -99,7 +99,7 @@ def test_a_target_that_is_gone_or_replaced_is_dropped() -> None:
     assert (log.firings, log.states) == ([], [])
 
 
-def test_what_an_event_met_of_a_removed_place_takes_nothing_from_the_place_registered_again() -> None:
+def test_a_match_of_a_removed_registration_does_not_count_for_the_one_registered_again() -> None:
     """Scans of both stood at the event: one match names both places."""
     log = Log()
     w = register(log.registry, 0, Registration.of("w", event("x"), None, 0))
@@ -111,7 +111,7 @@ def test_what_an_event_met_of_a_removed_place_takes_nothing_from_the_place_regis
 
 
 @pytest.mark.parametrize("read_at_once", [True, False])
-def test_an_incarnation_registered_again_starts_anew_at_its_new_place(read_at_once: bool) -> None:
+def test_an_incarnation_registered_again_starts_with_no_state(read_at_once: bool) -> None:
     """A wait timed out and its task was cleared: matches of the old place lie in between."""
     log = Log()
     w = register(log.registry, 0, Registration.of("w", EITHER, None, 0))
@@ -195,7 +195,7 @@ def test_a_firing_larger_than_a_record_may_be_refers_to_its_data() -> None:
     assert any(form.get("dataref", "").startswith("kafka:b-event/0/") for form in forms)
 
 
-def test_an_event_that_would_make_a_state_too_large_is_set_aside_and_the_wait_goes_on() -> None:
+def test_an_event_that_would_make_a_state_too_large_is_dead_lettered_and_the_wait_continues() -> None:
     log = Log()
     w = register(log.registry, 0, Registration.of("w", event("x") & event("y"), None, 0))
     big = Event.of("x", "/s", id="1", data=b"0" * MAX_INTERNAL_BYTES, datacontenttype="a/b")
@@ -258,7 +258,7 @@ def test_a_subscription_with_one_key_writes_one_record_a_step() -> None:
 # -- what raises
 
 
-def test_a_target_that_raises_goes_to_the_dead_letters_and_the_others_go_on() -> None:
+def test_a_target_that_raises_is_dead_lettered_and_the_others_are_stepped() -> None:
     log = Log()
     bad = register(log.registry, 0, Registration.of("bad", event("x"), None, 0))
     good = register(log.registry, 1, Registration.of("good", event("x"), None, 0))

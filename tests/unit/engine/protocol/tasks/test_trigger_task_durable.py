@@ -77,7 +77,7 @@ def test_a_repeat_after_a_firing_is_known_until_the_key_closes() -> None:
     assert set(log.live_states()) == {state_key(d.incarnation, None)}
 
 
-def test_at_the_limit_a_new_key_goes_to_the_dead_letters_and_open_ones_go_on() -> None:
+def test_at_the_limit_a_new_key_goes_to_the_dead_letters_and_open_ones_continue() -> None:
     log = Log(partitions=2)
     d = durable(log, max_keys=3)  # two on each partition
     log.run(*(pair(d, n, "x", str(n), key) for n, key in enumerate("pqr")))
@@ -167,7 +167,7 @@ def test_a_wait_without_a_key_has_as_many_open_keys_as_a_durable_subscription_at
     assert keyless(Log()).max_keys == DEFAULT_MAX_KEYS == 100_000
 
 
-def test_beyond_the_limit_of_a_wait_new_keys_go_to_the_dead_letters_and_it_is_told_once(
+def test_beyond_the_limit_of_a_wait_new_keys_go_to_the_dead_letters_and_that_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     log = Log(partitions=4)  # all its keys are on one of them
@@ -185,7 +185,7 @@ def test_beyond_the_limit_of_a_wait_new_keys_go_to_the_dead_letters_and_it_is_to
     assert [f["firing"]["key"] for f in log.firings] == ["k7"]
 
 
-def test_a_wait_is_told_to_have_no_room_until_a_tenth_of_its_keys_are_closed_or_it_is_over() -> None:
+def test_a_wait_without_room_is_reported_until_a_tenth_of_its_keys_are_closed_or_it_is_over() -> None:
     log = Log()
     w = keyless(log, max_keys=20)
     task, outputs = log.task(), log.outputs()

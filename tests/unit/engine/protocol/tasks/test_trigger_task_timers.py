@@ -125,7 +125,7 @@ def test_states_of_registrations_that_are_not_read_yet_are_kept_and_ticked_once_
     assert [f["firing"]["key"] for f in log.firings] == ["p"]
 
 
-def test_an_abort_takes_back_what_apply_and_tick_did_and_both_can_be_done_again() -> None:
+def test_an_abort_undoes_apply_and_tick_and_both_can_be_repeated() -> None:
     log = Log()
     wait(log, LATE, 5000)
     task = log.task()
@@ -148,7 +148,9 @@ def test_an_abort_takes_back_what_apply_and_tick_did_and_both_can_be_done_again(
         assert (task.open_keys, task.due_at()) == (1, 5000 + HOUR)
 
 
-def test_a_tick_stops_where_the_pass_is_full_and_goes_on_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tick_stops_when_the_pass_is_full_and_continues_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(outputs_module, "MAX_PASS_RECORDS", 4)  # each tick: a firing and a state
     log = Log()
     d = durable(log, absent(event("x", by="data.k"), "1s"))
@@ -162,7 +164,7 @@ def test_a_tick_stops_where_the_pass_is_full_and_goes_on_in_the_next(monkeypatch
     assert (sorted(f["firing"]["key"] for f in log.firings), passes) == (list("pqrst"), 3)
 
 
-def test_keys_of_registrations_that_have_not_seen_what_a_tick_promises_stay_due() -> None:
+def test_keys_of_registrations_that_have_not_seen_all_events_before_a_tick_stay_due() -> None:
     log = Log()
     silent = absent(event("x", by="data.k"), "1s")
     d = durable(log, silent)

@@ -107,7 +107,7 @@ def test_an_event_that_came_too_late_does_not_count_after_a_downtime() -> None:
     assert pool.fired() == [("w", "expired")]
 
 
-def test_the_time_is_learnt_by_a_record_where_nothing_was_committed_for_long() -> None:
+def test_a_record_is_written_for_the_time_when_nothing_was_committed_for_long() -> None:
     pool = Pool()
     pool.boot()
     waiting(pool, "5m")
@@ -236,10 +236,10 @@ def test_a_partition_that_stopped_before_a_registration_is_waited_for_no_longer_
     assert engine.stats.incomplete == 2
     texts = [record.getMessage() for record in caplog.records]
     assert sum(text.startswith(f"Timers have been waiting for {said}") for text in texts) == 1
-    assert sum(text.startswith(f"Timers go on without {said}") for text in texts) == 1
+    assert sum(text.startswith(f"Timers stop waiting for {said}") for text in texts) == 1
 
 
-def test_a_scan_that_makes_progress_is_waited_for_and_told() -> None:
+def test_timers_wait_for_a_scan_that_makes_progress_and_report_it() -> None:
     pool = with_another_engine()
     engine = pool.engines["one"]
     waiting(pool)
@@ -272,7 +272,7 @@ def test_a_scan_that_stands_still_is_waited_for_no_longer_than_patience() -> Non
     assert pool.actions()[0]["firing"]["incomplete"]
 
 
-def test_a_scan_that_began_where_something_stood_long_ago_is_given_its_time() -> None:
+def test_a_new_scan_at_the_offset_of_an_old_one_gets_its_own_time() -> None:
     pool = with_another_engine()
     gone = waiting(pool)
     elsewhere(pool, OTHER, R=pool.log(REGISTRY).end - 1)
@@ -301,7 +301,7 @@ def test_registrations_that_have_no_room_for_a_scan_wait_for_those_that_make_pro
     assert pool.actions()[0]["firing"]["incomplete"]
 
 
-def test_what_is_not_ready_costs_a_cut_a_second_and_no_transaction() -> None:
+def test_keys_that_are_not_ready_cost_a_cut_a_second_and_no_transaction() -> None:
     pool = with_another_engine()
     waiting(pool)
     elsewhere(pool, OTHER, R=pool.log(REGISTRY).end - 1)
@@ -379,7 +379,7 @@ def test_one_cut_serves_all_timers_that_are_due() -> None:
     assert pool.engines["one"].stats.cuts <= 2
 
 
-def test_a_cut_starts_anew_with_another_assignment() -> None:
+def test_a_cut_starts_again_with_another_assignment() -> None:
     pool = with_another_engine()
     waiting(pool)
     pool.run(60, pass_ms=500)
@@ -400,7 +400,7 @@ def test_an_aborted_tick_is_given_again_and_fires_once() -> None:
     assert pool.fired() == [("w", "expired")]
 
 
-def test_where_keys_only_close_a_cut_is_taken_at_most_once_a_second() -> None:
+def test_cuts_that_only_close_keys_are_made_at_most_once_a_second() -> None:
     pool = Pool()
     pool.boot()
     durable = (event("x", by="data.k") & event("y", by="data.k")).within("3s", lateness="1s")
