@@ -17,7 +17,7 @@ from .event import Event
 
 MAX_EVENTS: Final = 1000
 _BATCH: Final = 200
-_RETRY_S: Final = 1.0
+RETRY_S: Final = 1.0
 # An emit gets this share of a flush's timeout, so that the reason of its failure is in the warning.
 SHARE: Final = 0.8
 
@@ -150,7 +150,7 @@ class Outbox:
                     self._recovered()
                 self._changed.notify_all()
             if lost:
-                time.sleep(_RETRY_S)
+                time.sleep(RETRY_S)
 
     def _warn_too_large(self, too_large: set[tuple[str, str]], problem: str) -> None:
         self._too_large |= dict.fromkeys(too_large & self._too_large.keys(), problem)

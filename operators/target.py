@@ -44,7 +44,7 @@ class Target:
 
     def in_flight(self) -> int:
         """Returns how many of its runs are queued or running."""
-        return self._count(states=list(IN_FLIGHT))
+        return self.count_runs(states=list(IN_FLIGHT))
 
     def create(
         self,
@@ -83,7 +83,9 @@ class Target:
                 )
             used = self._used.get(logical_date)
             if used is None:  # query first: a collision is an error in the API server's log
-                used = self._next_free(logical_date, 1) if self._count(logical_dates=[logical_date]) else 0
+                used = (
+                    self._next_free(logical_date, 1) if self.count_runs(logical_dates=[logical_date]) else 0
+                )
             while used < MAX_RUNS_OF_A_DATE:
                 if sent(logical_date + used * MICROSECOND):
                     self._used[logical_date] = used + 1
@@ -107,19 +109,20 @@ class Target:
         return True
 
     def _exists(self, run_id: str) -> bool:
-        return self._count(run_ids=[run_id]) > 0
+        return self.count_runs(run_ids=[run_id]) > 0
 
     def _next_free(self, date: datetime, start: int) -> int:
         """Returns a number of microseconds after `date` that is probably free; another may use it first."""
         while start < MAX_RUNS_OF_A_DATE:
             window = [date + n * MICROSECOND for n in range(start, start + WINDOW)]
-            used = self._count(logical_dates=window)
+            used = self.count_runs(logical_dates=window)
             if used < WINDOW:
                 return start + used
             start += WINDOW
         return start
 
-    def _count(self, **which: Any) -> int:
+    def count_runs(self, **which: Any) -> int:
+        """The number of the DAG's runs that a query of Airflow's finds. which: its filters."""
         from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
         return int(RuntimeTaskInstance.get_dr_count(dag_id=self.dag_id, **which))

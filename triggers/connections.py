@@ -27,7 +27,7 @@ class _Answer(NamedTuple):
     at: float
 
 
-_reads: dict[str, asyncio.Task[_Answer]] = {}  # the latest of each connection
+reads: dict[str, asyncio.Task[_Answer]] = {}  # the latest of each connection
 
 
 async def read_connection(conn_id: str) -> Connection:
@@ -35,9 +35,9 @@ async def read_connection(conn_id: str) -> Connection:
 
     After a restart a thousand waits start at once: they share one query.
     """
-    read = _reads.get(conn_id)
+    read = reads.get(conn_id)
     if read is None or not _serves(read):
-        read = _reads[conn_id] = asyncio.create_task(_read(conn_id))
+        read = reads[conn_id] = asyncio.create_task(_read(conn_id))
     answer = await asyncio.shield(read)  # others await the same task
     if isinstance(answer.found, Exception):
         raise UnreadableError(

@@ -125,7 +125,7 @@ class EventTrigger(BaseTrigger):
         trouble: asyncio.Task[None] | None = None
         try:
             while True:
-                item = await self._next(arrived, wait, look_until)
+                item = await self.next_item(arrived, wait, look_until)
                 if item is None:
                     yield await self._timeout(runtime.waits.registration_keys(wait))
                     return
@@ -247,7 +247,7 @@ class EventTrigger(BaseTrigger):
 
         return accepts
 
-    async def _next(
+    async def next_item(
         self, arrived: asyncio.Queue[FiringDelivery | Notice], wait: Wait, look_until: float
     ) -> FiringDelivery | Notice | None:
         """Returns the next delivery; None after the timeout."""

@@ -19,7 +19,7 @@ from .process import config_given
 AFTER = 200  # firings
 
 if __name__ == "__main__":
-    produce, fired = Transactions._produce, 0
+    produce, fired = Transactions.produce, 0
 
     def dying(self: Transactions, output: Output, on_delivery: Any = None) -> None:
         global fired
@@ -29,5 +29,5 @@ if __name__ == "__main__":
             self._producer.flush(5)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    Transactions._produce = dying  # type: ignore[method-assign]
+    Transactions.produce = dying  # type: ignore[method-assign]
     run_engine(config_given(), threading.Event())

@@ -24,7 +24,7 @@ MAX_NESTING: Final = 64
 # Names, literals, operators and signs together. Each costs about 6 us.
 MAX_TOKENS: Final = 4500
 
-_grammar = Grammar(__package__ or "", "condition.lark")
+grammar = Grammar(__package__ or "", "condition.lark")
 _TOKEN = re.compile(
     r"""'[^'\\\n]*(?:\\.[^'\\\n]*)*'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[A-Za-z0-9_-]+|&&|\|\||[^ \t\r\n]"""
 )
@@ -86,7 +86,7 @@ def _tree(text: str) -> Tree[Token] | Token:
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     try:
-        return _grammar.parse(text)  # type: ignore[no-any-return]
+        return grammar.parse(text)  # type: ignore[no-any-return]
     except UnexpectedToken as error:
         start = error.token.start_pos
         at = len(text) if error.token.type == "$END" or start is None else start

@@ -41,9 +41,9 @@ def redrive(config: BusConfig, letters: Iterable[tuple[DeadLetter, Record]]) -> 
             for letter, record in together:
                 topic, partition = letter.target(config)
                 headers: Any = [*own_headers(record.headers), (ATTEMPTS, str(letter.attempts).encode())]
-                _produce(producer, topic, record.value, record.key, partition, headers)
+                produce(producer, topic, record.value, record.key, partition, headers)
                 mark: Any = [(MARK, letter.place.encode())]
-                _produce(producer, letter.partition.topic, None, None, letter.partition.partition, mark)
+                produce(producer, letter.partition.topic, None, None, letter.partition.partition, mark)
             producer.commit_transaction(TIMEOUT_S)
             yield [letter for letter, _ in together]
     except KafkaException as e:
@@ -73,7 +73,7 @@ def _producer(config: BusConfig, errors: ClientErrors) -> Producer:
     )
 
 
-def _produce(
+def produce(
     producer: Producer, topic: str, value: bytes | None, key: bytes | None, partition: int, headers: Any
 ) -> None:
     while True:

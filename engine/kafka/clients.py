@@ -76,14 +76,12 @@ class ClientErrors:
             "connection's bootstrap.servers and security settings."
         )
 
-    def require_answer(
-        self, admin: AdminClient, config: BusConfig, timeout_s: float = ANSWER_TIMEOUT_S
-    ) -> None:
-        """Returns when the cluster answers. Raises UnreachableError after the timeout."""
+    def require_answer(self, admin: AdminClient, config: BusConfig, timeout_s: float | None = None) -> None:
+        """Returns when the cluster answers. Raises UnreachableError after the timeout (ANSWER_TIMEOUT_S)."""
         from confluent_kafka import KafkaException
 
         try:
-            admin.list_topics(timeout=timeout_s)
+            admin.list_topics(timeout=ANSWER_TIMEOUT_S if timeout_s is None else timeout_s)
         except KafkaException as e:
             admin.poll(0)  # the client reports the errors of its attempts only here
             raise self.unreachable(config, e.args[0].str()) from e

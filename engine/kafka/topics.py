@@ -111,7 +111,7 @@ def create(
     if replication_factor != -1 and not 1 <= replication_factor <= MAX_REPLICAS:
         allowed = f"1 to {MAX_REPLICAS} replicas, or -1 for the broker's default"
         raise TopicsError((f"A partition has {allowed}, not {replication_factor}.",))
-    admin = _admin(config, one_request_logger(config))
+    admin = admin_client(config, one_request_logger(config))
     futures = admin.create_topics(
         [
             NewTopic(s.name, s.partitions, replication_factor=replication_factor, config=dict(s.settings))
@@ -261,7 +261,7 @@ def check(config: BusConfig, *, dead_letters: bool = True) -> dict[str, int]:
     """
     from confluent_kafka import KafkaException
 
-    admin = _admin(config)
+    admin = admin_client(config)
     try:
         metadata = admin.list_topics(timeout=TIMEOUT_S)
     except KafkaException as e:
@@ -294,7 +294,7 @@ def check_settings(config: BusConfig) -> None:
 
     Raises UnreachableError if a topic's settings cannot be read.
     """
-    problems = _differing_settings(_admin(config), _working(config))
+    problems = _differing_settings(admin_client(config), _working(config))
     if problems:
         raise TopicsError((*problems, _CORRECT))
 
@@ -335,7 +335,7 @@ def _differing_settings(admin: AdminClient, wanted: tuple[TopicSpec, ...]) -> li
     return problems
 
 
-def _admin(config: BusConfig, logger: logging.Logger | None = None) -> AdminClient:
+def admin_client(config: BusConfig, logger: logging.Logger | None = None) -> AdminClient:
     from confluent_kafka.admin import AdminClient
 
     from .clients import ClientErrors, client_log, connect

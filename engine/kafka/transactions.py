@@ -85,7 +85,7 @@ class Transactions:
             **producer_settings(),
         )
         try:
-            _repeated(time.monotonic() + timeout_s, producer.init_transactions)
+            repeated(time.monotonic() + timeout_s, producer.init_transactions)
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e) from e
         return producer, losses
@@ -121,14 +121,14 @@ class Transactions:
             self._open = True
             for i, output in enumerate(outputs):
                 try:
-                    self._produce(output, self._delivered if i == clocked else None)
+                    self.produce(output, self._delivered if i == clocked else None)
                 except KafkaException as e:
                     if e.args[0].code() != e.args[0]._STATE:
                         raise _Refused(output, e) from e
                     break  # an earlier record failed; the next call raises its error
-            self._send_offsets(sent, membership)
+            self.send_offsets(sent, membership)
             # Waits for all records and fails if one cannot be delivered, so no delivery reports are needed.
-            _repeated(deadline, producer.commit_transaction)
+            repeated(deadline, producer.commit_transaction)
             self._open = False
         except _Refused as e:
             self._abort(e.error, f"a record of {e.output.topic!r} was refused: {error_text(e.error)}", e)
@@ -150,11 +150,11 @@ class Transactions:
         self._replace_after_a_loss()
         return self._appended
 
-    def _send_offsets(self, offsets: list[Any], membership: object) -> None:
-        """Called once even if the error is retriable, except if nothing was sent.
+    def send_offsets(self, offsets: list[Any], membership: object) -> None:
+        """Add the next offsets to read to the transaction, fenced by the membership.
 
-        After a call without an answer the next call on this producer may never return (librdkafka 2.16.0,
-        issue 5456).
+        Called once even if the error is retriable, except if nothing was sent. After a call without an
+        answer the next call on this producer may never return (librdkafka 2.16.0, issue 5456).
         """
         from confluent_kafka import KafkaException
 
@@ -182,7 +182,8 @@ class Transactions:
             if kind == TIMESTAMP_LOG_APPEND_TIME:
                 self._appended = timestamp_ms
 
-    def _produce(self, output: Output, on_delivery: Callable[..., None] | None = None) -> None:
+    def produce(self, output: Output, on_delivery: Callable[..., None] | None = None) -> None:
+        """Add a record to the transaction; waits while the client's queue is full."""
         topic, partition, key, value, headers = output
         at = -1 if partition is None else partition
         produce = self._producer.produce
@@ -203,7 +204,7 @@ class Transactions:
         from confluent_kafka import KafkaException
 
         try:
-            _repeated(time.monotonic() + TIMEOUT_S, self._producer.abort_transaction)
+            repeated(time.monotonic() + TIMEOUT_S, self._producer.abort_transaction)
         except KafkaException as e:
             raise self._errors.unreachable(self._config, e) from e
         self._open = False
@@ -269,7 +270,7 @@ def _is_retriable(error: BaseException) -> bool:
     return isinstance(error, KafkaException) and bool(error.args[0].retriable())
 
 
-def _repeated(deadline: float, call: Callable[..., T], *args: object) -> T:
+def repeated(deadline: float, call: Callable[..., T], *args: object) -> T:
     """Call with a timeout as the last argument, and repeat retriable errors until the deadline.
 
     After a retriable error the client resumes the call when it is repeated; until then it has no outcome.

@@ -14,7 +14,7 @@ from .errors import BrokerError
 # connection could otherwise take the port while the broker is down: the broker could not come back, or its
 # clients would connect to another program.
 _CHOICE: Final = range(20_000, 32_768)
-_random = random.SystemRandom()  # forked processes must not choose the same ports
+chance = random.SystemRandom()  # forked processes must not choose the same ports
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
@@ -40,7 +40,7 @@ def _shuffled() -> Iterator[int]:
     # Draws one at a time: each draw costs a system call, and usually the first port is free.
     left = list(_CHOICE)
     while left:
-        at = _random.randrange(len(left))
+        at = chance.randrange(len(left))
         left[at], left[-1] = left[-1], left[at]
         yield left.pop()
 

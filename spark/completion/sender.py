@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 REMEDY: Final = "The job's result stands."
 _LOCK: Final = threading.Lock()
-_SENDERS: Final[dict[object, EventSender]] = {}
+SENDERS: Final[dict[object, EventSender]] = {}
 
 
 class FinalEvent(NamedTuple):
@@ -129,7 +129,7 @@ def sender_for(settings: Settings) -> EventSender:
     client = tuple(sorted(settings.client.items()))
     key = (os.getpid(), settings.topic, settings.timeout_s, client)
     with _LOCK:
-        found = _SENDERS.get(key)
+        found = SENDERS.get(key)
         if found is None:
-            found = _SENDERS[key] = EventSender(settings)
+            found = SENDERS[key] = EventSender(settings)
         return found

@@ -390,8 +390,8 @@ def _notices_that_only_tell(patch: Patch) -> None:
             raise UnreachableError(item.text)
         return item
 
-    next_of = EventTrigger._next
-    patch.setattr(EventTrigger, "_next", fails)
+    next_of = EventTrigger.next_item
+    patch.setattr(EventTrigger, "next_item", fails)
 
 
 def _asking_kafka_in_other_threads(patch: Patch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from ....events.attributes import shown
 from ...errors import ConditionError
@@ -11,10 +11,14 @@ from ...grammar import Grammar
 from .builder import NO_DATA, Builder, Misplaced
 from .nodes import Node
 
-# ASCII: otherwise the Kelvin sign would match the k of "like"
-_grammar = Grammar(
-    __package__ or "", "cesql.lark", lambda: {"transformer": Builder(), "g_regex_flags": re.ASCII}
-)
+
+def options() -> dict[str, Any]:
+    """Of the grammar: a transformer, so that no tree is made."""
+    # ASCII: otherwise the Kelvin sign would match the k of "like"
+    return {"transformer": Builder(), "g_regex_flags": re.ASCII}
+
+
+grammar = Grammar(__package__ or "", "cesql.lark", options)
 
 # What may follow, in a reader's words. Where a number may follow, so may anything that begins a value.
 _WORDS: Final = {
@@ -41,7 +45,7 @@ def parse(text: str) -> Node:
     from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
     try:
-        return _grammar.parse(text)  # type: ignore[no-any-return]  # the builder makes nodes, not trees
+        return grammar.parse(text)  # type: ignore[no-any-return]  # the builder makes nodes, not trees
     except UnexpectedToken as error:
         start = error.token.start_pos
         at = len(text) if error.token.type == "$END" or start is None else start

@@ -133,7 +133,7 @@ def test_an_engine_that_fails_inside_a_transaction_holds_nobody_back_until_a_tim
 
     monkeypatch.setattr(transactions, "TRANSACTION_TIMEOUT_MS", 600_000)  # beyond every deadline here
     failed: list[bool] = []
-    produce = Transactions._produce
+    produce = Transactions.produce
 
     def fails_once(self: Transactions, output: Any, *report: Any) -> None:
         produce(self, output, *report)
@@ -142,7 +142,7 @@ def test_an_engine_that_fails_inside_a_transaction_holds_nobody_back_until_a_tim
             failed.append(True)
             raise EngineError("something else than Kafka's")
 
-    monkeypatch.setattr(Transactions, "_produce", fails_once)
+    monkeypatch.setattr(Transactions, "produce", fails_once)
     with bench.engine(allow_restarts=True), bench.waiting() as waiting:
         wait = waiting("w", event("solo"))
         bench.emit("solo")

@@ -253,7 +253,7 @@ def test_an_end_that_the_client_has_sent_twice_does_not_end_the_next_transaction
         place.eventually("the first end arrives", lambda: rule.passed)
         raise RuntimeError("the process ends before its offsets are sent")
 
-    monkeypatch.setattr(Transactions, "_send_offsets", crash_when_it_has_arrived)
+    monkeypatch.setattr(Transactions, "send_offsets", crash_when_it_has_arrived)
     with pytest.raises(RuntimeError):
         place.commit(bus, member, 3)
     bus.close()

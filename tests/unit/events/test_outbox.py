@@ -42,7 +42,7 @@ class Broker:
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    monkeypatch.setattr(module, "_RETRY_S", 0.01)
+    monkeypatch.setattr(module, "RETRY_S", 0.01)
     made = Broker()
     yield made
     made.down = made.unreadable = False  # so that the threads become idle

@@ -52,9 +52,9 @@ def test_a_date_that_is_used_after_the_query_is_not_an_error(
 ) -> None:
     create(Target("t"), "other", DAY)
     target = Target("t")
-    count = target._count
+    count = target.count_runs
     monkeypatch.setattr(
-        target, "_count", lambda **which: 0 if which.get("logical_dates") == [DAY] else count(**which)
+        target, "count_runs", lambda **which: 0 if which.get("logical_dates") == [DAY] else count(**which)
     )
     assert create(target, "r", DAY)
     assert dates(supervisor) == [0, 1]
@@ -121,7 +121,7 @@ def test_a_failing_query_leaves_the_cause_unknown(supervisor: Any, monkeypatch: 
         raise supervisor.refusal(500, "Internal Server Error")
 
     target = Target("t")
-    monkeypatch.setattr(target, "_count", fails)
+    monkeypatch.setattr(target, "count_runs", fails)
     with pytest.raises(TargetFails):
         create(target, "one", DAY)
 

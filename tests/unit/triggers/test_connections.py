@@ -23,7 +23,7 @@ class Backend:
         }
         monkeypatch.setattr(BaseHook, "aget_connection", self.get)
         monkeypatch.setattr("time.monotonic", lambda: self.now)
-        monkeypatch.setattr(connections, "_reads", {})
+        monkeypatch.setattr(connections, "reads", {})
 
     async def get(self, conn_id: str) -> Connection:
         self.queries.append(conn_id)

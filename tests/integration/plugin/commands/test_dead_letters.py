@@ -92,7 +92,7 @@ def test_an_interrupted_redrive_says_what_was_sent_and_the_next_one_sends_the_re
         for n in range(5):
             send(bench, "event", b"rubbish %d" % n)
         set_aside(bench, eventually, 5)
-    real, left = module._produce, iter(range(7))  # inside the second transaction
+    real, left = module.produce, iter(range(7))  # inside the second transaction
 
     def produce(*arguments: Any) -> None:
         if next(left, None) is None:
@@ -100,14 +100,14 @@ def test_an_interrupted_redrive_says_what_was_sent_and_the_next_one_sends_the_re
         real(*arguments)
 
     monkeypatch.setattr(module, "MOST_LETTERS", 2)
-    monkeypatch.setattr(module, "_produce", produce)
+    monkeypatch.setattr(module, "produce", produce)
     stopped = interlock("dead-letters", "redrive", "--all", "--yes")
     assert stopped.code == 1
     sent = json.loads(stopped.out)
     assert "Sent again: 2 of 5 dead letters." in stopped.err
     assert "Interrupted." in stopped.err
     assert [r.value for r in bench.records("event")][5:] == [b"rubbish 0", b"rubbish 1"]
-    monkeypatch.setattr(module, "_produce", real)
+    monkeypatch.setattr(module, "produce", real)
     rest = interlock("dead-letters", "redrive", "--all", "--yes").rows()
     assert len(rest) == 3
     assert not {row["place"] for row in sent} & {row["place"] for row in rest}
@@ -240,7 +240,7 @@ def test_a_redrive_that_the_cluster_refuses_says_why(
 
         raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
 
-    monkeypatch.setattr(module, "_produce", refused)
+    monkeypatch.setattr(module, "produce", refused)
     ran = interlock("dead-letters", "redrive", "--all", "--yes")
     assert ran.code == 1
     assert "Sent again: 0 of 1 dead letter." in ran.err

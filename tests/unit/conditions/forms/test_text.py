@@ -12,6 +12,7 @@ from interlock.conditions import AllOf, Condition, ConditionError, at_least, cou
 from interlock.conditions.filters import All, Exact, Not, Prefix, Sql, Suffix
 from interlock.conditions.filters import Any as AnyFilter
 from interlock.conditions.forms import text, vocabulary
+from interlock.conditions.grammar import Grammar
 from interlock.conditions.nodes.timers import absent
 from interlock.conditions.recipes import presets
 from interlock.conditions.recipes.completions import dag_run, spark_application, task_instance
@@ -256,13 +257,13 @@ def test_a_condition_as_large_as_allowed_parses() -> None:
 
 
 def test_threads_share_the_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text._grammar, "_parser", None)
+    monkeypatch.setattr(text, "grammar", Grammar(text.__package__ or "", "condition.lark"))
     barrier = threading.Barrier(8)
     found: list[Any] = []
 
     def run() -> None:
         barrier.wait()
-        found.append((text._grammar.parser(), parse("(orders && rates) || override-2", NAMES)))
+        found.append((text.grammar.parser(), parse("(orders && rates) || override-2", NAMES)))
 
     threads = [threading.Thread(target=run) for _ in range(8)]
     for thread in threads:

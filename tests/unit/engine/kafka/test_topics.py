@@ -139,7 +139,7 @@ class FakeAdmin:
 def test_a_missing_or_altered_dead_letter_topic_is_a_problem_and_stops_no_engine(
     admin: FakeAdmin, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_admin", lambda _config: admin)
+    monkeypatch.setattr(module, "admin_client", lambda _config: admin)
     assert check(CONFIG, dead_letters=False) == {
         name: spec.partitions for name, spec in BY_NAME.items() if name != "b-dead-letter"
     }
@@ -152,10 +152,10 @@ def test_a_missing_or_altered_dead_letter_topic_is_a_problem_and_stops_no_engine
 def test_any_other_missing_or_altered_topic_is_an_error_for_all(
     dead_letters: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_admin", lambda _config: FakeAdmin(missing="b-state"))
+    monkeypatch.setattr(module, "admin_client", lambda _config: FakeAdmin(missing="b-state"))
     with pytest.raises(TopicsError, match="Topic 'b-state' is missing"):
         check(CONFIG, dead_letters=dead_letters)
     altered = FakeAdmin(altered=("b-trigger", "retention.ms", "1"))
-    monkeypatch.setattr(module, "_admin", lambda _config: altered)
+    monkeypatch.setattr(module, "admin_client", lambda _config: altered)
     with pytest.raises(TopicsError, match=r"'b-trigger' has retention\.ms=1"):
         check(CONFIG, dead_letters=dead_letters)

@@ -82,7 +82,7 @@ def test_the_client_itself_waits_for_all_replicas_whatever_the_connection_says(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a word of ours librdkafka would refuse the connection's value beside a transactional id."""
-    monkeypatch.setattr(transactions, "_repeated", lambda *_: None)  # no broker is asked
+    monkeypatch.setattr(transactions, "repeated", lambda *_: None)  # no broker is asked
     extra = {"bootstrap.servers": "192.0.2.1:1", name: "0"}
     listed = BusConfig.from_extra(extra, name="b", deployment="d", connection="c")
     assert name not in listed.client

@@ -44,7 +44,7 @@ def test_ports_are_drawn_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
             drawn.append(k)
             return super().getrandbits(k)
 
-    monkeypatch.setattr(ports, "_random", Counted())
+    monkeypatch.setattr(ports, "chance", Counted())
     monkeypatch.setattr(ports, "bind", lambda _host, _port: None)
     assert len(free_ports(2)) == 2
     assert 2 <= len(drawn) < 100  # draws out of range are repeated

@@ -124,7 +124,7 @@ def test_impossible_numbers_are_refused_without_a_broker(
     def connected(config: object) -> None:
         raise AssertionError("it connected to the cluster")
 
-    monkeypatch.setattr("interlock.engine.kafka.topics._admin", connected)
+    monkeypatch.setattr("interlock.engine.kafka.topics.admin_client", connected)
     args = get_parser().parse_args(["interlock", "topics", "create", *words])
     with pytest.raises(SystemExit, match=re.escape(message)):
         args.func(args)

@@ -20,7 +20,6 @@ def unreachable(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtur
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": "127.0.0.1:1"}}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))
     monkeypatch.setattr(clients, "ANSWER_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(clients.ClientErrors.require_answer, "__defaults__", (0.5,))
     monkeypatch.setattr(clients.client_log, "filters", [])
     caplog.set_level(logging.DEBUG)
 

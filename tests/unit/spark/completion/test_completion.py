@@ -113,7 +113,7 @@ def bus(monkeypatch: pytest.MonkeyPatch, end: End) -> Iterator[Bus]:
             made.sent += [(self._topic, event) for event in events]
 
     monkeypatch.setattr(sender, "Emitter", FakeEmitter)
-    monkeypatch.setattr(sender, "_SENDERS", {})
+    monkeypatch.setattr(sender, "SENDERS", {})
     for module in (completion, tracker, sender):
         monkeypatch.setattr(module, "is_program", lambda: False)  # sends when the block ends
     for name in ("DAG_ID", "DAG_RUN_ID", "TASK_ID", "TRY_NUMBER", "MAP_INDEX"):
@@ -400,7 +400,7 @@ def test_the_end_of_a_fork_sends_nothing(bus: Bus, program: End, monkeypatch: py
 def test_blocks_wait_only_once_for_an_unresponsive_kafka(
     bus: Bus, program: End, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "_RETRY_S", 0.01)
+    monkeypatch.setattr(outbox, "RETRY_S", 0.01)
     waits: list[Sequence[Event]] = []
     deliver = outbox.Outbox.deliver
 

@@ -15,6 +15,7 @@ from interlock.conditions.filters.cesql import (
     compile,  # noqa: A004
     parser,
 )
+from interlock.conditions.grammar import Grammar
 
 NO_DATA = 'data cannot be read here: use where, as in event(where="data.x == 1")'
 
@@ -135,7 +136,8 @@ def test_the_parser_is_built_once_for_all_threads(monkeypatch: pytest.MonkeyPatc
     built = []
     real = parser.Builder
     monkeypatch.setattr(parser, "Builder", lambda: built.append(1) or real())
-    monkeypatch.setattr(parser._grammar, "_parser", None)
+    grammar = Grammar(parser.__package__ or "", "cesql.lark", parser.options)
+    monkeypatch.setattr(parser, "grammar", grammar)
     with ThreadPoolExecutor(8) as pool:
         compiled = list(pool.map(compile, [f"x = {n} OR x IN ({n})" for n in range(40)]))
     assert [one.evaluate({"x": "5"}).value for one in compiled] == [n == 5 for n in range(40)]
