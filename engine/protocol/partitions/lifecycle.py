@@ -9,34 +9,36 @@ from typing import Final
 
 from ...bus import TopicPartition
 
-# What `PartitionState` draws, for each state the states that may follow it:
+# The life of a partition:
 #
-#                    +------------+
-#      +------------>| UNASSIGNED |<------------------+
-#      |             +-----+------+                   |  the group takes the partition away,
-#      |                   |  assigned                |  from every other state
-#      |                   v                          |
-#      |             +------------+   open transaction of a dead engine   +---------+
-#      |   +-------->| RECOVERING |-------------------------------------->| BLOCKED |
-#      |   |         |            |<--------------------------------------|         |
-#      |   |         +-----+------+   the transaction has ended           +----+----+
-#      |   |  taken        |                                                   |
-#      |   |  over         +-------------------+--------------------+          +---> UNASSIGNED
-#      |   |  again        | recovered         | cannot be read     | records are missing
-#      |   |               v                   v                    v
-#      |   |         +------------+      +------------+       +------------+
-#      |   |         |    OPEN    |----->|   PAUSED   |       |  STOPPED   |
-#      |   |         +-----+------+      +-----+------+       +-----+------+
-#      |   |               |  a dead letter    |  the reason        |  `topics resume`
-#      |   |               |  is refused       |  has passed        |
-#      +---+---------------+-------------------+--------------------+
+#                 +------------+
+#                 | UNASSIGNED |   from every other state, when the group takes the partition away
+#                 +-----+------+
+#                       |  the group assigns the partition
+#                       v
+#                 +------------+    open transaction of a dead engine    +---------+
+#     +---------->| RECOVERING |---------------------------------------->| BLOCKED |
+#     |           |            |<----------------------------------------|         |
+#     |           +-----+------+    the transaction has ended            +---------+
+#     |                 |
+#     |                 +---------------------+------------------------+
+#     |                 |  recovered          |  cannot be read now    |  records are missing
+#     |                 v                     v                        v
+#     |           +------------+        +------------+           +------------+
+#     |           |    OPEN    |------->|   PAUSED   |           |  STOPPED   |
+#     |           +-----+------+   (1)  +-----+------+           +-----+------+
+#     |                 |  taken over         |  the reason            |  `topics resume`
+#     |                 |  again              |  may have passed       |
+#     +-----------------+---------------------+------------------------+
 #
-# PAUSED ends by itself: the engine tries again when the reason may have passed. STOPPED ends when an
-# administrator says where to continue. Any takeover tries paused and stopped partitions again.
+# (1) A record can neither be processed nor written to the dead-letter topic.
+#
+# PAUSED ends by itself: the engine tries again. STOPPED ends when an administrator says where to continue. A
+# takeover tries paused and stopped partitions again; they come back to their state if the reason still holds.
 
 
 class PartitionState(Enum):
-    """What an engine does with a partition. Only `OPEN` partitions are read; only those are committed."""
+    """What an engine does with a partition. It reads, and commits, open partitions only."""
 
     UNASSIGNED = "unassigned"
     RECOVERING = "recovering"
