@@ -47,7 +47,7 @@ class CompletionListener:
         self._settings = settings
         # By process id: a forked process has neither the thread nor the connections of its parent's outbox,
         # and must not close them either.
-        self._outboxes: dict[int, Outbox] = {}
+        self.outboxes: dict[int, Outbox] = {}
 
     @hookimpl
     def on_dag_run_success(self, dag_run: Any) -> None:
@@ -74,7 +74,7 @@ class CompletionListener:
     @hookimpl
     def before_stopping(self) -> None:
         """The process ends: waits for pending events, at most `listener_timeout`."""
-        outbox = self._outboxes.get(os.getpid())
+        outbox = self.outboxes.get(os.getpid())
         if outbox is not None:
             outbox.flush()
 
@@ -112,7 +112,7 @@ class CompletionListener:
             return
         pid = os.getpid()
         # No lock: a fork would inherit a lock that another thread holds, and nobody would release it.
-        outbox = self._outboxes.get(pid) or self._outboxes.setdefault(
+        outbox = self.outboxes.get(pid) or self.outboxes.setdefault(
             pid,
             Outbox(self._emitter, self._settings.timeout_s, log=log, who=_WHO, remedy=_REMEDY),
         )

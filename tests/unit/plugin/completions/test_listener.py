@@ -65,7 +65,7 @@ class FakeOutbox:
 def listening(**settings: Any) -> tuple[CompletionListener, FakeOutbox]:
     listener = CompletionListener(ListenerSettings(**({"kinds": frozenset(KINDS)} | settings)))
     outbox = FakeOutbox()
-    listener._outboxes[os.getpid()] = outbox  # type: ignore[assignment]
+    listener.outboxes[os.getpid()] = outbox  # type: ignore[assignment]
     return listener, outbox
 
 
@@ -252,7 +252,7 @@ def test_a_process_flushes_only_its_own_outbox_at_its_end() -> None:
     listener, outbox = listening()
     listener.before_stopping()
     assert outbox.flushed == 1
-    listener._outboxes = {os.getpid() + 1: outbox}  # type: ignore[dict-item]  # as after a fork
+    listener.outboxes = {os.getpid() + 1: outbox}  # type: ignore[dict-item]  # as after a fork
     listener.before_stopping()
     assert outbox.flushed == 1
 

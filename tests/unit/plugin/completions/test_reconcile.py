@@ -310,7 +310,7 @@ def test_the_listener_and_reconcile_emit_the_same_event(session: Session, bus: B
     reconcile(CONFIG, session, SINCE, UNTIL, ALL)
     listener = CompletionListener(ALL)
     from_listener: list[Event] = []
-    listener._outboxes[os.getpid()] = type("Outbox", (), {"put": staticmethod(from_listener.append)})()
+    listener.outboxes[os.getpid()] = type("Outbox", (), {"put": staticmethod(from_listener.append)})()
     listener.on_dag_run_success(session.query(DagRun).one())
     assert from_listener == bus.emitted
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 
 import pytest
 from interlock import Event, event
-from interlock.engine.bus import Committed, TopicPartition
+from interlock.engine.bus import Bus, Committed, TopicPartition
+from interlock.engine.config import BusConfig
+from interlock.engine.protocol.context import Clocks
+from interlock.engine.protocol.loop import Engine
+from interlock.engine.protocol.parts import Parts
 from interlock.engine.protocol.timers import cut
 from interlock.engine.records import (
     CLOCK_KEY,
@@ -19,6 +24,7 @@ from interlock.engine.records import (
     encode_msgpack,
 )
 
+from tests.kit.made_of import MadeOf
 from tests.kit.pool import ACTION, EVENT, REGISTRY, STATE, TRIGGER, Pool
 
 OTHER = TopicPartition(EVENT.topic, 1)
@@ -118,10 +124,15 @@ def test_a_record_is_written_for_the_time_when_nothing_was_committed_for_long() 
     assert pool.fired() == [("w", "expired")]
 
 
+class EngineWithAWrongClock(Engine):
+    def __init__(self, bus: Bus, config: BusConfig, *, parts: Parts) -> None:
+        clocks = Clocks(lambda: 4e9, parts.clocks.monotonic)
+        super().__init__(bus, config, parts=replace(parts, clocks=clocks))
+
+
 def test_the_clock_of_the_machine_decides_nothing() -> None:
-    pool = Pool()
-    engine = pool.boot()
-    engine.clock._wall = lambda: 4e9
+    pool = Pool(made_of=MadeOf(engine=EngineWithAWrongClock))
+    pool.boot()
     waiting(pool)
     pool.run(20)
     assert pool.fired() == []
