@@ -1,4 +1,4 @@
-"""The error of the conditions room."""
+"""The error that this package raises."""
 
 from __future__ import annotations
 

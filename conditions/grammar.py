@@ -24,11 +24,11 @@ class Grammar:
         self._parser: Lark | None = None
 
     def parse(self, text: str) -> Any:
-        """The tree of a text, or the transformer's result; lark's UnexpectedInput if it does not parse."""
+        """Returns the tree, or the transformer's result. Raises lark's UnexpectedInput for invalid text."""
         return self.parser().parse(text)
 
     def parser(self) -> Lark:
-        """The one parser of this grammar."""
+        """Returns the parser, which the first call builds."""
         if self._parser is None:
             with _building:  # so that two threads do not build it at the same time
                 self._parser = self._parser or self._built()

@@ -1,4 +1,4 @@
-"""Rehearsals: what a condition does with given events, without a bus; for examples and tests of DAGs."""
+"""Runs a condition on given events, without a bus; for examples and tests of DAGs."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def rehearse(
     Moments are aware datetimes or ISO 8601 text.
     events: each is recorded at its `time`, or at the moment in (event, moment) or Seen. Events recorded at
         the same moment come in the order given.
-    key: the key that the wait is for; None: all keys, each by itself.
-    start: when the wait began, for timers that run from there.
+    key: the key that the wait is for; None: each key has its own state.
+    start: when the wait began; needed by timers that count from the start of the wait.
     since: events recorded before it do not count (Y1).
     until: timers run up to it, and events recorded after it do not count; default: just after the last event.
 
-    Raises ConditionError for wrong arguments, a key that does not fit the condition, timers that need a
-    start, and an event without time.
+    Raises ConditionError for invalid arguments, for a key that does not fit the condition, if a timer needs
+    a start and none is given, and for an event without a time.
     """
     moments = {"start": start, "since": since, "until": until}
-    return _played("rehearse", condition, events, key, moments).firings
+    return _rehearsal("rehearse", condition, events, key, moments).firings
 
 
 def explain_rehearsal(
@@ -76,13 +76,13 @@ def explain_rehearsal(
     until: Moment | None = None,
     near_misses: int = MAX_NEAR_MISSES,
 ) -> Explanation:
-    """Explains the last state of `rehearse` with the same arguments: why it did not fire, or not again.
+    """Explains why `rehearse` with the same arguments did not fire, or did not fire again.
 
-    The explanation is as of `until`, with near misses from the same events. open_key: the key to explain if
+    It explains the state at `until`; near misses come from the same events. open_key: the key to explain if
     `key` is not given; needed if the events have several keys. near_misses: as for `explain`.
     """
     name = "explain_rehearsal"
-    played = _played(name, condition, events, key, {"start": start, "since": since, "until": until})
+    played = _rehearsal(name, condition, events, key, {"start": start, "since": since, "until": until})
     if key is not None and open_key is not None:
         raise ConditionError(f"{name}(open_key=) is for a rehearsal without key=: give one of them")
     if open_key is not None:
@@ -94,8 +94,8 @@ def explain_rehearsal(
     return explain(condition, state, played.end_ms, played.read[::-1], own or None, near_misses=near_misses)
 
 
-class _Played(NamedTuple):
-    """The result. states: by key; first: the initial state of a key; end_ms: None if no time is known."""
+class _Rehearsal(NamedTuple):
+    """A rehearsal. states: {key: last state}; first: the initial state of a key; end_ms: the last tick."""
 
     firings: list[Rehearsed]
     states: dict[str, State]
@@ -104,13 +104,13 @@ class _Played(NamedTuple):
     end_ms: int | None
 
 
-def _played(
+def _rehearsal(
     name: str,
     condition: Condition,
     events: Iterable[Given],
     key: Key | None,
     moments: Mapping[str, Moment | None],
-) -> _Played:
+) -> _Rehearsal:
     if not isinstance(condition, Condition):
         raise ConditionError(not_a_condition(f"argument 1 of {name}", condition))
     _check_parts(name, "key", condition, key)
@@ -158,7 +158,7 @@ def _played(
             firings.extend(_rehearsed(firing, found, stamp) for firing in fired)
     if end_ms is not None:
         tick(end_ms)
-    return _Played(firings, states, first, read, end_ms)
+    return _Rehearsal(firings, states, first, read, end_ms)
 
 
 def _check_parts(name: str, argument: str, condition: Condition, key: Key | None) -> None:
@@ -191,7 +191,7 @@ def _check_start(
         )
 
 
-def _key_to_explain(name: str, condition: Condition, played: _Played, key: Key | None) -> str:
+def _key_to_explain(name: str, condition: Condition, played: _Rehearsal, key: Key | None) -> str:
     if key is not None:
         return canonical_key(key)
     if not condition.keyed or not played.states:  # without events the states of all keys are the same
@@ -233,7 +233,7 @@ def _stamp(seen: Seen) -> int:
 
 
 def _recorded(name: str, events: object) -> list[Seen]:
-    """The events with their stamps; ConditionError for anything else."""
+    """Returns the events with their stamps. Raises ConditionError for anything else."""
     if isinstance(events, (Event, Seen)) or not isinstance(events, Iterable):
         raise ConditionError(f"{name}(events) is of type {type(events).__name__}: give a list of events")
     return [_one_recorded(name, number, given) for number, given in enumerate(events, 1)]

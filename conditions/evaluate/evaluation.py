@@ -120,11 +120,11 @@ class SequenceNode(Node):
         parts: Parts = ()
         backward = self.latest and not view.early
         for node in reversed(self.of) if backward else self.of:  # P4
-            found = latest(node, view) if backward else earliest(node, view)
+            found = met_latest(node, view) if backward else met_earliest(node, view)
             if found is None:
                 return None
             parts += found.parts
-            view = before(view, found) if backward else after(view, found)
+            view = view_before(view, found) if backward else view_after(view, found)
         return Found(parts)
 
     def partial(self, view: View) -> Partial:
@@ -133,12 +133,12 @@ class SequenceNode(Node):
             return Partial(whole.parts, ())
         parts: Parts = ()
         for step, node in enumerate(self.of):  # X8: from its beginning
-            found = earliest(node, view)
+            found = met_earliest(node, view)
             if found is None:
                 missing = tuple(dict.fromkeys(number for rest in self.of[step:] for number in rest.numbers))
                 return Partial(parts, missing)
             parts += found.parts
-            view = after(view, found)
+            view = view_after(view, found)
         return Partial(parts, ())
 
 
@@ -210,8 +210,8 @@ def _union(partials: Iterable[Partial]) -> Partial:
     return Partial(parts, tuple(dict.fromkeys(missing)))
 
 
-def latest(node: Node, view: View) -> Found | None:
-    """The node met by the events whose first is as late as possible; None if it is not met."""
+def met_latest(node: Node, view: View) -> Found | None:
+    """Meets the node by events whose earliest one is as late as possible; None if it is not met."""
     if isinstance(node, MatcherNode):
         return node.met(view)
     for time in reversed(view.times(node.numbers)):
@@ -221,8 +221,8 @@ def latest(node: Node, view: View) -> Found | None:
     return None
 
 
-def earliest(node: Node, view: View) -> Found | None:
-    """The node met by the events whose last is as early as possible; None if it is not met."""
+def met_earliest(node: Node, view: View) -> Found | None:
+    """Meets the node by events whose latest one is as early as possible; None if it is not met."""
     view = view._replace(early=True)
     if isinstance(node, MatcherNode):
         return node.met(view)
@@ -233,14 +233,14 @@ def earliest(node: Node, view: View) -> Found | None:
     return None
 
 
-def after(view: View, found: Found) -> View:
+def view_after(view: View, found: Found) -> View:
     """The events left for the next operand of a sequence, once one is met."""
     taken = view.taken | {match.identity for _, match in found.parts}
     view.looks.charge(len(taken))
     return view._replace(lo_us=max(match.time_us for _, match in found.parts), taken=taken)
 
 
-def before(view: View, found: Found) -> View:
+def view_before(view: View, found: Found) -> View:
     """The events left for the previous operand of a sequence, once one is met."""
     taken = view.taken | {match.identity for _, match in found.parts}
     view.looks.charge(len(taken))

@@ -37,10 +37,10 @@ class Firing(msgspec.Struct, frozen=True, array_like=True):
 
 
 def decided_ms(firing: Firing, tick_ms: int) -> int:
-    """The time of a firing that came from a tick at `tick_ms`, ms since the epoch.
+    """When a condition was decided that fired on the tick `tick_ms`; ms since the epoch.
 
-    This is the due time; for an ordered condition without one, a millisecond after the stamp of the last
-    match (W5). It does not depend on how late the tick came.
+    Returns the due time; for an ordered condition without a due time, a millisecond after the stamp of the
+    last match (W5). The result does not depend on how late the tick came.
     """
     if firing.timer_ms is not None:
         return firing.timer_ms
@@ -64,6 +64,6 @@ def firing_id(
     if not framed.isascii():
         texts = (incarnation, key, outcome, *chain.from_iterable(identities))
         framed = "".join([f"{len(text.encode())}:{text}" for text in texts])
-    if timer_ms is not None:  # the number of texts is now even, so no events without a timer give the same
+    if timer_ms is not None:  # an even number of texts: without a timer it is odd, so the ids differ
         framed += f"{len(str(timer_ms))}:{timer_ms}"
     return hashlib.sha256(framed.encode()).hexdigest()[:32]

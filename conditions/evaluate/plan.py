@@ -28,8 +28,8 @@ class Plan:
     """A condition in the form that `step` evaluates.
 
     Tuples have one item for each matcher. capacities: how many events it holds (H1); keeps_first, keeps_all:
-    its `keep` (H2, H3); drops_passed: whether a firing drops the events before those that take part (I7);
-    held_by: the windows that decide how long its events are held, None where that is until they take part.
+    its `keep` (H2, H3); drops_earlier: whether a firing drops the events before those that take part (I7);
+    held_by: the windows that decide how long its events are held; None: until they take part in a firing.
     numbers: of all matchers. negated: {matcher: the windows that negate it}. timer_matchers: for each
     `absent` or `.quiet()` node, the matchers whose stamps start its time; quiet_timers: which of these nodes
     are `.quiet()`; armed_at_start: which are `absent(armed_by="subscription")`. masks: see `_masks`.
@@ -41,7 +41,7 @@ class Plan:
     capacities: tuple[int, ...]
     keeps_first: tuple[bool, ...]
     keeps_all: tuple[bool, ...]
-    drops_passed: tuple[bool, ...]
+    drops_earlier: tuple[bool, ...]
     held_by: tuple[tuple[WindowNode | NegatedWindowNode, ...] | None, ...]
     negated: Mapping[int, tuple[NegatedWindowNode, ...]]
     timer_matchers: tuple[frozenset[int], ...]
@@ -133,7 +133,7 @@ class _Planner:
             capacities=tuple(capacities),
             keeps_first=tuple(matcher.keeps == "first" for matcher in matchers),
             keeps_all=tuple(matcher.keeps == "all" for matcher in matchers),
-            drops_passed=tuple(matcher in in_windows and matcher.keeps != "all" for matcher in matchers),
+            drops_earlier=tuple(matcher in in_windows and matcher.keeps != "all" for matcher in matchers),
             held_by=tuple(None if windows is None else tuple(windows) for windows in held_by),
             negated=negated,
             timer_matchers=tuple(self._timer_matchers),
@@ -182,7 +182,7 @@ class _Planner:
 
     def _leaf(self, matcher: Matcher, take: int) -> MatcherNode:
         number = self._numbers[matcher]
-        self._held_by[number] = None  # an outermost window replaces this by itself
+        self._held_by[number] = None  # `_window` replaces None if the window is outermost
         return MatcherNode(number, take, matcher.keeps in (None, "latest"))
 
     def _window(self, node: Window, outermost: bool) -> Node:
@@ -210,7 +210,7 @@ class _Planner:
 
 
 def _needs(node: Condition) -> dict[Matcher, int]:
-    """How many events of each matcher can take part in one firing (H1); none of one that is only negated."""
+    """How many events of each matcher can take part in one firing (H1); no entry for one only negated."""
     if isinstance(node, Matcher):
         return {node: 1}
     if isinstance(node, Count):
@@ -239,7 +239,7 @@ def _check_cost(root: Condition, capacities: Mapping[Matcher, int]) -> None:
     cost = _cost(root, capacities)
     if cost > MAX_COST:
         raise ConditionError(
-            f"one event could make {cost} windows to be looked at: at most {MAX_COST}; nest fewer windows, or"
+            f"one event could need a search of {cost} windows: at most {MAX_COST}; nest fewer windows, or"
             " put fewer matchers into them"
         )
 
@@ -260,7 +260,7 @@ def _cost(node: Condition, capacities: Mapping[Matcher, int]) -> int:
 
 
 def _masks(root: Condition, numbers: Mapping[Matcher, int]) -> tuple[int, ...]:
-    """The sets of matchers, as bits, any of which meets the condition, in the order of O2.
+    """Bit masks of matchers, in the order of O2: the matchers of any one mask meet the condition together.
 
     Empty unless the condition is a matcher, an `&` of matchers, or an `|` of these. For these conditions
     `step` takes the fast path in slots.py, if each matcher holds one event.

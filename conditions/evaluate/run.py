@@ -73,7 +73,7 @@ class Run:
         self.advance(None)
 
     def _drop_waiting(self) -> None:
-        """Drop a repeat among the waiting matches, so that repeats displace no event; else the last (W4)."""
+        """Drop the last repeat among the waiting matches; without repeats, the last match (W4)."""
         earlier: set[tuple[str, str]] = set()
         repeats = []
         for index, match in enumerate(self.waiting):
@@ -127,7 +127,7 @@ class Run:
         self._fire(None)
 
     def _is_repeat(self, match: Match) -> bool:
-        """True for a repeat (D1, D2); otherwise the event is now in `seen`."""
+        """True for a repeat (D1, D2); otherwise adds the event to `seen`."""
         if self.last_ms is not None and match.timestamp_ms > self.last_ms + SEEN_MS:
             self.seen = b""
         new = digest(*match.identity)
@@ -194,7 +194,7 @@ class Run:
         return min(self.due_times(), default=None)
 
     def evaluate_at(self, due_ms: int) -> None:
-        """Evaluate at a due time: first what it meets fires, then what it expires (X6)."""
+        """Evaluate a due time: a firing `met` comes before an expiry (X6)."""
         self._release(due_ms - 1)  # as a tick just before the due time would have done (W2)
         before = self.clock_ms
         self.clock_ms = max(self.clock_ms, due_ms)
@@ -218,14 +218,14 @@ class Run:
     def consume(self, found: Found) -> None:
         used = {match.identity for _, match in found.parts}
         latest = max((match.rank for _, match in found.parts), default=None)
-        passed = {number for number, _ in found.parts if self.plan.drops_passed[number]}
+        drops_earlier = {number for number, _ in found.parts if self.plan.drops_earlier[number]}
         for number, pool in enumerate(self.pools):
             self.pools[number] = [
                 match
                 for match in pool
                 if match.identity not in used  # C1, C2
                 and not (
-                    number in passed
+                    number in drops_earlier
                     and latest is not None
                     and (match.rank < latest or match.time_us <= found.period_end_us)  # I7
                 )
@@ -292,7 +292,7 @@ class Run:
             self.seen = b""
 
     def release_times(self, every: bool = False) -> list[int]:
-        """The times of ticks that release something; every: also if `seen` is empty, its time."""
+        """The times of ticks that release something. every: include the end of `seen` even if it is empty."""
         times = [
             max(window.until_ms(match) for window in windows) + 1
             for windows, pool in zip(self.plan.held_by, self.pools, strict=True)
@@ -309,7 +309,7 @@ class Run:
         return times
 
     def held_until_ttl(self) -> bool:
-        """True if only the bus's ttl ends the state: an event waits for others, or an `absent` is armed."""
+        """True if only the ttl ends the state: no window releases a held event, or an `absent` is armed."""
         if self.timer_starts.keys() - self.plan.quiet_timers:
             return True
         pairs = zip(self.plan.held_by, self.pools, strict=True)

@@ -66,7 +66,7 @@ def step_slots(plan: Plan, state: State, match: Match) -> tuple[State, tuple[Fir
 
 
 def displaced(matches: tuple[Match, ...], match: Match) -> tuple[tuple[Match, ...], int]:
-    """The other matches once `match` replaces earlier ones, and the matchers that now hold it, as bits."""
+    """Returns the other matches after `match` replaced earlier ones, and a mask of its matchers."""
     own = 0
     for number in match.matchers:
         holder = next((held for held in matches if number in held.matchers), None)

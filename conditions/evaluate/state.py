@@ -56,7 +56,7 @@ class Match(msgspec.Struct, frozen=True, array_like=True, dict=True):
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """What a condition holds for one key; first EMPTY, or `opened()` if timers run from the start of a wait.
+    """What a condition holds for one key. Starts as EMPTY, or `opened()` if a timer needs the start.
 
     matches: the held events, each once, in the order T3, with the matchers that hold it.
     seen: 8-byte digests of the last identities (seen.py), oldest first. last_ms: the greatest stamp.
@@ -103,7 +103,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
 
     @staticmethod
     def decode(data: bytes) -> State:
-        """The state in a serial form; ConditionError if it is none, or of an unknown version."""
+        """Reads a serial form. Raises ConditionError if it is invalid or of an unknown version."""
         try:
             # check the version first: the rest of another version may have any form
             if data[:2] != _OWN_HEAD and (version := _header_decoder.decode(data).version) != VERSION:

@@ -30,7 +30,7 @@ def step(
 ) -> tuple[State, tuple[Firing, ...]]:
     """The state after an input, and the firings in order.
 
-    state: of the same condition and key; EMPTY or `opened()` at first. event: a match is passed once, with
+    state: of the same condition and key; EMPTY or `opened()` at first. event: pass each match once, with
     the numbers of all matchers that accepted the event for this key. ConditionError for a matcher number
     that the condition does not have.
     """
@@ -38,7 +38,9 @@ def step(
     if isinstance(event, Match):
         numbers = event.matchers
         if not numbers or not plan.numbers.issuperset(numbers):
-            raise ConditionError(f"matchers {numbers} of a match: the condition has {len(plan.capacities)}")
+            raise ConditionError(
+                f"a match names matchers {numbers}: the condition has {len(plan.capacities)}"
+            )
         if state.since_ms is not None and event.timestamp_ms < state.since_ms:  # Y1
             return state, ()
         if plan.masks:
@@ -88,8 +90,8 @@ def next_wakeup(condition: Condition, state: State) -> int | None:
 def next_due(condition: Condition, state: State) -> int | None:
     """The time of the next tick that may fire, ms since the epoch; None: no tick fires.
 
-    It is never earlier than `next_wakeup`, which also counts releases. Leaving out all other ticks does not
-    change what fires (W2, W7).
+    It is never earlier than `next_wakeup`, which also counts releases. Ticks at other
+    times do not change what fires (W2, W7).
     """
     plan = condition.plan
     if not plan.timed:

@@ -55,10 +55,11 @@ class Looks:
 class View(NamedTuple):
     """The events that may take part, and the clock.
 
-    pools: for each matcher, its events in the order T3. clock_ms: the due time that is evaluated, else the
-    last one; before_ms: the one before it. timer_starts, negated_times: as in State. looks: shared by a whole
-    evaluation. The other fields narrow the view: bounds of event time and of stamp, both included; events
-    that other steps of a sequence have taken; early: the earliest take part, whatever `keep` says (P4, E4).
+    pools: for each matcher, its events in the order T3. clock_ms: the due time that is evaluated, else
+    the last tick; before_ms: the clock before that. timer_starts, negated_times: as in State.
+    looks: shared by a whole evaluation. The other fields narrow the view. lo_us, hi_us: bounds of event time;
+    first_ms, last_ms: bounds of stamp; all included. taken: events that other steps of a sequence use.
+    early: ignore `keep`, the earliest events take part (P4, E4).
     """
 
     pools: Sequence[Sequence[Match]]

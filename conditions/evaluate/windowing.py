@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from .state import Match
 
 # How long after its window the time of a negated event is kept. An opening event that is recorded at most
-# this late still finds all negated events of its window (E8). Costs two numbers for each window length.
+# this late still finds all negated events of its window (E8). Costs about two stored
+# times for each window length.
 _NEGATED_TIMES_MS: Final = 86_400_000
 
 

@@ -23,7 +23,7 @@ from ..nodes.timers import moment_ms
 from .explanation import Explanation
 from .node import MAX_EVENTS, Explained, Note
 from .scope import Scope
-from .search import Facts, Record, Seen, Wanted, readable, reference, search
+from .search import MissingMatcher, Record, Seen, StateFacts, readable, reference, search
 from .tree import Explainer
 
 MAX_NEAR_MISSES: Final = 5
@@ -71,12 +71,14 @@ def explain(
     lacking = {*tree.missing(), *missing}
     searched = search(
         [
-            Wanted(label, matcher, {match.identity for match in pool})
+            MissingMatcher(label, matcher, {match.identity for match in pool})
             for label, matcher, pool in zip(plan.labels, condition.matchers, run.pools, strict=True)
             if label in lacking
         ],
         events,
-        Facts(own, state.since_ms, state.seen, state.last_ms, {match.identity for match in state.waiting}),
+        StateFacts(
+            own, state.since_ms, state.seen, state.last_ms, {match.identity for match in state.waiting}
+        ),
         near_misses,
     )
     due = run.due_ms()

@@ -82,7 +82,7 @@ class Explanation:
             held = counted(self.waiting_count, "match", "matches")
             yield f"{held} held back until {end}: {some(self.waiting, self.waiting_count)}"
         if self.dropped:
-            yield f"{counted(self.dropped, 'event', 'events')} dropped at a limit, which do not count"
+            yield f"{counted(self.dropped, 'event', 'events')} dropped at a limit; they do not count"
         for each in self.near_misses if self.looked_at else ():
             errors = f" ({each.errors} could not be evaluated)" if each.errors else ""
             yield f"near misses of {printed(each.label)}{errors}:" + (

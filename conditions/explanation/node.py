@@ -96,7 +96,7 @@ _TEXTS: Final = {
     "over": "ends at {at}",
     "other_windows": "{number} more open",
     "refuted_windows": "{number} refuted",
-    "no_window": "no event has opened one",
+    "no_window": "no event has opened a window",
     "refuted": "an event came at {at}",
     "next_step": "step {number} is next",
     "recorded_apart": "recorded too far apart, by {by}",
@@ -132,7 +132,7 @@ _APART: Final = {
     "window": "is outside the window",
     "period": "is outside the period",
     "sequence": "is too early",
-    "taken": "takes another step",
+    "taken": "counts for another step",
     "recorded": "is recorded too far from the others",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..evaluate.evaluation import after, before
+from ..evaluate.evaluation import view_after, view_before
 from ..evaluate.state import Match
 from ..evaluate.view import Found, Parts, View
 
@@ -39,5 +39,5 @@ class Scope(NamedTuple):
 
     def beside(self, found: Found, backward: bool) -> Scope:
         """The scope of the next step of a sequence; backward: of the previous one."""
-        view = before(self.view, found) if backward else after(self.view, found)
+        view = view_before(self.view, found) if backward else view_after(self.view, found)
         return Scope(view, (*self.bounds, Bound("sequence", view.lo_us, view.hi_us)))

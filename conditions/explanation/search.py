@@ -66,8 +66,8 @@ class Seen(NamedTuple):
     timestamp_ms: int | None = None
 
 
-class Facts(NamedTuple):
-    """What decides besides the matcher: the state's key, its `since`, and the events that it knows."""
+class StateFacts(NamedTuple):
+    """What the state says about an event: its key, its `since`, and the events seen or waiting."""
 
     key: str | None = None
     since_ms: int | None = None
@@ -76,7 +76,7 @@ class Facts(NamedTuple):
     waiting: Collection[tuple[str, str]] = frozenset()
 
 
-class Wanted(NamedTuple):
+class MissingMatcher(NamedTuple):
     """A missing matcher, and the identities of the events that it holds."""
 
     label: str
@@ -93,7 +93,9 @@ class Searched(NamedTuple):
     unreadable: int
 
 
-def search(wanted: Sequence[Wanted], events: Iterable[Event | Record], facts: Facts, most: int) -> Searched:
+def search(
+    wanted: Sequence[MissingMatcher], events: Iterable[Event | Record], facts: StateFacts, most: int
+) -> Searched:
     """The `most` closest near misses of each matcher wanted, among the first MAX_EVENTS events."""
     searches = [_Search(each, facts) for each in wanted]
     looked_at = terms = data_bytes = unreadable = 0
@@ -156,7 +158,7 @@ def reference(record: Record) -> EventRef:
 class _Search:
     """Collects the near misses of one matcher, event by event."""
 
-    def __init__(self, wanted: Wanted, facts: Facts) -> None:
+    def __init__(self, wanted: MissingMatcher, facts: StateFacts) -> None:
         self._wanted, self._facts = wanted, facts
         matcher = wanted.matcher
         self._exact = dict(matcher.exact)

@@ -18,8 +18,8 @@ from ..evaluate.evaluation import (
     Node,
     QuietNode,
     SequenceNode,
-    earliest,
-    latest,
+    met_earliest,
+    met_latest,
 )
 from ..evaluate.run import Run
 from ..evaluate.state import Match
@@ -75,18 +75,18 @@ class Explainer:
         if isinstance(node, MatcherNode):
             return self._leaf(condition, node, scope)
         if isinstance(node, CombinationNode):
-            return self._joined(condition, node, scope)
+            return self._combination(condition, node, scope)
         if isinstance(node, SequenceNode):
-            return self._chain(condition, node, scope)
+            return self._sequence(condition, node, scope)
         if isinstance(node, WindowNode) and isinstance(condition, Window):
             return self._window(condition, node, scope)
         if isinstance(node, NegatedWindowNode) and isinstance(condition, Window):
-            return self._ending(condition, node, scope)
+            return self._negated_window(condition, node, scope)
         if isinstance(node, AbsentNode) and isinstance(condition, Absent):
             return self._absent(condition, node, scope)
         if isinstance(node, QuietNode) and isinstance(condition, Quiet):
             return self._quiet(condition, node, scope)
-        met = node.met(scope.view) is not None  # a kind of node unknown here
+        met = node.met(scope.view) is not None  # a new kind of node, not handled above
         return Explained(type(condition).__name__.lower(), str(condition)[:200], met)
 
     # -- events
@@ -124,12 +124,14 @@ class Explainer:
 
     # -- combinations
 
-    def _joined(self, condition: Condition, node: CombinationNode, scope: Scope) -> Explained:
+    def _combination(self, condition: Condition, node: CombinationNode, scope: Scope) -> Explained:
         pairs = zip(condition.operands, node.of, strict=True)
         below = [self._node(operand, each, scope) for operand, each in pairs]
-        return self._of_joined(condition, node.need, node.met(scope.view) is not None, below)
+        return self._of_combination(condition, node.need, node.met(scope.view) is not None, below)
 
-    def _of_joined(self, condition: Condition, need: int, met: bool, below: list[Explained]) -> Explained:
+    def _of_combination(
+        self, condition: Condition, need: int, met: bool, below: list[Explained]
+    ) -> Explained:
         have = 0
         for number, each in enumerate(below):
             if met and (have >= need or not each.met):  # O2, N1
@@ -142,7 +144,7 @@ class Explainer:
             kind, title = "at_least", f"at least {need} of {len(below)}"
         return Explained(kind, title, met, have=min(have, need), need=need, of=tuple(below))
 
-    def _chain(self, condition: Condition, node: SequenceNode, scope: Scope) -> Explained:
+    def _sequence(self, condition: Condition, node: SequenceNode, scope: Scope) -> Explained:
         """A met sequence as in P4; an unmet one from its beginning, as an expiry reports it (X8)."""
         whole = node.met(scope.view)
         backward = whole is not None and node.latest and not scope.view.early
@@ -150,7 +152,7 @@ class Explainer:
         below: dict[int, Explained] = {}
         first_missing: int | None = None
         for number, (operand, step) in reversed(steps) if backward else steps:
-            found = latest(step, scope.view) if backward else earliest(step, scope.view)
+            found = met_latest(step, scope.view) if backward else met_earliest(step, scope.view)
             if found is None:
                 first_missing = number if first_missing is None else first_missing
                 below[number] = self._node(operand, step, scope)
@@ -224,7 +226,7 @@ class Explainer:
         kind = "reset" if isinstance(condition, Reset) else "within"
         return Explained(kind, title, met, notes=tuple(notes), of=below)
 
-    def _ending(self, condition: Window, node: NegatedWindowNode, scope: Scope) -> Explained:
+    def _negated_window(self, condition: Window, node: NegatedWindowNode, scope: Scope) -> Explained:
         """The open window that may fire first; else the latest one (E3 to E7)."""
         openers = self._openers(node, scope.view)
         notes: list[Note] = []
@@ -251,14 +253,16 @@ class Explainer:
             }
             notes += [Note(what, number=several) for what, several in number_of.items() if several]
         met = node.met(scope.view) is not None
-        return self._of_window(condition, met, notes, (self._inside_ending(condition, node, inside, span),))
+        return self._of_window(
+            condition, met, notes, (self._inside_negated_window(condition, node, inside, span),)
+        )
 
     def _opened(self, node: NegatedWindowNode, match: Match, scope: Scope) -> Scope:
         """The scope of the window that an event opens."""
         inside = scope.narrowed("window" if node.periods is None else "period", *_span(node, match))
         return inside._replace(view=inside.view._replace(early=True))
 
-    def _inside_ending(
+    def _inside_negated_window(
         self, condition: Window, node: NegatedWindowNode, inside: Scope, span: tuple[int, int] | None
     ) -> Explained:
         operands = condition.of.operands
@@ -266,15 +270,17 @@ class Explainer:
         nodes = node.of.of if isinstance(node.of, CombinationNode) and len(positive) > 1 else (node.of,)
         nodes_of = dict(zip(positive, nodes, strict=True))
         below = [
-            self._refuting(operand, inside.view, span)
+            self._negation(operand, inside.view, span)
             if isinstance(operand, Not)
             else self._node(operand, nodes_of[operand], inside)
             for operand in operands
         ]
         met = span is not None and all(each.met for each in below)
-        return self._of_joined(AllOf(*positive) if len(positive) > 1 else condition, len(below), met, below)
+        return self._of_combination(
+            AllOf(*positive) if len(positive) > 1 else condition, len(below), met, below
+        )
 
-    def _refuting(self, condition: Not, view: View, span: tuple[int, int] | None) -> Explained:
+    def _negation(self, condition: Not, view: View, span: tuple[int, int] | None) -> Explained:
         labels = tuple(self._labels[self._numbers[matcher]] for matcher in condition.matchers)
         times = [
             time

@@ -14,7 +14,7 @@ from ..errors import ConditionError
 MAX_VALUE_CHARS: Final = 2048
 # For all filters of one matcher together; each attribute of exact, prefix or suffix counts as one.
 MAX_FILTER_NODES: Final = 256
-# Low enough that recursion does not exceed Python's limit, whoever calls.
+# Low enough for Python's recursion limit, even if the caller is deep in the stack.
 MAX_FILTER_DEPTH: Final = 16
 _VALUE_HINT: Final = (
     'give a string; booleans and integers of an event are compared as "true", "false" and decimal digits'

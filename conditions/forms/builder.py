@@ -129,7 +129,7 @@ class Builder:
         if name == "keep":  # it copies all matchers
             self._kept += len(of.value.matchers)
             if self._kept > _MAX_KEPT:
-                self._fail(name.start_pos, "keep() is called too often: call it once, on the whole")
+                self._fail(name.start_pos, "keep() is called too often: call it once, on the whole condition")
         item = self._called(call, name.start_pos or 0, (of.value,), arguments)
         return _Item(item.value, of.at)
 

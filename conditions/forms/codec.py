@@ -1,7 +1,8 @@
 """The JSON form of conditions: {"v": 1, "condition": node}; its schema is condition.schema.json.
 
 The incarnation of a registration is a hash of this form, so a release must write a condition as earlier
-releases did. A published version is read for ever; a change to the form takes a new number.
+releases did. Every release reads all published versions; a changed form needs a new
+version number.
 
 _FORMS has a row for each kind of node, by which its form is written and read.
 """
@@ -25,7 +26,7 @@ from .vocabulary import near
 
 VERSION: Final = 1
 # For all matchers of a form together, so that the cost of reading is limited: members and items; characters
-# (a Kafka record of default size holds as many); characters of `where` and `sql`, which take about 10 us each
+# (Kafka's default limit for a record); characters of `where` and `sql`, which take about 10 us each
 # to compile.
 MAX_VALUES: Final = 16_384
 MAX_CHARS: Final = 1_048_576
@@ -215,7 +216,7 @@ def _members(
     if not isinstance(obj, Mapping):
         raise ConditionError(f"{path} is a {type(obj).__name__}: give an object")
     known = required + optional
-    for name in obj:  # before what is missing: that may be here under a wrong name
+    for name in obj:  # checked first, because a missing member may be here under a wrong name
         if name not in known:
             hint = near(name, known) if isinstance(name, str) else ""
             raise ConditionError(f"{path} has an unknown member {shown(name)}: {hint or ', '.join(known)}")
@@ -249,7 +250,7 @@ def _integer(value: object, path: str) -> int:
 
 
 def _whole(value: object) -> int | None:
-    """The value if it is an integer to JSON Schema, where 3.0 is one too."""
+    """The value if JSON Schema counts it as an integer, as it does 3.0; else None."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

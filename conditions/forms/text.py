@@ -29,7 +29,7 @@ _TOKEN = re.compile(
     r"""'[^'\\\n]*(?:\\.[^'\\\n]*)*'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[A-Za-z0-9_-]+|&&|\|\||[^ \t\r\n]"""
 )
 _LAST_WORD = re.compile(r"[A-Za-z0-9_-]+\Z")
-# What may follow, in an author's words. Where both a name and a string may follow, a condition may.
+# Tokens that the parser expects, in words for errors. NAME and STRING together mean a condition.
 _WORDS: Final = {
     "NAME": "a condition",
     "AND": "&",
@@ -101,7 +101,8 @@ def _unexpected(text: str, at: int, expected: Collection[str]) -> str:
     found = _TOKEN.match(text, at)
     here = found[0] if found else ""
     before = _LAST_WORD.search(text[:at].rstrip()[-4:])
-    for word in (here, before[0] if before else ""):  # `not` is a name to the parser until another follows
+    # the word before too: the parser reads `not` as a name until another name follows
+    for word in (here, before[0] if before else ""):
         if word.lower() in _PYTHON:
             return f"write {_PYTHON[word.lower()]} for {word}"
     words = [word for name, word in _WORDS.items() if name in expected]

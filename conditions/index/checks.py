@@ -18,7 +18,7 @@ OTHER_FILTERS: Final = "(other filters)"
 class Check:
     """One filter in use. Equal filters share a check, also those inside `any`, `all` and `not`."""
 
-    __slots__ = ("evaluate", "filter", "parts", "passed", "turn", "uses")
+    __slots__ = ("evaluate", "filter", "lookup_number", "parts", "passed", "uses")
 
     def __init__(
         self,
@@ -29,15 +29,15 @@ class Check:
         self.filter = filter
         self.parts = parts
         self.uses = 0
-        self.turn = 0  # the look-up that `passed` belongs to
+        self.lookup_number = 0  # the look-up that `passed` belongs to
         self.passed = False
         self.evaluate = evaluate
 
-    def passes(self, event: Event, turn: int) -> bool:
-        """True if the filter accepts the event of this turn; evaluated once in a turn. Never raises."""
-        if self.turn != turn:
-            self.passed = self.evaluate(event, turn)
-            self.turn = turn
+    def passes(self, event: Event, lookup_number: int) -> bool:
+        """True if the filter accepts the event; evaluated once in each look-up. Never raises."""
+        if self.lookup_number != lookup_number:
+            self.passed = self.evaluate(event, lookup_number)
+            self.lookup_number = lookup_number
         return self.passed
 
 
@@ -78,11 +78,13 @@ class Checks:
             parts = tuple(map(self.use, wanted.filters))
             joined = any if isinstance(wanted, Any) else all
             return Check(
-                wanted, parts, lambda event, turn: joined(part.passes(event, turn) for part in parts)
+                wanted,
+                parts,
+                lambda event, lookup_number: joined(part.passes(event, lookup_number) for part in parts),
             )
         if isinstance(wanted, Not):
             part = self.use(wanted.filter)
-            return Check(wanted, (part,), lambda event, turn: not part.passes(event, turn))
+            return Check(wanted, (part,), lambda event, lookup_number: not part.passes(event, lookup_number))
         if isinstance(wanted, Comparison):
             return Check(wanted, (), lambda event, _: wanted.accepts(event))  # it cannot fail
         return Check(wanted, (), lambda event, _: self._verdict(wanted, event))

@@ -28,7 +28,7 @@ class MatcherIndex(Generic[T]):
         self._types: dict[str | None, Entry[T]] = {}
         self._subscriptions: dict[T, tuple[Condition, str | None]] = {}
         self._checks = Checks()
-        self._turn = 0  # number of the look-up; a check is evaluated once in each
+        self._lookup_number = 0  # number of the look-up; a check is evaluated once in each
 
     def __len__(self) -> int:
         return len(self._subscriptions)
@@ -89,7 +89,7 @@ class MatcherIndex(Generic[T]):
             return [typed]
         else:
             entries = [typed]
-        self._turn += 1
+        self._lookup_number += 1
         hits: list[Hit[T]] = []
         keys: dict[str | tuple[str, ...], str | None] = {}
         for entry in entries:  # entries are appended in the loop
@@ -141,7 +141,7 @@ class MatcherIndex(Generic[T]):
         return hits if len(hits) < 2 else _merged(hits)
 
     def _passed(self, entry: Entry[T], event: Event) -> list[Hit[T]]:
-        """The hits at an entry and behind those checks below it that the event passes."""
+        """The hits at an entry, and the hits below its checks that the event passes."""
         if isinstance(entry, Hit):
             return [entry]
         hits = [] if entry.hits is None else list(entry.hits.values())
@@ -150,7 +150,7 @@ class MatcherIndex(Generic[T]):
             entries = [entry]
             for node in entries:  # entries are appended in the loop
                 for check, below in (node.checks or {}).items():
-                    if not check.passes(event, self._turn):
+                    if not check.passes(event, self._lookup_number):
                         continue
                     if isinstance(below, Hit):
                         hits.append(below)

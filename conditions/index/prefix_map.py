@@ -2,8 +2,8 @@
 
 A level is a dict of the texts with a common beginning. Its keys are the next `size` characters, where `size`
 is the length of the shortest of these texts; longer texts continue in a level below. A search takes one
-look-up a level, and most texts differ in the first levels. A trie by characters would take more steps of the
-same cost, and one dict for each length of text a look-up for every length.
+look-up a level, and most texts differ in the first levels. A trie by characters would need more
+look-ups; one dict for each length of text would need a look-up for each length.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class _Level(Generic[V]):
-    """The texts with a common beginning, without it; `value` belongs to the beginning itself.
+    """The remainders of texts with a common beginning; `value` is the value of the beginning itself.
 
     table: {the next `size` characters: the value of the text that ends there, or the level below}.
     """

@@ -15,8 +15,8 @@ from ..filters.cel.reads import Scalar
 from ..filters.dialects import Comparison, Group, Not
 from ..nodes.matcher import Matcher
 
-# Of one matcher. Its first `any` may have more; a second one would multiply them, and beyond this number it
-# is evaluated instead.
+# The most routes of a matcher with several `any`, which multiply: an `any` beyond it is evaluated instead. A
+# single `any` may have more.
 MAX_ROUTES: Final = 16
 # Prefixes and suffixes looked up one below the other; further ones are evaluated.
 MAX_AFFIXES: Final = 4

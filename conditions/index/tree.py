@@ -1,7 +1,7 @@
-"""The tree that an event follows: each step is a look-up, and a route's subscriptions are where it ends.
+"""The tree that an event follows: each step is a look-up, the last one leads to a route's subscriptions.
 
 An entry with a single subscription and nothing below is that subscription's Hit, without a node around it.
-Most entries are, and each object less saves a miss of the processor's cache.
+Most entries are of this kind, and one object less saves a cache miss of the processor.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Entry = Union[Hit[T], Node[T]]  # noqa: UP007  # a generic alias needs it before
 
 
 class Step(NamedTuple):
-    """kind: the field of a node to look in. of: the attribute or path, None for checks. at: the value."""
+    """A look-up. kind: the field of the node. of: the attribute or path, or None. at: the value sought."""
 
     kind: Literal["exact", "affixes", "members", "keys", "checks"]
     of: Hashable

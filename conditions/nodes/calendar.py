@@ -28,12 +28,12 @@ from ...events.attributes import shown
 from ..errors import ConditionError
 from . import cron
 
-# There are no resets before 1900 and from 2200 on: the first and the last period reach to these bounds, of
-# which a sum still fits a signed 64-bit number.
+# Resets occur in the years 1900 to 2199. The first and the last period reach to these bounds; a sum of one
+# and a time fits a signed 64-bit number.
 BEGINNING: Final = -(2**62)
 END: Final = 2**62
 MAX_ZONE_CHARS: Final = 64
-# Events arrive mostly in the order of their times; more would help only minute calendars with much disorder.
+# Enough for events that arrive nearly in the order of their times, the usual case.
 _REMEMBERED_PERIODS = 128
 _REMEMBERED_CALENDARS = 256
 
@@ -47,18 +47,18 @@ _FIRST = (_FIRST_YEAR - _UNIX_EPOCH) // _MICROSECOND
 _LAST = (_PAST_LAST_YEAR - _UNIX_EPOCH) // _MICROSECOND - 1
 
 _ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+)*")
-# Names of files that a machine has beside the zones; their content differs between machines.
+# Files in the folder of zones that are not IANA zones; their content differs between machines.
 _NO_ZONES = frozenset({"local", "localtime", "posixrules", "Factory"})
 _NO_ZONE_FOLDERS = ("posix/", "right/")
 
 
 @dataclass(frozen=True)
 class Periods:
-    """The periods of a cron expression in a time zone; equal when both are, safe for threads, picklable.
+    """The periods of a cron expression in a time zone. Equal by cron and timezone, thread-safe, picklable.
 
     cron: five fields, or @hourly, @daily, @weekly, @monthly, @yearly; stored in one spelling (`cron.Cron`).
-    timezone: a name in the IANA database. ConditionError for an invalid expression, one that never occurs,
-    and an unknown zone.
+    timezone: a name in the IANA database. Raises ConditionError for an invalid expression, an expression that
+    never occurs, or an unknown zone.
     """
 
     cron: str
@@ -84,7 +84,7 @@ class Periods:
 
 
 class _Change(NamedTuple):
-    """The clock goes forward, which skips wall times from `low` to `past`, or back, which repeats them."""
+    """A clock change. The wall times from `low` up to `past` are skipped (forward) or repeated (back)."""
 
     at: datetime  # UTC, naive
     before: timedelta
@@ -114,7 +114,7 @@ class _Calendar:
         self._zone = zone
         self._search: Any = croniter(expression.text, _UNIX_EPOCH, ret_type=datetime)
         self._lock = threading.Lock()  # a croniter object keeps its position
-        # (starts ascending, periods). Replaced as a whole, so readers need no lock; `_order` is by age.
+        # (ascending starts, their periods), replaced as a whole: readers need no lock. `_order`: oldest first
         self._recent: tuple[list[int], list[tuple[int, int]]] = ([], [])
         self._order: list[int] = []
 

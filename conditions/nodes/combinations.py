@@ -78,7 +78,7 @@ class AtLeast(Condition):
             n,
             2,
             len(distinct) - 1,
-            "fewer than there are conditions; at_least() also builds & and |",
+            "fewer than the conditions; for 1 or for all of them, write at_least()",
         )
         object.__setattr__(self, "n", n)
         object.__setattr__(self, "of", distinct)
@@ -110,7 +110,9 @@ class Count(Condition):
                 f"count() counts the events of one matcher, not {shortened(of)}: count each matcher, or let"
                 ' one accept several types with filters=[{"any": [...]}]'
             )
-        _check_number("Count(n)", n, 2, MAX_COUNT, "all held in the state; count(a, 1) is a")
+        _check_number(
+            "Count(n)", n, 2, MAX_COUNT, "because the state holds all of them; for 1 write the matcher alone"
+        )
         held = of.limit or DEFAULT_LIMIT
         if of.keeps == "all" and held < n:
             raise ConditionError(

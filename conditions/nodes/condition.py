@@ -32,11 +32,11 @@ Keep = Literal["latest", "first", "all"]
 class Role(Enum):
     """What meets a node, which decides where it may stand."""
 
-    EVENTS = "events"  # events alone: it may stand everywhere
-    TIMED = "timed"  # a tick: not in windows and sequences, which go by the times of events
-    WINDOW_END = "window end"  # the end of its window: alone or in an outermost `|`
-    NEGATION = "negation"  # only the end of a window around it
-    WHOLE = "whole"  # it applies to the whole condition: outermost
+    EVENTS = "events"  # events only: allowed everywhere
+    TIMED = "timed"  # a tick: not allowed in windows and sequences, which compare event times
+    WINDOW_END = "window end"  # the end of its window: allowed alone or in an outermost `|`
+    NEGATION = "negation"  # the end of a window around it: allowed only directly in a window
+    WHOLE = "whole"  # it applies to the whole condition: must be outermost
 
 
 class Condition:
@@ -154,8 +154,8 @@ class Condition:
         unkeyed = [matcher for matcher in self.matchers if matcher.by is None]
         if self.keyed and unkeyed and not key_given:  # K22
             raise ConditionError(
-                f"{shortened(unkeyed[0])} has no key to share with the matchers beside it: add by= to it, or"
-                " give the wait a key"
+                f"{shortened(unkeyed[0])} reads no key, but other matchers of the condition do: add by= to"
+                " it, or give the wait a key"
             )
         if self.keyed and not key_given and self.plan.watches_from_the_start:  # B2
             raise ConditionError(
@@ -341,7 +341,7 @@ def check_operand(where: str, value: object, *roles: Role) -> Condition:
 def negation_without_end(condition: Condition) -> str:
     """The error text for a `~` that no window is around."""
     return (
-        f"{shortened(condition)}: ~ needs a window, at whose end it is known that the event did not come;"
+        f"{shortened(condition)}: ~ needs a window, because only its end shows that the event did not come;"
         ' write (a & ~b).within("1h") or (a & ~b).resets("0 0 * * *"), or absent(b, "1h") for no event in an'
         " hour"
     )

@@ -30,7 +30,7 @@ _NICKNAMES: Final = {
 
 @dataclass(frozen=True)
 class _Field:
-    """The values of a field; names: of the values from `low` on."""
+    """A field and its range of values. names: the names of its values, starting at `low`."""
 
     name: str
     low: int
@@ -147,7 +147,7 @@ def _range(where: str, field: _Field, item: str) -> range:
     high = _number(where, field, parts["high"])
     if low >= high:
         raise ConditionError(
-            f"{where}: {shown(item)} does not rise: write two ranges, or a list"
+            f"{where}: {shown(item)} is not an ascending range: write two ranges, or a list"
             + (" (7 is a Sunday too)" if field is _WEEKDAY else "")
         )
     return range(low, high + 1, step)

@@ -52,7 +52,7 @@ def canonical_key(value: KeyPart | Sequence[KeyPart]) -> str:
     for number, part in enumerate(value, 1):
         if isinstance(part, (tuple, list)):
             raise ConditionError(
-                f"value {number} of a composite key is a {type(part).__name__}: name one value"
+                f"value {number} of a composite key is a {type(part).__name__}: give a single value"
             )
     parts = [_limited(_text_of(part)) for part in value]  # K14
     return _limited(json.dumps(parts, ensure_ascii=False, separators=(",", ":")))

@@ -39,8 +39,8 @@ DEFAULT_LIMIT: Final = 100
 # `topic` and `data` are reserved.
 _RESERVED = frozenset({"topic", "data"})
 _KEYWORDS = frozenset({"by", "label", "where", "filters", "keep", "limit"})
-# A name close to one of these is taken for a slip. Names of two letters are left out, because too many names
-# are close to them; so is specversion, because "version" is.
+# event() treats a name close to one of these as a typing error. Names of two letters are left out, because
+# too many names are close to them; specversion is left out, so that an extension may be called "version".
 _KNOWN: Final = tuple(sorted(name for name in _KEYWORDS | CORE - {"specversion"} if len(name) > 2))
 _CLOSE: Final = 0.75
 _GLOBBED: Final = ("type", "source", "subject")
@@ -275,11 +275,11 @@ def _merged(
 
 def _checked_limit(keep: object, limit: object) -> int | None:
     if keep is not None and (not isinstance(keep, str) or keep not in KEEP):
-        raise ConditionError(f"event(keep={shown(keep)}): it is one of {', '.join(KEEP)}")
+        raise ConditionError(f"event(keep={shown(keep)}): give one of {', '.join(KEEP)}")
     if limit is None:
         return DEFAULT_LIMIT if keep == "all" else None
     if keep != "all":
-        raise ConditionError('event(limit=...) goes with keep="all" only: otherwise one match is kept')
+        raise ConditionError('event(limit=...) needs keep="all"')
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MAX_LIMIT:
         raise ConditionError(f"event(limit={shown(limit)}): give a whole number from 1 to {MAX_LIMIT}")
     return limit

@@ -13,10 +13,12 @@ from .windows import Not
 def with_keep(condition: Condition, keep: Keep, limit: int | None) -> Condition:
     """The condition with `keep` for every matcher without its own.
 
-    Matchers that stand only under `~` or `absent` are unchanged: there a single event is all that counts.
+    Matchers used only in `~` or `absent` stay unchanged, because `keep` has no effect there.
     ConditionError for an invalid `keep` or `limit`.
     """
-    condition.matchers[0].changed(keeps=keep, limit=limit)  # a wrong argument is an error in any case
+    condition.matchers[0].changed(
+        keeps=keep, limit=limit
+    )  # raises for invalid arguments even if no matcher changes
     changed = {
         matcher: matcher.changed(keeps=keep, limit=limit)
         for matcher in _holding(condition)

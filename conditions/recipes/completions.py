@@ -82,12 +82,12 @@ def dag_run(
     label: str | None = None,
     **others: object,
 ) -> Condition:
-    """A matcher for the completion events of a DAG's runs, from the listener, reconcile or a manual mark.
+    """A matcher for the completion events of a DAG's runs, from the listener, reconcile, or marking by hand.
 
     state: "success", "failed", or a list of both.
     by: the key: "logical_date", "ds" (its day), "partition_key", "run_id", or a path such as "data.run_type";
         several make a composite key. Without it any run counts.
-    offset: how much earlier than the key the awaited run is, like ExternalTaskSensor's execution_delta:
+    offset: how far the awaited run lies before the key, like ExternalTaskSensor's execution_delta:
         timedelta(days=1) or "1d" is yesterday's run; a negative timedelta is a later one. `by` must be
         "logical_date" (the default here) or "ds".
     dates: {day of the key: day or days of the awaited run}, days as "2026-11-20" or dates, at most 1,000. Of
@@ -100,7 +100,7 @@ def dag_run(
     invalid arguments.
     """
     _refuse("dag_run", others)
-    where = _Dated("dag_run", dag_id, by, offset, dates)
+    where = _RunKey("dag_run", dag_id, by, offset, dates)
     return where.condition(
         _types("dag_run", taxonomy.DAG_RUN, state),
         _name("dag_run", "dag_id", dag_id),
@@ -152,7 +152,7 @@ def task_instance(
     who = "task_instance"
     _refuse(who, others)
     dag, task = _name(who, "dag_id", dag_id), _name(who, "task_id", task_id)
-    return _Dated(who, dag_id, by, offset, dates).condition(
+    return _RunKey(who, dag_id, by, offset, dates).condition(
         _types(who, taxonomy.TASK_INSTANCE, state),
         f"{dag}/{task}",
         None if deployment is None else _path(deployment, dag, task),
@@ -188,8 +188,8 @@ def spark_application(
     )
 
 
-class _Dated:
-    """The key of the events of runs: its paths, its offset, and the days of `dates`."""
+class _RunKey:
+    """How the matcher reads its key: the paths, the offset, and the days of `dates`."""
 
     def __init__(
         self,
@@ -244,7 +244,10 @@ class _Dated:
         parts: list[tuple[timedelta, tuple[str, ...]]] = []
         for distance, days in sorted(groups.items()):
             found = tuple(days)
-            parts += [(distance, found[at : at + _DAYS_IN_ONE]) for at in range(0, len(found), _DAYS_IN_ONE)]
+            parts += [
+                (distance, found[at : at + _DAYS_PER_MATCHER])
+                for at in range(0, len(found), _DAYS_PER_MATCHER)
+            ]
         return parts
 
     def _day(self, value: object) -> date:
@@ -258,7 +261,7 @@ class _Dated:
         raise ConditionError(f'{self._who}: dates= has {shown(value)}: write days as "2026-11-20", or dates')
 
 
-_DAYS_IN_ONE: Final = 200  # a matcher has at most 256 filters
+_DAYS_PER_MATCHER: Final = 200  # a matcher has at most 256 filters
 
 
 def _matcher(

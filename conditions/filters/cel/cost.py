@@ -45,7 +45,7 @@ _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*|[+-]?[0-9]{2}:[0
 _SCALAR: Final = frozenset(
     {"_-_", "_*_", "_/_", "_%_", "-_", "!_", "_&&_", "_||_", "@not_strictly_false", "type"}
 )
-# They return their argument; a number as text.
+# Functions that return their argument, a number as text.
 _PASSING: Final = frozenset({"string", "bytes", "dyn"})
 _NUMBER_CHARS = 32.0
 
@@ -78,7 +78,7 @@ class _Size(NamedTuple):
 
 
 class _Variable(NamedTuple):
-    """text, values: the size of its source. passes: how often a loop goes over that; steps: in all passes."""
+    """text, values, items: the size of the value. passes: how often a loop goes over it; steps: in all."""
 
     text: float
     values: float
@@ -86,7 +86,7 @@ class _Variable(NamedTuple):
     passes: float = 0.0
     steps: float = 0.0
 
-    def met(self, times: float) -> _Size:
+    def size(self, times: float) -> _Size:
         if self.steps:  # each step of a pass reads another part; loops further inside read it again
             times = min(times, self.passes * max(1.0, times / self.steps))
         return _Size(self.text, self.values, self.text * times, self.values * times, self.items)
@@ -115,7 +115,7 @@ class _Meter:
             return _Size(text, 1, text * times, times, 1)
         if node.kind == "ident":
             variable = variables.get(node.name)  # None for a type, such as `int`
-            return _scalar(times) if variable is None else variable.met(times)
+            return _scalar(times) if variable is None else variable.size(times)
         if node.kind == "loop":
             return self._loop(node, times, variables)
         if node.kind == "struct" and node.name:

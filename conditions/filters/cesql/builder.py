@@ -56,7 +56,7 @@ class Builder:
         return operators.inverse(self.like(children))
 
     def within(self, children: Sequence[Node]) -> Node:
-        return operators.within(children[0], children[1:])
+        return operators.is_in(children[0], children[1:])
 
     def not_within(self, children: Sequence[Node]) -> Node:
         return operators.inverse(self.within(children))

@@ -156,7 +156,7 @@ def like(node: Node, pattern: str) -> Node:
     return Node(test, bool, (node,))
 
 
-def within(node: Node, elements: Sequence[Node]) -> Node:
+def is_in(node: Node, elements: Sequence[Node]) -> Node:
     """IN: casts the elements to the operand's type one after the other, until one is equal."""
     evaluate = node.evaluate
     parts = (node, *elements)

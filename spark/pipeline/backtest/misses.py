@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ....conditions import Matcher, Seen
-from ....conditions.explanation.search import Facts, Wanted, search
+from ....conditions.explanation.search import MissingMatcher, StateFacts, search
 from ....events.event import Event
 from .question import Question
 
@@ -126,10 +126,10 @@ class Misses:
             "text": text or reason.term or reason.why,
         }
         if reason.number >= 0:
-            wanted = Wanted(self._labels[reason.number], self._matchers[reason.number])
+            wanted = MissingMatcher(self._labels[reason.number], self._matchers[reason.number])
             stamp, topic, partition, offset = place
             seen = Seen(event, topic, partition, offset, stamp)
-            for miss in search([wanted], [seen], Facts(self._question.key), 1).near_misses[0].misses:
+            for miss in search([wanted], [seen], StateFacts(self._question.key), 1).near_misses[0].misses:
                 known |= {"attribute": miss.attribute, "value": miss.value}
                 known["text"] = str(miss).removeprefix(f"{miss.event}: ")
         return json.dumps(known)

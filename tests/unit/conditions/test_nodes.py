@@ -233,7 +233,9 @@ def test_a_key_goes_with_every_node() -> None:
             condition.check_key(True)
     for condition in (sequence(keyed, plain), (keyed & ~plain).within("1h"), absent(plain, "1m") & keyed):
         condition.check_key(True)
-        with pytest.raises(ConditionError, match="has no key to share with the matchers beside it: add by="):
+        with pytest.raises(
+            ConditionError, match="reads no key, but other matchers of the condition do: add by="
+        ):
             condition.check_key(False)
     armed = absent(keyed, "1m", armed_by="subscription").expires(after="1h")
     armed.check_key(True)

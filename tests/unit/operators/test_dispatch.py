@@ -119,7 +119,7 @@ def resumed(operator: Any, places: Any, kept: dict[str, Any] | None = None) -> A
     ("arguments", "sentence"),
     [
         ({"condition": lambda event: True}, "build it with interlock\\.event"),
-        ({"condition": DAILY & event("y")}, "has no key to share"),
+        ({"condition": DAILY & event("y")}, "reads no key, but"),
         ({"condition": absent(DAILY, "1h", armed_by="subscription")}, "armed_by"),
         ({"trigger_dag_id": "d"}, "names the dispatcher itself"),
         ({"since": datetime(2026, 1, 1)}, "with a time zone"),  # noqa: DTZ001

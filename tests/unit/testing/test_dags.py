@@ -28,7 +28,7 @@ MISTAKES = {
     "where": ('condition=event("a", where="data.x >")', "where"),
     "text": ('condition="a"', "EventSensor 'w': condition is a str; build it with interlock.event()"),
     "key": ('condition=a, key="{{ ds }}"', "a key is given, but no matcher reads one: add by="),
-    "no_key": ("condition=keyed & a", "has no key to share with the matchers beside it: add by="),
+    "no_key": ("condition=keyed & a", "reads no key, but other matchers of the condition do: add by="),
     "timers": ('condition=absent(a, "1h").within("2h")', "absent"),
 }
 

@@ -68,11 +68,11 @@ def test_keep_leaves_everything_else_of_a_matcher_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda: a.keep("newest"), "it is one of latest, first, all"),
+        (lambda: a.keep("newest"), "give one of latest, first, all"),
         (lambda: (a & b).keep("all", 0), "give a whole number from 1 to 1000"),
         (lambda: (a & b).keep("all", 1001), "give a whole number from 1 to 1000"),
-        (lambda: (a & b).keep("first", 5), 'goes with keep="all" only'),
-        (lambda: absent(a, "1m").keep("newest"), "it is one of latest, first, all"),
+        (lambda: (a & b).keep("first", 5), 'needs keep="all"'),
+        (lambda: absent(a, "1m").keep("newest"), "give one of latest, first, all"),
         (lambda: count(a, 101).keep("all"), "asks for 101 events, but the matcher holds at most 100: raise"),
     ],
 )

@@ -83,7 +83,7 @@ def test_events_forgotten_as_seen_by_a_firing_are_found(monkeypatch: Patch) -> N
 
 def test_passed_by_events_that_stay_are_found(monkeypatch: Patch) -> None:
     """I7"""
-    replan(monkeypatch, lambda plan: {"drops_passed": tuple(False for _ in plan.drops_passed)})
+    replan(monkeypatch, lambda plan: {"drops_earlier": tuple(False for _ in plan.drops_earlier)})
     assert_found()
 
 
